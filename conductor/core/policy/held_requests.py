@@ -252,19 +252,21 @@ class HeldRequests(ABC):
 
     # -- the end of a carried request --------------------------------------------------------------
 
-    def _close(self, carried: PendingRequest) -> None:
+    def _close(self, carried: PendingRequest, *, goes_on: bool = False) -> None:
         """The component does not hold a request any more. For a while its messages about that are
-        still recognised, by its id: its params, perhaps megabytes, are not kept."""
+        still recognised, by its id: its params, perhaps megabytes, are not kept. `goes_on`: others
+        get the request, and what the component says is none of it."""
         passed, lane, id_ = carried.state is State.PASSED, carried.lane, carried.target_id
         carried.closes()
         carried.params = UNSET
         lane.other.in_flight.close(carried)
         lane.in_flight.leave(carried)
-        left = carried
-        if lane.requests.sent.get(id_) is carried:
-            # The component may still answer: under this id that is no error.
+        left, unanswered = carried, lane.requests.sent.get(id_) is carried
+        if unanswered or goes_on:
             left = unread(carried.method)
             left.stands_for(carried, passed=passed)
+        if unanswered:
+            # The component may still answer: under this id that is no error.
             lane.requests.ignore(id_, left)
         if lane.other.in_flight.requests.get(id_) is carried:
             self._keep(lane.other.in_flight.requests, left)
@@ -298,7 +300,7 @@ class HeldRequests(ABC):
     def _continue_without(self, carried: PendingRequest) -> None:
         """A request goes on unchanged, past the component that has lost it."""
         lane, message = carried.lane, carried.message
-        self._close(carried)
+        self._close(carried, goes_on=True)
         if carried.method == PROMPT:
             self._parts.turns.prompt_passed(lane.peer.policed, carried.heading.session, carried)
         carried.target = None

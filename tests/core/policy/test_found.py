@@ -18,6 +18,7 @@ from tests.harness.router.policed import (
     V1,
     Hole,
     Playbook,
+    broke,
     chain,
     chain_of,
     given,
@@ -27,6 +28,7 @@ from tests.harness.router.policed import (
     notification,
     passed,
     prompt,
+    refused,
     request,
     result,
     skip,
@@ -198,3 +200,19 @@ def test_a_turn_of_a_components_own_in_a_session_with_an_empty_id() -> None:
         pb << ("agent", request(Hole("a"), PROMPT, prompt("mine", "")))
         pb >> ("agent", tool_call("t", "")) << ("g", "s", tool_call("t", ""))
         pb >> ("agent", result(Hole("a"), DONE)) << ("g", "s", result("own", DONE))
+
+
+def test_what_went_on_without_a_component_is_not_its_any_more() -> None:
+    """It answered what it may not, so the next one has the prompt: that one's is not passed on."""
+    with chain_of(guest(profile="full"), guest(profile="full", name="h")) as pb:
+        given(pb)
+        pb >> ("g", "p", result(Hole("g-a"), {"early": 1}))
+        broke(pb, "agent-state", "early")
+        pb << ("h", "p", request(Hole("h"), PROMPT, prompt("hi")))
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("other words")))
+        broke(pb, "identity", "once more, or too late")
+        refused(pb, Hole("g-a"), "once more, or too late")
+        pb >> ("h", "s", request(Hole("h"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole("a"), DONE)) << ("h", "s", result(Hole("h"), DONE))
+        pb >> ("h", "p", result(Hole("h"), DONE)) << ("client", result("a", DONE))
