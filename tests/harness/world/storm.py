@@ -109,6 +109,8 @@ class Node:
         self.asked: dict[Key, list[Key | None]] = {}
         """Its open requests, and of which each is passed on."""
         self.heard: Counter[int] = Counter()
+        self.past: list[tuple[Key, Asked]] = []
+        """Requests that it has answered, the latest last."""
         self.last = 0
         self.turns: list[str] = []
         self.sessions: list[str] = []
@@ -425,7 +427,13 @@ class Storm:
         self, node: Node, key: Key, *, other_id: bool = False, changed: bool = False
     ) -> None:
         """Passes a request on."""
-        held, side = node.given[key], OTHER[key[0]]
+        self.passes_on(node, key, node.given[key], other_id=other_id, changed=changed)
+
+    def passes_on(
+        self, node: Node, key: Key, held: Asked, *, other_id: bool = False, changed: bool = False
+    ) -> None:
+        """Passes on a request that it has, or had."""
+        side = OTHER[key[0]]
         id_ = json.loads(key[1])
         if other_id:
             node.last += 1
@@ -437,7 +445,8 @@ class Storm:
 
     def answers(self, node: Node, key: Key, answer: Json) -> None:
         """Answers a request."""
-        if node.given.pop(key, None) is not None:
+        if (held := node.given.pop(key, None)) is not None:
+            node.past = [*node.past[-4:], (key, held)]
             self.say(node, key[0], {"id": json.loads(key[1]), **answer})
 
     def begins(self, node: Node) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from random import Random
 from typing import Any, Final
@@ -11,7 +12,7 @@ import msgspec
 from conductor.core import Recall, Resolve, Serve
 from conductor.core.services import RELAYED
 from conductor.run.segment_spec import Relayed
-from tests.harness.world.ends import PROMPT
+from tests.harness.world.ends import CANCEL, PROMPT
 from tests.harness.world.storm import ENDS, GONE, PEERS, Node, Storm
 from tests.harness.world.storm_lines import ODD_LINES, call_of
 
@@ -233,6 +234,21 @@ def stray(storm: Storm, guest: Node | None) -> None:
             storm.say(guest, side, {"id": id_, "result": {}})
 
 
+def too_late(storm: Storm, guest: Node | None) -> None:
+    """A guest says something about a request that it has answered."""
+    if guest is None or not guest.past:
+        return
+    key, held = storm.rng.choice(guest.past)
+    match storm.rng.randrange(4):
+        case 0 if key not in guest.given:
+            storm.say(guest, key[0], {"id": json.loads(key[1]), "result": {"late": 1}})
+        case 1 if held.passed is not None:
+            params = {"requestId": json.loads(held.passed[1])}
+            storm.say(guest, held.passed[0], {"method": CANCEL, "params": params})
+        case _:
+            storm.passes_on(guest, key, held, changed=storm.rng.random() < 0.5)
+
+
 def babble(storm: Storm, guest: Node | None) -> None:
     """Somebody says something strange."""
     node = guest if storm.rng.random() < 0.6 else storm.nodes[storm.rng.choice(ENDS)]
@@ -300,7 +316,7 @@ def peer_ends(storm: Storm, guest: Node | None) -> None:
 EVENTS: Final[tuple[Callable[[Storm, Node | None], Any], ...]] = (
     wake, wake, wake_again, leave, come_back, come_back, bypass, pause, hold, release, release,
     refuse, skip, expire, end_turn, rearrange, own, own, own, call, call, call, stray, serve,
-    babble, port, conductor, time_passes, agent_leaves, peer_ends,
+    babble, too_late, too_late, port, conductor, time_passes, agent_leaves, peer_ends,
 )  # fmt: skip
 
 
