@@ -386,6 +386,11 @@ class Started(Owner):
         if self._consent is not None:
             self._consent.prompted(session)
 
+    def replied(self, token: int, member: bytes, body: bytes) -> None:
+        """See `Owner`."""
+        assert self._consent is not None
+        self._consent.replied(token, member, body)
+
     def _renewed(self) -> tuple[Sequence[Spec], bool]:
         """The same components with what the user agrees to now; whether any may do less."""
         assert self._agreements is not None

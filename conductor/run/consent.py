@@ -96,7 +96,7 @@ class Consent:
         for step in steps:
             match step:
                 case Ask(token, params):
-                    runtime.ask(METHOD, params, self._answer_to(token))
+                    runtime.ask(METHOD, params, token)
                 case Wake(token, seconds):
                     loop = asyncio.get_running_loop()
                     loop.call_later(seconds, self._expired, token)
@@ -109,11 +109,9 @@ class Consent:
                     runtime.tasks.start(self._renew())
                     runtime.tasks.start(self._let_go())
 
-    def _answer_to(self, token: int) -> Callable[[bytes, bytes], None]:
-        def take(member: bytes, body: bytes) -> None:
-            self._perform(self._asking.answered(token, member.decode(), body))
-
-        return take
+    def replied(self, token: int, member: bytes, body: bytes) -> None:
+        """The client has answered a question."""
+        self._perform(self._asking.answered(token, member.decode(), body))
 
     def _expired(self, token: int) -> None:
         self._perform(self._asking.expired(token))

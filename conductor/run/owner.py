@@ -49,6 +49,10 @@ class Owner:
     def held(self, session: str | None) -> None:
         """A prompt is held (`Runtime.hold`)."""
 
+    def replied(self, token: int, member: bytes, body: bytes) -> None:
+        """The client has answered a request of the conductor's own (`Runtime.ask`): `member` is
+        `result` or `error`, and `body` its JSON."""
+
     def failed(self, reason: Closure) -> None:
         """The chain has failed. Called once, at once."""
 

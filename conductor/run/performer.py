@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import itertools
 import os
-from collections.abc import Callable
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
@@ -52,9 +50,6 @@ _NEWCOMER: Final = newcomer("")
 _PLAIN: Final = Writer()
 """Writes messages as agents read them."""
 
-Taker = Callable[[bytes, bytes], None]
-"""Takes the answer to a request of the conductor's own: `b"result"` or `b"error"`, and its JSON."""
-
 
 class Performer:
     """The part of a runtime that performs effects."""
@@ -62,16 +57,7 @@ class Performer:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._records = runtime.records
-        self._takers: dict[int, Taker] = {}
-        """Of open requests of `ask`, by token."""
-        self._tokens = itertools.count(1)
         self.reports = Reports(runtime.planned, runtime.router, runtime.records.audit)
-
-    def ask(self, method: str, params: bytes, taker: Taker) -> None:
-        """See `Runtime.ask`."""
-        token = next(self._tokens)
-        self._takers[token] = taker
-        self._runtime.apply(self._runtime.router.ask(method, params, token))
 
     def perform(self, effect: Effect) -> None:
         """Performs an effect that sends nothing."""
@@ -117,7 +103,7 @@ class Performer:
             case Held(session):
                 runtime.owner.held(session)
             case Answered(token, member, body):
-                self._takers.pop(token)(member, body)
+                runtime.owner.replied(token, member, body)
             case Reopen(peer):
                 runtime.tasks.start(self._reopen(peer))
             case Listen(peer):

@@ -24,7 +24,7 @@ from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections, Handover
 from conductor.run.outboxes import Outboxes
 from conductor.run.owner import Owner
-from conductor.run.performer import Performer, Taker
+from conductor.run.performer import Performer
 from conductor.run.plan import Options, Planned
 from conductor.run.records import Records
 from conductor.run.service_requests import ServiceRequests
@@ -300,10 +300,10 @@ class Runtime:
         (`Router.hold`)."""
         self.apply(self.router.release())
 
-    def ask(self, method: str, params: bytes, taker: Taker) -> None:
-        """Sends the client a request of the conductor's own (`Router.ask`); `taker` gets its
-        answer, once, maybe before this returns."""
-        self.performer.ask(method, params, taker)
+    def ask(self, method: str, params: bytes, token: int) -> None:
+        """Sends the client a request of the conductor's own (`Router.ask`); the owner hears of its
+        answer, maybe before this returns."""
+        self.apply(self.router.ask(method, params, token))
 
     # -- one chunk ---------------------------------------------------------------------------
 

@@ -44,6 +44,17 @@ class Prepared(Owner):
         self.launcher = cast("Launcher", launcher)
 
 
+class Answers(Owner):
+    """Keeps what the client answers."""
+
+    def __init__(self) -> None:
+        self.answers: list[tuple[int, bytes, bytes]] = []
+
+    def replied(self, token: int, member: bytes, body: bytes) -> None:
+        """The client has answered."""
+        self.answers.append((token, member, body))
+
+
 def planned(one: Planned, spec: Spec) -> Planned:
     """A component that is planned from a spec."""
     return msgspec.structs.replace(one, specs=(spec,))
@@ -123,40 +134,41 @@ def test_the_conductor_asks_the_client_while_prompts_wait() -> None:
         chain.runtime.router.hold()
         await chain.initialize()
         prompt = await chain.begin_prompt("hi")
-        answers: list[tuple[bytes, bytes]] = []
-        chain.runtime.ask("_agree", b'{"to":1}', lambda *answer: answers.append(answer))
+        chain.runtime.ask("_agree", b'{"to":1}', 7)
         await chain.until(lambda: chain.received[-1].get("method") == "_agree")
         asked = chain.received.pop()
         assert asked["params"] == {"to": 1}
         assert not prompt.done()
         await chain.send(id=asked["id"], result={"agreed": True})
-        while not answers:
+        while not owner.answers:
             await asyncio.sleep(0)
-        assert [(member, json.loads(body)) for member, body in answers] == [
-            (b"result", {"agreed": True})
-        ]
+        ((token, member, body),) = owner.answers
+        assert (token, member, json.loads(body)) == (7, b"result", {"agreed": True})
         chain.runtime.release()
         assert (await prompt)["result"] == DONE
 
-    assert run(play, proxy("p"), agent()) == 0
+    owner = Answers()
+    assert run(play, proxy("p"), agent(), owner=owner) == 0
 
 
 def test_a_client_that_has_left_answers_nothing() -> None:
-    answers: list[tuple[bytes, bytes]] = []
-
     async def play(chain: Chain) -> None:
+        owner.chain = chain
         chain.runtime.router.hold()
         await chain.initialize()
-
-        def taken(member: bytes, body: bytes) -> None:
-            answers.append((member, body))
-            chain.runtime.release()
-
         await chain.begin_prompt("hi")
-        chain.runtime.ask("_agree", b"{}", taken)
+        chain.runtime.ask("_agree", b"{}", 1)
 
-    assert run(play, proxy("p"), agent()) == 0
-    ((member, body),) = answers
+    class Releasing(Answers):
+        chain: Chain
+
+        def replied(self, token: int, member: bytes, body: bytes) -> None:
+            super().replied(token, member, body)
+            self.chain.runtime.release()
+
+    owner = Releasing()
+    assert run(play, proxy("p"), agent(), owner=owner) == 0
+    ((_, member, body),) = owner.answers
     assert member == b"error"
     assert json.loads(body)["message"] == "the client has closed its end"
 
