@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from conductor.control import protocol
 from conductor.control.protocol import ChainState, ComponentState
 from conductor.run import health
-from conductor.run.process_state import memory, processor_time, words
+from conductor.transports.process_state import memory, processor_time, words
 from conductor.version import version
 
 if TYPE_CHECKING:

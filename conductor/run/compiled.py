@@ -13,13 +13,11 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final
 
-import msgspec
-
 import wasm_host
 from conductor.core import json_text
 from conductor.errors import ComponentError
 from conductor.run import spawn
-from conductor.run.report_checks import last_words
+from conductor.run.report_checks import refusal
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec import digests, limits, paths
 from conductor.spec.model import Spec
@@ -27,10 +25,6 @@ from conductor.spec.model import Spec
 _PATIENCE: Final = 60.0
 """Seconds a compile may take by the clock beyond its limit: the child bounds it by itself."""
 _MOST_SAID: Final = 1024 * 1024
-
-
-class _FirstLine(msgspec.Struct):
-    params: msgspec.Raw = msgspec.Raw(b"{}")
 
 
 def uncompiled(spec: Spec, cache: str = "") -> bool:
@@ -110,10 +104,9 @@ def _compile(spec: Spec, cache: str) -> None:
 
 def _failure(spec: Spec, output: bytes, code: int) -> ComponentError:
     """Why a child could not load a module."""
-    with contextlib.suppress(msgspec.DecodeError, ValueError):
-        line = json_text.decode(output.partition(b"\n")[0][1:], type=_FirstLine)
-        words = last_words(bytes(line.params))
-        return ComponentError(words.text, words.hint, words.data)
+    with contextlib.suppress(ValueError):
+        if (words := refusal(output.partition(b"\n")[0])) is not None:
+            return ComponentError(words.text, words.hint, words.data)
     return ComponentError(
         f"{spec.label('proxy')}: the process that compiles its module ended with code {code}",
         "see that there is room for temporary files and processes, and try again",

@@ -11,12 +11,10 @@ import contextlib
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-import msgspec
-
-from conductor.core import UPSTREAM, json_text
+from conductor.core import UPSTREAM
 from conductor.core.roles.initialize import successor_name
-from conductor.core.services import READY
 from conductor.errors import ComponentError
+from conductor.run.report_checks import refusal
 from conductor.transports.base import Ended, Events, Transport
 
 if TYPE_CHECKING:
@@ -68,11 +66,6 @@ class PeerEvents:
         self._name = name
 
 
-class _FirstLine(msgspec.Struct):
-    method: str = ""
-    params: dict[str, Any] = {}
-
-
 class Handover:
     """Keeps the events of a transport that was opened before its place was free."""
 
@@ -87,8 +80,11 @@ class Handover:
         """Why a host of guests cannot serve, by the first line it sent; None if it is ready."""
         if not self._frames:
             return f"it {self.how.text}" if self.how is not None else "it ended"
-        line = json_text.decode(self._frames[0][1:], type=_FirstLine)
-        return None if line.method == READY else line.params.get("text", "it failed")
+        try:
+            refused = refusal(self._frames[0])
+        except ValueError as wrong:
+            return f"its first line is no report: {wrong}"
+        return None if refused is None else refused.text
 
     def to(self, target: Events) -> None:
         """Hands everything over, from now on and what has come already."""

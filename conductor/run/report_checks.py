@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from conductor.transports.recorded import Recorder
 
 Shape = TypeVar("Shape")
+OfGuest = TypeVar("OfGuest", Violated, Reached, OwnedAddresses)
 
 ACTIONS: Final = ("restart", "bypass")
 """What a host may have done about a guest that failed."""
@@ -97,7 +98,6 @@ class Tracing:
 ALLOWED: Final = "allowed"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
-OUTCOMES: Final = (ALLOWED, REFUSED, FAILED)
 """What became of an effect outside of the chain."""
 
 
@@ -186,11 +186,11 @@ class Reports:
         planned = self._planned[host]
         match service:
             case services.VIOLATED:
-                return violated(params, planned.guests)
+                return of_guest(params, Violated, planned.guests)
             case services.CHANGED:
                 self._audit.reported(host, params or b"", planned.guests, self._router)
             case services.REACHED:
-                kept = reached(params, planned.guests)
+                kept = of_guest(params, Reached, planned.guests)
                 self._audit.effect(
                     kept.peer, kept.what, kept.where, kept.bytes, REFUSED, kept.refused
                 )
@@ -201,7 +201,7 @@ class Reports:
                 return recovered(params, planned.guests)
             case services.OWNED:
                 assert planned.belongings is not None
-                report = owned(params, planned.guests)
+                report = of_guest(params, OwnedAddresses, planned.guests)
                 planned.belongings.add(report.peer, report.addresses)
             case services.READY:
                 for guest, digest in loaded(params, planned.guests).items():
@@ -213,6 +213,11 @@ class _LastWords(msgspec.Struct):
     text: str = "ended"
     hint: str = ""
     data: dict[str, Any] = {}
+
+
+class _Line(msgspec.Struct):
+    method: str = ""
+    params: Raw = Raw(b"{}")
 
 
 class _Ready(msgspec.Struct):
@@ -227,16 +232,15 @@ def last_words(params: bytes | None) -> Closure:
     return Closure(words.text, words.hint, words.data)
 
 
-def violated(params: bytes | None, guests: Collection[str]) -> Violated:
-    """A rule that a guest broke."""
-    report = _decoded(params, Violated)
-    _check_guest(report.peer, guests)
-    return report
+def refusal(line: bytes) -> Closure | None:
+    """Why a host cannot serve, by its first line; None: it is ready. Raises `ValueError`."""
+    first = _decoded(line[1:], _Line)
+    return None if first.method == services.READY else last_words(bytes(first.params))
 
 
-def reached(params: bytes | None, guests: Collection[str]) -> Reached:
-    """What a guest was kept from."""
-    report = _decoded(params, Reached)
+def of_guest(params: bytes | None, shape: type[OfGuest], guests: Collection[str]) -> OfGuest:
+    """A report of this shape, which is about a guest."""
+    report = _decoded(params, shape)
     _check_guest(report.peer, guests)
     return report
 
@@ -247,13 +251,6 @@ def recovered(params: bytes | None, guests: Collection[str]) -> Recovered:
     _check_guest(report.component, guests)
     if report.action not in ACTIONS:
         raise ValueError(f"a host does not {report.action!r} its guests")
-    return report
-
-
-def owned(params: bytes | None, guests: Collection[str]) -> OwnedAddresses:
-    """Which addresses of MCP are a guest's own."""
-    report = _decoded(params, OwnedAddresses)
-    _check_guest(report.peer, guests)
     return report
 
 

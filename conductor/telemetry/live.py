@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 from conductor.core.tracing import best_effort
 from conductor.errors import UsageError
 from conductor.run.plan import Options
-from conductor.run.process_state import memory
 from conductor.spec.model import Spec
 from conductor.telemetry import names
 from conductor.telemetry.book import Book
@@ -22,6 +21,7 @@ from conductor.telemetry.context import with_context
 from conductor.telemetry.measures import MEMORY, OUTBOX, RESTARTS, Keeper, Labels, Measures, Number
 from conductor.telemetry.span import Attributes, Ids, Place, Span, What, read_traceparent
 from conductor.telemetry.spans import Translator, line_of
+from conductor.transports.process_state import memory
 
 if TYPE_CHECKING:
     from conductor.run.runtime import Runtime

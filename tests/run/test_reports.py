@@ -17,7 +17,7 @@ from conductor.run.segment_spec import Recovered
 
 GUESTS = ("a", "b")
 READERS: dict[str, Callable[[bytes | None], Any]] = {
-    "violated": lambda raw: reports.violated(raw, GUESTS),
+    "violated": lambda raw: reports.of_guest(raw, Violated, GUESTS),
     "recovered": lambda raw: reports.recovered(raw, GUESTS),
     "loaded": lambda raw: reports.loaded(raw, GUESTS),
     "last_words": reports.last_words,
@@ -31,7 +31,7 @@ def violation(peer: str) -> Violated:
 
 def test_what_a_host_says_of_its_guests_is_taken() -> None:
     raw = msgspec.json.encode(violation("a"))
-    assert reports.violated(raw, GUESTS) == violation("a")
+    assert reports.of_guest(raw, Violated, GUESTS) == violation("a")
     done = Recovered("b", "restart", "it is started again")
     assert reports.recovered(msgspec.json.encode(done), GUESTS) == done
     digests = {"a": "0" * 64, "b": "f" * 64}
@@ -43,7 +43,7 @@ def test_what_a_host_says_of_its_guests_is_taken() -> None:
 @pytest.mark.parametrize("other", ["c", "agent", "", "a+b"])
 def test_a_host_reports_of_its_own_guests_only(other: str) -> None:
     with pytest.raises(ValueError, match="is not one of its guests"):
-        reports.violated(msgspec.json.encode(violation(other)), GUESTS)
+        reports.of_guest(msgspec.json.encode(violation(other)), Violated, GUESTS)
     with pytest.raises(ValueError, match="is not one of its guests"):
         reports.recovered(msgspec.json.encode(Recovered(other, "restart", "")), GUESTS)
     with pytest.raises(ValueError, match="is not one of its guests"):
