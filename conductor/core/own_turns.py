@@ -225,6 +225,7 @@ class OwnTurns:
         if session is None:
             send()
         elif mine:
+            self._goes_on_outside(mine[-1])
             self._follow(request, mine[-1].known_as, mine[-1])
             send()
         else:
@@ -392,7 +393,8 @@ class OwnTurns:
 
     def _over(self, turn: QueuedTurn) -> None:
         """A turn is over. The client learns of the end of one that it has seen, and not asked for:
-        in version 2 by the agent's state, or in its stead where it was not prompted."""
+        in version 2 by the agent's state, or in its stead where it was not prompted. Such is also
+        what goes on of a turn when the prompt is over in which it began."""
         peer = turn.owner[0]
         if not turn.id:
             self._exchange.refuse(turn.request, Malformed(REQUEST_CANCELLED, _NO_MORE))
@@ -404,10 +406,10 @@ class OwnTurns:
             return
         peer.streams = not any(one.owner[0] is peer and self._is_seen(one) for one in self._all())
         update: dict[str, Any] | None = None
-        if self._exchange.version != 2 and (turn.prompted or turn.spoke):
+        if self._exchange.version != 2 and turn.outside:
             meta = {MARK: {"state": "idle", "component": turn.owner[1] or peer.name}}
             update = {"sessionUpdate": "session_info_update", "_meta": meta}
-        elif turn.spoke and not turn.prompted:
+        elif turn.outside and not turn.prompted and turn.kept is None:
             update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "end_turn"}
         if update is not None and peer.p.across is not None:
             params = json_text.encode({"sessionId": turn.session, "update": update})
@@ -425,12 +427,16 @@ class OwnTurns:
 
     def _is_seen(self, turn: QueuedTurn) -> bool:
         """Whether the client is told of the end of a turn in which it has seen anything."""
-        return turn.show and not turn.nests and not self._hosted
+        return turn.show and not self._hosted
 
     def says(self, peer: Peer, params: Params) -> None:
         """A component that has a turn which the client sees has sent an update."""
         for turn in self._mine(peer, session_of(params)):
-            turn.spoke = True
+            self._goes_on_outside(turn)
+
+    def _goes_on_outside(self, turn: QueuedTurn) -> None:
+        """Takes note of whether the owner of a turn still holds the prompt in which it began."""
+        turn.outside |= not (turn.nests and self._holds(turn.owner[0].p.other, turn.session))
 
     def _go_on(self, session: str) -> None:
         self._parts.held.turn_over(session)

@@ -85,8 +85,9 @@ class QueuedTurn(msgspec.Struct, eq=False):
     """How many of its prompts run."""
     prompted: bool = False
     """Whether it had any."""
-    spoke: bool = False
-    """Whether its owner has sent updates of its own in it."""
+    outside: bool = False
+    """Whether its owner has prompted or sent updates in it while it held no prompt of the user's.
+    """
     kept: Callable[[], None] | None = None
     """Version 2: tells the others that the agent is idle, once it is over."""
 

@@ -1020,3 +1020,46 @@ def test_in_version_2_the_idle_of_the_users_other_prompt_is_the_agents() -> None
         pb >> ("g", "p", result(Hole("g-b"), DONE))
         pb << ("client", result("b", {"messageId": Hole("of-b")}))
         pb >> ("agent", state("idle")) << ("client", state("idle"))
+
+
+@pytest.mark.parametrize("words", ["before", "after"])
+def test_what_goes_on_of_a_turn_behind_the_prompt_it_began_in_ends_with_its_mark(
+    words: str,
+) -> None:
+    with chain_of(trusted("g", "acp")) as pb:
+        asks(pb)
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped("acp", request("on", PROMPT, prompt("hi"))))
+        at_agent(pb, "on")
+        pb >> ("agent", result(Hole("a-on"), DONE)) << ("g", result("on", DONE))
+        pb >> ("g", request(1, "_conductor/turn/begin", {"sessionId": "S"}))
+        pb << ("g", result(1, {"turn": Hole("turn")}))
+        if words == "before":
+            pb >> ("g", update("one")) << ("client", update("one"))
+        pb >> ("g", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+        if words == "after":
+            pb >> ("g", update("one")) << ("client", update("one"))
+        pb >> ("g", request(2, "_conductor/turn/end", {"turn": pb.values["turn"]}))
+        if words == "after":
+            pb << ("client", mark())
+        pb << ("g", result(2, {}))
+
+
+def test_in_version_2_so_does_one_that_waited_until_the_agent_was_idle() -> None:
+    idle = notification(UPDATE, {"sessionId": "S", "update": IDLE})
+    ended = notification(UPDATE, {"sessionId": "S", "update": {**IDLE, "stopReason": "end_turn"}})
+    with chain_of(trusted("g", "acp"), version=2) as pb:
+        asks(pb)
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped("acp", request("on", PROMPT, prompt("hi"))))
+        at_agent(pb, "on")
+        pb >> ("agent", result(Hole("a-on"), INSERTED)) << ("g", result("on", INSERTED))
+        pb >> ("g", request(1, "_conductor/turn/begin", {"sessionId": "S"}))
+        pb >> ("g", result(Hole("g-a"), INSERTED)) << ("client", result("a", INSERTED))
+        pb >> ("agent", idle) << ("g", wrapped("acp", idle))
+        pb << ("g", result(1, {"turn": Hole("turn")}))
+        pb >> ("g", idle) << ("client", idle)
+        pb >> ("g", update("one")) << ("client", update("one"))
+        pb >> ("g", request(2, "_conductor/turn/end", {"turn": pb.values["turn"]}))
+        pb << ("client", ended)
+        pb << ("g", result(2, {}))
