@@ -23,7 +23,7 @@ class QueuedFrames:
 
     __slots__ = ("answer", "cause", "frames")
 
-    def __init__(self, cause: Cause, frames: list[bytes], *, answer: bool = False) -> None:
+    def __init__(self, cause: Cause, frames: list[bytes], answer: bool) -> None:
         self.cause = cause
         self.frames = frames
         self.answer = answer
@@ -98,11 +98,11 @@ class Outboxes:
         """Queues a frame for a peer."""
         queue = self._queues.get(peer)
         if queue is None:
-            self._queues[peer] = [QueuedFrames(cause, [frame], answer=answer)]
+            self._queues[peer] = [QueuedFrames(cause, [frame], answer)]
         elif queue[-1].cause is cause and queue[-1].answer is answer:
             queue[-1].frames.append(frame)
         else:
-            queue.append(QueuedFrames(cause, [frame], answer=answer))
+            queue.append(QueuedFrames(cause, [frame], answer))
         cause.account.waiting += len(frame)
 
     def _has_room(self, copy: Send) -> bool:
@@ -153,9 +153,12 @@ class Outboxes:
 
     def take(self) -> tuple[str, bytes] | None:
         """The next peer with queued frames, and all their bytes; None when nothing is left."""
-        for peer in self._queues:
-            return peer, joined(self.take_from(peer))
-        return None
+        if not self._queues:
+            return None
+        peer = next(iter(self._queues))
+        if self._copied:
+            self._copied.pop(peer, None)
+        return peer, joined(self._queues.pop(peer))
 
 
 def joined(queue: list[QueuedFrames]) -> bytes:

@@ -67,8 +67,8 @@ class Round:
                     fit = index
                     break
             if fit < len(run.frames):
-                self.runs.appendleft(QueuedFrames(run.cause, run.frames[fit:], answer=run.answer))
-                run = QueuedFrames(run.cause, run.frames[:fit], answer=run.answer)
+                self.runs.appendleft(QueuedFrames(run.cause, run.frames[fit:], run.answer))
+                run = QueuedFrames(run.cause, run.frames[:fit], run.answer)
             taken.append(run)
         return joined(taken), taken[0].cause
 
