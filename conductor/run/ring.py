@@ -32,6 +32,8 @@ _HEAD: Final = 4096
 """… to so many bytes: its method, id and, mostly, its session stand there …"""
 _TAIL: Final = 128
 """… and so many at its end, where some put the id."""
+_SPARE: Final = 16
+"""A full ring forgets one part in so many at once: so a chunk seldom waits for that."""
 _CHUNK: Final = 256
 """Bytes that a chunk takes beside its lines."""
 _PAUSE: Final = 60.0
@@ -188,14 +190,13 @@ class Ring:
         """Keeps a chunk; `size`: bytes in memory, beside those that each chunk takes."""
         self._chunks.append(chunk)
         self.size += size + _CHUNK
-        oldest = chunk.at - AGE
-        if self.size > self._most or self._chunks[0].at < oldest:
-            self._forget(oldest)
+        if self.size > self._most:
+            self._forget(self._most - self._most // _SPARE)
 
-    def _forget(self, oldest: float) -> None:
-        """Forgets what is older, what there is no room for, and what shared its lines with that."""
-        chunks = self._chunks
-        while chunks and (self.size > self._most or chunks[0].at < oldest or chunks[0].shared):
+    def _forget(self, most: int) -> None:
+        """Forgets what is old, what there is no room for, and what shared its lines with that."""
+        chunks, oldest = self._chunks, self._clock() - AGE
+        while chunks and (self.size > most or chunks[0].at < oldest or chunks[0].shared):
             gone = chunks.popleft()
             self.size -= gone.size
             if gone.event is None:
@@ -226,5 +227,5 @@ class Ring:
 
     def kept(self) -> Kept:
         """What it holds now."""
-        self._forget(self._clock() - AGE)
+        self._forget(self._most)
         return Kept([*self._chunks], self._chain, self._is_cut)
