@@ -272,7 +272,7 @@ def serve(storm: Storm, guest: Node | None) -> None:
             case Resolve(_, token, folders, theirs):
                 storm.perform(storm.router.resolved(token, folders, theirs))
             case Recall(_, token):
-                storm.perform(storm.router.recalled(token, storm.records))
+                storm.perform(storm.router.recalled(token, [*storm.records]))
 
 
 def relay(storm: Storm, host: str, token: int, params: bytes | None) -> None:
