@@ -25,12 +25,12 @@ from conductor.core.policy.states import State
 from conductor.core.state import (
     Answer,
     AnswerTo,
-    Copied,
     DialectState,
     Lane,
     Peer,
     PendingRequest,
     Source,
+    copy_of,
     unread,
 )
 from conductor.core.topology import join, onward
@@ -184,7 +184,7 @@ class Endings:
         """Has the agent, which is at `lane` or behind it, close a session, or stop what it does
         there where it closes none."""
         exchange, params = self._exchange, Raw(json_text.encode({"sessionId": session}))
-        answer = peer.recorded_answer if peer.shadow is None else peer.shadow.answer
+        answer = peer.recorded_answer if peer.shadow is None else peer.shadow.upstream
         if exchange.version == 2 or _closes(answer):
             close = exchange.own_request(CLOSING[0])
             close.answer_to = AnswerTo.NOBODY
@@ -261,7 +261,7 @@ class Endings:
             return
         pending = handshake.pending
         peer.p.requests.sent.pop(pending.target_id, None)
-        pending.target, pending.answer_to, pending.purpose = None, AnswerTo.ASKER, None
+        pending.target, pending.answer_to = None, AnswerTo.ASKER
         peer.handshake = peer.initialize = None
         # At the front: everything else in the backlog came after it.
         peer.backlog.insert(0, partial(self._deliver_late, peer, handshake.params, pending))
@@ -278,10 +278,9 @@ class Endings:
             peer.ready = peer.dialect_state is not DialectState.UNKNOWN
             peer.resume()
             return
-        answer = peer.recorded_answer if peer.shadow is None else peer.shadow.answer
+        answer = peer.recorded_answer if peer.shadow is None else peer.shadow.upstream
         if peer.shadow is None or answer is not None:
-            peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
-            peer.shadow.answer = answer
+            peer.shadow = copy_of(read_message(INITIALIZE, peer.initialize), answer)
         again = self._exchange.own_request(INITIALIZE)
         self._parts.initializer.initialize_alone(peer, peer.initialize, again)
 
@@ -299,7 +298,7 @@ class Endings:
         if pending is not None:
             self._parts.turns.cancel(pending)
             self._exchange.fail(pending, reason)
-            pending.answer_to, pending.purpose = AnswerTo.ASKER, None
+            pending.answer_to = AnswerTo.ASKER
 
     def end_prompt(self, peer: Peer, key: bytes, reason: Closure) -> None:
         """Cancels a turn of an agent in which nothing moves, and fails its prompt."""

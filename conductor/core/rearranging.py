@@ -20,7 +20,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.roles.initialize import successor_name
-from conductor.core.state import Answer, Copied, Peer, unread
+from conductor.core.state import Answer, Peer, copy_of, unread
 
 _NOT_USED: Final = Closure("it is not used")
 
@@ -97,8 +97,8 @@ class Rearranging:
             return
         peer.initialize, peer.recorded_answer = given
         peer.ready, peer.restarting = False, True
-        peer.shadow = Copied(read_message(INITIALIZE, peer.initialize))
-        peer.shadow.answer = peer.recorded_answer
+        message = read_message(INITIALIZE, peer.initialize)
+        peer.shadow = copy_of(message, peer.recorded_answer)
         self._parts.initializer.initialize_alone(peer, peer.initialize, unread(INITIALIZE))
 
     def _recorded(self, name: str) -> tuple[Params, Answer] | None:

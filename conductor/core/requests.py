@@ -44,12 +44,9 @@ from conductor.core.services import called
 from conductor.core.state import (
     AnswerTo,
     Batch,
-    Copied,
     DialectState,
-    Handshake,
     Lane,
     PendingRequest,
-    Purpose,
     Rewriter,
     Source,
     TracedRequest,
@@ -390,35 +387,30 @@ class Requests:
             else:
                 self._exchange.reply(pending, member, body)
             return
-        # The purpose refers back to the request, and may be large: uncut, the cycle lives until the
-        # garbage collector runs. A taker that sends the request again sets it anew.
-        purpose = pending.purpose
-        pending.answer_to, pending.purpose = _ASKER, None
+        pending.answer_to = _ASKER  # a taker that sends the request again sets it anew
         if pending.traced is not None:
             pending.traced.response = member, bytes(body)
-        self._taken(to, purpose, pending, member, bytes(body))
+        self._taken(to, pending, member, bytes(body))
 
-    def _taken(
-        self, to: AnswerTo, purpose: Purpose, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def _taken(self, to: AnswerTo, pending: PendingRequest, member: bytes, body: bytes) -> None:
         """The taker of an answer takes it."""
         parts = self._parts
-        match to, purpose:
-            case AnswerTo.PAST, _:
+        match to:
+            case AnswerTo.PAST:
                 parts.policed.answered_past(pending, member, body)
-            case AnswerTo.COPY, Copied():
-                parts.observers.copy_answered(purpose, pending)
-            case AnswerTo.ROLE, Handshake():
-                parts.initializer.role_answered(purpose, pending, member, body)
-            case AnswerTo.LAUNCH, Handshake():
-                parts.detection.launch_answered(purpose, pending, member, body)
-            case AnswerTo.LAST, Raw() | UnsetType():
-                parts.initializer.last_answered(purpose, pending, member, body)
-            case AnswerTo.PEER_AGENT, _:
+            case AnswerTo.COPY:
+                parts.observers.copy_answered(pending)
+            case AnswerTo.ROLE:
+                parts.initializer.role_answered(pending.handshake, pending, member, body)
+            case AnswerTo.LAUNCH:
+                parts.detection.launch_answered(pending.handshake, pending, member, body)
+            case AnswerTo.LAST:
+                parts.initializer.last_answered(pending.params, pending, member, body)
+            case AnswerTo.PEER_AGENT:
                 parts.initializer.peer_agents.answered(pending, member, body)
-            case AnswerTo.REVIVING, _:
+            case AnswerTo.REVIVING:
                 self._exchange.reply(pending, member, body)
-            case AnswerTo.SETTLING, _:
+            case AnswerTo.SETTLING:
                 parts.policed.reply_in_order(pending, member, body)
             case _:
                 assert to is AnswerTo.NOBODY

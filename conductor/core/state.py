@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from enum import Enum, IntEnum, auto
 from itertools import count
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET
 
@@ -20,7 +20,7 @@ from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialec
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
 from conductor.core.payloads import Payloads
-from conductor.core.policy.entries import Excuse, Held, Request, RequestInOrder, Turn
+from conductor.core.policy.entries import Excuse, Held, Request, Turn
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import InFlight
@@ -57,15 +57,15 @@ class AnswerTo(IntEnum):
     """The peer that sent the request."""
     NOBODY = auto()
     LAST = auto()
-    """`initialize` of the last component. Purpose: the params, to resend them in another form."""
+    """`initialize` of the last component; with its params, to resend them in another form."""
     ROLE = auto()
-    """A role request. Purpose: the `Handshake`."""
+    """A role request; with its handshake."""
     LAUNCH = auto()
-    """`_scp/proxy`. Purpose: the `Handshake`."""
+    """`_scp/proxy`; with its handshake."""
     PAST = auto()
     """What a component still says to a request that is over, or goes its way without it."""
     COPY = auto()
-    """A copy of a request. Purpose: the `Copied`."""
+    """A copy of a request."""
     PEER_AGENT = auto()
     """`initialize` of a peer agent."""
     REVIVING = auto()
@@ -149,11 +149,12 @@ Rewriter = Callable[[bytes, bytes], tuple[bytes, bytes]]
 """What the member and body of an answer become on its way back."""
 
 
-class PendingRequest(RequestInOrder):
+class PendingRequest(Request):
     """One request that has no answer: who sent it under which id, and where it went under which.
 
     Where it went to a component with a policy state, that carries it: what `carry` sets is known
-    from then on, and `state` says where the request stands with the component.
+    from then on, and `state` says where the request stands with the component. What a component is
+    only shown is a request without a sender (`copy_of`).
     """
 
     __slots__ = (
@@ -166,6 +167,7 @@ class PendingRequest(RequestInOrder):
         "copies",
         "excused",
         "forwarded",
+        "handshake",
         "held",
         "key",
         "lane",
@@ -174,9 +176,9 @@ class PendingRequest(RequestInOrder):
         "onward",
         "origin",
         "originated",
+        "passed_on_by",
         "passes_on",
         "policy_state",
-        "purpose",
         "raw_id",
         "retries",
         "rewriters",
@@ -199,11 +201,17 @@ class PendingRequest(RequestInOrder):
     forwarded: PendingRequest | None
     """The component's request by which it was passed on."""
     upstream: Answer | None
-    """The answer that came back for that."""
+    """The answer that came back for that; of a copy, the original's."""
     held: Held | None
-    """That answer, where it goes past the component and has to wait for it."""
+    """That answer, where it goes past the component and has to wait for it; of a copy, what waits
+    for it."""
     excused: Excuse | None
     retries: int
+    passed_on_by: tuple[PendingRequest, ...]
+    """Of a copy: the component's requests by which it passed the copy on; they are answered as the
+    original is."""
+    handshake: Handshake
+    """What a role request, or the request to launch, was sent for."""
 
     def __init__(
         self,
@@ -225,8 +233,6 @@ class PendingRequest(RequestInOrder):
         self.state = State.CLOSED
         self.batch = batch
         self.answer_to = AnswerTo.ASKER
-        self.purpose: Purpose = None
-        """What the request was sent for, where `answer_to` names it."""
         self.target: Lane | None = None
         """Where it went out; None while it waits."""
         self.target_id = b""
@@ -237,9 +243,9 @@ class PendingRequest(RequestInOrder):
         # module, and a request may have several.
         self.watchers: tuple[Callable[[bytes, bytes], None], ...] = ()
         """Called once with its answer, whether or not the asker is still there."""
-        self.copies: tuple[Copied, ...] = ()
+        self.copies: tuple[PendingRequest, ...] = ()
         """The copies of it, which are answered and cancelled as it is."""
-        self.bypassed: tuple[tuple[Lane, Heading, Copied | None], ...] = ()
+        self.bypassed: tuple[tuple[Lane, Heading, PendingRequest | None], ...] = ()
         """Bypassed components whose pending messages this answer must not overtake, outermost
         first: the lane it came in by, its heading, and the copy that was shown there."""
         self.passes_on: PendingRequest | None = None
@@ -279,6 +285,11 @@ class PendingRequest(RequestInOrder):
         return self.given is not None and self.given.wanted
 
     @property
+    def is_taken(self) -> bool:
+        """Of a copy: whether its component has passed it on, or answered it."""
+        return bool(self.passed_on_by) or self.answer_to is not AnswerTo.COPY
+
+    @property
     def given(self) -> PendingRequest | None:
         """The request that a policed component passes on by it; None: it is its sender's own, or
         nobody polices that."""
@@ -307,15 +318,20 @@ class PendingRequest(RequestInOrder):
             self.forwarded.passes_on = self
 
 
-Purpose: TypeAlias = "Copied | Handshake | Params | None"
-"""What a request was sent for; `AnswerTo` says which."""
-
-
 def unread(method: str) -> PendingRequest:
     """A placeholder for a request: nobody reads its answer."""
     pending = PendingRequest(None, b"null", b"null", method)
     pending.answer_to = AnswerTo.NOBODY
     return pending
+
+
+def copy_of(message: Message, answer: Answer | None = None) -> PendingRequest:
+    """A copy of a request that a component is shown, or given its role by. `answer`: that of the
+    original."""
+    copy = unread(message.method)
+    copy.answer_to, (_, copy.params, copy.heading) = AnswerTo.COPY, message
+    copy.upstream, copy.held, copy.passed_on_by = answer, None, ()
+    return copy
 
 
 class PendingRequests:
@@ -397,24 +413,6 @@ class PendingRequests:
                 del self.sent[oldest]
 
 
-class Copied(Request):
-    """A request that a component was shown a copy of."""
-
-    __slots__ = ("answer", "forwarded", "held", "passed", "shadow")
-
-    def __init__(self, message: Message) -> None:
-        self.method, self.params, self.heading = message
-        self.forwarded: list[PendingRequest] = []
-        """The component's requests by which it passed the copy on; answered as the original is."""
-        self.passed = False
-        """Whether it has passed it on."""
-        self.answer: Answer | None = None
-        """The original's."""
-        self.held: Held | None = None
-        self.shadow: PendingRequest | None = None
-        """By which the component was given it; None: it has not been yet."""
-
-
 # -- peers -----------------------------------------------------------------------------------------
 
 
@@ -456,7 +454,7 @@ class Lane:
         """The lane by which its peer sends on what comes in here."""
         self.direction = Direction.DOWN
         """Which way messages go that its peer sends here."""
-        self.in_flight: InFlight[PendingRequest, Copied] = InFlight()
+        self.in_flight: InFlight[PendingRequest] = InFlight()
         """What a peer with a policy state was given that would leave here."""
         self.rights: dict[str, int] = {}
         """Its rights on what comes in here, by key, as far as they are known."""
@@ -699,7 +697,7 @@ class Peer:
         """How it answered the `initialize` that reached it."""
         self.joined = True
         """Whether it is part of the chain; one that is to join takes its role before."""
-        self.shadow: Copied | None = None
+        self.shadow: PendingRequest | None = None
         """The `initialize` it got a copy of, where the original passes it by."""
         self.agent_sessions: AgentSessions | None = None
         """Of an agent that may be started again: what it has to get back."""

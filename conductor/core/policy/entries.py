@@ -112,31 +112,25 @@ class Excuse(Enum):
 
 
 class Request:
-    """A request that a component was given: what tells it from others."""
+    """A request that a component is to have: what tells it from others, its state, and its place in
+    the order."""
 
-    __slots__ = ("heading", "method", "params")
+    __slots__ = ("heading", "method", "order", "params", "round", "state")
 
     method: str
     params: Params
     heading: Heading
-
-    @property
-    def message(self) -> Message:
-        """The message as the component was given it."""
-        return Message(self.method, self.params, self.heading)
-
-
-class RequestInOrder(Request):
-    """One that the component carries, with its state, and its place in the order."""
-
-    __slots__ = ("order", "round", "state")
-
     state: State
     """Where it stands; set by `begins`, `moves` and `closes` alone."""
     order: int
     """Its place, or that of its answer, among all that came to leave by the same lane."""
     round: int
     """The component's round that delivers it, or its answer; -1 until it is sent."""
+
+    @property
+    def message(self) -> Message:
+        """The message as the component was given it."""
+        return Message(self.method, self.params, self.heading)
 
     def begins(self) -> None:
         """A component is to have it."""
@@ -155,7 +149,7 @@ class RequestInOrder(Request):
         self.state = State.CLOSED
 
 
-Entry = Notification | RequestInOrder | Held
+Entry = Notification | Request | Held
 
 
 class Notifications:

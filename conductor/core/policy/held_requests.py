@@ -27,7 +27,7 @@ from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
-from conductor.core.state import Copied, Lane, PendingRequest, unread
+from conductor.core.state import Lane, PendingRequest, unread
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
@@ -110,12 +110,14 @@ class HeldRequests(ABC):
         self._exchange.reply(pending, member, body)
 
     @staticmethod
-    def _placed_copy(lane: Lane, heading: Heading, copy: Copied | None) -> Copied | None:
+    def _placed_copy(
+        lane: Lane, heading: Heading, copy: PendingRequest | None
+    ) -> PendingRequest | None:
         """The copy, if a component must have had its round with the copy's answer; else None."""
         placed = (
             copy is not None
-            and any(request.origin is not None for request in copy.forwarded)
-            and all(request.batch is None for request in copy.forwarded)
+            and any(request.origin is not None for request in copy.passed_on_by)
+            and all(request.batch is None for request in copy.passed_on_by)
             and lane.direction is Direction.UP
             and bool(lane.rights_on(heading) & PLACE)
         )

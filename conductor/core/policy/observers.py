@@ -14,7 +14,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import Held, Notification, meant
 from conductor.core.policy.headings import Message, size_of
 from conductor.core.policy.key_table import ORIGINATE
-from conductor.core.state import AnswerTo, Copied, Lane, Peer, PendingRequest, unread
+from conductor.core.state import Lane, Peer, PendingRequest, copy_of
 
 _MOST_WAITING: Final = 4096
 _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
@@ -51,34 +51,31 @@ class Observers:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def request(self, lane: Lane, message: Message, original: PendingRequest) -> Copied:
+    def request(self, lane: Lane, message: Message, original: PendingRequest) -> PendingRequest:
         """Sends the component at `lane` a copy of a request."""
         copy = self.follow(original, message)
         self._give(lane, copy, original)
         return copy
 
-    def follow(self, original: PendingRequest, message: Message) -> Copied:
+    def follow(self, original: PendingRequest, message: Message) -> PendingRequest:
         """A copy that is answered as `original` is; the caller sends it."""
-        copy = Copied(message)
+        copy = copy_of(message)
         original.copies = (*original.copies, copy)
         return copy
 
-    def _give(self, lane: Lane, copy: Copied, original: PendingRequest) -> None:
+    def _give(self, lane: Lane, copy: PendingRequest, original: PendingRequest) -> None:
         peer = lane.peer
         if not peer.ready:
             if self._may_wait(peer, copy.params):
                 peer.backlog.append(partial(self._give, lane, copy, original))
             return
-        shadow = unread(copy.method)
-        shadow.answer_to, shadow.purpose = AnswerTo.COPY, copy
-        shadow.target, shadow.target_id = lane, lane.requests.fresh_id()
-        lane.requests.ignore(shadow.target_id, shadow)
-        lane.other.in_flight.show(shadow.target_id, copy)
-        frame = lane.writer.request(shadow.target_id, copy.method, copy.params)
+        copy.target, copy.target_id = lane, lane.requests.fresh_id()
+        lane.requests.ignore(copy.target_id, copy)
+        lane.other.in_flight.show(copy.target_id, copy)
+        frame = lane.writer.request(copy.target_id, copy.method, copy.params)
         self._exchange.deliver(peer, frame, copy=peer.policed.watches_only)
-        copy.shadow = shadow
         if original.cancelled:
-            self._exchange.cancel_hop(shadow)
+            self._exchange.cancel_hop(copy)
 
     def _may_wait(self, peer: Peer, params: Params) -> bool:
         """Whether a copy for a component that is not ready shall wait until it is."""
@@ -96,45 +93,41 @@ class Observers:
     def unseen(peer: Peer) -> bool:
         """Whether an observer has not passed on its copy of a request that has been answered."""
         return any(
-            copy.answer is not None and not copy.passed
+            copy.upstream is not None and not copy.is_taken
             for lane in (peer.p, peer.s)
             for copy in lane.in_flight.copies.values()
         )
 
     @staticmethod
-    def copy_answered(copy: Copied, pending: PendingRequest) -> None:
+    def copy_answered(copy: PendingRequest) -> None:
         """The component answers a copy: nothing waits for it any more."""
-        copy.passed = True
         if copy.held is not None:
             copy.held.ready = True
-            assert pending.target is not None
-            release(pending.target)
-            release(pending.target.other)
+            assert copy.target is not None
+            release(copy.target)
+            release(copy.target.other)
 
-    def answered(self, copy: Copied, member: bytes, body: bytes) -> None:
+    def answered(self, copy: PendingRequest, member: bytes, body: bytes) -> None:
         """The original has its answer."""
-        copy.answer = (member, body)
-        for pending in copy.forwarded:
+        copy.upstream = (member, body)
+        for pending in copy.passed_on_by:
             self._exchange.reply(pending, member, body, copy=True)
-        copy.forwarded.clear()
 
-    def take(self, lane: Lane, message: Message, pending: PendingRequest) -> Copied | None:
+    def take(self, lane: Lane, message: Message, pending: PendingRequest) -> PendingRequest | None:
         """The copy that a component passes on by `lane`; None if it is none."""
         in_flight, policy_state = lane.in_flight, lane.peer.policed
         if lane.peer.sideband or policy_state.policy.ids == "kept":
             copy = in_flight.copies.get(pending.key)
             return copy if copy is not None and copy.method == message.method else None
         may_be_own = bool(lane.other.rights_on(message.heading) & ORIGINATE)
-        left = [copy for copy in in_flight.copies.values() if not copy.passed]
+        left = [copy for copy in in_flight.copies.values() if not copy.is_taken]
         return meant(left, message.method, message.params, exactly=may_be_own)
 
-    def passed_on(self, copy: Copied, pending: PendingRequest) -> None:
+    def passed_on(self, copy: PendingRequest, pending: PendingRequest) -> None:
         """A component passes on a copy: it is answered as the original is."""
-        copy.passed = True
-        if copy.answer is not None:
-            self._exchange.reply(pending, *copy.answer, copy=True)
-        else:
-            copy.forwarded.append(pending)
+        copy.passed_on_by = (*copy.passed_on_by, pending)
+        if copy.upstream is not None:
+            self._exchange.reply(pending, *copy.upstream, copy=True)
 
 
 def release(lane: Lane) -> None:

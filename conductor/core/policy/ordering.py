@@ -19,7 +19,6 @@ from conductor.core.policy.entries import (
     Notification,
     Notifications,
     Request,
-    RequestInOrder,
 )
 from conductor.core.policy.headings import Heading, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
@@ -30,10 +29,9 @@ _MOST_COPIES: Final = 1024
 _MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
 
 
-# The full records (`conductor.core.state`) know lanes, and lanes know `InFlight`. So that no import
+# The full record (`conductor.core.state`) knows lanes, and lanes know `InFlight`. So that no import
 # circle arises, this module, which needs neither lanes nor pending requests, is generic.
-_Carried = TypeVar("_Carried", bound=RequestInOrder)
-_Copied = TypeVar("_Copied", bound=Request)
+_Request = TypeVar("_Request", bound=Request)
 
 
 def _holds_up(entry: Entry, session: str | None) -> bool:
@@ -46,7 +44,7 @@ def _holds_up(entry: Entry, session: str | None) -> bool:
     return entry.heading.session == session
 
 
-class InFlight(Generic[_Carried, _Copied]):
+class InFlight(Generic[_Request]):
     """What a component was given that would leave it by one lane."""
 
     __slots__ = (
@@ -75,13 +73,13 @@ class InFlight(Generic[_Carried, _Copied]):
         """Carried notifications that hold up nothing any more."""
         self.copied_notifications = Notifications()
         """Copies of notifications."""
-        self.requests: dict[bytes, _Carried] = {}
+        self.requests: dict[bytes, _Request] = {}
         """Requests that the component carries, by the id they were delivered under."""
-        self.queued: dict[_Carried, None] = {}
+        self.queued: dict[_Request, None] = {}
         """Those that are not delivered yet."""
-        self._prompts: dict[str | None, dict[_Carried, None]] = {}
+        self._prompts: dict[str | None, dict[_Request, None]] = {}
         """Those that are prompts and not closed, by session."""
-        self.copies: dict[bytes, _Copied] = {}
+        self.copies: dict[bytes, _Request] = {}
         """Copies of requests, likewise."""
         self._copied = 0
         self._came = 0
@@ -125,11 +123,11 @@ class InFlight(Generic[_Carried, _Copied]):
         """Whether the component holds a prompt of a session."""
         return any(prompt.state in IN_FRONT for prompt in self.prompts(session))
 
-    def prompts(self, session: str | None) -> list[_Carried]:
+    def prompts(self, session: str | None) -> list[_Request]:
         """The prompts of a session that the component carries."""
         return list(self._prompts.get(session, ()))
 
-    def carry(self, request: _Carried) -> None:
+    def carry(self, request: _Request) -> None:
         """The component is to carry a request."""
         request.order = self.comes()
         self.queue.append(request)
@@ -137,7 +135,7 @@ class InFlight(Generic[_Carried, _Copied]):
         if request.heading.key == PROMPT:
             self._prompts.setdefault(request.heading.session, {})[request] = None
 
-    def close(self, request: _Carried) -> None:
+    def close(self, request: _Request) -> None:
         """The component does not carry it any more."""
         self.leave(request)
         self.queued.pop(request, None)
@@ -227,7 +225,7 @@ class InFlight(Generic[_Carried, _Copied]):
         """What stands before an entry of the queue, oldest first."""
         return list(islice(self.queue, self.queue.index(entry)))
 
-    def leave(self, entry: Notification | RequestInOrder) -> None:
+    def leave(self, entry: Notification | Request) -> None:
         """An entry holds up nothing any more."""
         queue = self.queue
         if queue and queue[0] is entry:
@@ -240,14 +238,14 @@ class InFlight(Generic[_Carried, _Copied]):
         of their copy are ready, requests hold up nothing any more; what becomes of notifications
         is for the caller."""
         notifications: list[Notification] = []
-        requests: list[RequestInOrder] = []
+        requests: list[Request] = []
         for entry in self.queue:
             if 0 <= entry.round < round_:
                 if type(entry) is Held:
                     entry.ready = True
                 elif isinstance(entry, Notification):
                     notifications.append(entry)
-                elif isinstance(entry, RequestInOrder):  # pragma: no branch
+                elif isinstance(entry, Request):  # pragma: no branch
                     requests.append(entry)
         # Not in the loop above: a deque must not change while it is walked.
         for request in requests:
@@ -284,7 +282,7 @@ class InFlight(Generic[_Carried, _Copied]):
 
     # -- copies of requests --------------------------------------------------------------------
 
-    def show(self, id_: bytes, copy: _Copied) -> None:
+    def show(self, id_: bytes, copy: _Request) -> None:
         """Remembers a copy under its id; the oldest are forgotten."""
         self.copies[id_] = copy
         self._copied += size_of(copy.params)

@@ -29,7 +29,7 @@ from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_S
 from conductor.core.policy.settling import Refused, Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import NO_QUESTIONS, TURNS
-from conductor.core.state import Copied, Lane, PendingRequest
+from conductor.core.state import Lane, PendingRequest
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -327,7 +327,7 @@ class PolicedRequests(HeldRequests):
         lane: Lane,
         message: Message,
         rights: int,
-        copy: Copied | None,
+        copy: PendingRequest | None,
         pending: PendingRequest,
     ) -> bool:
         """Whether a request that goes past a component waits for what that was given before."""

@@ -122,8 +122,7 @@ class Turns:
         if enforced and pending.state in STOPPABLE:
             self.stop(pending, REFUSED)
         for copy in pending.copies:
-            if copy.shadow is not None:
-                self.cancel(copy.shadow, source)
+            self.cancel(copy, source)
         # It reaches who has the request now, whatever the component does.
         if enforced and pending.state is State.PASSED:
             assert pending.forwarded is not None

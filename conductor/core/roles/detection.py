@@ -86,7 +86,7 @@ class Detection:
         pending = self._exchange.own_request(LAUNCH)
         if not peer.joined:
             pending.traced = None
-        pending.answer_to, pending.purpose = AnswerTo.LAUNCH, handshake
+        pending.answer_to, pending.handshake = AnswerTo.LAUNCH, handshake
         self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending)
 
     def launch_answered(

@@ -143,7 +143,7 @@ class Initializer:
         elif peer.closure is not None:
             self._exchange.fail(pending, peer.closure)
         elif peer.role is not Role.PROXY:
-            pending.answer_to, pending.purpose = AnswerTo.LAST, params
+            pending.answer_to, pending.params = AnswerTo.LAST, params
             self._exchange.forward(lane, INITIALIZE, params, pending)
         elif peer.handshake is not None and not peer.ready:
             # A second `initialize` while one is open: the first answer may settle the dialect.
@@ -164,7 +164,7 @@ class Initializer:
             params = add_offer(params, "client")
         if peer.ports and not peer.sideband:  # a guest finds them in `configure`
             params = with_peers(params, peer.ports)
-        handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
+        handshake.pending.answer_to, handshake.pending.handshake = AnswerTo.ROLE, handshake
         self._exchange.send(peer.p, dialect.role, params, handshake.pending)
 
     def initialize_alone(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
@@ -207,7 +207,7 @@ class Initializer:
             self._exchange.chain_fails(peer, reason)
             return
         handshake.pending = self._replace(peer, pending)
-        handshake.pending.answer_to, handshake.pending.purpose = AnswerTo.ROLE, handshake
+        handshake.pending.answer_to, handshake.pending.handshake = AnswerTo.ROLE, handshake
         params = handshake.params
         peer.shadow = self._parts.observers.follow(pending, Message(INITIALIZE, params, _HEADING))
         self._deliver_ahead(peer, params, pending)
@@ -235,7 +235,7 @@ class Initializer:
         copy = unread(INITIALIZE)
         copy.target, copy.target_id = pending.target, pending.target_id
         peer.p.requests.sent[copy.target_id] = copy
-        pending.answer_to, pending.purpose = AnswerTo.ASKER, None
+        pending.answer_to = AnswerTo.ASKER
         return copy
 
     # -- answers -------------------------------------------------------------------------------
