@@ -45,7 +45,7 @@ def _components(runtime: Runtime, figures: Figures | None) -> Iterator[Component
     counted = {} if figures is None else _figures(runtime, figures)
     for name, planned in runtime.planned.items():
         process = runtime.connections.process(name)
-        for component in planned.guests or (name,):
+        for component in planned.names:
             yield ComponentState(
                 name=component,
                 state=_state(runtime, name, component),

@@ -1,4 +1,4 @@
-"""The plan for a component at an address."""
+"""What carries the messages of a component at an address."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Final
 from conductor.core.component import Component
 from conductor.errors import ComponentError, UsageError
 from conductor.run import fast_loop
-from conductor.run.plan import Configuration, Options, Planned, Stderr, grantee
+from conductor.run.plan import Options, Stderr
 from conductor.spec.model import Spec
 from conductor.transports import backoff
 from conductor.transports.base import Transport
@@ -23,10 +23,11 @@ _ELSEWHERE: Final = 5.0
 turn."""
 
 
-def planned(
-    spec: Spec, role: str, component: Component, options: Options, on_stderr: Stderr
-) -> Planned:
-    """Plans a component at an address. Raises `UsageError` where nobody can dial it so."""
+def carriers(
+    spec: Spec, component: Component, options: Options, on_stderr: Stderr
+) -> tuple[Transport, Callable[[], Transport]]:
+    """What dials a component at its address, the first time and again. Raises `UsageError` where
+    nobody can dial it so."""
     assert spec.address is not None
     places = addresses.parse_all(spec.address)
     if any(place.has_tls for place in places) and fast_loop.is_without_tls():
@@ -73,17 +74,7 @@ def planned(
 
     for place in places:
         dialled(place)  # raises now what is wrong with the address
-    return Planned(
-        component,
-        first(),
-        again if component.revived else first,
-        on_failure=spec.on_failure,
-        timeout=spec.timeout,
-        quiet=spec.quiet,
-        mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
-        grantees=(grantee(spec),),
-        configurations=(Configuration(spec),) if role == "proxy" else (),
-    )
+    return first(), again if component.revived else first
 
 
 def _token(spec: Spec) -> Callable[[], str]:

@@ -42,7 +42,7 @@ def listed(
     yield UPSTREAM, _busy(UPSTREAM, "", router.pending(), held)
     for name, component in planned.items():
         waiting = len(router.waiting_on(name))
-        for guest in component.guests or (name,):
+        for guest in component.names:
             left_out = happened.get(("bypass", guest), 0)
             words = "paused" if guest in paused else _WORDS[state(router, name)]
             words = "left out of the chain" if left_out else words

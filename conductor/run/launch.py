@@ -150,13 +150,36 @@ class Launcher:
         if spec.sandboxed:
             kept = Belongings.of(each.belongings for each in running)
             return guest_host.segment(group, options, self.guardian, self._on_stderr, kept)
+        component = _component(spec, role, options)
+        first, renew = self._carriers(spec, component, role, options)
+        return Planned(
+            component,
+            first,
+            renew,
+            on_failure="fail" if renew is None else spec.on_failure,
+            timeout=spec.timeout,
+            quiet=spec.quiet,
+            mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
+            files=tuple(word for word in spec.command or () if os.path.isfile(word)),
+            grantees=(grantee(spec),),
+            # An agent has no `configure`, so its settings cannot be sent again either.
+            configurations=(Configuration(spec),) if role == "proxy" else (),
+        )
+
+    def _carriers(
+        self, spec: Spec, component: Component, role: str, options: Options
+    ) -> tuple[Transport, Callable[[], Transport] | None]:
+        """What carries the messages of a component without a sandbox, and what makes it anew."""
         if spec.command is not None:
             return _program(spec, role, options, self.guardian, self._on_stderr)
         if spec.address is not None:
-            from conductor.run.elsewhere import planned
+            from conductor.run.elsewhere import carriers
 
-            return planned(spec, role, _component(spec, role, options), options, self._on_stderr)
-        return _in_process(spec, role, options)
+            return carriers(spec, component, options, self._on_stderr)
+        from conductor.run import in_process
+        from conductor.transports.memory import MemoryTransport
+
+        return MemoryTransport(in_process.load(spec)), None
 
 
 def _same(running: Sequence[Spec], group: Sequence[Spec]) -> bool:
@@ -243,8 +266,7 @@ def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> Non
 
 def _program(
     spec: Spec, role: str, options: Options, guardian: Guardian, on_stderr: Stderr
-) -> Planned:
-    component = _component(spec, role, options)
+) -> tuple[Transport, Callable[[], Transport]]:
     command = spec.command
     assert command is not None
 
@@ -263,7 +285,7 @@ def _program(
         # The first start needs no comparison: the lock was enforced just before.
         from conductor.spec import digests
 
-        digests.verify(spec.pins, component.label, spec.locked)
+        digests.verify(spec.pins, spec.label(role), spec.locked)
         try:
             return process()
         except UsageError as error:  # a secret that is gone: the component fails, not the chain
@@ -280,34 +302,7 @@ def _program(
         note = partial(on_stderr, spec.name)
         carrier = Retried(verified, spec.retries, note, first)
         renew = partial(Retried, verified, spec.retries, note)
-    return Planned(
-        component,
-        carrier,
-        renew,
-        on_failure=spec.on_failure,
-        timeout=spec.timeout,
-        quiet=spec.quiet,
-        mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
-        files=tuple(word for word in command if os.path.isfile(word)),
-        grantees=(grantee(spec),),
-        # An agent has no `configure`, so its settings cannot be sent again either.
-        configurations=(Configuration(spec),) if role == "proxy" else (),
-    )
-
-
-def _in_process(spec: Spec, role: str, options: Options) -> Planned:
-    from conductor.run import in_process
-    from conductor.transports.memory import MemoryTransport
-
-    return Planned(
-        _component(spec, role, options),
-        MemoryTransport(in_process.load(spec)),
-        timeout=spec.timeout,
-        quiet=spec.quiet,
-        mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
-        grantees=(grantee(spec),),
-        configurations=(Configuration(spec),) if role == "proxy" else (),
-    )
+    return carrier, renew
 
 
 def _component(spec: Spec, role: str, options: Options) -> Component:

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 from conductor.errors import ConductorError, UsageError, did_you_mean, one_line
 
 if TYPE_CHECKING:
-    from conductor.run.plan import Planned
     from conductor.run.runtime import Runtime
 
 _WORDS = {True: "paused: every message goes past it", False: "resumed: it takes part again"}
@@ -29,7 +28,7 @@ class Pauses:
     def refusal(self, name: str, *, paused: bool) -> ConductorError | None:
         """Why a component cannot be paused, or resumed; None: it can."""
         runtime = self._runtime
-        names = [guest for each in runtime.planned.values() for guest in _guests(each)]
+        names = [guest for each in runtime.planned.values() for guest in each.names]
         shown = f"`{one_line(name, 80)}`"
         if name not in names:
             listed = f"its components: {', '.join(names)}"
@@ -65,7 +64,7 @@ class Pauses:
     def apply(self) -> None:
         """Tells the router and the hosts of guests; also of a chain with other components."""
         planned = self._runtime.planned
-        self.names &= {guest for each in planned.values() for guest in _guests(each)}
+        self.names &= {guest for each in planned.values() for guest in each.names}
         for name, each in planned.items():
             if len(each.guests) > 1:
                 self.tell(name)
@@ -81,7 +80,3 @@ class Pauses:
             assert each.belongings is not None
             each.belongings.paused = paused
             self._runtime.services.pause(name, paused)
-
-
-def _guests(planned: Planned) -> tuple[str, ...]:
-    return planned.guests or (planned.component.name,)

@@ -258,6 +258,16 @@ class Planned(msgspec.Struct, frozen=True):
     specs: tuple[Spec, ...] = ()
     """What it was planned from."""
 
+    @property
+    def name(self) -> str:
+        """The name of its peer."""
+        return self.component.name
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The components in it: its guests, or itself."""
+        return self.guests or (self.component.name,)
+
 
 def grantee(spec: Spec) -> Grantee:
     """The projection of a proxy for the services."""

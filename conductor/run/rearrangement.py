@@ -153,11 +153,11 @@ class Rearrangement:
         ]
         new = [each for each in planned if id(each.transport) not in before]
         stay = [each for each in planned if id(each.transport) in before]
-        changed = [_name(each) for each in planned] != [_name(each) for each in running]
+        changed = [each.name for each in planned] != [each.name for each in running]
         former = [each.specs for each in running]
         if reloads:
             differs = [each.specs for each in planned] != former
-            supervisor.reload([_name(each) for each in stay], only_new=differs)
+            supervisor.reload([each.name for each in stay], only_new=differs)
         if changed or new:
             gone = [each for each in running if each.transport not in _transports(stay)]
             try:
@@ -199,7 +199,7 @@ class Rearrangement:
         if why:
             self._log("error", _NAME, f"the chain stays as it was: {why}")
         for each in cut:
-            name = _name(each)
+            name = each.name
             label = self._runtime.router.peers[name].label
             reason = Closure(f"{label} may not go on, and nothing can take its place")
             self._runtime.connections.silence(name)
@@ -232,7 +232,7 @@ class Rearrangement:
             self._runtime.release()
 
     async def _start(self, planned: Sequence[Planned], new: Sequence[Planned]) -> None:
-        runtime, names = self._runtime, [_name(each) for each in new]
+        runtime, names = self._runtime, [each.name for each in new]
         self._refused = None
         try:
             effects = runtime.router.prepare(
@@ -242,7 +242,7 @@ class Rearrangement:
             for each in new:
                 await each.transport.close(0.5)
             raise _NotUsedError(str(error)) from None
-        self._joining = {newcomer(_name(each)): _Joining(each) for each in new}
+        self._joining = {newcomer(each.name): _Joining(each) for each in new}
         self._began = asyncio.get_running_loop().time()
         for key, joining in self._joining.items():
             try:
@@ -384,18 +384,18 @@ class Rearrangement:
         """The one step: nothing is awaited from here to its end."""
         runtime, joining = self._runtime, self._joining
         for each in gone:
-            runtime.connections.silence(_name(each))
+            runtime.connections.silence(each.name)
         self._joining = {}
-        former = [_name(each) for each in gone]
+        former = [each.name for each in gone]
         effects = runtime.router.rearrange(
             Closure("the chain has been given other components"),
-            {_name(j.planned): _owned(j.planned) for j in joining.values()},
+            {j.planned.name: _owned(j.planned) for j in joining.values()},
         )
-        runtime.rearranged(planned, former, {key: _name(j.planned) for key, j in joining.items()})
+        runtime.rearranged(planned, former, {key: j.planned.name for key, j in joining.items()})
         for event, name, text in _events(gone, [j.planned for j in joining.values()]):
             self._log("warning", name, text)
             runtime.record(event, name, text)
-        order = " ".join(guest for each in planned for guest in each.guests or (_name(each),))
+        order = " ".join(name for each in planned for name in each.names)
         self._log("info", _NAME, f"the chain is now: {order}")
         runtime.apply(effects)
         for joined in joining.values():
@@ -408,11 +408,7 @@ class Rearrangement:
             before = next(one for one in running if one.transport is each.transport)
             for configuration in changed_settings(before, each):
                 self._runtime.supervisor.reconfigure(configuration)
-            self._runtime.planned[_name(each)] = each
-
-
-def _name(planned: Planned) -> str:
-    return planned.component.name
+            self._runtime.planned[each.name] = each
 
 
 def _transports(planned: Sequence[Planned]) -> list[object]:

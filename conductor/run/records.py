@@ -78,19 +78,19 @@ class Records:
             self.traced.rearranged(planned, joined)
         self._chain(planned)
         for each in planned:
-            if each.component.name in joined.values():
+            if each.name in joined.values():
                 self.audit.joined(each.specs)
 
     def _chain(self, planned: Sequence[Planned]) -> None:
         if self.ring is not None:
             self.ring.chain(planned)
-        self.audit.begun({each.component.name: each.guests for each in planned if each.guests})
+        self.audit.begun({each.name: each.guests for each in planned if each.guests})
 
     def audited_among(self, planned: Iterable[Planned]) -> list[str]:
         """The names of those whose changes the router reports, for an audit."""
         # A host that polices its guests reports what they change.
         return [
-            each.component.name
+            each.name
             for each in planned
             if self.audits and services.CHANGED not in (each.component.services or ())
         ]

@@ -157,7 +157,7 @@ class ViolationText(str):
 
 def named(planned: Sequence[Planned]) -> list[tuple[str, Sequence[str], range | None]]:
     """A chain as a trace names it (`Tracing.begin`)."""
-    return [(p.component.name, p.guests, p.component.numbers) for p in planned]
+    return [(p.name, p.guests, p.component.numbers) for p in planned]
 
 
 class Reports:

@@ -82,17 +82,17 @@ class Runtime:
         self.rearrangement: Rearrangement | None = None
         """Made once the components are to be others, or one is paused."""
         self._pauses: Pauses | None = None
-        self.planned = {p.component.name: p for p in records.begin(planned)}
+        self.planned = {p.name: p for p in records.begin(planned)}
         """What runs, by name, in order."""
         planned = list(self.planned.values())
         self.router = self._new_router(mode)
         transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self.planned.items()}}
         self._transports = transports
         self.connections = Connections(self, transports, options.grace)
-        self._tail = planned[-1].component.name if mode != "proxy" else ""
+        self._tail = planned[-1].name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: BridgedTransport | None = None
-        peers = [p.component.name for p in planned if p.component.peer_agent]
+        peers = [p.name for p in planned if p.component.peer_agent]
         terminals = (UPSTREAM, *([self._tail] if self._tail else []), *peers)
         self.flow = Flow(transports, terminals, options, self._stalled)
         self._teardown = Teardown(self.router)
@@ -236,7 +236,7 @@ class Runtime:
             self.connections.rename(key, name)
         self.records.rearranged(planned, joined)
         self.planned.clear()
-        self.planned.update({p.component.name: p for p in planned})
+        self.planned.update({p.name: p for p in planned})
         self.connections.reorder([*self.planned])
         self.services.rearranged(planned)
         self.supervisor.rearranged(joined.values())

@@ -48,7 +48,7 @@ class ServiceRequests:
         """These are the components from now on."""
         self._grantees.clear()  # the executor has the same dict
         self._grantees.update({g.name: g for component in planned for g in component.grantees})
-        self._hosts = {g: p.component.name for p in planned for g in p.guests}
+        self._hosts = {g: p.name for p in planned for g in p.guests}
         """The peer that hosts a guest, by guest."""
         # What a guest keeps for its next instance: its host must be given that then.
         self._belongings = {g: p.belongings for p in planned for g in p.guests}
@@ -59,7 +59,7 @@ class ServiceRequests:
                 if new := sorted(names - component.belongings.reserved):
                     component.belongings.reserved |= names
                     relayed = Relayed("", RESERVE, msgspec.Raw(json_text.encode(new)))
-                    self._relay(component.component.name, RESERVE, relayed)
+                    self._relay(component.name, RESERVE, relayed)
         # Parsing what the client sends has a price, which only chains with files pay.
         granted = (g.grants for g in self._grantees.values())
         self._learns_roots = any(

@@ -85,7 +85,7 @@ class Supervisor:
 
     def is_settled(self, planned: Iterable[Planned]) -> bool:
         """Whether none of these is being started again or replaced at this moment."""
-        return not any(self._places[each.component.name].locked() for each in planned)
+        return not any(self._places[each.name].locked() for each in planned)
 
     def rearranged(self, joined: Iterable[str]) -> None:
         """The chain has other components; `joined` are new."""
@@ -374,14 +374,14 @@ class Supervisor:
     def _bounds(self, planned: Planned) -> list[float]:
         """How long a component may take, for one thing or another."""
         bounds = [seconds for seconds in (planned.timeout, planned.quiet) if seconds]
-        router, name = self._runtime.router, planned.component.name
+        router, name = self._runtime.router, planned.name
         if router.version is None or _starts(router.waiting_on(name)):
             bounds.append(self._patience(planned))
         return bounds
 
     def _patience(self, planned: Planned) -> float:
         """How many seconds a component has to answer `initialize`."""
-        return planned.timeout or (_AGENT if self._is_agent(planned.component.name) else _ROLE)
+        return planned.timeout or (_AGENT if self._is_agent(planned.name) else _ROLE)
 
     def _open(self, name: str) -> list[tuple[bytes, str]]:
         """What a component has not answered or ended: key, and the method that began it."""
@@ -422,7 +422,7 @@ class Supervisor:
         """A component does not answer `initialize`: it counts as one that has ended."""
         from conductor.run.stages import Stage  # few chains need it
 
-        name = planned.component.name
+        name = planned.name
         command = tuple(planned.specs[0].command or ()) if planned.specs else ()
         if self._is_agent(name):
             why = Stage(name, INITIALIZE, 0.0, command).advice

@@ -59,7 +59,7 @@ class TracedChain:
         """A component whose lines are recorded; those of guests their host reports."""
         if planned.guests:
             return planned
-        name, renew = planned.component.name, planned.renew
+        name, renew = planned.name, planned.renew
 
         def recorded(transport: Transport) -> Transport:
             recorders = [found for each in self._tracers if (found := each.recorder(name))]
@@ -104,7 +104,7 @@ class TracedChain:
         """
         if planned is None or not planned.guests or not any(map(is_record, frames)):
             return frames
-        take = self._read if name == planned.component.name else self._keep
+        take = self._read if name == planned.name else self._keep
         for line in filter(is_record, frames):
             self._note(name, take, name, line)
         return [frame for frame in frames if not is_record(frame)]

@@ -175,7 +175,7 @@ class Telemetry:
         if runtime is None:
             return
         planned = dict(runtime.planned)
-        guests = [guest for name, it in planned.items() for guest in it.guests or (name,)]
+        guests = [guest for it in planned.values() for guest in it.names]
         happened = dict(runtime.records.events)
         for guest in guests:
             yield RESTARTS, {"component": guest}, float(happened.get(("restart", guest), 0))
