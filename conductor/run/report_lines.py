@@ -6,7 +6,6 @@ believes it: `conductor.run.report_checks`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -88,12 +87,3 @@ def change_params(changed: Changed, limit: int) -> dict[str, Any]:
         else:
             params[name] = Raw(payload)
     return params
-
-
-def text_lines(data: bytes) -> Iterable[str]:
-    """Lines as text: neither side of a report may believe that a guest's lines are JSON."""
-    if not data:
-        return ()
-    return (
-        line.decode("utf-8", "backslashreplace") for line in data.removesuffix(b"\n").split(b"\n")
-    )

@@ -26,7 +26,6 @@ from conductor.record import sides
 from conductor.record.frames import clean_members, stands_once, written
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
 from conductor.record.trace.hops import CONDUCTOR, shown_name
-from conductor.run.report_lines import text_lines
 
 if TYPE_CHECKING:
     from conductor.record.trace.chain import ChainComponent
@@ -51,6 +50,15 @@ _ONE_LINE: Final = bytes.maketrans(b"\r\n", b"  ")
 
 Event = Callable[[Trace, str, str, int], None]
 """Writes a message between a component and the conductor; takes it, from, to, and its size."""
+
+
+def text_lines(data: bytes) -> Iterable[str]:
+    """Lines as text: neither side of a report may believe that a guest's lines are JSON."""
+    if not data:
+        return ()
+    return (
+        line.decode("utf-8", "backslashreplace") for line in data.removesuffix(b"\n").split(b"\n")
+    )
 
 
 class _ServiceCall(msgspec.Struct):

@@ -17,10 +17,9 @@ from conductor.core.tracing import best_effort
 from conductor.record.trace.chain import ChainComponent
 from conductor.record.trace.events import EventWriter
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
-from conductor.record.trace.records import Conversation, header
+from conductor.record.trace.records import Conversation, header, text_lines
 from conductor.record.trace.sinks import Sink
 from conductor.run.report_checks import KINDS, Tracing
-from conductor.run.report_lines import text_lines
 from conductor.transports.recorded import Recorder
 
 
