@@ -337,7 +337,10 @@ def titles(records: Iterable[tuple[str, bytes]]) -> Titles:
     """Those of the sessions that are kept."""
     found = Titles(sys.maxsize)
     for session, record in records:
-        if any(name in record for name in (b'"own"', b'"whole"', b'"first"')):
-            for prompt in read([record]):
-                found.add(session, prompt)
+        for prompt in read([record]):
+            found.add(session, prompt)
     return found
+
+
+TITLE_WORDS: Final = (b'"first"', b'"own"', b'"whole"')
+"""Each record that titles are made of holds one of these; nearly none of the many others does."""

@@ -52,7 +52,7 @@ class Recall(msgspec.Struct, frozen=True):
     peer: str
     token: int
     session: str | None
-    """None: those of all sessions of this agent."""
+    """None: of all sessions of this agent, those that titles are made of."""
 
 
 class Serve(msgspec.Struct, frozen=True):

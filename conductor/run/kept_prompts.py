@@ -17,6 +17,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
+from conductor.core.additions import TITLE_WORDS
 from conductor.spec import paths, private_files
 
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -74,9 +75,10 @@ class KeptPrompts:
             self._log("info", "conductor", self._why)
 
     def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
-        """Each record of a session of an agent with that session, or of all; the oldest first."""
+        """Each record of a session of an agent with that session, or of all sessions those that
+        titles are made of; the oldest first."""
         if self._in_memory:
-            return list(_those_of(self._lines, agent, session))
+            return list(_those_of(b"".join(self._lines), agent, session))
         self.flush()
         try:
             if not self._why:
@@ -94,7 +96,7 @@ class KeptPrompts:
         path = paths.prompts()
         private_files.refuse_what_others_write(path)
         with open(path, "rb") as file:
-            yield from _those_of(file, agent, session)
+            return _those_of(file.read(), agent, session)
 
     @staticmethod
     def _append(path: str, lines: bytes) -> None:
@@ -121,16 +123,26 @@ class KeptPrompts:
         self._why = f"{text}\nhint: {hint}"
 
 
-def _those_of(
-    lines: Iterable[bytes], agent: str, session: str | None
-) -> Iterator[tuple[str, bytes]]:
-    named = b"" if session is None else json_text.encode(session)
-    for line in lines:
-        if named not in line:
-            continue
+def _those_of(data: bytes, agent: str, session: str | None) -> Iterator[tuple[str, bytes]]:
+    # Looked for in the whole file: to look at each of its lines takes several times as long.
+    named = TITLE_WORDS if session is None else (json_text.encode(session),)
+    for line in _lines_with(data, named):
         try:
             read = _line(line)
         except (msgspec.DecodeError, UnicodeDecodeError):
             continue  # the machine went down while it was written
         if read.agent == agent and session in (None, read.session):
             yield read.session, bytes(read.prompt)
+
+
+def _lines_with(data: bytes, words: Iterable[bytes]) -> list[bytes]:
+    """The lines that hold one of these words, in order."""
+    found: dict[int, bytes] = {}
+    for word in words:
+        at = data.find(word)
+        while at >= 0:
+            start, end = data.rfind(b"\n", 0, at) + 1, data.find(b"\n", at)
+            end = len(data) if end < 0 else end
+            found[start] = data[start:end]
+            at = data.find(word, end)
+    return [found[start] for start in sorted(found)]

@@ -50,7 +50,11 @@ def test_records_come_back_by_agent_and_session(place: Path, log: list[str]) -> 
     keep(second, ("a", "s", b"4"), ("a", "s\ud83d", b"5"), ("a", "s", b"6" * (1 << 16)))
     assert first.recall("a", "s") == [("s", b"1"), ("s", b"4")]
     assert second.recall("a", "s\ud83d") == [("s\ud83d", b"5")]
-    assert [one[1] for one in use(log).recall("a", None)] == [b"1", b'{"x": "s"}', b"4", b"5"]
+    keep(
+        second, ("a", "s", b'{"first":true}'), ("b", "s", b'{"own":"x"}'), ("a", "t", b'{"own":""}')
+    )
+    titles = [("s", b'{"first":true}'), ("t", b'{"own":""}')]
+    assert use(log).recall("a", None) == titles, "no others make titles"
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
     assert log == []
