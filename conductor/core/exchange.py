@@ -456,7 +456,7 @@ class Exchange:
             if ended is not None:
                 source = Source(origin, self.next_number(), own=True)
                 tell = partial(self.notify, origin, UPDATE, ended, source)
-                self._parts.own_turns.ends(pending.names or "", tell)
+                self._parts.own_turns.queue.ends(pending.names or "", tell)
         # After the asker: what these lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(answer))

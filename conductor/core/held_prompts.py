@@ -58,7 +58,7 @@ class HeldPrompts:
             self.stopped(session)
         behind = any(held.session == session for held in self._waiting)
         if method == PROMPT:
-            in_turn = self._parts.own_turns.blocks(session)
+            in_turn = self._parts.own_turns.queue.blocks(session)
             waits = self.on > 0 or in_turn
             if in_turn:
                 self._parts.own_turns.client_waits(session)
@@ -92,7 +92,7 @@ class HeldPrompts:
     def release(self) -> None:
         """One holds them no longer: what nobody holds any more, and somebody waits for, goes on."""
         self.on = max(0, self.on - 1)
-        blocks = self._parts.own_turns.blocks
+        blocks = self._parts.own_turns.queue.blocks
         self._go_on(lambda session: not blocks(session))
         for held in self._waiting if not self.on else ():
             self._parts.own_turns.client_waits(held.session)

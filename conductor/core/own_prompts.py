@@ -18,6 +18,7 @@ from conductor.core.effects import Violated
 from conductor.core.guards.mcp_words import samplings
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.parts import Parts
+from conductor.core.policy.deadlines import FreePrompt
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, Direction
 from conductor.core.policy.sessions import MAKES_ONE, guest_of
@@ -54,8 +55,8 @@ class OwnPrompts:
         self._exchange = parts.exchange
         self._accounts: dict[str, _Account] = {}
         """By session, as the client calls it."""
-        self._free: dict[tuple[str, str], int] = {}
-        """By component and session: the free prompts that are spent and not back yet."""
+        self._free: dict[FreePrompt, int] = {}
+        """How many of those are spent and not back yet."""
         self._refused: set[str] = set()
         """The components that have been refused a prompt."""
         self._at_ports: dict[tuple[str, str, str], str] = {}
@@ -100,7 +101,7 @@ class OwnPrompts:
         if sent < account.most:
             account.sent[name] = sent + 1
             return None
-        if kind == "unprompted" and self._spends_free((name, payer)):
+        if kind == "unprompted" and self._spends_free(FreePrompt(name, payer)):
             return None
         label = lane.peer.label if name == lane.peer.name else f"`{name}`"
         text = (
@@ -158,21 +159,22 @@ class OwnPrompts:
             return self._at_ports.get(key) or sessions.latest
         return sessions.payer(self._exchange.known_as(lane, session))
 
-    def _spends_free(self, key: tuple[str, str]) -> bool:
-        spent = self._free.get(key, 0)
+    def _spends_free(self, prompt: FreePrompt) -> bool:
+        spent = self._free.get(prompt, 0)
         if spent >= FREE_PROMPTS:
             return False
-        self._free[key] = spent + 1
+        self._free[prompt] = spent + 1
         if not spent:
-            self._parts.deadlines.after(ANOTHER_AFTER, partial(self._another, key))
+            self._parts.deadlines.after(ANOTHER_AFTER, prompt)
         return True
 
-    def _another(self, key: tuple[str, str]) -> None:
-        self._free[key] -= 1
-        if self._free[key]:
-            self._parts.deadlines.after(ANOTHER_AFTER, partial(self._another, key))
+    def another(self, prompt: FreePrompt) -> None:
+        """A component has one more free prompt in a session."""
+        self._free[prompt] -= 1
+        if self._free[prompt]:
+            self._parts.deadlines.after(ANOTHER_AFTER, prompt)
         else:
-            del self._free[key]
+            del self._free[prompt]
 
     # -- peer agents -------------------------------------------------------------------------------
 

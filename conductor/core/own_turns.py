@@ -29,7 +29,19 @@ from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.service_table import TURN_BEGIN, TURN_END
 from conductor.core.state import Lane, Peer, PendingRequest, unread
-from conductor.core.turn_queue import MOST_WAIT, QueuedTurn, TurnEvent, TurnQueue, TurnState
+from conductor.core.turn_queue import (
+    MOST_WAIT,
+    Begins,
+    Ends,
+    Free,
+    Limit,
+    QueuedTurn,
+    Steps,
+    TooLong,
+    TurnEvent,
+    TurnQueue,
+    TurnState,
+)
 
 MOST_TURNS: Final = 64
 """Turns that one component has or waits for, at most."""
@@ -62,22 +74,15 @@ class OwnTurns:
         self._exchange = parts.exchange
         self.own_prompts = OwnPrompts(parts)
         self._hosted = parts.exchange.topology.hosted
-        self._queue = TurnQueue(
-            self._begun, self._over, self._late, self._go_on, parts.deadlines.after
-        )
+        self.queue = TurnQueue()
         self._insertions = Insertions()
         self._asked: list[QueuedTurn] = []
         """In a host: what its guests have or want."""
-        self.blocks = self._queue.blocks
-        self.client_waits = self._queue.client_waits
-        self.reported = self._queue.reported
-        self.busy = self._queue.busy
-        self.ends = self._queue.ends
 
     @property
     def any(self) -> bool:
         """Whether any component has a turn, or wants one."""
-        return bool(self._asked) or self._queue.any
+        return bool(self._asked) or self.queue.any
 
     def waits(self, request: PendingRequest) -> bool:
         """Whether a prompt waits for a turn, so that it has not gone on."""
@@ -118,7 +123,7 @@ class OwnTurns:
         known_as = self._exchange.outermost(peer.p, session)
         call = unread(TURN_BEGIN)
         turn = QueuedTurn((peer, guest), session, known_as, show=False, nests=True, request=call)
-        self._queue.begin(turn)
+        self._do(self.queue.begin(turn))
         return turn.id
 
     def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
@@ -177,7 +182,7 @@ class OwnTurns:
         if method == UPDATE and not self._hosted and not isinstance(params, UnsetType):
             session, state = reported_state(params)
             if state == "idle":
-                self._queue.seen(session)
+                self._do(self.queue.seen(session))
 
     def agent_gets(self, lane: Lane, request: PendingRequest, params: Raw) -> None:
         """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
@@ -185,16 +190,16 @@ class OwnTurns:
         if request.session is None or lane.port:  # the sessions of a peer agent are others
             return
         below, session = request.session, self._exchange.outermost(lane, request.session)
-        key, worked = self._insertions.key(params), self._queue.agent_works(session)
+        key, worked = self._insertions.key(params), self.queue.agent_works(session)
 
         def answered(member: bytes, body: bytes) -> None:
             if not only_begun(self._exchange.version, member, body):
-                self._queue.works(session, False)
+                self._do(self.queue.works(session, False))
             elif self._insertions.repeats(lane.peer.name, below, key, body) and not worked:
                 self._idle(lane.peer, below)
 
         request.watchers = (*request.watchers, answered)
-        self._queue.works(session, True)
+        self._do(self.queue.works(session, True))
 
     def _idle(self, agent: Peer, session: str) -> None:
         """The agent has taken a prompt for one that it had before. It does not say again that it is
@@ -205,7 +210,15 @@ class OwnTurns:
         updated(agent, session, "idle")
         self.reported(self._exchange.outermost(agent.p, session), "idle")
 
+    def reported(self, session: str, state: str) -> None:
+        """Version 2: the agent reports what a session does."""
+        self._do(self.queue.reported(session, state))
+
     # -- prompts -------------------------------------------------------------------------------
+
+    def client_waits(self, session: str | None) -> None:
+        """A prompt of the client waits for the turns of a session."""
+        self._do(self.queue.client_waits(session))
 
     def client_prompts(self, request: PendingRequest) -> None:
         """A prompt of the client goes on."""
@@ -238,13 +251,13 @@ class OwnTurns:
         """Counts a prompt as one that runs, until it is over."""
         if self._hosted:
             return
-        prompt = self._queue.prompted(session, turn)
+        prompt = self.queue.prompted(session, turn)
 
         def answered(member: bytes, body: bytes) -> None:
             if only_begun(self._exchange.version, member, body):
                 prompt.begun = True  # it is over with the agent's idle state
             else:
-                self._queue.over(prompt)
+                self._do(self.queue.over(prompt))
 
         request.watchers = (*request.watchers, answered)
 
@@ -335,12 +348,12 @@ class OwnTurns:
     # -- here, or in the conductor above ---------------------------------------------------------
 
     def _all(self) -> list[QueuedTurn]:
-        return list(self._asked) if self._hosted else self._queue.turns()
+        return list(self._asked) if self._hosted else self.queue.turns()
 
     def _ask(self, turn: QueuedTurn) -> None:
         """A component wants a turn."""
         if not self._hosted:
-            self._queue.begin(turn)
+            self._do(self.queue.begin(turn))
             return
         self._asked.append(turn)
         call = PendingRequest(None, b"null", b"null", TURN_BEGIN)
@@ -363,7 +376,7 @@ class OwnTurns:
 
     def _end(self, turn: QueuedTurn) -> None:
         if not self._hosted:
-            self._queue.end(turn)
+            self._do(self.queue.end(turn))
         elif turn.move(TurnEvent.ENDED):
             self._asked.remove(turn)
             if turn.id:
@@ -375,6 +388,25 @@ class OwnTurns:
         self._parts.services.perform(turn.owner[0], TURN_END, params, None)
 
     # -- what follows --------------------------------------------------------------------------
+
+    def time_is_up(self, limit: Limit) -> None:
+        """The time of a turn, or of all turns of a session, is over."""
+        self._do(self.queue.time_is_up(limit))
+
+    def _do(self, steps: Steps) -> None:
+        """Does what the queue says."""
+        for step in steps:
+            match step:
+                case Begins(turn):
+                    self._begun(turn)
+                case Ends(turn):
+                    self._over(turn)
+                case TooLong(turn):
+                    self._late(turn)
+                case Free(session):
+                    self._parts.held.turn_over(session)
+                case Limit():
+                    self._parts.deadlines.after(step.seconds, step)
 
     def _begun(self, turn: QueuedTurn) -> None:
         """A turn begins: its owner learns it, or its prompt goes on."""
@@ -437,9 +469,6 @@ class OwnTurns:
     def _goes_on_outside(self, turn: QueuedTurn) -> None:
         """Takes note of whether the owner of a turn still holds the prompt in which it began."""
         turn.outside |= not (turn.nests and self._holds(turn.owner[0].p.other, turn.session))
-
-    def _go_on(self, session: str) -> None:
-        self._parts.held.turn_over(session)
 
 
 def _given(params: Params) -> Raw | bytes:

@@ -277,7 +277,7 @@ class Rebinding:
         """
         known = {self._exchange.outermost(peer.p, session) for session in sessions}
         open_ = self._open(peer, known)
-        if any(map(self._parts.own_turns.busy, known)):
+        if any(map(self._parts.own_turns.queue.busy, known)):
             open_ = "a turn"
         if open_ is None:
             return None

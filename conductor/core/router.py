@@ -359,7 +359,7 @@ class Router:
 
     def loaded(self, name: str) -> Effects:
         """A host reports that it has loaded its guests: from now on they can be too slow."""
-        self.peers[name].loaded()
+        self._parts.deadlines.loaded(self.peers[name])
         return self._exchange.taken()
 
     def loading(self, name: str | None = None) -> bool:

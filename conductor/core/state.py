@@ -608,7 +608,6 @@ class Peer:
         "next_number",
         "numbers",
         "offer_shape",
-        "once_loaded",
         "p",
         "passed",
         "payloads",
@@ -668,8 +667,6 @@ class Peer:
         """Whether it is being started again and has not taken its role again yet."""
         self.loading = component.hosts
         """Whether it is a host that has not loaded its guests: they have seen nothing yet."""
-        self.once_loaded: list[Callable[[], None]] = []
-        """What is to be done when it has."""
         self.kept = KeptMembers(component.kept)
         self.inside: tuple[Aliases, ...] = ()
         """Of a host: the aliases of its guests, in order. What it sends and gets has them
@@ -794,13 +791,6 @@ class Peer:
         self.speak(dialect)
         self.ready = True
         self.resume()
-
-    def loaded(self) -> None:
-        """A host has loaded its guests."""
-        self.loading = False
-        due, self.once_loaded = self.once_loaded, []
-        for then in due:
-            then()
 
     def begin_handshake(self, pending: PendingRequest, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""

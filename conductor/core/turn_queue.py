@@ -8,16 +8,16 @@ waits for.
 While a turn lasts, prompts of the client wait, and so do turns of others, in order of arrival; what
 the client sent goes first. They wait for `MOST_WAIT` seconds at most.
 
-What is done once a turn begins or is over is the caller's (`conductor.core.own_turns`).
+What is to be done as a turn begins or is over, each step yields; the caller does it at once, before
+the step goes on (`conductor.core.own_turns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from enum import Enum
-from functools import partial
 from itertools import count
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -116,7 +116,7 @@ class _Session(msgspec.Struct, eq=False):
     """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
     owed: Callable[[], None] | None = None
     """Version 2: tells the client that the session is idle, once it is."""
-    deadline: object = None
+    deadline: Limit | None = None
     """The time of its turns that runs, since somebody waits; None: none does."""
     late: bool = False
     """Whether that is over: until the turns it had are over, none begins that would nest."""
@@ -127,30 +127,44 @@ class _Session(msgspec.Struct, eq=False):
         return bool(self.open or self.prompts or self.waiting)
 
 
+class Begins(NamedTuple):
+    """A turn has begun."""
+
+    turn: QueuedTurn
+
+
+class Ends(NamedTuple):
+    """A turn is over."""
+
+    turn: QueuedTurn
+
+
+class TooLong(NamedTuple):
+    """Others have waited for a turn for too long: it ends now."""
+
+    turn: QueuedTurn
+
+
+class Free(NamedTuple):
+    """What the client has sent and waits in a session goes on."""
+
+    session: str
+
+
+class Limit(msgspec.Struct, eq=False):
+    """The time of a turn, or of all turns of a session, runs: `TurnQueue.time_is_up` after it."""
+
+    seconds: float
+    of: QueuedTurn | _Session
+
+
+Steps = Iterator[Begins | Ends | TooLong | Free | Limit]
+
+
 class TurnQueue:
-    """The turns and prompts of all sessions of one chain.
+    """The turns and prompts of all sessions of one chain."""
 
-    Args:
-        begun: a turn has begun.
-        over: a turn is over.
-        late: others have waited for a turn for too long: what is to be done beside ending it.
-        release: sends on what the client has sent and waits in a session.
-        after: has something done after some seconds.
-    """
-
-    def __init__(
-        self,
-        begun: Callable[[QueuedTurn], None],
-        over: Callable[[QueuedTurn], None],
-        late: Callable[[QueuedTurn], None],
-        release: Callable[[str], None],
-        after: Callable[[float, Callable[[], None]], None],
-    ) -> None:
-        self._begun = begun
-        self._over = over
-        self._late = late
-        self._release = release
-        self._after = after
+    def __init__(self) -> None:
         self._sessions: dict[str, _Session] = {}
         self._turns: dict[QueuedTurn, None] = {}
         """Those that are not over, whatever their session: few, where sessions are many."""
@@ -200,43 +214,43 @@ class TurnQueue:
             found.owed = None
             tell()
 
-    def client_waits(self, session: str | None) -> None:
+    def client_waits(self, session: str | None) -> Steps:
         """A prompt of the client waits for the turns of a session, which block it."""
         assert session is not None
         found = self._sessions[session]
         found.client_waits = True
-        self._limit(found)
+        yield from self._limit(found)
 
     # -- turns ---------------------------------------------------------------------------------
 
-    def begin(self, turn: QueuedTurn) -> None:
+    def begin(self, turn: QueuedTurn) -> Steps:
         """A component wants a turn: it begins now, or once the session is idle."""
         found = self._sessions.setdefault(turn.known_as, _Session())
         within = any(turn.owner == other.owner for other in found.open)
         if (turn.nests or within) and found.late:
             turn.move(TurnEvent.ENDED)
-            self._over(turn)
+            yield Ends(turn)
             return
         self._turns[turn] = None
         if within or not (found.works if turn.nests else found.busy):
-            self._begin(found, turn)
+            yield from self._begin(found, turn)
         else:
             found.waiting.append(turn)
-            self._limit(found)
+            yield from self._limit(found)
 
-    def _begin(self, found: _Session, turn: QueuedTurn) -> None:
+    def _begin(self, found: _Session, turn: QueuedTurn) -> Steps:
         turn.move(TurnEvent.BEGUN)
         turn.id = f"turn-{next(self._ids)}"
         found.open.append(turn)
-        self._limit(found)  # who waits has waited for something else so far
-        self._begun(turn)
+        yield from self._limit(found)  # who waits has waited for something else so far
+        yield Begins(turn)
 
-    def end(self, turn: QueuedTurn) -> None:
+    def end(self, turn: QueuedTurn) -> Steps:
         """A turn is ended; it is over once no prompt of it runs."""
         if turn.move(TurnEvent.ENDED):
-            self._settle(turn, TurnEvent.QUIET)
+            yield from self._settle(turn, TurnEvent.QUIET)
 
-    def _settle(self, turn: QueuedTurn, event: TurnEvent) -> None:
+    def _settle(self, turn: QueuedTurn, event: TurnEvent) -> Steps:
         """Takes a turn that is over out of its session, and lets others go on."""
         if turn.state is TurnState.ENDING and (event is TurnEvent.LATE or not turn.prompts):
             turn.move(event)
@@ -247,32 +261,32 @@ class TurnQueue:
             if turn in turns:  # not in any: it was over before its last prompt
                 turns.remove(turn)
                 del self._turns[turn]
-                self._over(turn)
-                self._go_on(turn.known_as)
+                yield Ends(turn)
+                yield from self._go_on(turn.known_as)
 
-    def _go_on(self, session: str) -> None:
+    def _go_on(self, session: str) -> Steps:
         """Something is over in a session: what may go on now does."""
         self._news.append(session)
         if len(self._news) == 1:  # else the loop takes it: what goes on may be over at once
             while self._news:
-                self._next(self._news[0])
+                yield from self._next(self._news[0])
                 del self._news[0]
 
-    def _next(self, session: str) -> None:
+    def _next(self, session: str) -> Steps:
         found = self._sessions.get(session)
         if found is not None and not found.open:
             found.client_waits = found.late = False
             found.deadline = None
             self._tell(found)
         if not self.blocks(session):
-            self._release(session)
+            yield Free(session)
         found = self._sessions.get(session)
         if found is not None:
-            self._limit(found)
+            yield from self._limit(found)
         if found is None or found.open or found.prompts:
             return
         if found.waiting:
-            self._begin(found, found.waiting.pop(0))
+            yield from self._begin(found, found.waiting.pop(0))
         elif found.owed is None:
             del self._sessions[session]
 
@@ -292,23 +306,26 @@ class TurnQueue:
             or all(prompt.turn is turn for prompt in found.prompts)
         ]
 
-    def _limit(self, found: _Session) -> None:
+    def _limit(self, found: _Session) -> Steps:
         if found.deadline is None and self._waited_for(found):
-            found.deadline = deadline = object()
-            self._after(MOST_WAIT, partial(self._waited, found, deadline))
+            found.deadline = Limit(MOST_WAIT, found)
+            yield found.deadline
 
-    def _waited(self, found: _Session, deadline: object) -> None:
-        """Others have waited in a session as long as they may."""
-        if found.deadline is not deadline:
-            return
-        found.deadline = None
-        turns = self._waited_for(found)
-        found.late = found.late or bool(turns)
-        for turn in turns:
-            self._late(turn)
-            if turn.prompts:
-                self._after(LAST_WORDS, partial(self._settle, turn, TurnEvent.LATE))
-            self.end(turn)
+    def time_is_up(self, limit: Limit) -> Steps:
+        """The agent has not ended a turn in time, or others have waited in a session as long as
+        they may."""
+        found = limit.of
+        if isinstance(found, QueuedTurn):
+            yield from self._settle(found, TurnEvent.LATE)
+        elif found.deadline is limit:
+            found.deadline = None
+            turns = self._waited_for(found)
+            found.late = found.late or bool(turns)
+            for turn in turns:
+                yield TooLong(turn)
+                if turn.prompts:
+                    yield Limit(LAST_WORDS, turn)
+                yield from self.end(turn)
 
     # -- prompts -------------------------------------------------------------------------------
 
@@ -321,7 +338,7 @@ class TurnQueue:
             turn.prompted = True
         return prompt
 
-    def over(self, prompt: Prompt) -> None:
+    def over(self, prompt: Prompt) -> Steps:
         """A prompt is over."""
         found, turn = self._sessions.get(prompt.session), prompt.turn
         if found is None or prompt not in found.prompts:
@@ -333,10 +350,10 @@ class TurnQueue:
             return
         if turn is not None:
             turn.prompts -= 1
-            self._settle(turn, TurnEvent.QUIET)
-        self._go_on(prompt.session)
+            yield from self._settle(turn, TurnEvent.QUIET)
+        yield from self._go_on(prompt.session)
 
-    def reported(self, session: str, state: str) -> None:
+    def reported(self, session: str, state: str) -> Steps:
         """Version 2: the agent reports what a session does. A prompt of a turn is over then; one of
         the client's once the client sees it, so that nobody prompts while that is on its way."""
         found = self._sessions.get(session)
@@ -350,10 +367,10 @@ class TurnQueue:
         elif state == "idle":
             # First: what goes on now may have the agent work again.
             found.works = False
-            self._idle(session, ours=False)
-            self.works(session, found.works)
+            yield from self._idle(session, ours=False)
+            yield from self.works(session, found.works)
 
-    def works(self, session: str, now: bool) -> None:
+    def works(self, session: str, now: bool) -> Steps:
         """Version 2: whether the agent works on a prompt in a session."""
         found = self._sessions.get(session)
         if found is None:
@@ -361,16 +378,16 @@ class TurnQueue:
         found.works = now
         while not now and (turn := next((one for one in found.waiting if one.nests), None)):
             found.waiting.remove(turn)
-            self._begin(found, turn)
+            yield from self._begin(found, turn)
 
-    def seen(self, session: str) -> None:
+    def seen(self, session: str) -> Steps:
         """Version 2: the client sees that a session is idle."""
         if session in self._sessions:
             self._sessions[session].owed = None
-        self._idle(session, ours=True)
+        yield from self._idle(session, ours=True)
 
-    def _idle(self, session: str, *, ours: bool) -> None:
+    def _idle(self, session: str, *, ours: bool) -> Steps:
         found = self._sessions.get(session, _Session())
         begun = [one for one in found.prompts if one.begun and (one.turn is None) is ours]
         for prompt in begun:
-            self.over(prompt)
+            yield from self.over(prompt)

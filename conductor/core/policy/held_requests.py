@@ -19,6 +19,7 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, equal, error, lacks
+from conductor.core.policy.deadlines import Hold
 from conductor.core.policy.entries import Excuse, Held
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, LIST, PROMPT, SETTINGS, SETUP, Direction
@@ -316,20 +317,16 @@ class HeldRequests(ABC):
 
     def _limit(self, carried: PendingRequest) -> None:
         """Has a component lose a request that it holds for too long."""
-        policy_state = carried.policy_state
-        seconds = HOLD_SETUP if carried.method in _BOUNDED else None
-        if carried.method == PROMPT:
-            seconds = policy_state.policy.hold
-        if seconds is not None and policy_state.enforced:
-            since = carried.lane, carried.state, carried.retries
-            late = partial(self._held_too_long, carried, since, seconds)
-            self._parts.deadlines.held(carried.lane.peer, seconds, late)
+        seconds = _longest(carried)
+        if seconds is not None and carried.policy_state.enforced:
+            due = Hold(carried, carried.lane, carried.state, carried.retries)
+            self._parts.deadlines.held(carried.lane.peer, seconds, due)
 
-    def _held_too_long(
-        self, carried: PendingRequest, since: tuple[Lane, State, int], seconds: float
-    ) -> None:
-        if (carried.lane, carried.state, carried.retries) == since:
-            text = f"held `{carried.method}` for more than {seconds:g} s"
+    def held_too_long(self, hold: Hold) -> None:
+        """A component has had the time that it may hold a request, or its answer."""
+        carried = hold.carried
+        if hold == (carried, carried.lane, carried.state, carried.retries):
+            text = f"held `{carried.method}` for more than {_longest(carried):g} s"
             self._report(carried, violation := Violation(HOLD, text))
             self._give_up(carried, error(carried.lane.peer, violation))
 
@@ -392,6 +389,13 @@ def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
     assert back is not None
     pending.rewriters = (*pending.rewriters, partial(_answer, message.method, back, lane))
     return message.renamed(ids)
+
+
+def _longest(carried: PendingRequest) -> float | None:
+    """Seconds that a component may hold a request; None: any time."""
+    if carried.method == PROMPT:
+        return carried.policy_state.policy.hold
+    return HOLD_SETUP if carried.method in _BOUNDED else None
 
 
 def _is_failure(body: bytes) -> bool:

@@ -11,6 +11,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
 from conductor.core.policy.checks import equal, lacks, paused
+from conductor.core.policy.deadlines import ROUND, Round
 from conductor.core.policy.entries import Held, Notification
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.headings import heading as read_heading
@@ -268,7 +269,7 @@ class PolicedNotifications:
     def defer(self, lane: Lane, held: Held) -> None:
         """Has a message wait that would leave a component by `lane`, no longer than a round."""
         lane.in_flight.hold(held)
-        self._parts.deadlines.round(lane.peer, partial(self._waited_a_round, lane, held))
+        self._parts.deadlines.round(lane, held)
 
     def _bypass(self, onward: Lane, source: Source, message: Message) -> None:
         if not self._is_kept(onward, source, message):
@@ -320,22 +321,17 @@ class PolicedNotifications:
         if exchange.tracing:
             exchange.tracer.notified(source, lane, method, params)
         if not lane.rights_on(notification.heading) & DROP:
-            kept = partial(self._kept_a_round, lane.other, notification)
-            self._parts.deadlines.round(peer, kept)
+            self._parts.deadlines.round(lane.other, notification)
 
     def user_goes_on(self, lane: Lane, session: str | None) -> None:
         """The user prompts again: a component may send cancellations of its own that equal copies
         it got before, and has not passed on by `lane` by the end of its round."""
         copies = lane.in_flight.copied_notifications.of(Heading(STOP, session))
+        due = Round(lane, copies)
         if lane.peer.policed.rounds:
-            _age(copies)
+            self.had_a_round(due)
         elif copies:
-            self._parts.deadlines.round(lane.peer, partial(_age, copies))
-
-    def _kept_a_round(self, lane: Lane, notification: Notification) -> None:
-        """A component without rounds has had long enough to pass on what it may not drop."""
-        if notification in lane.in_flight.queue:
-            self._time_is_up(lane, lane.in_flight.until(notification))
+            self._parts.deadlines.after(ROUND, due)
 
     def _time_is_up(self, lane: Lane, notifications: list[Notification]) -> None:
         """Sends on what has waited for carried notifications that hold up nothing any more."""
@@ -394,14 +390,18 @@ class PolicedNotifications:
         if lane.in_flight.queue:
             self._time_is_up(lane, lane.in_flight.had_round(round_))
 
-    def _waited_a_round(self, lane: Lane, held: Held) -> None:
-        """A message has waited for a component without rounds long enough."""
-        if held not in lane.in_flight.queue:
-            return
-        if lane.peer.ready:
-            self._time_is_up(lane, lane.in_flight.until(held))
-        elif lane.in_flight.overtakes(held):  # the entries before it are still to be delivered
-            held.resume()
+    def had_a_round(self, due: Round) -> None:
+        """A component has had an entry, or copies, for the time of a round."""
+        lane, entry = due
+        if isinstance(entry, list):
+            for copy in entry:
+                copy.stale = True
+        elif entry not in lane.in_flight.queue:
+            pass
+        elif isinstance(entry, Notification) or lane.peer.ready:
+            self._time_is_up(lane, lane.in_flight.until(entry))
+        elif lane.in_flight.overtakes(entry):  # the entries before it are still to be delivered
+            entry.resume()
 
     def _treat_as_swallowed(self, lane: Lane, notification: Notification) -> None:
         """A carried notification holds up nothing any more. If the component may not drop it, it
@@ -466,8 +466,3 @@ class PolicedNotifications:
             if type(entry) is Held:
                 entry.ready = True
         release(lane)
-
-
-def _age(notifications: list[Notification]) -> None:
-    for notification in notifications:
-        notification.stale = True

@@ -140,9 +140,10 @@ class Turns:
         else:
             carried.moves(Event.CANCELLED)
             carried.lane.other.in_flight.leave(carried)
-            self._parts.deadlines.after(GRACE, partial(self._grace_over, carried))
+            self._parts.deadlines.after(GRACE, carried)
 
-    def _grace_over(self, carried: PendingRequest) -> None:
+    def grace_over(self, carried: PendingRequest) -> None:
+        """The time of a component for a request that was cancelled is over."""
         if to(carried.state, Event.GRACE_OVER) is not None:
             self.end(carried)
 

@@ -26,6 +26,7 @@ from conductor.core.jsonrpc import (
     unknown_method,
 )
 from conductor.core.parts import Parts
+from conductor.core.policy.deadlines import Initializing
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
@@ -152,8 +153,7 @@ class Initializer:
             peer.initialize = params
             handshake = peer.begin_handshake(pending, params)
             handshake.number = self._exchange.number
-            late = partial(self._late, peer, handshake)
-            self._parts.deadlines.held(peer, HOLD_INITIALIZE, late)
+            self._parts.deadlines.held(peer, HOLD_INITIALIZE, Initializing(peer, handshake))
             self.attempt(peer, handshake)
 
     def attempt(self, peer: Peer, handshake: Handshake) -> None:
@@ -190,9 +190,10 @@ class Initializer:
         assert ahead is not None
         self.deliver(ahead, params, pending)
 
-    def _late(self, peer: Peer, handshake: Handshake) -> None:
+    def late(self, due: Initializing) -> None:
         """A proxy has not passed `initialize` on in time: a policed one is initialized with a copy
         from now on, and the original goes on without it; any other ends the chain."""
+        peer, handshake, _ = due
         if peer.handshake is not handshake or peer.forwarded or peer.restarting:
             return
         pending = handshake.pending
@@ -217,16 +218,19 @@ class Initializer:
         if handshake.answer_goes_past:
             self._finish(handshake, member, body)
             return
+        due = Initializing(peer, handshake, (member, body))
+        self._parts.deadlines.after(HOLD_INITIALIZE, due)
 
-        def late() -> None:
-            waits = handshake.role_answer is None and peer.closure is None
-            if peer.handshake is handshake and waits:
-                held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
-                self._parts.handshake.held(peer, held)
-                self._replace(peer, handshake.pending)
-                self._finish(handshake, member, body)
-
-        self._parts.deadlines.after(HOLD_INITIALIZE, late)
+    def answer_late(self, due: Initializing) -> None:
+        """A policed proxy has held for too long what was answered behind it: so it goes back."""
+        peer, handshake, answer = due
+        assert answer is not None
+        waits = handshake.role_answer is None and peer.closure is None
+        if peer.handshake is handshake and waits:
+            held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
+            self._parts.handshake.held(peer, held)
+            self._replace(peer, handshake.pending)
+            self._finish(handshake, *answer)
 
     @staticmethod
     def _replace(peer: Peer, pending: PendingRequest) -> PendingRequest:
