@@ -8,12 +8,15 @@ notifications of such a session wait with them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.headings import heading, size_of
+from conductor.core.policy.headings import read_message
 from conductor.core.policy.withheld import TOOLS
+from conductor.core.state import Lane, Next, Source, Waiting
+
+if TYPE_CHECKING:
+    from conductor.core.parts import Parts
 
 _MOST: Final = 1000
 """Notifications that wait, at most …"""
@@ -24,15 +27,13 @@ _MOST_BYTES: Final = 1024 * 1024
 class EarlyUpdates:
     """What waits while the client has asked for new sessions."""
 
-    def __init__(self, known: Container[str]) -> None:
-        """`known`: the sessions of the client."""
-        self._known = known
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._client = parts.exchange.upstream
+        self._known = parts.exchange.sessions.of_client
         self._opening = 0
         self.any = False
         """Whether a notification for the client may have to wait."""
-        self._waiting: list[tuple[str, Callable[[], None], bool, int]] = []
-        """Their sessions, what sends them on, whether they say what tools do, and their bytes."""
-        self._bytes = 0
 
     def opens(self) -> None:
         """The client asks for a new session."""
@@ -45,31 +46,27 @@ class EarlyUpdates:
         self._go_on(all_=not self._opening)
         self.any = self._opening > 0
 
-    def keeps(self, method: str, params: Params, later: Callable[[], None]) -> bool:
-        """Whether a notification waits; `later` sends it on."""
-        key, session, _ = heading(method, params)
-        if not self.any or session is None or session in self._known:
+    def keeps(self, lane: Lane, method: str, params: Params, source: Source) -> bool:
+        """Whether a notification waits."""
+        message = read_message(method, params)
+        if not self.any or message.session is None or message.session in self._known:
             return False
-        size = size_of(params)
-        if len(self._waiting) >= _MOST or self._bytes + size > _MOST_BYTES:
-            self.any = False
-            self._go_on(all_=True)
-            return False
-        self._bytes += size
-        self._waiting.append((session, later, key in TOOLS, size))
-        return True
+        if self._client.wait(Waiting(Next.ARRIVES, lane, source, message), (_MOST, _MOST_BYTES)):
+            return True
+        self.any = False
+        self._go_on(all_=True)
+        return False
 
     def asked(self) -> None:
         """The agent asks the user something: what tools do goes on before."""
         self._go_on(all_=False, tools=True)
 
     def _go_on(self, *, all_: bool, tools: bool = False) -> None:
-        waiting, self._waiting = self._waiting, []
         before, self.any = self.any, False  # what goes on now does not come back
-        for session, later, of_tools, size in waiting:
-            if all_ or session in self._known or (tools and of_tools):
-                self._bytes -= size
-                later()
+        for waiting in self._client.take_backlog():
+            message = waiting.message
+            if all_ or message.session in self._known or (tools and message.key in TOOLS):
+                self._parts.waits.go_on(waiting)
             else:
-                self._waiting.append((session, later, of_tools, size))
+                self._client.wait(waiting)
         self.any = before

@@ -6,8 +6,6 @@ its `initialize` again.
 
 from __future__ import annotations
 
-from functools import partial
-
 import msgspec
 from msgspec import UNSET, Raw
 
@@ -16,7 +14,6 @@ from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Reopen
-from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
@@ -27,9 +24,11 @@ from conductor.core.state import (
     AnswerTo,
     DialectState,
     Lane,
+    Next,
     Peer,
     PendingRequest,
     Source,
+    Waiting,
     copy_of,
     unread,
 )
@@ -150,7 +149,7 @@ class Endings:
                     self._exchange.fail(pending, reason)
             requests.sent.clear()
         if peer.closure is not None:
-            peer.resume()
+            self._parts.waits.resume(peer)
         self.withdraw(peer)
         self._parts.notifications.gone(peer)
         peer.deaf = peer.closure is not None
@@ -264,11 +263,8 @@ class Endings:
         pending.target, pending.answer_to = None, AnswerTo.ASKER
         peer.handshake = peer.initialize = None
         # At the front: everything else in the backlog came after it.
-        peer.backlog.insert(0, partial(self._deliver_late, peer, handshake.params, pending))
-
-    def _deliver_late(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
-        if pending.origin is not None:  # else the asker is gone, or has been answered
-            self._parts.initializer.deliver(peer.p, params, pending)
+        message = read_message(INITIALIZE, handshake.params)
+        peer.backlog.insert(0, Waiting(Next.AGAIN, peer.p, pending, message))
 
     def returned(self, peer: Peer) -> None:
         """Gives a peer that was started again its role again, without disturbing its successor:
@@ -276,7 +272,7 @@ class Endings:
         if peer.initialize is None:
             peer.restarting, peer.handshake = False, None
             peer.ready = peer.dialect_state is not DialectState.UNKNOWN
-            peer.resume()
+            self._parts.waits.resume(peer)
             return
         answer = peer.recorded_answer if peer.shadow is None else peer.shadow.upstream
         if peer.shadow is None or answer is not None:

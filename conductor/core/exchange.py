@@ -7,7 +7,7 @@ has failed.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cached_property, partial
+from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
@@ -28,12 +28,22 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.message import Message
 from conductor.core.parts import Parts
-from conductor.core.policy.headings import session_of, size_of
+from conductor.core.policy.headings import read_message, session_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, SETUP, UPDATE, Direction
 from conductor.core.policy.sessions import Sessions, asker
 from conductor.core.policy.states import State
 from conductor.core.policy.turns import NO_QUESTIONS
-from conductor.core.state import AnswerTo, Batch, Lane, Peer, PendingRequest, Source, TracedRequest
+from conductor.core.state import (
+    AnswerTo,
+    Batch,
+    Lane,
+    Next,
+    Peer,
+    PendingRequest,
+    Source,
+    TracedRequest,
+    Waiting,
+)
 from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import TraceEffects, with_number
 from conductor.errors import marked
@@ -210,7 +220,7 @@ class Exchange:
         it names are known."""
         own = self._own_folders if method in SETUP and self._options.resolving else None
         if own is None or not own.keeps(lane, method, params, pending):
-            self._go(lane, method, params, pending)
+            self.go(lane, method, params, pending)
 
     @cached_property
     def _logins(self) -> Logins:
@@ -222,7 +232,7 @@ class Exchange:
     def _early(self) -> EarlyUpdates:
         from conductor.core.early_updates import EarlyUpdates  # no start waits for it
 
-        return EarlyUpdates(self.sessions.of_client)
+        return EarlyUpdates(self._parts)
 
     @cached_property
     def _own_folders(self) -> OwnFolders:
@@ -256,9 +266,10 @@ class Exchange:
         elif wrong is not None:
             self.refuse(pending, wrong)
         else:
-            self._go(lane, method, params, pending)
+            self.go(lane, method, params, pending)
 
-    def _go(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def go(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+        """Sends a request out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p and not method.startswith(NO_QUESTIONS):
             self._early.asked()
@@ -271,21 +282,14 @@ class Exchange:
             error = Malformed(INVALID_REQUEST, f"{peer.label} has not been initialized")
             self.refuse(pending, error)
         else:
-
-            def later() -> None:
-                if pending.wanted:
-                    self._go(lane, method, params, pending)
-                else:
-                    self.drop(pending)
-
-            peer.backlog.append(later)
+            message = read_message(method, params)
+            peer.backlog.append(Waiting(Next.ARRIVES, lane, pending, message))
 
     def notify(self, lane: Lane, method: str, params: Params, source: Source) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p:
-            later = partial(self.notify, lane, method, params, source)
-            if self._early.keeps(method, params, later):
+            if self._early.keeps(lane, method, params, source):
                 return
             if self.mends:
                 shown = self.replays.shown(params, source)
@@ -299,8 +303,8 @@ class Exchange:
             if self.version == 2 and lane is self.upstream.p:
                 self._parts.own_turns.client_sees(method, params)
         elif peer.closure is None and peer.handshake is not None:
-            later = partial(self.notify, lane, method, params, source)
-            if not peer.wait(later, size_of(params)):
+            message = read_message(method, params)
+            if not peer.wait(Waiting(Next.ARRIVES, lane, source, message)):
                 text = f"`{method}` dropped: {peer.label} is not ready, and too much waits for it"
                 self.log("warning", source.lane.peer, text)
         else:
@@ -455,8 +459,8 @@ class Exchange:
                 self.add_to_batch(origin, pending.batch, frame)
             if ended is not None:
                 source = Source(origin, self.next_number(), own=True)
-                tell = partial(self.notify, origin, UPDATE, ended, source)
-                self._parts.own_turns.queue.ends(pending.names or "", tell)
+                idle = Waiting(Next.ARRIVES, origin, source, read_message(UPDATE, ended))
+                self._parts.own_turns.ends(pending.names or "", idle)
         # After the asker: what these lead to must not overtake the answer.
         for watcher in watchers:
             watcher(member, bytes(answer))

@@ -18,12 +18,12 @@ from conductor.core.effects import Violated
 from conductor.core.guards.mcp_words import samplings
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.parts import Parts
-from conductor.core.policy.deadlines import FreePrompt
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, Direction
 from conductor.core.policy.sessions import MAKES_ONE, guest_of
 from conductor.core.policy.turns import TURNS
 from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.waits import FreePrompt
 
 MOST_PROMPTS: Final = 64
 """Prompts of a component's own, at most, between two of the user's in one session …"""

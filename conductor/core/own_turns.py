@@ -7,7 +7,6 @@ its own, outside a turn it has begun, is a turn by itself for as long as it runs
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from typing import Annotated, Any, Final
 
@@ -28,7 +27,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.service_table import TURN_BEGIN, TURN_END
-from conductor.core.state import Lane, Peer, PendingRequest, unread
+from conductor.core.state import Lane, Peer, PendingRequest, Waiting, unread
 from conductor.core.turn_queue import (
     MOST_WAIT,
     Begins,
@@ -216,6 +215,11 @@ class OwnTurns:
 
     # -- prompts -------------------------------------------------------------------------------
 
+    def ends(self, session: str, idle: Waiting) -> None:
+        """Version 2: a component has answered a prompt of the client, who is told that the session
+        is idle, once it is."""
+        self._do(self.queue.ends(session, idle))
+
     def client_waits(self, session: str | None) -> None:
         """A prompt of the client waits for the turns of a session."""
         self._do(self.queue.client_waits(session))
@@ -226,8 +230,8 @@ class OwnTurns:
             self.own_prompts.user_prompts(request.names)
             self._follow(request, request.names, None)
 
-    def prompts(self, lane: Lane, request: PendingRequest, send: Callable[[], None]) -> None:
-        """A component prompts by `lane`: `send` sends that on, once it may. A prompt that a policed
+    def prompts(self, lane: Lane, request: PendingRequest, send: Waiting) -> None:
+        """A component prompts by `lane`: `send` goes on, once it may. A prompt that a policed
         component was given comes here only if it is not passed on under its id."""
         peer, session = lane.peer, request.names
         wrong = self.own_prompts.refuses(lane, session, request)
@@ -236,11 +240,11 @@ class OwnTurns:
             return
         mine = self._mine(peer, session)
         if session is None:
-            send()
+            self._parts.waits.go_on(send)
         elif mine:
             self._goes_on_outside(mine[-1])
             self._follow(request, mine[-1].known_as, mine[-1])
-            send()
+            self._parts.waits.go_on(send)
         else:
             nests = self._holds(lane, session)
             known_as = self._exchange.outermost(peer.p, session)
@@ -405,7 +409,9 @@ class OwnTurns:
                     self._late(turn)
                 case Free(session):
                     self._parts.held.turn_over(session)
-                case Limit():
+                case Waiting():
+                    self._parts.waits.go_on(step)
+                case _:
                     self._parts.deadlines.after(step.seconds, step)
 
     def _begun(self, turn: QueuedTurn) -> None:
@@ -419,9 +425,7 @@ class OwnTurns:
             return
         self._follow(request, turn.known_as, turn)
         request.watchers = (*request.watchers, lambda _member, _body: self._end(turn))
-        number, self._exchange.number = self._exchange.number, request.number
-        turn.send()
-        self._exchange.number = number
+        self._parts.waits.go_on(turn.send)
 
     def _over(self, turn: QueuedTurn) -> None:
         """A turn is over. The client learns of the end of one that it has seen, and not asked for:
@@ -433,7 +437,7 @@ class OwnTurns:
         elif peer.policy_state is not None:
             peer.policy_state.shown.pop(turn.id, None)
         if turn.kept is not None:
-            turn.kept()
+            self._parts.waits.go_on(turn.kept)
         if not self._is_seen(turn):
             return
         peer.streams = not any(one.owner[0] is peer and self._is_seen(one) for one in self._all())
@@ -447,7 +451,7 @@ class OwnTurns:
             params = json_text.encode({"sessionId": turn.session, "update": update})
             self._parts.notifications.send_for(peer.p, UPDATE, Raw(params))
 
-    def keeps_state(self, peer: Peer, params: Params, later: Callable[[], None]) -> bool:
+    def keeps_state(self, peer: Peer, params: Params, later: Waiting) -> bool:
         """Version 2: whether the agent's idle state waits. To the user their own turn runs on while
         one of the component's nests in it, and the component works there itself."""
         session, state = ("", None) if isinstance(params, UnsetType) else reported_state(params)

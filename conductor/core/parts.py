@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from conductor.core.oversize import Oversize
     from conductor.core.own_turns import OwnTurns
     from conductor.core.policy.checks import Checks
-    from conductor.core.policy.deadlines import Deadlines
     from conductor.core.policy.handshake import PolicedHandshake
     from conductor.core.policy.notifications import PolicedNotifications
     from conductor.core.policy.observers import Observers
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from conductor.core.roles.detection import Detection
     from conductor.core.roles.initialize import Initializer
     from conductor.core.services import Services
+    from conductor.core.waits import Deadlines, Waits
 
 
 class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -89,3 +89,5 @@ class Parts:
     questions: Questions
     editor: EditorMessages
     oversize: Oversize
+    # What waits.
+    waits: Waits

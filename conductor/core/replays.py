@@ -8,7 +8,7 @@ in what the agent says later.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
@@ -22,10 +22,10 @@ from conductor.core.effects import Keep, Recall
 from conductor.core.json_text import holds, read_members, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
-from conductor.core.policy.headings import heading, session_of
+from conductor.core.policy.headings import heading, read_message, session_of
 from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
 from conductor.core.policy.sessions import asker, first_of
-from conductor.core.state import Lane, PendingRequest, Source
+from conductor.core.state import Lane, Next, PendingRequest, Source, Waiting
 
 _NEW, *_REPLAYING, _FORK = SETUP
 _CHUNK: Final = update("user_message_chunk")
@@ -66,6 +66,7 @@ class Replays:
     """The part of a router that takes out again what components added to prompts."""
 
     def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._exchange = parts.exchange
         self._given: dict[PendingRequest, Params] = {}
         """The prompts of the client that have no answer, and no agent has got by another's."""
@@ -76,15 +77,14 @@ class Replays:
         """Of the sessions that the client has open, by its ids."""
         self._repeating: dict[str, _Session] = {}
         """By the client's ids."""
-        self._waiting: dict[int, tuple[str, PendingRequest, Callable[[], None]]] = {}
+        self._waiting: dict[int, tuple[PendingRequest, Waiting]] = {}
+        """Requests of the client's that wait for records."""
         self._last = 0
 
     # -- prompts -------------------------------------------------------------------------------
 
-    def client_asks(
-        self, method: str, params: Params, pending: PendingRequest, send: Callable[[], None]
-    ) -> bool:
-        """A request of the client's goes on by `send`; True: once the records are there."""
+    def client_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> bool:
+        """Whether a request of the client's goes on only once the records are there."""
         session = pending.names
         if method == _NEW:
             pending.watchers = (*pending.watchers, self._opened)
@@ -94,7 +94,8 @@ class Replays:
         elif method == LIST or (method in (*_REPLAYING, _FORK) and session is not None):
             below = None if session is None else self._below(session)
             self._last += 1
-            self._waiting[self._last] = method, pending, send
+            waiting = Waiting(Next.SENT, lane, pending, read_message(method, params))
+            self._waiting[self._last] = pending, waiting
             self._exchange.emit(Recall(self._agent, self._last, below))
             return True
         return False
@@ -168,12 +169,11 @@ class Replays:
 
     def recalled(self, token: int, records: Sequence[tuple[str, bytes]]) -> None:
         """A `Recall` effect was performed."""
-        method, pending, send = self._waiting.pop(token)
+        pending, waiting = self._waiting.pop(token)
+        method, session = waiting.message.method, pending.names
         if not pending.wanted:
-            self._exchange.drop(pending)
-            return
-        session, number = pending.names, self._exchange.number
-        if method == LIST or session is None:
+            pass
+        elif method == LIST or session is None:
             titles = additions.titles(records)
             if titles.any:
                 pending.rewriters = (*pending.rewriters, partial(self._listed, titles))
@@ -183,9 +183,7 @@ class Replays:
                 pending.watchers = (*pending.watchers, partial(self._forked, prompts))
             elif prompts:
                 self._loads(session, prompts, pending)
-        self._exchange.number = pending.number
-        send()
-        self._exchange.number = number
+        self._parts.waits.go_on(waiting)
 
     def _forked(self, prompts: list[Kept], member: bytes, body: bytes) -> None:
         """The client has a copy of a session, if that was granted."""

@@ -24,7 +24,7 @@ from conductor.core.jsonrpc import (
 from conductor.core.message import Message
 from conductor.core.parts import Parts
 from conductor.core.policy import own_terminals
-from conductor.core.policy.headings import session_of, size_of
+from conductor.core.policy.headings import read_message, session_of, size_of
 from conductor.core.policy.key_table import (
     CLOSING,
     EVENTS,
@@ -46,10 +46,12 @@ from conductor.core.state import (
     Batch,
     DialectState,
     Lane,
+    Next,
     PendingRequest,
     Rewriter,
     Source,
     TracedRequest,
+    Waiting,
 )
 from conductor.errors import counted
 
@@ -226,15 +228,13 @@ class Requests:
             exchange.sessions.closes(session_of(params), pending)
         if lane is exchange.upstream.p:
             self._client_asks(method, params, pending)
-            if exchange.keeps:
-                send = partial(self._send_out, lane, method, params, pending)
-                if exchange.replays.client_asks(method, params, pending, send):
-                    return
+            if exchange.keeps and exchange.replays.client_asks(lane, method, params, pending):
+                return
         elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
             pending.names = session_of(params)
             if not self._parts.own_turns.passes_on(lane, pending):
                 pending.originated = True
-                send = partial(self._send_out, lane, method, params, pending)
+                send = Waiting(Next.SENT, lane, pending, read_message(method, params))
                 self._parts.own_turns.prompts(lane, pending, send)
                 return
         elif trusted and peer.component.hosts and method.startswith(MCP_FAMILIES):
@@ -242,7 +242,7 @@ class Requests:
             if wrong is not None:
                 exchange.refuse(pending, wrong)
                 return
-        self._send_out(lane, method, params, pending)
+        self.send_out(lane, method, params, pending)
 
     def _agent_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """An agent that may be started again asks something about a terminal."""
@@ -273,7 +273,8 @@ class Requests:
             sessions.client_ends(session, method, params)
             self._parts.own_turns.closed(session)
 
-    def _send_out(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def send_out(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+        """A request leaves its sender, who may send it."""
         if lane.policed:
             self._parts.policed.ask(lane, method, params, pending)
         else:

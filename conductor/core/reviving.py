@@ -129,7 +129,7 @@ class Reviving:
         peer.restarting, peer.handshake = False, None
         peer.ready = peer.admitted = True
         self._exchange.log("info", peer, f"{peer.label} is back where it was")
-        peer.resume()
+        self._parts.waits.resume(peer)
         self._parts.held.release()
 
     def _opened(self, peer: Peer, session: str, member: bytes, body: bytes) -> None:

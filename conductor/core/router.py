@@ -23,7 +23,6 @@ from conductor.core.oversize import Oversize
 from conductor.core.own_turns import OwnTurns
 from conductor.core.parts import Parts, RouterOptions
 from conductor.core.policy.checks import Checks
-from conductor.core.policy.deadlines import Deadlines
 from conductor.core.policy.handshake import PolicedHandshake
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import CARRY, PROMPT, UPDATE, Direction
@@ -42,6 +41,7 @@ from conductor.core.roles.initialize import Initializer
 from conductor.core.services import LAST_WORDS, Services
 from conductor.core.state import Peer
 from conductor.core.topology import UPSTREAM
+from conductor.core.waits import Deadlines, Waits
 
 if TYPE_CHECKING:
     from conductor.core.reviving import Reviving
@@ -79,7 +79,8 @@ class Router:
         parts.exchange = self._exchange = exchange = Exchange(parts, list(components))
         parts.checks = Checks(exchange)
         parts.deadlines = Deadlines(parts)
-        parts.observers = Observers(exchange)
+        parts.waits = Waits(parts)
+        parts.observers = Observers(parts)
         parts.mcp_ownership = McpOwnership(parts)
         parts.turns = Turns(parts)
         parts.notifications = PolicedNotifications(parts)

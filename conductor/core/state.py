@@ -20,8 +20,8 @@ from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialec
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
 from conductor.core.payloads import Payloads
-from conductor.core.policy.entries import Excuse, Held, Request, Turn
-from conductor.core.policy.headings import Heading, Message
+from conductor.core.policy.entries import Excuse, Notification, Request, Turn, WaitingInOrder
+from conductor.core.policy.headings import NO_MESSAGE, Heading, Message, size_of
 from conductor.core.policy.key_table import OWN_MCP, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
@@ -37,7 +37,7 @@ Answer = tuple[bytes, bytes]
 _MOST_WAITING: Final = 10_000
 """Messages that wait for a peer that cannot be written to yet …"""
 _MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
-"""… and bytes of notifications among them."""
+"""… and bytes of notifications and copies among them."""
 _MOST_IGNORED: Final = 1024
 """Requests of one id space, at most, that wait for an answer which nobody reads."""
 _MOST_KEYS: Final = 1024
@@ -202,7 +202,7 @@ class PendingRequest(Request):
     """The component's request by which it was passed on."""
     upstream: Answer | None
     """The answer that came back for that; of a copy, the original's."""
-    held: Held | None
+    held: WaitingInOrder | None
     """That answer, where it goes past the component and has to wait for it; of a copy, what waits
     for it."""
     excused: Excuse | None
@@ -411,6 +411,40 @@ class PendingRequests:
             self.lost, pending = True, self._ignored.pop(oldest)
             if self.sent.get(oldest) is pending:
                 del self.sent[oldest]
+
+
+class Next(Enum):
+    """What a message that waits does next (`conductor.core.waits`)."""
+
+    LEAVES = "leaves a component that it goes past"
+    ANSWERS = "goes back past a component, to who asked"
+    UNCHANGED = "leaves a component that has swallowed it and may not"
+    ARRIVES = "reaches the peer of its lane"
+    GIVEN = "is given to the component that carries it"
+    COPY = "is shown to a component"
+    INITIALIZE = "is `initialize` for the peer of its lane"
+    AGAIN = "the same once more, if somebody still waits for the answer"
+    SENT = "leaves its sender, who is trusted"
+    SENT_OWN = "leaves its sender, who has a policy"
+
+
+class Waiting(WaitingInOrder, eq=False):
+    """A message that waits, and goes on once it may: where it stands, and what it does next."""
+
+    next: Next
+    lane: Lane
+    of: (
+        PendingRequest
+        | Source
+        | Notification
+        | tuple[Source, Notification]
+        | tuple[PendingRequest, PendingRequest]
+        | None
+    )
+    """The request; of a notification where it comes from, and what carries it; of a copy that, and
+    the original."""
+    message: Message = NO_MESSAGE
+    answer: Answer | None = None
 
 
 # -- peers -----------------------------------------------------------------------------------------
@@ -671,11 +705,10 @@ class Peer:
         self.inside: tuple[Aliases, ...] = ()
         """Of a host: the aliases of its guests, in order. What it sends and gets has them
         already."""
-        # Callbacks: each of eight kinds of messages waits with other parameters, in one order.
-        self.backlog: list[Callable[[], None]] = []
-        """What waits until it is ready, in order …"""
+        self.backlog: list[Waiting] = []
+        """What waits until it is ready, in order; of the client, until it knows of the session …"""
         self.backlog_bytes = 0
-        """… and bytes of notifications among that."""
+        """… and bytes of notifications and copies among that."""
         self.turns: dict[str, bool] | None = {} if component.limited else None
         """Version 2: the sessions in which it works, and whether it was cancelled there; None: its
         turns are not limited (`conductor.core.agent_turns`)."""
@@ -771,26 +804,24 @@ class Peer:
         for lane in (self.p, self.s):
             lane.writer = ReferringWriter(lane.writer, payloads)
 
-    def wait(self, later: Callable[[], None], size: int) -> bool:
-        """Puts a notification of `size` bytes into the backlog; False if there is no room."""
-        if self.backlog_bytes + size > _MOST_WAITING_BYTES or len(self.backlog) >= _MOST_WAITING:
+    def wait(self, waiting: Waiting, bounds: tuple[int, int] | None = None) -> bool:
+        """Puts a notification or a copy into the backlog; False if there is no room.
+
+        Args:
+            bounds: of messages, and of bytes.
+        """
+        size = size_of(waiting.message.params)
+        most, most_bytes = bounds or (_MOST_WAITING, _MOST_WAITING_BYTES)
+        if self.backlog_bytes + size > most_bytes or len(self.backlog) >= most:
             return False
         self.backlog_bytes += size
-        self.backlog.append(later)
+        self.backlog.append(waiting)
         return True
 
-    def resume(self) -> None:
-        """Takes up again what waits in the backlog, in order."""
+    def take_backlog(self) -> list[Waiting]:
+        """Takes out what waits, in order."""
         waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
-        for later in waiting:
-            later()
-
-    def settle_dialect(self, dialect: Dialect, state: DialectState = DialectState.KNOWN) -> None:
-        """Settles the peer's dialect, and sends what has waited for that."""
-        self.dialect_state = state
-        self.speak(dialect)
-        self.ready = True
-        self.resume()
+        return waiting
 
     def begin_handshake(self, pending: PendingRequest, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""

@@ -14,14 +14,14 @@ the step goes on (`conductor.core.own_turns`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from enum import Enum
 from itertools import count
 from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.core.state import Peer, PendingRequest
+from conductor.core.state import Peer, PendingRequest, Waiting
 
 MOST_WAIT: Final = 120.0
 """Seconds that others wait for a turn, at most; then the conductor ends it."""
@@ -76,8 +76,8 @@ class QueuedTurn(msgspec.Struct, eq=False):
     """Whether its owner holds a prompt of the session."""
     request: PendingRequest
     """The call that is answered when it begins, or the prompt that goes on then …"""
-    send: Callable[[], None] | None = None
-    """… by this; None: it is a call."""
+    send: Waiting | None = None
+    """… as it waits; None: it is a call."""
     id: str = ""
     """Empty until it begins."""
     state: TurnState = TurnState.WAITING
@@ -88,7 +88,7 @@ class QueuedTurn(msgspec.Struct, eq=False):
     outside: bool = False
     """Whether its owner has prompted or sent updates in it while it held no prompt of the user's.
     """
-    kept: Callable[[], None] | None = None
+    kept: Waiting | None = None
     """Version 2: tells the others that the agent is idle, once it is over."""
 
     def move(self, event: TurnEvent) -> bool:
@@ -114,7 +114,7 @@ class _Session(msgspec.Struct, eq=False):
     client_waits: bool = False
     works: bool = False
     """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
-    owed: Callable[[], None] | None = None
+    owed: Waiting | None = None
     """Version 2: tells the client that the session is idle, once it is."""
     deadline: Limit | None = None
     """The time of its turns that runs, since somebody waits; None: none does."""
@@ -158,7 +158,7 @@ class Limit(msgspec.Struct, eq=False):
     of: QueuedTurn | _Session
 
 
-Steps = Iterator[Begins | Ends | TooLong | Free | Limit]
+Steps = Iterator[Begins | Ends | TooLong | Free | Limit | Waiting]
 
 
 class TurnQueue:
@@ -198,21 +198,14 @@ class TurnQueue:
         found = self._sessions.get(session)
         return found is not None and found.works
 
-    def ends(self, session: str, tell: Callable[[], None]) -> None:
+    def ends(self, session: str, tell: Waiting) -> Steps:
         """Version 2: a component has answered a prompt of the client. `tell` tells the client that
         the session is idle: now, or once no component has a turn there and the agent is idle."""
         found = self._sessions.get(session)
         if found is None or not (found.open or found.works):
-            tell()
+            yield tell
         else:
             found.owed = tell
-
-    @staticmethod
-    def _tell(found: _Session) -> None:
-        tell = found.owed
-        if tell is not None and not (found.open or found.works):
-            found.owed = None
-            tell()
 
     def client_waits(self, session: str | None) -> Steps:
         """A prompt of the client waits for the turns of a session, which block it."""
@@ -277,7 +270,9 @@ class TurnQueue:
         if found is not None and not found.open:
             found.client_waits = found.late = False
             found.deadline = None
-            self._tell(found)
+            if found.owed is not None and not found.works:
+                tell, found.owed = found.owed, None
+                yield tell
         if not self.blocks(session):
             yield Free(session)
         found = self._sessions.get(session)

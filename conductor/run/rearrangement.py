@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core import Closure, Fail, Serve, services
-from conductor.core.policy.deadlines import LOADING
 from conductor.core.rearranging import newcomer
 from conductor.core.roles.initialize import successor_name
 from conductor.core.service_table import LOCAL
+from conductor.core.waits import LOADING
 from conductor.errors import ComponentError, ConductorError
 from conductor.run.plan import Planned
 from conductor.run.report_checks import last_words

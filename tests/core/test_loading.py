@@ -7,9 +7,9 @@ import msgspec
 import pytest
 
 from conductor.core import Closure, Component, Router
-from conductor.core.policy.deadlines import LOADING
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.held_requests import HOLD_SETUP
+from conductor.core.waits import LOADING
 from tests.harness.router.policed import (
     V1,
     Hole,

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from enum import Enum
 from typing import Final, TypeVar
 
+import msgspec
 from msgspec import UnsetType
 
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import (
+    NO_HEADING,
     Heading,
     Message,
     heading,
@@ -26,8 +28,6 @@ as many as it likes …"""
 
 _MOST_BYTES: Final = 64 * 1024 * 1024
 """… and as much."""
-
-Resume = Callable[[], None]
 
 _Request = TypeVar("_Request", bound="Request")
 
@@ -57,7 +57,7 @@ class Notification:
         """Its place among all that came to leave by the same lane."""
         self.round = round_
         """The component's round that delivers it; -1 until it is sent."""
-        self.held: Held | None = None
+        self.held: WaitingInOrder | None = None
         """The message that waits until the component has passed this copy on, or had its round."""
         self.stale = False
         """Of a copy: whether the same may be the component's own, once its round is over."""
@@ -68,18 +68,14 @@ class Notification:
         return Message(self.method, self.params, self.heading)
 
 
-class Held:
+class WaitingInOrder(msgspec.Struct, eq=False, kw_only=True):
     """A message that goes past a component and waits for what the component was given before."""
 
-    __slots__ = ("heading", "order", "ready", "resume", "round")
-
-    def __init__(self, heading: Heading, resume: Resume, round_: int, *, ready: bool) -> None:
-        self.heading = heading
-        self.order = 0
-        self.resume = resume
-        self.round = round_
-        self.ready = ready
-        """False while it waits for the component's round with its copy."""
+    heading: Heading = NO_HEADING
+    order: int = 0
+    round: int = -1
+    ready: bool = True
+    """False while it waits for the component's round with its copy."""
 
 
 class Turn:
@@ -149,7 +145,7 @@ class Request:
         self.state = State.CLOSED
 
 
-Entry = Notification | Request | Held
+Entry = Notification | Request | WaitingInOrder
 
 
 class Notifications:

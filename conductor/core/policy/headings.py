@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.aliases import renamed
 from conductor.core.json_text import Decoder
@@ -22,6 +22,10 @@ class Heading(NamedTuple):
     session: str | None
     detail: str | tuple[str, ...] | None = None
     """The tool call or message an update is about, or the addresses of an MCP message."""
+
+
+NO_HEADING: Final = Heading("", None)
+"""Of what nobody puts in order."""
 
 
 class Message(NamedTuple):
@@ -50,6 +54,8 @@ class Message(NamedTuple):
             else read_message(self.method, Raw(renamed(bytes(params), ids)))
         )
 
+
+NO_MESSAGE: Final = Message("", UNSET, NO_HEADING)
 
 _session_update: Final = msgspec.json.Decoder(SessionUpdate).decode
 _session: Final = msgspec.json.Decoder(SessionNames).decode

@@ -19,16 +19,15 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, equal, error, lacks
-from conductor.core.policy.deadlines import Hold
-from conductor.core.policy.entries import Excuse, Held
+from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, LIST, PROMPT, SETTINGS, SETUP, Direction
-from conductor.core.policy.observers import release
 from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
-from conductor.core.state import Lane, PendingRequest, unread
+from conductor.core.state import Lane, Next, PendingRequest, Waiting, unread
+from conductor.core.waits import Hold
 
 HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
@@ -80,11 +79,13 @@ class HeldRequests(ABC):
         placed = bool(carried.rights & PLACE) and lane.direction is Direction.UP and not whole
         if not placed and not lane.in_flight.must_wait(place):
             changes.went_past(self._exchange, lane, place.session)
-            self._finish(carried)
+            self.finish(carried)
             return
-        resume = partial(self._finish, carried)
-        carried.held = Held(place, resume, lane.peer.policed.round, ready=not placed)
-        self._parts.notifications.defer(lane, carried.held)
+        round_ = lane.peer.policed.round
+        carried.held = Waiting(
+            Next.ANSWERS, lane, carried, heading=place, round=round_, ready=not placed
+        )
+        self._parts.notifications.defer(carried.held)
 
     def reply_in_order(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
         """Answers a request in order: the answer waits for what the components that it goes past
@@ -92,7 +93,7 @@ class HeldRequests(ABC):
         something."""
         while pending.bypassed:
             lane, heading, copy = pending.bypassed[-1]
-            # Taken off before anything waits: `resume` continues with the components further out.
+            # Taken off before anything waits: then it goes on at the components further out.
             pending.bypassed = pending.bypassed[:-1]
             if lane.peer.closure is not None:
                 continue
@@ -101,12 +102,12 @@ class HeldRequests(ABC):
             if placed is None and not lane.in_flight.must_wait(place):
                 changes.went_past(self._exchange, lane, heading.session)
                 continue
-            resume = partial(self.reply_in_order, pending, member, body)
-            held = Held(place, resume, lane.peer.policed.round, ready=placed is None)
+            held = Waiting(Next.ANSWERS, lane, pending, answer=(member, body), heading=place)
+            held.round, held.ready = lane.peer.policed.round, placed is None
             if placed is not None:
                 self._parts.observers.answered(placed, member, body)
                 placed.held = held
-            self._parts.notifications.defer(lane, held)
+            self._parts.notifications.defer(held)
             return
         self._exchange.reply(pending, member, body)
 
@@ -124,7 +125,7 @@ class HeldRequests(ABC):
         )
         return copy if placed else None
 
-    def _finish(self, carried: PendingRequest) -> None:
+    def finish(self, carried: PendingRequest) -> None:
         """Answers a request as those after the component did."""
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
@@ -152,7 +153,7 @@ class HeldRequests(ABC):
             case State.PASSED if carried.held is not None:  # the answer has waited for just this
                 self.answered_past(carried, member, body)
                 carried.held.ready = True
-                release(carried.lane)
+                self._parts.waits.release(carried.lane)
             case State.PASSED if policy_state.enforced:
                 text = f"answered `{carried.method}` that it had passed on, too early"
                 self._report(carried, Violation(IDENTITY, text))
@@ -221,7 +222,7 @@ class HeldRequests(ABC):
         component fails closed, or nobody else can answer it, it is answered with the error `why`.
         """
         if carried.state is State.RETURNED:
-            self._finish(carried)
+            self.finish(carried)
         elif self._fails_closed(carried):
             self._fail(carried, why)
         else:
@@ -282,11 +283,10 @@ class HeldRequests(ABC):
         self.reply_in_order(carried, member, body)
         self._release(carried.lane)
 
-    @staticmethod
-    def _release(lane: Lane) -> None:
+    def _release(self, lane: Lane) -> None:
         """Sends on what has waited for a request of the component at `lane`."""
-        release(lane.other)
-        release(lane)
+        self._parts.waits.release(lane.other)
+        self._parts.waits.release(lane)
 
     @staticmethod
     def _keep(requests: dict[bytes, PendingRequest], left: PendingRequest) -> None:
@@ -308,7 +308,7 @@ class HeldRequests(ABC):
             self._parts.turns.prompt_passed(lane.peer.policed, carried.heading.session, carried)
         carried.target = None
         carried.bypassed = (*carried.bypassed, (lane, carried.heading, None))
-        self._bypass(lane.other, message, carried)
+        self._parts.waits.go_on(Waiting(Next.LEAVES, lane.other, carried, message))
         self._release(lane)
 
     def _fail(self, carried: PendingRequest, failure: bytes) -> None:
@@ -325,7 +325,7 @@ class HeldRequests(ABC):
     def held_too_long(self, hold: Hold) -> None:
         """A component has had the time that it may hold a request, or its answer."""
         carried = hold.carried
-        if hold == (carried, carried.lane, carried.state, carried.retries):
+        if hold == Hold(carried, carried.lane, carried.state, carried.retries):
             text = f"held `{carried.method}` for more than {_longest(carried):g} s"
             self._report(carried, violation := Violation(HOLD, text))
             self._give_up(carried, error(carried.lane.peer, violation))
@@ -355,7 +355,7 @@ class HeldRequests(ABC):
             case State.PASSED:
                 carried.rights &= ~(AMEND | PLACE)  # its answer goes past
             case State.RETURNED:
-                self._finish(carried)
+                self.finish(carried)
             case State.STOPPED:
                 self._parts.turns.end(carried)
             case _:
@@ -363,12 +363,6 @@ class HeldRequests(ABC):
                     return False
                 self._continue_without(carried)
         return True
-
-    def _bypass(self, onward: Lane, message: Message, pending: PendingRequest) -> None:
-        if pending.wanted:
-            self.leave(onward, message, pending)
-        else:
-            self._exchange.drop(pending)
 
     def leave(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         """A request leaves a peer by `lane`."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from msgspec import UnsetType
@@ -11,8 +10,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
 from conductor.core.policy.checks import equal, lacks, paused
-from conductor.core.policy.deadlines import ROUND, Round
-from conductor.core.policy.entries import Held, Notification
+from conductor.core.policy.entries import Notification, WaitingInOrder
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.headings import heading as read_heading
 from conductor.core.policy.key_table import (
@@ -25,10 +23,10 @@ from conductor.core.policy.key_table import (
     STOP,
     update,
 )
-from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.state import Lane, Peer, PendingRequest, Source
+from conductor.core.state import Lane, Next, Peer, PendingRequest, Source, Waiting
+from conductor.core.waits import ROUND, Round
 
 _STATE: Final = update(STATE_KIND)
 _OPTIONS: Final = update(OPTIONS_KIND)
@@ -77,7 +75,7 @@ class PolicedNotifications:
                 source = Source(lane, self._exchange.number, first.number)
                 self._leave(lane, source, Message(method, params, first.heading))
                 if lane.in_flight.waiting:
-                    release(lane)
+                    self._parts.waits.release(lane)
                 return
         copy = lane.in_flight.copied_notifications.first()
         if copy and copy.params == params and copy.method == method and not copy.stale:
@@ -107,7 +105,7 @@ class PolicedNotifications:
             self._leave(lane, source, Message(method, sent, heading))
         else:
             changes.dropped(self._exchange, lane, notification)
-        release(lane)
+        self._parts.waits.release(lane)
 
     def _allowed(
         self, lane: Lane, notification: Notification, params: Params, rights: int
@@ -132,7 +130,7 @@ class PolicedNotifications:
         lane.in_flight.copied_notifications.remove(copy)
         if copy.held is not None:
             copy.held.ready = True
-            release(lane)
+            self._parts.waits.release(lane)
 
     def _copy_or_own(self, lane: Lane, message: Message, rights: int) -> None:
         """A component passes on a copy, maybe changed, or sends a notification of its own."""
@@ -254,24 +252,24 @@ class PolicedNotifications:
         """Copies to a component what goes past it; whether that waits for what the component was
         given before, or for its round with the copy."""
         onward = lane.other
-        held: Held | None = None
+        held: Waiting | None = None
         if rights & PLACE or onward.in_flight.must_wait(message.heading):
-            resume = partial(self._bypass, onward, source, message)
-            round_ = lane.peer.policed.round
-            held = Held(message.heading, resume, round_, ready=not rights & PLACE)
+            held = Waiting(Next.LEAVES, onward, source, message, heading=message.heading)
+            held.round, held.ready = lane.peer.policed.round, not rights & PLACE
         if rights & COPY:
             self._parts.observers.notification(lane, message, held if rights & PLACE else None)
         if held is None or (held.ready and not onward.in_flight.must_wait(message.heading)):
             return False
-        self.defer(onward, held)
+        self.defer(held)
         return True
 
-    def defer(self, lane: Lane, held: Held) -> None:
-        """Has a message wait that would leave a component by `lane`, no longer than a round."""
-        lane.in_flight.hold(held)
-        self._parts.deadlines.round(lane, held)
+    def defer(self, waiting: Waiting) -> None:
+        """Has a message wait that would leave a component, no longer than a round."""
+        waiting.lane.in_flight.hold(waiting)
+        self._parts.deadlines.round(waiting.lane, waiting)
 
-    def _bypass(self, onward: Lane, source: Source, message: Message) -> None:
+    def goes_past(self, onward: Lane, source: Source, message: Message) -> None:
+        """A notification goes past a component, which it leaves by `onward`."""
         if not self._is_kept(onward, source, message):
             self._leave(onward, source, message)
 
@@ -281,7 +279,7 @@ class PolicedNotifications:
         policy_state = onward.peer.policed
         if message.key != _STATE or not (policy_state.shown and policy_state.enforced):
             return False
-        later = partial(self._leave, onward, source, message)
+        later = Waiting(Next.LEAVES, onward, source, message)
         return self._parts.own_turns.keeps_state(onward.peer, message.params, later)
 
     def _leave(self, lane: Lane, source: Source, message: Message) -> None:
@@ -303,13 +301,14 @@ class PolicedNotifications:
         if peer.ready:
             self._send(lane, source, notification)
         else:
-            peer.backlog.append(partial(self._send_later, lane, source, notification))
+            peer.backlog.append(Waiting(Next.GIVEN, lane, (source, notification)))
 
-    def _send_later(self, lane: Lane, source: Source, notification: Notification) -> None:
+    def send_late(self, lane: Lane, source: Source, notification: Notification) -> None:
+        """Sends a component a notification that has waited for it, if that still does."""
         peer, in_flight = lane.peer, lane.other.in_flight
         if not peer.ready:
             if peer.closure is None:
-                peer.backlog.append(partial(self._send_later, lane, source, notification))
+                peer.backlog.append(Waiting(Next.GIVEN, lane, (source, notification)))
         elif notification in in_flight.queue or notification in in_flight.unforwarded.items:
             self._send(lane, source, notification)
 
@@ -327,17 +326,16 @@ class PolicedNotifications:
         """The user prompts again: a component may send cancellations of its own that equal copies
         it got before, and has not passed on by `lane` by the end of its round."""
         copies = lane.in_flight.copied_notifications.of(Heading(STOP, session))
-        due = Round(lane, copies)
-        if lane.peer.policed.rounds:
-            self.had_a_round(due)
+        if copies and lane.peer.policed.rounds:
+            self.had_a_round(Round(lane, copies))
         elif copies:
-            self._parts.deadlines.after(ROUND, due)
+            self._parts.deadlines.after(ROUND, Round(lane, copies))
 
     def _time_is_up(self, lane: Lane, notifications: list[Notification]) -> None:
         """Sends on what has waited for carried notifications that hold up nothing any more."""
         for notification in notifications:
             self._treat_as_swallowed(lane, notification)
-        release(lane)
+        self._parts.waits.release(lane)
 
     # -- the order -------------------------------------------------------------------------------
 
@@ -372,12 +370,12 @@ class PolicedNotifications:
         for other in in_flight.before(entry):
             # One that goes may let go those behind it.
             if (
-                type(other) is Held
+                isinstance(other, WaitingInOrder)
                 and other.heading.session == session
                 and other in in_flight.queue
             ):
                 in_flight.go(other)
-                other.resume()
+                self._parts.waits.go_on(other)
 
     def round_over(self, peer: Peer) -> None:
         """A guest has been delivered everything that was written to it before its round began, and
@@ -401,7 +399,7 @@ class PolicedNotifications:
         elif isinstance(entry, Notification) or lane.peer.ready:
             self._time_is_up(lane, lane.in_flight.until(entry))
         elif lane.in_flight.overtakes(entry):  # the entries before it are still to be delivered
-            entry.resume()
+            self._parts.waits.go_on(entry)
 
     def _treat_as_swallowed(self, lane: Lane, notification: Notification) -> None:
         """A carried notification holds up nothing any more. If the component may not drop it, it
@@ -416,11 +414,12 @@ class PolicedNotifications:
             changes.dropped(self._exchange, lane, forgotten)
 
     def _continue_without(self, lane: Lane, notification: Notification) -> None:
-        resume = partial(self._send_unchanged_past, lane, notification)
-        held = Held(notification.heading, resume, notification.round, ready=True)
+        held = Waiting(Next.UNCHANGED, lane, notification, heading=notification.heading)
+        held.round = notification.round
         lane.in_flight.stand_in(notification, held)
 
-    def _send_unchanged_past(self, lane: Lane, notification: Notification) -> None:
+    def leave_unchanged(self, lane: Lane, notification: Notification) -> None:
+        """A notification leaves a component that has not passed it on, as that was given it."""
         number = self._exchange.next_number()
         source = Source(lane, number, notification.number, own=True)
         self._leave(lane, source, notification.message)
@@ -463,6 +462,6 @@ class PolicedNotifications:
                 self._continue_without(lane, notification)
         in_flight.clear()
         for entry in in_flight.queue:
-            if type(entry) is Held:
+            if isinstance(entry, WaitingInOrder):
                 entry.ready = True
-        release(lane)
+        self._parts.waits.release(lane)

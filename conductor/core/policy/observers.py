@@ -6,15 +6,13 @@ the original is. Its own answer to a copy is ignored.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
-from conductor.core.exchange import Exchange
-from conductor.core.jsonrpc import Params
-from conductor.core.policy.entries import Held, Notification, meant
-from conductor.core.policy.headings import Message, size_of
+from conductor.core.parts import Parts
+from conductor.core.policy.entries import Notification, WaitingInOrder, meant
+from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import ORIGINATE
-from conductor.core.state import Lane, Peer, PendingRequest, copy_of
+from conductor.core.state import Lane, Next, Peer, PendingRequest, Waiting, copy_of
 
 _MOST_WAITING: Final = 4096
 _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
@@ -24,15 +22,19 @@ _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
 class Observers:
     """The copies that components get, and what they do with them."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
-        self._waiting: dict[str, tuple[object, int]] = {}
-        """Bytes of the copies that wait for a component, and the backlog they wait in."""
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     # -- notifications -------------------------------------------------------------------------
 
     def notification(
-        self, lane: Lane, message: Message, held: Held | None = None, *, must: bool = False
+        self,
+        lane: Lane,
+        message: Message,
+        held: WaitingInOrder | None = None,
+        *,
+        must: bool = False,
     ) -> None:
         """Sends the component at `lane` a copy of a notification; `held` waits for its round with
         that. `must`: also if the component is too slow for copies."""
@@ -40,8 +42,7 @@ class Observers:
         if not peer.ready:
             if held is not None:
                 held.ready = True
-            if self._may_wait(peer, message.params):
-                peer.backlog.append(partial(self.notification, lane, message))
+            self._defer(peer, Waiting(Next.COPY, lane, None, message))
             return
         notification = Notification(message, "", 0, policy_state.round)
         notification.held = held
@@ -54,7 +55,7 @@ class Observers:
     def request(self, lane: Lane, message: Message, original: PendingRequest) -> PendingRequest:
         """Sends the component at `lane` a copy of a request."""
         copy = self.follow(original, message)
-        self._give(lane, copy, original)
+        self.give(lane, copy, original)
         return copy
 
     def follow(self, original: PendingRequest, message: Message) -> PendingRequest:
@@ -63,11 +64,11 @@ class Observers:
         original.copies = (*original.copies, copy)
         return copy
 
-    def _give(self, lane: Lane, copy: PendingRequest, original: PendingRequest) -> None:
+    def give(self, lane: Lane, copy: PendingRequest, original: PendingRequest) -> None:
+        """Sends a copy of a request to the component at `lane`: now, or once it is ready."""
         peer = lane.peer
         if not peer.ready:
-            if self._may_wait(peer, copy.params):
-                peer.backlog.append(partial(self._give, lane, copy, original))
+            self._defer(peer, Waiting(Next.COPY, lane, (copy, original), copy.message))
             return
         copy.target, copy.target_id = lane, lane.requests.fresh_id()
         lane.requests.ignore(copy.target_id, copy)
@@ -77,17 +78,12 @@ class Observers:
         if original.cancelled:
             self._exchange.cancel_hop(copy)
 
-    def _may_wait(self, peer: Peer, params: Params) -> bool:
-        """Whether a copy for a component that is not ready shall wait until it is."""
-        if peer.closure is not None or peer.handshake is None:
-            return False
-        backlog, held = self._waiting.get(peer.name, (None, 0))
-        held = size_of(params) + (held if backlog is peer.backlog else 0)
-        if len(peer.backlog) < _MOST_WAITING and held <= _MOST_BYTES_WAITING:
-            self._waiting[peer.name] = (peer.backlog, held)
-            return True
-        peer.policed.lost += 1
-        return False
+    @staticmethod
+    def _defer(peer: Peer, waiting: Waiting) -> None:
+        """A copy for a component that is not ready waits until it is, if there is room."""
+        waits = peer.closure is None and peer.handshake is not None
+        if waits and not peer.wait(waiting, (_MOST_WAITING, _MOST_BYTES_WAITING)):
+            peer.policed.lost += 1
 
     @staticmethod
     def unseen(peer: Peer) -> bool:
@@ -98,14 +94,13 @@ class Observers:
             for copy in lane.in_flight.copies.values()
         )
 
-    @staticmethod
-    def copy_answered(copy: PendingRequest) -> None:
+    def copy_answered(self, copy: PendingRequest) -> None:
         """The component answers a copy: nothing waits for it any more."""
         if copy.held is not None:
             copy.held.ready = True
             assert copy.target is not None
-            release(copy.target)
-            release(copy.target.other)
+            self._parts.waits.release(copy.target)
+            self._parts.waits.release(copy.target.other)
 
     def answered(self, copy: PendingRequest, member: bytes, body: bytes) -> None:
         """The original has its answer."""
@@ -128,14 +123,3 @@ class Observers:
         copy.passed_on_by = (*copy.passed_on_by, pending)
         if copy.upstream is not None:
             self._exchange.reply(pending, *copy.upstream, copy=True)
-
-
-def release(lane: Lane) -> None:
-    """Sends on, in order, the messages behind a component at `lane` that need not wait any more."""
-    in_flight = lane.in_flight
-    if in_flight.releasing:
-        return  # the loop that runs already sends what becomes free meanwhile
-    in_flight.releasing = True
-    while in_flight.waiting and (held := in_flight.freed()) is not None:
-        held.resume()
-    in_flight.releasing = False

@@ -15,10 +15,10 @@ from typing import Final, Generic, TypeVar
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import (
     Entry,
-    Held,
     Notification,
     Notifications,
     Request,
+    WaitingInOrder,
 )
 from conductor.core.policy.headings import Heading, size_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
@@ -39,7 +39,7 @@ def _holds_up(entry: Entry, session: str | None) -> bool:
     keeps its order among what goes past, and behind notifications that are carried."""
     if session is None:
         return type(entry) is Notification or (
-            type(entry) is Held and entry.heading.session is None
+            isinstance(entry, WaitingInOrder) and entry.heading.session is None
         )
     return entry.heading.session == session
 
@@ -145,13 +145,13 @@ class InFlight(Generic[_Request]):
             if not self._prompts[session]:
                 del self._prompts[session]
 
-    def hold(self, held: Held) -> None:
+    def hold(self, held: WaitingInOrder) -> None:
         """Has a message wait."""
         held.order = self.comes()
         self.queue.append(held)
         self._count(held, 1)
 
-    def _count(self, held: Held, change: int) -> None:
+    def _count(self, held: WaitingInOrder, change: int) -> None:
         session = held.heading.session
         left = self.waiting.get(session, 0) + change
         if left:
@@ -159,7 +159,7 @@ class InFlight(Generic[_Request]):
         else:
             del self.waiting[session]
 
-    def go(self, held: Held) -> None:
+    def go(self, held: WaitingInOrder) -> None:
         """A message waits no longer."""
         if self.queue[0] is held:
             self.queue.popleft()
@@ -168,14 +168,14 @@ class InFlight(Generic[_Request]):
         self._count(held, -1)
         self.in_order(held.heading.session, held.order)
 
-    def stand_in(self, notification: Notification, held: Held) -> None:
+    def stand_in(self, notification: Notification, held: WaitingInOrder) -> None:
         """Has a message wait in the place of a carried notification."""
         # The place of the notification, not the last: what came after it must not overtake it.
         held.order = notification.order
         self.queue[self.queue.index(notification)] = held
         self._count(held, 1)
 
-    def freed(self) -> Held | None:
+    def freed(self) -> WaitingInOrder | None:
         """The next message that need not wait any more, taken out."""
         blocked: set[str | None] = set()
         # Sessions with messages that wait, less those where the scan has met what holds them up.
@@ -186,7 +186,7 @@ class InFlight(Generic[_Request]):
                 return None
             session = entry.heading.session
             if (
-                type(entry) is Held
+                isinstance(entry, WaitingInOrder)
                 and entry.ready
                 and session not in blocked
                 and not (entry.heading.key in AFTER_PROMPTS and self.holds_prompt(session))
@@ -241,7 +241,7 @@ class InFlight(Generic[_Request]):
         requests: list[Request] = []
         for entry in self.queue:
             if 0 <= entry.round < round_:
-                if type(entry) is Held:
+                if isinstance(entry, WaitingInOrder):
                     entry.ready = True
                 elif isinstance(entry, Notification):
                     notifications.append(entry)
@@ -252,19 +252,19 @@ class InFlight(Generic[_Request]):
             self.queue.remove(request)
         return notifications
 
-    def until(self, last: Held | Notification) -> list[Notification]:
+    def until(self, last: WaitingInOrder | Notification) -> list[Notification]:
         """The same for what stands before a message that has waited long enough, and for that."""
         notifications: list[Notification] = []
         for entry in [*self.before(last), last]:
             if type(entry) is Notification:
                 notifications.append(entry)
-            elif type(entry) is Held:
+            elif isinstance(entry, WaitingInOrder):
                 entry.ready = True
             else:
                 self.queue.remove(entry)
         return notifications
 
-    def overtakes(self, held: Held) -> bool:
+    def overtakes(self, held: WaitingInOrder) -> bool:
         """Whether a message that waits for what is not given yet may go on now; taken out."""
         key, session = held.heading.key, held.heading.session
         if key in AFTER_PROMPTS and self.holds_prompt(session):

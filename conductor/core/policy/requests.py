@@ -11,7 +11,7 @@ from conductor.core.guards.commands import asks_for_one
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes, own_terminals
 from conductor.core.policy.checks import IDENTITY, OWN_SESSIONS, RIGHTS, equal, error, lacks, paused
-from conductor.core.policy.entries import Held, meant
+from conductor.core.policy.entries import meant
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests, crossing
 from conductor.core.policy.key_table import (
@@ -23,13 +23,12 @@ from conductor.core.policy.key_table import (
     PROMPT,
     Direction,
 )
-from conductor.core.policy.observers import release
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
 from conductor.core.policy.settling import Refused, Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import NO_QUESTIONS, TURNS
-from conductor.core.state import Lane, PendingRequest
+from conductor.core.state import Lane, Next, PendingRequest, Waiting
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -76,7 +75,7 @@ class PolicedRequests(HeldRequests):
         self._parts.observers.passed_on(copy, pending)
         if copy.held is not None:
             copy.held.ready = True
-            release(lane)
+            self._parts.waits.release(lane)
 
     def _forwarded_by(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest
@@ -136,7 +135,7 @@ class PolicedRequests(HeldRequests):
         self.leave(lane, message, pending)
         if carried.cancelled and policy_state.enforced:
             self._parts.turns.cancel(pending, carried.cancelled_by)
-        release(lane)
+        self._parts.waits.release(lane)
 
     def _link(self, carried: PendingRequest, params: Params, pending: PendingRequest) -> None:
         """Ties a carried request to the request by which its component passes it on."""
@@ -208,14 +207,15 @@ class PolicedRequests(HeldRequests):
             if wrong is not None:
                 self._exchange.refuse(pending, wrong)
                 return
-        send = partial(self._send_own, lane, message, pending)
         if enforced and is_prompt and lane.direction is Direction.DOWN:
             pending.names = message.session
+            send = Waiting(Next.SENT_OWN, lane, pending, message)
             self._parts.own_turns.prompts(lane, pending, send)
         else:
-            send()
+            self.send_own(lane, message, pending)
 
-    def _send_own(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def send_own(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+        """A request of a component's own leaves it by `lane`."""
         policy_state = lane.peer.policed
         enforced, is_prompt = policy_state.enforced, message.method == PROMPT
         pending.originated = enforced
@@ -336,11 +336,11 @@ class PolicedRequests(HeldRequests):
         placed = bool(rights & PLACE) and upwards and lane.peer.ready
         if not placed and not lane.other.in_flight.must_wait(message.heading):
             return False
-        resume = partial(self._bypass, lane.other, message, pending)
-        held = Held(message.heading, resume, lane.peer.policed.round, ready=not placed)
+        held = Waiting(Next.LEAVES, lane.other, pending, message, heading=message.heading)
+        held.round, held.ready = lane.peer.policed.round, not placed
         if placed and copy is not None:
             copy.held = held
-        self._parts.notifications.defer(lane.other, held)
+        self._parts.notifications.defer(held)
         return True
 
     def _give(self, carried: PendingRequest) -> None:
@@ -348,11 +348,12 @@ class PolicedRequests(HeldRequests):
         peer, in_flight = carried.lane.peer, carried.lane.other.in_flight
         in_flight.carry(carried)
         if peer.ready:
-            self._send(carried)
+            self.send(carried)
         else:
-            peer.backlog.append(partial(self._send, carried))
+            peer.backlog.append(Waiting(Next.GIVEN, carried.lane, carried))
 
-    def _send(self, carried: PendingRequest) -> None:
+    def send(self, carried: PendingRequest) -> None:
+        """Sends a component a request that it carries, if that still waits."""
         if carried.state is not State.QUEUED:
             return
         peer = carried.lane.peer
@@ -363,7 +364,7 @@ class PolicedRequests(HeldRequests):
             return
         if not peer.ready:
             if peer.ready_some_time:
-                peer.backlog.append(partial(self._send, carried))
+                peer.backlog.append(Waiting(Next.GIVEN, carried.lane, carried))
             elif not (peer.left_out and self.lost(carried)):
                 self._exchange.forward(carried.lane, carried.method, carried.params, carried)
             return

@@ -55,7 +55,7 @@ class Detection:
             # envelope shows which dialect to try next, not yet that it takes the role.
             handshake.prefer(form)
             return
-        peer.settle_dialect(form)
+        self.settle(peer, form)
         if handshake.role_answer is not None:
             self._not_needed(peer, handshake)
 
@@ -109,10 +109,19 @@ class Detection:
             return
         error = read_error(body)
         if peer.dialect_state is DialectState.UNKNOWN and unknown_method(error):
-            peer.settle_dialect(SACP, DialectState.TENTATIVE)
+            self.settle(peer, SACP, DialectState.TENTATIVE)
             self._not_needed(peer, handshake)
         else:
             self._parts.initializer.not_launched(handshake, error.message)
+
+    def settle(
+        self, peer: Peer, dialect: Dialect, state: DialectState = DialectState.KNOWN
+    ) -> None:
+        """A peer's dialect is settled; what has waited for that goes on."""
+        peer.dialect_state = state
+        peer.speak(dialect)
+        peer.ready = True
+        self._parts.waits.resume(peer)
 
     def not_launching(self, peer: Peer) -> None:
         """The proxy has had the time to launch its successor and to initialize it. One of unknown
@@ -130,7 +139,7 @@ class Detection:
         text = f"it did not answer `{LAUNCH}`, and is taken for a proxy of dialect {SACP.name}"
         hint = f"name its dialect, then it is not tried: `{peer.name},dialect={SACP.name}`"
         self._exchange.log("warning", peer, f"{text}\nhint: {hint}")
-        peer.settle_dialect(SACP, DialectState.TENTATIVE)
+        self.settle(peer, SACP, DialectState.TENTATIVE)
         self._not_needed(peer, handshake)
 
     def _not_needed(self, peer: Peer, handshake: Handshake) -> None:

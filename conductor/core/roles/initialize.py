@@ -26,7 +26,6 @@ from conductor.core.jsonrpc import (
     unknown_method,
 )
 from conductor.core.parts import Parts
-from conductor.core.policy.deadlines import Initializing
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
@@ -46,10 +45,13 @@ from conductor.core.state import (
     DialectState,
     Handshake,
     Lane,
+    Next,
     Peer,
     PendingRequest,
+    Waiting,
     unread,
 )
+from conductor.core.waits import Initializing
 
 _NOT_UNDERSTOOD: Final = (METHOD_NOT_FOUND, INVALID_REQUEST, INVALID_PARAMS)
 _NOT_FORWARDED: Final = (
@@ -70,7 +72,7 @@ class Initializer:
         self._parts = parts
         self._exchange = parts.exchange
         self._upstream = UpstreamRole(parts.exchange)
-        self.peer_agents = PeerAgents(parts.exchange)
+        self.peer_agents = PeerAgents(parts)
         self.check_begun = self._upstream.check_begun
 
     # -- requests ------------------------------------------------------------------------------
@@ -148,7 +150,8 @@ class Initializer:
             self._exchange.forward(lane, INITIALIZE, params, pending)
         elif peer.handshake is not None and not peer.ready:
             # A second `initialize` while one is open: the first answer may settle the dialect.
-            peer.backlog.append(lambda: self.deliver(lane, params, pending))
+            message = Message(INITIALIZE, params, _HEADING)
+            peer.backlog.append(Waiting(Next.INITIALIZE, lane, pending, message))
         else:
             peer.initialize = params
             handshake = peer.begin_handshake(pending, params)
@@ -272,7 +275,7 @@ class Initializer:
                 self._exchange.emit(Listen(peer.name))
                 return
             if unknown:
-                peer.settle_dialect(dialect)
+                self._parts.detection.settle(peer, dialect)
             if not peer.forwarded:
                 self._exchange.log("warning", peer, _NOT_FORWARDED)
         self._judge(handshake, member, body)
@@ -290,7 +293,7 @@ class Initializer:
         own, launched, handshake.role_answer = handshake.role_answer, handshake.launched, None
         assert own is not None
         assert launched is not None
-        peer.settle_dialect(SCP)
+        self._parts.detection.settle(peer, SCP)
         member, body = answer if answer is not None else (b"result", own)
         if member == b"result":
             body = composed(own, launched, body)
@@ -326,7 +329,7 @@ class Initializer:
         peer.handshake = None
         self._deliver_ahead(peer, handshake.params, handshake.pending)
         if not peer.ready:
-            peer.resume()
+            self._parts.waits.resume(peer)
 
     def _finish(self, handshake: Handshake, member: bytes, body: bytes) -> None:
         """The handshake is over: its answer goes back, and what waited for it goes on."""
@@ -339,11 +342,11 @@ class Initializer:
             # The next `initialize` is the client's own, and goes on to the successor again.
             if self._parts.handshake.takes_part(peer):
                 peer.shadow = None
-            peer.resume()
+            self._parts.waits.resume(peer)
         kept = _kept_shape(peer) if peer.offer_shape is not None else None
         self._pass_back(handshake.pending, member, body, kept)
         if not peer.ready:
-            peer.resume()
+            self._parts.waits.resume(peer)
 
     def last_answered(
         self, params: Params, pending: PendingRequest, member: bytes, body: bytes
@@ -426,7 +429,7 @@ class Initializer:
         peer.handshake = None
         self._exchange.fail(pending, reason)
         self._exchange.chain_fails(peer, reason)
-        peer.resume()
+        self._parts.waits.resume(peer)
 
     def _not_an_agent(self, peer: Peer, pending: PendingRequest, message: str) -> None:
         """Ends the chain over a last component that does not know an agent's first request."""

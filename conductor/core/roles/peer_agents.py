@@ -15,9 +15,9 @@ from conductor.core import json_text
 from conductor.core.adaptation import untaken
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
-from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params, read_error
+from conductor.core.parts import Parts
 from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import AnswerTo, Peer, PendingRequest
 
@@ -30,8 +30,9 @@ _INFO: Final[tuple[str, ...]] = ("clientInfo", "info")
 class PeerAgents:
     """The part of a router that initializes peer agents."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
     def greet(self) -> None:
         """The chain is initialized: so are its peer agents, once."""
@@ -65,7 +66,7 @@ class PeerAgents:
             self._fails(peer, f"speaks ACP {spoken}, and this chain version {version}")
         else:
             peer.ready, peer.untaken = True, untaken(body)
-        peer.resume()
+        self._parts.waits.resume(peer)
 
     def _fails(self, peer: Peer, why: str) -> None:
         reason = peer.closure = Closure(f"{peer.label} {why}", data={"component": peer.name})

@@ -7,9 +7,9 @@ import pytest
 from conductor.core import Closure, Component, guards
 from conductor.core.effects import Violated
 from conductor.core.own_prompts import MOST_PROMPTS
-from conductor.core.policy.deadlines import ROUND
 from conductor.core.policy.rules import Policy
 from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
+from conductor.core.waits import ROUND
 from tests.harness.router.playbook import Noted
 from tests.harness.router.policed import (
     CANCELLED,

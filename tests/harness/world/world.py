@@ -25,7 +25,7 @@ from conductor.core import (
     Violated,
     Wake,
 )
-from conductor.core.policy.entries import Held, Notification
+from conductor.core.policy.entries import Notification, WaitingInOrder
 from conductor.core.policy.key_table import AFTER_PROMPTS, Right
 from conductor.core.policy.rules import Policy
 from tests.harness.router.actors import dump
@@ -302,12 +302,12 @@ def check_nothing_is_held(world: World) -> None:
             kept = {
                 one.heading.session
                 for one in lane.in_flight.queue
-                if isinstance(one, Held) and one.heading.key in AFTER_PROMPTS
+                if isinstance(one, WaitingInOrder) and one.heading.key in AFTER_PROMPTS
             }
             for one in lane.in_flight.queue:
                 if isinstance(one, Notification):
                     assert lane.other.rights_on(one.heading) & Right.DROP.value
-            waiting = [one for one in lane.in_flight.queue if isinstance(one, Held)]
+            waiting = [one for one in lane.in_flight.queue if isinstance(one, WaitingInOrder)]
             assert Counter(one.heading.session for one in waiting) == lane.in_flight.waiting
             for one in waiting:
                 assert one.heading.session in kept
