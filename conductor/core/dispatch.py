@@ -14,7 +14,6 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import adaptation, agent_turns, jsonrpc
 from conductor.core.component import Role
 from conductor.core.dialects import CANCEL, ENVELOPES, ROLES
-from conductor.core.effects import Effects
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
@@ -51,18 +50,10 @@ class Dispatcher:
     def __init__(self, parts: Parts, max_depth: int) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._peers = parts.exchange.peers
         self._max_depth = max_depth
 
-    def receive(self, name: str, frame: bytes) -> Effects:
-        """Routes one frame (no newline needed) of the peer `name`. Never raises."""
-        peer = self._peers[name]
-        # A closed peer is settled: its requests are withdrawn, and those it had are answered.
-        if peer.closure is None:
-            self._read(peer, frame)
-        return self._exchange.taken()
-
-    def _read(self, peer: Peer, frame: bytes) -> None:
+    def read(self, peer: Peer, frame: bytes) -> None:
+        """Takes one frame of a peer; never raises."""
         exchange = self._exchange
         exchange.number = exchange.count = number = exchange.count + 1
         if peer.turns is not None:

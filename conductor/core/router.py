@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from typing import TYPE_CHECKING, Final
 
@@ -101,9 +101,7 @@ class Router:
         self._reviving: Reviving | None = None
         """Made when an agent is to be started again."""
         depth = min(options.max_depth, jsonrpc.MAX_DEPTH)
-        self.receive: Callable[[str, bytes], Effects] = Dispatcher(parts, depth).receive
-        """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
-        bytes. The method itself, since a method that calls it costs each message 0.05 µs."""
+        self._dispatcher = Dispatcher(parts, depth)
         self.peers = exchange.peers
         self.upstream = exchange.upstream
         for name, addresses in options.owned.items():
@@ -161,6 +159,15 @@ class Router:
         peers = [self.peers[component.name] for component in self._exchange.topology.components]
         for peer in peers:
             self._parts.services.configure(peer)
+        return self._exchange.taken()
+
+    def receive(self, name: str, frame: bytes) -> Effects:
+        """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
+        bytes."""
+        peer = self.peers[name]
+        # A closed peer is settled: its requests are withdrawn, and those it had are answered.
+        if peer.closure is None:
+            self._dispatcher.read(peer, frame)
         return self._exchange.taken()
 
     def pending(self, name: str = UPSTREAM) -> int:

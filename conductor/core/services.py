@@ -5,7 +5,7 @@ The core grants or refuses a call; the shell performs it, on a `Serve` effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from itertools import count
 from typing import Final
 
@@ -142,15 +142,6 @@ class Services:
         self._parts = parts
         self._exchange = parts.exchange
         self._rebinding = Rebinding(parts)
-        self._takers: dict[str, Callable[[Peer, Params, PendingRequest | None], None]] = {
-            CONFIG: self._config,
-            KEEP: self._keep,
-            PAYLOAD_READ: self._read,
-            TURN_BEGIN: self._begin_turn,
-            TURN_END: parts.own_turns.end,
-            REBIND: self._rebinding.ask,
-        }
-        """The calls that are taken here; the shell performs all others."""
         self._open: dict[int, PendingRequest] = {}
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
@@ -178,9 +169,22 @@ class Services:
             self._kept_from(peer, name, params, wrong)
             self._decline(peer, name, wrong, pending)
             return
-        takes = self._takers.get(name)
-        if takes is not None:
-            takes(peer, params, pending)
+        self._take(peer, name, params, pending)
+
+    def _take(self, peer: Peer, name: str, params: Params, pending: PendingRequest | None) -> None:
+        """A call that may be made: a few are taken here, the shell performs all others."""
+        if name == CONFIG:
+            self._config(peer, pending)
+        elif name == KEEP:
+            self._keep(peer, params, pending)
+        elif name == PAYLOAD_READ:
+            self._read(peer, params, pending)
+        elif name == TURN_BEGIN:
+            self._begin_turn(peer, params, pending)
+        elif name == TURN_END:
+            self._parts.own_turns.end(peer, params, pending)
+        elif name == REBIND:
+            self._rebinding.ask(peer, params, pending)
         else:
             self.perform(peer, name, params, pending)
 
@@ -203,7 +207,7 @@ class Services:
         raw = None if isinstance(params, UnsetType) else bytes(params)
         self._exchange.emit(Serve(peer.name, name, token, raw))
 
-    def _config(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
+    def _config(self, peer: Peer, pending: PendingRequest | None) -> None:
         if pending is not None:
             self._exchange.reply(pending, b"result", configuration(peer) or b"{}")
 
