@@ -8,11 +8,9 @@ writes the name of the guest into the id of each prompt.
 
 from __future__ import annotations
 
-from functools import partial
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
-from msgspec import Raw
 
 from conductor.core.effects import Violated
 from conductor.core.guards.mcp_words import samplings
@@ -20,7 +18,7 @@ from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, Direction
-from conductor.core.policy.sessions import MAKES_ONE, guest_of
+from conductor.core.policy.sessions import guest_of
 from conductor.core.policy.turns import TURNS
 from conductor.core.state import Lane, Peer, PendingRequest
 from conductor.core.waits import FreePrompt
@@ -32,11 +30,7 @@ FREE_PROMPTS: Final = 4
 ANOTHER_AFTER: Final = 600.0
 """… with one of these back after so many seconds."""
 _MOST_SESSIONS: Final = 4096
-"""Sessions of the user's, or with peer agents, that are remembered at most."""
-
-
-_Key = TypeVar("_Key")
-_Value = TypeVar("_Value")
+"""Sessions of the user's that are remembered at most."""
 
 
 class _Account(msgspec.Struct, eq=False):
@@ -59,8 +53,6 @@ class OwnPrompts:
         """How many of those are spent and not back yet."""
         self._refused: set[str] = set()
         """The components that have been refused a prompt."""
-        self._at_ports: dict[tuple[str, str, str], str] = {}
-        """By component, port and session there: the session of the user's that pays."""
 
     # -- the user --------------------------------------------------------------------------------
 
@@ -77,7 +69,8 @@ class OwnPrompts:
 
     def _account(self, session: str) -> _Account:
         account = self._accounts.setdefault(session, _Account())
-        _forget_oldest(self._accounts)
+        if len(self._accounts) > _MOST_SESSIONS:
+            del self._accounts[next(iter(self._accounts))]
         return account
 
     # -- components --------------------------------------------------------------------------------
@@ -155,8 +148,7 @@ class OwnPrompts:
         if session is None:
             return sessions.latest
         if lane.port:
-            key = lane.peer.name, lane.port, session
-            return self._at_ports.get(key) or sessions.latest
+            return self._parts.ports.sessions(lane).payer(session) or sessions.latest
         return sessions.payer(self._exchange.known_as(lane, session))
 
     def _spends_free(self, prompt: FreePrompt) -> bool:
@@ -187,17 +179,3 @@ class OwnPrompts:
             wrong = self.samples(lane, params, request)
         if wrong is not None:
             raise wrong
-        if request.method in MAKES_ONE:
-            opened = partial(self._opened, lane, self._exchange.sessions.latest)
-            request.watchers = (*request.watchers, opened)
-
-    def _opened(self, lane: Lane, payer: str, member: bytes, body: bytes) -> None:
-        session = session_of(Raw(body)) if member == b"result" else None
-        if session is not None:
-            self._at_ports[lane.peer.name, lane.port, session] = payer
-            _forget_oldest(self._at_ports)
-
-
-def _forget_oldest(sessions: dict[_Key, _Value]) -> None:
-    if len(sessions) > _MOST_SESSIONS:
-        del sessions[next(iter(sessions))]

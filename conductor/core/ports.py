@@ -43,7 +43,7 @@ from conductor.core.policy.key_table import (
     Direction,
 )
 from conductor.core.policy.rules import Grants
-from conductor.core.policy.sessions import MOST_SUBSESSIONS, Sessions
+from conductor.core.policy.sessions import MAKES_ONE, MOST_SUBSESSIONS, Sessions
 from conductor.core.policy.turns import NOT_GIVEN
 from conductor.core.state import Lane, Peer, PendingRequest
 
@@ -105,7 +105,7 @@ class Ports:
         """Whether a notification passes at a port."""
         if lane.direction is Direction.UP:
             if method == UPDATE and isinstance(params, Raw) and holds(bytes(params), _COMMANDS):
-                self._of(lane.across).learn(params)
+                self.sessions(lane.across).learn(params)
             return True
         if not _policed(lane):
             return True
@@ -181,7 +181,7 @@ class Ports:
 
     def _context(self, lane: Lane, session: str | None, servers: tuple[str, ...]) -> guards.Context:
         """What is known of a message at a port. All MCP servers there are the component's own."""
-        state, known = lane.peer.policed, self._of(lane)
+        state, known = lane.peer.policed, self.sessions(lane)
         held = known.find(session)
         return guards.Context(
             version=self._exchange.version,
@@ -200,7 +200,7 @@ class Ports:
 
     # -- sessions with peer agents ---------------------------------------------------------------
 
-    def _of(self, lane: Lane | None) -> Sessions:
+    def sessions(self, lane: Lane | None) -> Sessions:
         """The sessions with the peer agent of a port."""
         assert lane is not None
         return self._sessions.setdefault(f"{lane.peer.name}/{lane.port}", Sessions())
@@ -208,19 +208,18 @@ class Ports:
     def _follow(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """A component opens a session with its peer agent, or ends it; `Malformed` if it has too
         many."""
-        if not _judged(lane):
-            return
-        known, name = self._of(lane), lane.peer.name
+        known, name = self.sessions(lane), lane.peer.name
         if method == _CLOSE:
             known.closes(session_of(params), pending)
-        elif method == _NEW:
-            if not known.opens(name, pending):
+        elif method in MAKES_ONE:
+            if _judged(lane) and not known.opens(name, pending):
                 text = f"{lane.peer.label} has {MOST_SUBSESSIONS} sessions with `{lane.port}` open"
                 raise Malformed(INVALID_REQUEST, f"{text}\nhint: close those that it needs no more")
+            payer = self._exchange.sessions.latest
 
             def answered(member: bytes, body: bytes) -> None:
                 if member == b"result":
-                    known.set_up(_NEW, params, body, client=name)
+                    known.set_up(method, params, body, client=name, payer=payer)
 
             pending.watchers = (*pending.watchers, answered)
 
