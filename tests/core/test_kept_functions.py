@@ -1,0 +1,82 @@
+"""The core keeps data, not functions: nothing there is called later by whom it was left with."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
+
+import conductor.core
+
+CORE: Final = Path(conductor.core.__file__).parent
+LEFT: Final = {
+    *("exchange.watchers", "own_turns.watchers", "policy.handshake.watchers"),
+    *("policy.own_terminals.watchers", "policy.ownership.watchers", "policy.sessions.watchers"),
+    *("policy.settling.watchers", "policy.turns.watchers", "ports.watchers", "questions.watchers"),
+    *("rebinding.watchers", "replays.watchers", "requests.watchers", "reviving.watchers"),
+    *("roles.initialize.watchers", "state.watchers", "terminals.watchers"),
+    *("editor.rewriters", "policy.held_requests.rewriters", "ports.rewriters"),
+    "replays.rewriters",
+}
+"""Where functions are kept that are to become data: none may come to them."""
+KEPT: Final = {
+    "router.receive": "the method itself: one that calls it costs each message 0.05 µs",
+    "json_text._decode": "of a decoder's library",
+    "services._takers": "a table of the part's own methods, made with it",
+}
+"""Where functions are kept all the same, and why."""
+
+
+def makes(value: ast.expr, local: set[str]) -> bool:
+    """Whether an expression is a function to be called later, or a collection with one."""
+    match value:
+        case ast.Lambda():
+            return True
+        case ast.Call(func=ast.Name(id="partial")):
+            return True
+        case ast.Name(id=name):
+            return name in local
+        case ast.Tuple(elts=items) | ast.List(elts=items):
+            return any(makes(item, local) for item in items)
+        case _:
+            return False
+
+
+def kept(path: Path) -> Iterator[str]:
+    """Where a module keeps functions: attributes, by their types or by what they are set to, and
+    lists to which one is added."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    place = ".".join(path.relative_to(CORE).with_suffix("").parts)
+    named = {
+        ast.unparse(node.targets[0])
+        for node in tree.body
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith("Callable[")
+    }
+    for scope in ast.walk(tree):
+        for node in scope.body if isinstance(scope, ast.ClassDef) else []:
+            if isinstance(node, ast.AnnAssign) and "Callable[" in ast.unparse(node.annotation):
+                yield f"{place}.{ast.unparse(node.target)}"
+        if not isinstance(scope, ast.FunctionDef):
+            continue
+        arguments = [*scope.args.args, *scope.args.kwonlyargs]
+        types = {one.arg: ast.unparse(one.annotation or ast.Constant("")) for one in arguments}
+        local = {name for name, type_ in types.items() if "Callable[" in type_ or type_ in named}
+        local |= {one.name for one in ast.walk(scope) if isinstance(one, ast.FunctionDef)}
+        for one in ast.walk(scope):
+            match one:
+                case ast.Assign(targets=[ast.Name(id=name)], value=value) if makes(value, local):
+                    local.add(name)
+                case ast.AnnAssign(target=ast.Attribute(attr=name), annotation=annotation):
+                    if "Callable[" in ast.unparse(annotation):
+                        yield f"{place}.{name}"
+                case ast.Assign(targets=[ast.Attribute(attr=name)], value=value):
+                    if makes(value, local):
+                        yield f"{place}.{name}"
+                case ast.Call(func=ast.Attribute(attr="append" | "insert", value=value)):
+                    if any(makes(item, local) for item in one.args):
+                        yield f"{place}.{ast.unparse(value).rpartition('.')[2]}"
+
+
+def test_the_core_keeps_no_functions() -> None:
+    assert {one for path in CORE.rglob("*.py") for one in kept(path)} == LEFT | KEPT.keys()
