@@ -8,8 +8,6 @@ with the sessions that components have opened.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -28,7 +26,7 @@ _MOST_CHOICES: Final = 256
 """Settings of one session."""
 
 _NEW, _LOAD, _RESUME, _FORK = SETUP
-_LOGINS: Final = ("authenticate", "auth/login")
+LOGINS: Final = ("authenticate", "auth/login")
 _LOGOUTS: Final = ("logout", "auth/logout")
 _SESSION: Final = "sessionId"
 _META: Final = "_meta"
@@ -39,9 +37,6 @@ _MODES: Final = (b"current_mode_update", b"config_option_update")
 
 UNABLE: Final = "it cannot take its sessions up again"
 NOT_BEGUN: Final = "it has not answered `initialize` yet"
-
-Watcher = Callable[[bytes, bytes], None]
-"""Called with the answer to a request."""
 
 
 class Step(NamedTuple):
@@ -78,8 +73,6 @@ class AgentSessions:
         self.open: dict[str, OpenSession] = {}
         self.returning: deque[str] = deque()
         """Those that it is to take up again after a restart, the first one now."""
-        self.lives = 0
-        """How often it was started again."""
         self.terminals: dict[tuple[str, str], None] = {}
         """The terminals that it has open: their sessions and ids."""
         self.lost: dict[str, str] = {}
@@ -106,30 +99,29 @@ class AgentSessions:
             return None
         return self.lost.get(text_of((read_members(params) or {}).get(_SESSION)))
 
-    def asked(self, method: str, params: Raw | bytes | UnsetType) -> Watcher | None:
-        """The agent gets a request; returns what is to be called with its answer, if anything."""
-        if method in SETUP:
-            return partial(self._set_up, method, read_members(params) or {})
-        if method in SETTINGS:
-            return partial(self._chosen, method, read_members(params) or {})
-        if method in _LOGINS:
-            return partial(self._logged_in, Step(method, Raw(bytes(_object(params)))))
+    def asked(self, method: str, params: Raw | bytes | UnsetType) -> bool:
+        """The agent gets a request; returns whether its answer counts."""
         if method in _LOGOUTS:
             self.login = None
         if method in CLOSING:
             session = text_of((read_members(params) or {}).get(_SESSION))
             self.open.pop(session, None)
             self.lost.pop(session, None)
-        return None
+        return method in SETUP or method in SETTINGS or method in LOGINS
 
-    def _logged_in(self, login: Step, member: bytes, _body: bytes) -> None:
-        if member == b"result":
-            self.login = login
+    def done(self, method: str, params: Raw | bytes | UnsetType, result: bytes) -> None:
+        """The agent has done what such a request asks for."""
+        if method in LOGINS:
+            self.login = Step(method, Raw(bytes(_object(params))))
+        elif method in SETUP:
+            self._set_up(method, read_members(params) or {}, result)
+        else:
+            self._chosen(method, read_members(params) or {})
 
-    def _set_up(self, method: str, params: dict[str, Raw], member: bytes, body: bytes) -> None:
+    def _set_up(self, method: str, params: dict[str, Raw], body: bytes) -> None:
         named = (read_members(body) or {}) if method in (_NEW, _FORK) else params
         session = text_of(named.get(_SESSION))
-        if member != b"result" or not session:
+        if not session:
             return
         # Not views of a whole message.
         setup = {name: Raw(bytes(value)) for name, value in params.items() if name != _SESSION}
@@ -144,10 +136,10 @@ class AgentSessions:
         if len(self.open) > _MOST:
             del self.open[next(iter(self.open))]
 
-    def _chosen(self, method: str, params: dict[str, Raw], member: bytes, _body: bytes) -> None:
+    def _chosen(self, method: str, params: dict[str, Raw]) -> None:
         session = self.open.get(text_of(params.get(_SESSION)))
         value = params.get(VALUES[method])
-        if member == b"result" and session is not None and value is not None:
+        if session is not None and value is not None:
             _choose(session, (method, text_of(params.get("configId"))), value)
 
     def updated(self, params: Raw) -> None:

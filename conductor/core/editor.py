@@ -7,8 +7,6 @@ editor sends the owner goes straight there, past all others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -21,8 +19,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Malformed, Params
 from conductor.core.policy.key_table import LOG, OF_EDITOR, STAMP, Direction
-from conductor.core.policy.own_answers import event_answer
-from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Lane, Peer, PendingRequest, Renamed, Straight
 from conductor.core.topology import onward
 
 _text: Final = json_text.Decoder(str).decode
@@ -113,15 +110,10 @@ class EditorMessages:
         for one in filter(None, ids):
             text = renamed(text, one)
             back = {below: above for above, below in one.items()}
-            pending.rewriters = (*pending.rewriters, partial(_back, back))
-        pending.rewriters = (*pending.rewriters, partial(event_answer, peer))
+            pending.rewriters = (*pending.rewriters, Renamed(back))
+        pending.rewriters = (*pending.rewriters, Straight(peer))
         self._exchange.forward(there, method, Raw(text), pending)
         return True
-
-
-def _back(ids: Mapping[str, str], member: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """The owner's answer, with the ids that the client has."""
-    return member, renamed(body, ids)
 
 
 def _is(peer: Peer, name: str) -> bool:

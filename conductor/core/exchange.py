@@ -34,10 +34,10 @@ from conductor.core.policy.sessions import Sessions, asker
 from conductor.core.policy.states import State
 from conductor.core.policy.turns import NO_QUESTIONS
 from conductor.core.state import (
-    AnswerTo,
     Batch,
     Lane,
     Next,
+    Noted,
     Peer,
     PendingRequest,
     Source,
@@ -193,7 +193,8 @@ class Exchange:
         """A request that sets a session up, or something in it, leaves by `lane`."""
         session = session_of(params)
         below = None if session is None else self.innermost(lane, session)
-        self.sessions.follow(method, params, pending, below)
+        client = lane is self.upstream.p
+        self.sessions.follow(method, params, pending, below, client=client)
 
     def known_as(self, origin: Lane, session: str) -> str:
         """What the client calls a session of a message that came in on this lane."""
@@ -311,16 +312,15 @@ class Exchange:
             text = f"`{method}` dropped: {peer.label} is not there for it"
             self.log("debug", source.lane.peer, text)
 
-    def opens(self, pending: PendingRequest) -> None:
-        """The client asks for a new session by `pending`."""
-
-        def opened(member: bytes, body: bytes) -> None:
-            self._early.opened()
-            self.watch(mends=self.mends)
-
+    def opens(self) -> None:
+        """The client asks for a new session."""
         self._early.opens()
         self.may_keep = True
-        pending.watchers = (*pending.watchers, opened)
+
+    def opened(self) -> None:
+        """That is answered."""
+        self._early.opened()
+        self.watch(mends=self.mends)
 
     def send(
         self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: PendingRequest
@@ -368,7 +368,7 @@ class Exchange:
         """Takes note of a request to an agent that may be started again; False if it is refused,
         since the agent has not taken its session up again."""
         peer, known = lane.peer, lane.peer.agent_sessions
-        if known is None or pending.answer_to is AnswerTo.REVIVING:
+        if known is None or not peer.ready:  # it is being revived
             return True
         why = known.why_lost(method, params)
         if why is not None:
@@ -376,9 +376,9 @@ class Exchange:
             hint = "load the session again, or begin a new one; other sessions go on"
             self.fail(pending, Closure(text, hint, {"component": peer.name}))
             return False
-        watcher = known.asked(method, params)
-        if watcher is not None:
-            pending.watchers = (*pending.watchers, watcher)
+        if known.asked(method, params):
+            noted = params if isinstance(params, UnsetType) else Raw(params)
+            pending.followers = (*pending.followers, Noted(noted))
         return True
 
     def _id(self, lane: Lane, pending: PendingRequest) -> bytes:
@@ -402,7 +402,7 @@ class Exchange:
     def drop(self, pending: PendingRequest) -> None:
         """A request goes no further: its asker is gone, or has been answered meanwhile. What
         follows it, as copies do, is answered all the same."""
-        if pending.watchers or pending.copies or pending.passes_on is not None:
+        if pending.followers or pending.copies or pending.passes_on is not None:
             self.refuse(pending, Malformed(REQUEST_CANCELLED, "Request cancelled"))
 
     def cancel_hop(self, pending: PendingRequest, source: Source | None = None) -> None:
@@ -432,13 +432,11 @@ class Exchange:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and tells all who
         have to do with the request. `copy`: it is an observer's request."""
         # Taken off first: what these lead to may come back here, and each hears of it once.
-        watchers, pending.watchers = pending.watchers, ()
+        followers, pending.followers = pending.followers, ()
         copies, pending.copies = pending.copies, ()
         passed_on, pending.passes_on = pending.passes_on, None
         if pending.rewriters:
-            rewriters, pending.rewriters = pending.rewriters, ()
-            for rewrite in reversed(rewriters):
-                member, body = rewrite(member, bytes(body))
+            member, body = self._parts.requests.rewritten(pending, member, bytes(body))
         if pending.traced is not None:
             self.tracer.answered(pending, member, body)
         origin, answer = pending.origin, body
@@ -462,8 +460,8 @@ class Exchange:
                 idle = Waiting(Next.ARRIVES, origin, source, read_message(UPDATE, ended))
                 self._parts.own_turns.ends(pending.names or "", idle)
         # After the asker: what these lead to must not overtake the answer.
-        for watcher in watchers:
-            watcher(member, bytes(answer))
+        for follower in followers:
+            self._parts.requests.follow(follower, pending, member, bytes(answer))
         if passed_on is not None:
             self._parts.policed.came_back(passed_on, pending, member, bytes(answer))
         for copied in copies:

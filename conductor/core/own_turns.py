@@ -7,7 +7,6 @@ its own, outside a turn it has begun, is a turn by itself for as long as it runs
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -27,13 +26,14 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.service_table import TURN_BEGIN, TURN_END
-from conductor.core.state import Lane, Peer, PendingRequest, Waiting, unread
+from conductor.core.state import Follower, Lane, Peer, PendingRequest, Waiting, unread
 from conductor.core.turn_queue import (
     MOST_WAIT,
     Begins,
     Ends,
     Free,
     Limit,
+    Prompt,
     QueuedTurn,
     Steps,
     TooLong,
@@ -63,6 +63,17 @@ class _Wanted(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     turn: Annotated[str, Meta(min_length=1)]  # a turn that waits has no id yet
+
+
+class AgentPrompt(Follower, msgspec.Struct):
+    """Version 2: the agent gets a prompt."""
+
+    session: str
+    """As the client calls it."""
+    key: str
+    """Of the prompt, if it has one."""
+    worked: bool
+    """Whether the agent had worked there before."""
 
 
 class OwnTurns:
@@ -188,17 +199,22 @@ class OwnTurns:
         it answers that its turn is over, or had been before."""
         if request.session is None or lane.port:  # the sessions of a peer agent are others
             return
-        below, session = request.session, self._exchange.outermost(lane, request.session)
+        session = self._exchange.outermost(lane, request.session)
         key, worked = self._insertions.key(params), self.queue.agent_works(session)
-
-        def answered(member: bytes, body: bytes) -> None:
-            if not only_begun(self._exchange.version, member, body):
-                self._do(self.queue.works(session, False))
-            elif self._insertions.repeats(lane.peer.name, below, key, body) and not worked:
-                self._idle(lane.peer, below)
-
-        request.watchers = (*request.watchers, answered)
+        request.followers = (*request.followers, AgentPrompt(session, key, worked))
         self._do(self.queue.works(session, True))
+
+    def agent_answered(
+        self, asked: AgentPrompt, pending: PendingRequest, member: bytes, body: bytes
+    ) -> None:
+        """Version 2: the agent has answered a prompt."""
+        below, key = pending.session or "", asked.key
+        assert pending.target is not None
+        agent = pending.target.peer
+        if not only_begun(self._exchange.version, member, body):
+            self._do(self.queue.works(asked.session, False))
+        elif self._insertions.repeats(agent.name, below, key, body) and not asked.worked:
+            self._idle(agent, below)
 
     def _idle(self, agent: Peer, session: str) -> None:
         """The agent has taken a prompt for one that it had before. It does not say again that it is
@@ -255,15 +271,14 @@ class OwnTurns:
         """Counts a prompt as one that runs, until it is over."""
         if self._hosted:
             return
-        prompt = self.queue.prompted(session, turn)
+        request.followers = (*request.followers, self.queue.prompted(session, turn))
 
-        def answered(member: bytes, body: bytes) -> None:
-            if only_begun(self._exchange.version, member, body):
-                prompt.begun = True  # it is over with the agent's idle state
-            else:
-                self._do(self.queue.over(prompt))
-
-        request.watchers = (*request.watchers, answered)
+    def answered(self, prompt: Prompt, member: bytes, body: bytes) -> None:
+        """A prompt is answered."""
+        if only_begun(self._exchange.version, member, body):
+            prompt.begun = True  # it is over with the agent's idle state
+        else:
+            self._do(self.queue.over(prompt))
 
     def passes_on(self, lane: Lane, request: PendingRequest) -> bool:
         """Whether a prompt of a trusted component is one that it was given. Where a library chooses
@@ -361,12 +376,16 @@ class OwnTurns:
             return
         self._asked.append(turn)
         call = PendingRequest(None, b"null", b"null", TURN_BEGIN)
-        call.watchers = (partial(self._decided, turn),)
+        call.followers = (turn,)
         params = json_text.encode(_Wanted(turn.known_as, turn.show, turn.nests))
         self._parts.services.perform(turn.owner[0], TURN_BEGIN, Raw(params), call)
 
-    def _decided(self, turn: QueuedTurn, member: bytes, body: bytes) -> None:
-        """The conductor above a host has answered."""
+    def decided(self, turn: QueuedTurn, call: PendingRequest, member: bytes, body: bytes) -> None:
+        """The conductor above a host has answered; or the prompt that is a turn by itself is
+        answered."""
+        if call is turn.request:
+            self._end(turn)
+            return
         if member == b"error":
             if turn in self._asked:
                 self._asked.remove(turn)
@@ -424,7 +443,7 @@ class OwnTurns:
             self._exchange.reply(request, b"result", json_text.encode(_Named(turn.id)))
             return
         self._follow(request, turn.known_as, turn)
-        request.watchers = (*request.watchers, lambda _member, _body: self._end(turn))
+        request.followers = (*request.followers, turn)
         self._parts.waits.go_on(turn.send)
 
     def _over(self, turn: QueuedTurn) -> None:

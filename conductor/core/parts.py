@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from conductor.core.questions import Questions
     from conductor.core.rearranging import Rearranging
     from conductor.core.requests import Requests
+    from conductor.core.reviving import Reviving
     from conductor.core.roles.detection import Detection
     from conductor.core.roles.initialize import Initializer
     from conductor.core.services import Services
@@ -91,3 +93,10 @@ class Parts:
     oversize: Oversize
     # What waits.
     waits: Waits
+
+    @cached_property
+    def reviving(self) -> Reviving:
+        """What brings an agent back."""
+        from conductor.core.reviving import Reviving  # few chains need it
+
+        return Reviving(self)

@@ -10,13 +10,14 @@ that agent asks to be permitted is answered as cancelled.
 from __future__ import annotations
 
 from collections.abc import Set as AbstractSet
-from functools import partial
 from typing import Final
 
-from msgspec import Raw
+import msgspec
+from msgspec import UNSET, Raw
 
 from conductor.core import guards
 from conductor.core.dialects import ROLES
+from conductor.core.effects import Reached
 from conductor.core.guards import Violation
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.paths import inside, is_absolute
@@ -45,7 +46,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.rules import Grants
 from conductor.core.policy.sessions import MAKES_ONE, MOST_SUBSESSIONS, Sessions
 from conductor.core.policy.turns import NOT_GIVEN
-from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Follower, Lane, Peer, PendingRequest
 
 _NEW: Final = SETUP[0]
 _CLOSE: Final = "session/close"
@@ -64,6 +65,13 @@ _MEMBERS: Final = {
 _GRANTS: Final = Grants(sessions="own")
 """What a component has at each of its ports: what it was granted in the chain is for the chain."""
 _COMMANDS: Final = COMMANDS_KIND.encode()
+
+
+class AtPort(Follower, msgspec.Struct):
+    """A peer agent asks its component something."""
+
+    port: Lane
+    params: Params = UNSET
 
 
 class Ports:
@@ -97,8 +105,7 @@ class Ports:
             self._exchange.reply(pending, b"result", NOT_GIVEN)
             return
         elif _judged(lane.across):
-            judge = partial(self._answer, lane.across, method, params, pending)
-            pending.rewriters = (*pending.rewriters, judge)
+            pending.rewriters = (*pending.rewriters, AtPort(lane.across, params))
         self._exchange.forward(lane.across, method, params, pending)
 
     def passes(self, lane: Lane, method: str, params: Params) -> bool:
@@ -159,16 +166,11 @@ class Ports:
                 return None
         return found
 
-    def _answer(
-        self,
-        lane: Lane,
-        method: str,
-        request: Params,
-        pending: PendingRequest,
-        member: bytes,
-        body: bytes,
+    def answers(
+        self, asked: AtPort, pending: PendingRequest, member: bytes, body: bytes
     ) -> tuple[bytes, bytes]:
         """A component's answer to its peer agent, or the error in its place."""
+        lane, method, request = asked.port, pending.method, asked.params
         context = self._context(lane, session_of(request), addresses(method, request))
         found = guards.answered(context, "up", method, request, member, body, None)
         if found is None:
@@ -178,6 +180,12 @@ class Ports:
             return b"error", error_object(wrong.code, wrong.text, wrong.data)
         self._parts.checks.report(lane.peer, Direction.UP, heading(method, request), found)
         return b"error", error(lane.peer, found)
+
+    def answered(self, port: Lane, pending: PendingRequest, member: bytes, body: bytes) -> None:
+        """An MCP server of a component's has answered its peer agent."""
+        if member == b"result" and not self._exchange.topology.hosted:
+            name, method = port.peer.name, pending.method
+            self._exchange.emit(Reached(name, method, port.port, len(body), ""))
 
     def _context(self, lane: Lane, session: str | None, servers: tuple[str, ...]) -> guards.Context:
         """What is known of a message at a port. All MCP servers there are the component's own."""
@@ -208,20 +216,14 @@ class Ports:
     def _follow(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """A component opens a session with its peer agent, or ends it; `Malformed` if it has too
         many."""
-        known, name = self.sessions(lane), lane.peer.name
+        known = self.sessions(lane)
         if method == _CLOSE:
             known.closes(session_of(params), pending)
         elif method in MAKES_ONE:
-            if _judged(lane) and not known.opens(name, pending):
+            if _judged(lane) and not known.may_open(lane.peer.name):
                 text = f"{lane.peer.label} has {MOST_SUBSESSIONS} sessions with `{lane.port}` open"
                 raise Malformed(INVALID_REQUEST, f"{text}\nhint: close those that it needs no more")
-            payer = self._exchange.sessions.latest
-
-            def answered(member: bytes, body: bytes) -> None:
-                if member == b"result":
-                    known.set_up(method, params, body, client=name, payer=payer)
-
-            pending.watchers = (*pending.watchers, answered)
+            known.follow(method, params, pending, payer=self._exchange.sessions.latest)
 
 
 def _held_prompts(peer: Peer, params: Params) -> list[Raw]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 import msgspec
@@ -11,7 +10,7 @@ from msgspec import Raw
 from conductor.core import json_text
 from conductor.core.effects import Answered, Closure
 from conductor.core.exchange import Exchange
-from conductor.core.state import PendingRequest
+from conductor.core.state import PendingRequest, Straight
 
 _NO_CLIENT: Final = Closure("no client is there to answer")
 
@@ -43,8 +42,8 @@ class Questions:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._open: dict[int, PendingRequest] = {}
-        """By token."""
+        self._open: dict[PendingRequest, int] = {}
+        """With their tokens."""
         self._deaf = False
 
     def ask(self, method: str, params: bytes, token: int) -> None:
@@ -52,8 +51,8 @@ class Questions:
         mode, that has an error for an answer."""
         exchange, client = self._exchange, self._exchange.upstream
         pending = exchange.own_request(method)
-        pending.watchers = (partial(self._answered, token),)
-        self._open[token] = pending
+        pending.followers = (Straight(client),)
+        self._open[pending] = token
         if exchange.topology.mode == "agent" and client.admitted and not self._deaf:
             exchange.send(client.p, method, params, pending)
         else:
@@ -77,9 +76,9 @@ class Questions:
     def ended(self, reason: Closure) -> None:
         """Nothing more comes from the client: what was asked has an error for an answer."""
         self._deaf = True
-        for pending in list(self._open.values()):
+        for pending in list(self._open):
             self._exchange.fail(pending, reason)
 
-    def _answered(self, token: int, member: bytes, body: bytes) -> None:
-        del self._open[token]
-        self._exchange.emit(Answered(token, member, body))
+    def answered(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
+        """A question is answered."""
+        self._exchange.emit(Answered(self._open.pop(pending), member, body))

@@ -25,7 +25,7 @@ from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
 from conductor.core.policy.sessions import FOLLOWED, Session, places
 from conductor.core.policy.settling import Refused
 from conductor.core.service_table import TURN_END
-from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Follower, Lane, Peer, PendingRequest
 from conductor.core.topology import onward
 from conductor.errors import one_line
 
@@ -43,6 +43,14 @@ _SHOWN: Final = 80
 class _Wanted(msgspec.Struct):
     sessionId: str  # noqa: N815 - a name of the wire
     to: str
+
+
+class Rebind(Follower, msgspec.Struct):
+    """A host has asked the conductor above it whether a guest may bind a session."""
+
+    peer: Peer
+    wanted: _Wanted
+    pending: PendingRequest | None
 
 
 class _Kept(msgspec.Struct):
@@ -70,26 +78,19 @@ class Rebinding:
         ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
         session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
         call = PendingRequest(None, b"null", b"null", REBIND)
-        call.watchers = (partial(self._decided, peer, wanted, pending),)
+        call.followers = (Rebind(peer, wanted, pending),)
         self._parts.services.perform(
             peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call
         )
 
-    def _decided(
-        self,
-        peer: Peer,
-        wanted: _Wanted,
-        pending: PendingRequest | None,
-        member: bytes,
-        body: bytes,
-    ) -> None:
+    def decided(self, asked: Rebind, member: bytes, body: bytes) -> None:
         """The conductor above a host has answered: with its yes nobody begins a turn there, until
         the session is bound."""
         if member == b"result":
             turns = json_text.decode(body, type=_Kept).turns
-            self._settle(peer, wanted, pending, turns)
-        elif pending is not None:
-            self._exchange.reply(pending, member, body)
+            self._settle(asked.peer, asked.wanted, asked.pending, turns)
+        elif asked.pending is not None:
+            self._exchange.reply(asked.pending, member, body)
 
     def relayed(
         self, host: Peer, guest: str, params: Params, pending: PendingRequest | None

@@ -9,7 +9,6 @@ in what the agent says later.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -25,7 +24,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import heading, read_message, session_of
 from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
 from conductor.core.policy.sessions import asker, first_of
-from conductor.core.state import Lane, Next, PendingRequest, Source, Waiting
+from conductor.core.state import Lane, Next, PendingRequest, Replayed, Source, Waiting
 
 _NEW, *_REPLAYING, _FORK = SETUP
 _CHUNK: Final = update("user_message_chunk")
@@ -49,7 +48,7 @@ class _Said(NamedTuple):
     """The bare text of each block; of one that has none, empty."""
 
 
-class _Session:
+class _Session(Replayed):
     """What an agent repeats in one session, now."""
 
     def __init__(self, replay: Replay, *, loads: bool) -> None:
@@ -60,6 +59,12 @@ class _Session:
         """What waits for the rest of the message."""
         self.bytes = self.size = 0
         """Of their params, and of their bare texts."""
+
+
+class _Recalled(Replayed, msgspec.Struct):
+    """What was kept of a session that is to be copied, or of all."""
+
+    records: Sequence[tuple[str, bytes]]
 
 
 class Replays:
@@ -87,10 +92,10 @@ class Replays:
         """Whether a request of the client's goes on only once the records are there."""
         session = pending.names
         if method == _NEW:
-            pending.watchers = (*pending.watchers, self._opened)
+            pending.followers = (*pending.followers, Replayed())
         elif method == PROMPT and session is not None:
             self._given[pending] = params
-            pending.watchers = (*pending.watchers, partial(self._answered, pending))
+            pending.followers = (*pending.followers, Replayed())
         elif method == LIST or (method in (*_REPLAYING, _FORK) and session is not None):
             below = None if session is None else self._below(session)
             self._last += 1
@@ -108,18 +113,22 @@ class Replays:
         """What the agent calls a session of the client's."""
         return self._exchange.innermost(self._exchange.upstream.p, session)
 
-    def _opened(self, member: bytes, body: bytes) -> None:
-        """The client has a new session, if that was granted."""
-        session = session_of(Raw(body)) if member == b"result" else None
-        if session is not None:
-            self._titles.forget(session)
-            self._fresh[self._below(session)] = False
-            if len(self._fresh) > _MOST_SESSIONS:
-                del self._fresh[next(iter(self._fresh))]
-
-    def _answered(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
-        """A prompt is over, or in version 2 the agent has it."""
+    def answered(
+        self, asked: Replayed, pending: PendingRequest, member: bytes, body: bytes
+    ) -> None:
+        """A prompt is over, or in version 2 the agent has it; or the client has a new session, if
+        that was granted."""
         self._given.pop(pending, None)
+        session = session_of(Raw(body)) if member == b"result" else None
+        if pending.method == PROMPT or session is None:
+            return
+        if isinstance(asked, _Recalled):
+            self._forked(session, additions.read(record for _, record in asked.records))
+            return
+        self._titles.forget(session)
+        self._fresh[self._below(session)] = False
+        if len(self._fresh) > _MOST_SESSIONS:
+            del self._fresh[next(iter(self._fresh))]
 
     def agent_gets(self, lane: Lane, pending: PendingRequest, sent: Raw, got: Raw) -> None:
         """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
@@ -174,22 +183,16 @@ class Replays:
         if not pending.wanted:
             pass
         elif method == LIST or session is None:
-            titles = additions.titles(records)
-            if titles.any:
-                pending.rewriters = (*pending.rewriters, partial(self._listed, titles))
-        else:
-            prompts = additions.read(record for _, record in records)
-            if method == _FORK:
-                pending.watchers = (*pending.watchers, partial(self._forked, prompts))
-            elif prompts:
-                self._loads(session, prompts, pending)
+            pending.rewriters = (*pending.rewriters, _Recalled(records))
+        elif method == _FORK:
+            pending.followers = (*pending.followers, _Recalled(records))
+        elif prompts := additions.read(record for _, record in records):
+            self._loads(session, prompts, pending)
         self._parts.waits.go_on(waiting)
 
-    def _forked(self, prompts: list[Kept], member: bytes, body: bytes) -> None:
-        """The client has a copy of a session, if that was granted."""
-        session = session_of(Raw(body)) if member == b"result" else None
-        for at, prompt in enumerate(prompts if session is not None else []):
-            assert session is not None
+    def _forked(self, session: str, prompts: list[Kept]) -> None:
+        """The client has a copy of a session."""
+        for at, prompt in enumerate(prompts):
             kept = msgspec.structs.replace(prompt, first=not at)
             self._keep(self._below(session), kept)
             self._titles.add(session, kept)
@@ -200,18 +203,24 @@ class Replays:
         for prompt in prompts:
             self._titles.add(session, prompt)
         now = self._repeating[session] = _Session(Replay(prompts), loads=True)
-
-        def loaded(member: bytes, body: bytes) -> tuple[bytes, bytes]:
-            self._go_on(now)
-            if self._repeating.get(session) is now:
-                del self._repeating[session]
-            self._watch()
-            return member, body
-
-        pending.rewriters = (*pending.rewriters, loaded)
+        pending.rewriters = (*pending.rewriters, now)
         self._watch()
 
-    def _listed(self, titles: Titles, member: bytes, body: bytes) -> tuple[bytes, bytes]:
+    def rewritten(
+        self, asked: Replayed, pending: PendingRequest, member: bytes, body: bytes
+    ) -> bytes:
+        """What an answer becomes: a list of sessions. Before the client hears that a session is
+        loaded, it gets what waits of that."""
+        if isinstance(asked, _Recalled):
+            return self._listed(additions.titles(asked.records), member, body)
+        assert isinstance(asked, _Session)
+        self._go_on(asked)
+        if self._repeating.get(pending.names or "") is asked:
+            del self._repeating[pending.names or ""]
+        self._watch()
+        return body
+
+    def _listed(self, titles: Titles, member: bytes, body: bytes) -> bytes:
         """A list of sessions, with their titles as the client is to have them."""
         members = (read_members(body) if member == b"result" else None) or {}
         entries = elements(members.get("sessions", Raw(b"[]")))
@@ -221,9 +230,9 @@ class Replays:
             below = None if session is None else self._below(session)
             shown.append(_titled(entry, titles, below))
         if shown == entries:
-            return member, body
+            return body
         members["sessions"] = Raw(json_text.encode(shown))
-        return member, bytes(write_members(members))
+        return bytes(write_members(members))
 
     # -- what the agent says -------------------------------------------------------------------
 

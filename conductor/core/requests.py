@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import adaptation, agent_turns, dialects, jsonrpc
-from conductor.core.aliases import listed
+from conductor.core.aliases import listed, renamed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.effects import Reached
@@ -22,8 +21,10 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
+from conductor.core.own_turns import AgentPrompt
 from conductor.core.parts import Parts
 from conductor.core.policy import own_terminals
+from conductor.core.policy.handshake import PassedOn
 from conductor.core.policy.headings import read_message, session_of, size_of
 from conductor.core.policy.key_table import (
     CLOSING,
@@ -36,23 +37,34 @@ from conductor.core.policy.key_table import (
     UPDATE,
     Direction,
 )
-from conductor.core.policy.ownership import CONCERNED
-from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Sessions, guest_of
+from conductor.core.policy.own_answers import event_answer
+from conductor.core.policy.ownership import CONCERNED, CONNECT
+from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Followed, guest_of
+from conductor.core.policy.settling import Settled
 from conductor.core.policy.states import State
-from conductor.core.ports import port_of
+from conductor.core.ports import AtPort, port_of
+from conductor.core.rebinding import Rebind
 from conductor.core.services import called
 from conductor.core.state import (
+    AgentTerminal,
+    Answer,
     AnswerTo,
     Batch,
     DialectState,
+    Follower,
     Lane,
     Next,
+    Noted,
     PendingRequest,
-    Rewriter,
+    Renamed,
+    Replayed,
+    Seen,
     Source,
+    Straight,
     TracedRequest,
     Waiting,
 )
+from conductor.core.turn_queue import Prompt, QueuedTurn
 from conductor.errors import counted
 
 ONE_HOP: Final = "$/"
@@ -186,8 +198,8 @@ class Requests:
         through, the conductor above reports."""
         by_mcp, refused = method.startswith(MCP_FAMILIES), ""
         if lane.direction is Direction.UP and by_mcp:
-            told = partial(self._answers_across, lane, method)
-            pending.watchers = (*pending.watchers, told)
+            assert lane.across is not None
+            pending.followers = (*pending.followers, AtPort(lane.across))
         try:
             self._parts.ports.ask(lane, method, params, pending)
         except Malformed as wrong:
@@ -201,13 +213,6 @@ class Requests:
                 session = session_of(params) or ""
                 where = f"{lane.port}, session {session}" if session else lane.port
                 self._exchange.emit(Reached(name, method, where, size_of(params), refused))
-
-    def _answers_across(self, lane: Lane, method: str, member: bytes, body: bytes) -> None:
-        """An MCP server of a component's has answered its peer agent, which asked by `lane`."""
-        port = lane.across
-        assert port is not None
-        if member == b"result" and not self._exchange.topology.hosted:
-            self._exchange.emit(Reached(port.peer.name, method, port.port, len(body), ""))
 
     def released(self, held: HeldPrompt) -> None:
         """Sends on what was held."""
@@ -246,10 +251,8 @@ class Requests:
 
     def _agent_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """An agent that may be started again asks something about a terminal."""
-        from conductor.core.terminals import Terminals  # few chains need it
-
         if method in own_terminals.FOLLOWED:
-            Terminals(self._parts).asked(lane, method, params, pending)
+            self._parts.reviving.terminals.asked(lane, method, params, pending)
 
     def _client_asks(self, method: str, params: Params, pending: PendingRequest) -> None:
         """A request of the client's goes on."""
@@ -257,17 +260,13 @@ class Requests:
         if method in ENTERING:
             pending.names = session_of(params)
             if method != PROMPT or not sessions.is_client_in(pending.names):
-                sessions.client_enters(method, pending)
-                sessions.entered(pending.names, "")
-                sessions.works_in(pending.names, method)
+                sessions.client_enters(pending.names, method)
             if method == PROMPT:
                 self._parts.own_turns.client_prompts(pending)
-            elif method in MAKES_ONE:
-                sessions.answers(pending)
-                if self._exchange.topology.mode == "agent":
-                    self._exchange.opens(pending)
+            elif method in MAKES_ONE and self._exchange.topology.mode == "agent":
+                self._exchange.opens()
         elif method == LIST:
-            pending.rewriters = (_without_subsessions(sessions),)
+            pending.rewriters = (Followed(sessions),)
         elif method in CLOSING:
             session = session_of(params)
             sessions.client_ends(session, method, params)
@@ -409,21 +408,81 @@ class Requests:
                 parts.initializer.last_answered(pending.params, pending, member, body)
             case AnswerTo.PEER_AGENT:
                 parts.initializer.peer_agents.answered(pending, member, body)
-            case AnswerTo.REVIVING:
+            case AnswerTo.CONDUCTOR if not pending.followers:  # nobody waits for it
                 self._exchange.reply(pending, member, body)
-            case AnswerTo.SETTLING:
+            case AnswerTo.CONDUCTOR:
                 parts.policed.reply_in_order(pending, member, body)
             case _:
                 assert to is AnswerTo.NOBODY
 
+    def rewritten(self, pending: PendingRequest, member: bytes, body: bytes) -> Answer:
+        """What the answer to a request becomes on its way back."""
+        rewriters, pending.rewriters = pending.rewriters, ()
+        for rewriter in reversed(rewriters):
+            match rewriter:
+                case Renamed(ids, lane):
+                    body = renamed(body, ids)
+                    if member == b"result" and pending.method == LIST:
+                        aliases = lane.aliases if lane is not None else None
+                        body = listed(body, aliases.set_aside) if aliases is not None else body
+                case AtPort():
+                    member, body = self._parts.ports.answers(rewriter, pending, member, body)
+                case Replayed():
+                    body = self._exchange.replays.rewritten(rewriter, pending, member, body)
+                case Straight(peer):
+                    body = event_answer(peer, member, body)
+                case _:  # the user's list of sessions: those of components are in nobody else's
+                    assert isinstance(rewriter, Followed)
+                    others = rewriter.sessions.others("")
+                    body = listed(body, others) if member == b"result" else body
+        return member, body
 
-def _without_subsessions(sessions: Sessions) -> Rewriter:
-    """What the user's list of sessions becomes: those of components are in nobody else's."""
-
-    def shortened(member: bytes, body: bytes) -> tuple[bytes, bytes]:
-        return member, listed(body, sessions.others("")) if member == b"result" else body
-
-    return shortened
+    def follow(
+        self, follower: Follower, pending: PendingRequest, member: bytes, body: bytes
+    ) -> None:
+        """One thing follows the answer to a request."""
+        parts, own_turns = self._parts, self._parts.own_turns
+        match follower:
+            case Prompt():
+                own_turns.answered(follower, member, body)
+            case Seen() if pending.method == PROMPT:
+                parts.turns.answered(follower, member, body)
+            case Seen():
+                own_terminals.opened(follower, member, body)
+            case Followed():
+                follower.sessions.answered(follower, pending, member, body)
+                one = follower.client and pending.method in MAKES_ONE
+                if one and self._exchange.topology.mode == "agent":
+                    self._exchange.opened()
+            case QueuedTurn():
+                own_turns.decided(follower, pending, member, body)
+            case AgentPrompt():
+                own_turns.agent_answered(follower, pending, member, body)
+            case PassedOn():
+                parts.initializer.came_back(follower, member, body)
+            case AtPort(port):
+                parts.ports.answered(port, pending, member, body)
+            case Replayed():
+                self._exchange.replays.answered(follower, pending, member, body)
+            case Settled():
+                parts.policed.settling.answered(follower, pending, member, body)
+            case Rebind():
+                parts.services.rebinding.decided(follower, member, body)
+            case AgentTerminal():
+                parts.reviving.terminals.opened(follower, member, body)
+            case Noted() if pending.method in CONNECT:
+                parts.mcp_ownership.opened(follower, pending, member, body)
+            case Noted(params):
+                assert pending.target is not None
+                known = pending.target.peer.agent_sessions
+                assert known is not None
+                if member == b"result":
+                    known.done(pending.method, params, body)
+            case Straight(peer) if peer is self._exchange.upstream:
+                parts.questions.answered(pending, member, body)
+            case _:
+                assert isinstance(follower, Straight)
+                parts.reviving.answered(follower.peer, pending, member, body)
 
 
 def _wrong(message: Message, error: Raw | UnsetType) -> str | None:

@@ -8,14 +8,12 @@ conversation so far, reaches nobody. Prompts wait, and so does whatever else com
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
-from functools import partial
 
 from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.adaptation import untaken
-from conductor.core.agent_sessions import UNABLE, AgentSessions, Step, opens_by
+from conductor.core.agent_sessions import LOGINS, UNABLE, AgentSessions, Step, opens_by
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
 from conductor.core.json_text import read_members
@@ -23,10 +21,8 @@ from conductor.core.jsonrpc import AUTH_REQUIRED, Params, read_error
 from conductor.core.parts import Parts
 from conductor.core.policy.key_table import STATE_KIND, UPDATE
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.state import AnswerTo, Peer
+from conductor.core.state import AnswerTo, Peer, PendingRequest, Straight
 from conductor.core.terminals import Terminals
-
-_Taker = Callable[[bytes, bytes], None]
 
 
 class Reviving:
@@ -35,9 +31,11 @@ class Reviving:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._terminals = Terminals(parts)
-        self._round = 0
-        """How often the agent has ended: what an earlier process has not answered is over."""
+        self.terminals = Terminals(parts)
+        self._asked: PendingRequest | None = None
+        """What the present process has not answered: what an earlier one has not, is over."""
+        self._steps: deque[Step] = deque()
+        """What is to be set yet in the session that the agent has taken up last."""
         self._logged_in = False
         """Whether the present process was asked to log in."""
 
@@ -47,13 +45,13 @@ class Reviving:
         """An agent is gone, and is being started again: what was open is answered."""
         if peer.closure is not None:
             return
-        self._round += 1
+        self._asked = None
         if peer.admitted:
             self._parts.held.on += 1
             peer.admitted = False
         self._parts.endings.leaving(peer, reason)
         self._forget_closed(peer)
-        self._terminals.gone(peer)
+        self.terminals.gone(peer)
         turns, peer.turns = peer.turns or {}, {}
         for session in turns:
             self._end_turn(peer, session, reason)
@@ -85,20 +83,27 @@ class Reviving:
             return
         self._logged_in = False
         params = _known(peer).initialize
-        self._ask(peer, INITIALIZE, params, partial(self._initialized, peer))
+        self._ask(peer, INITIALIZE, params)
 
-    def _ask(self, peer: Peer, method: str, params: Params, take: _Taker) -> None:
-        """Sends the agent a request; its answer counts while the same process runs."""
-        number = self._round
-
-        def answered(member: bytes, body: bytes) -> None:
-            if number == self._round and peer.closure is None:
-                take(member, body)
-
-        pending = self._exchange.own_request(method)
-        pending.answer_to = AnswerTo.REVIVING
-        pending.watchers = (answered,)
+    def _ask(self, peer: Peer, method: str, params: Params) -> None:
+        """Sends the agent a request."""
+        self._asked = pending = self._exchange.own_request(method)
+        pending.answer_to = AnswerTo.CONDUCTOR
+        pending.followers = (Straight(peer),)
         self._exchange.send(peer.p, method, params, pending)
+
+    def answered(self, peer: Peer, pending: PendingRequest, member: bytes, body: bytes) -> None:
+        """The agent has answered one."""
+        if pending is not self._asked or peer.closure is not None:
+            return
+        if pending.method == INITIALIZE:
+            self._initialized(peer, member, body)
+        elif pending.method in LOGINS:
+            self._next(peer)
+        elif pending.method == _known(peer).opens_by:
+            self._opened(peer, member, body)
+        else:
+            self._is_set(peer, pending.method, member, body)
 
     def _initialized(self, peer: Peer, member: bytes, body: bytes) -> None:
         known, why = _known(peer), ""
@@ -122,9 +127,7 @@ class Reviving:
         """The next session, or what waited."""
         known = _known(peer)
         if known.returning:
-            session = known.returning[0]
-            method, params = known.opening(session)
-            self._ask(peer, method, params, partial(self._opened, peer, session))
+            self._ask(peer, *known.opening(known.returning[0]))
             return
         peer.restarting, peer.handshake = False, None
         peer.ready = peer.admitted = True
@@ -132,15 +135,18 @@ class Reviving:
         self._parts.waits.resume(peer)
         self._parts.held.release()
 
-    def _opened(self, peer: Peer, session: str, member: bytes, body: bytes) -> None:
+    def _opened(self, peer: Peer, member: bytes, body: bytes) -> None:
         """The agent has taken a session up again, or refused to."""
         known = _known(peer)
+        session = known.returning[0]
         if member == b"result":
-            self._set(peer, session, deque(known.settings(session, body)))
+            self._steps = deque(known.settings(session, body))
+            self._set(peer)
             return
         error = read_error(body)
         if error.code == AUTH_REQUIRED and known.login is not None and not self._logged_in:
-            self._log_in(peer, known.login)
+            self._logged_in = True  # as the client has made it before; then it is asked again
+            self._ask(peer, *known.login)
             return
         why = error.message
         known.refused(session, why)
@@ -148,31 +154,20 @@ class Reviving:
         self._exchange.log("error", peer, text)
         self._over(peer)
 
-    def _log_in(self, peer: Peer, login: Step) -> None:
-        """The agent wants a login, as the client has made it before; then it is asked again."""
-        self._logged_in = True
-        method, params = login
-
-        def answered(_member: bytes, _body: bytes) -> None:
-            self._next(peer)
-
-        self._ask(peer, method, params, answered)
-
-    def _set(self, peer: Peer, session: str, steps: deque[Step]) -> None:
+    def _set(self, peer: Peer) -> None:
         """Sets what is not as it was."""
-        if not steps:
+        if self._steps:
+            self._ask(peer, *self._steps.popleft())
+        else:
             self._over(peer)
-            return
 
-        def answered(member: bytes, body: bytes) -> None:
-            if member == b"error":
-                what = f"did not set `{method}` in session `{session:.80}` again"
-                text = f"{peer.label} {what}: {read_error(body).message}"
-                self._exchange.log("error", peer, text)
-            self._set(peer, session, steps)
-
-        method, params = steps.popleft()
-        self._ask(peer, method, params, answered)
+    def _is_set(self, peer: Peer, method: str, member: bytes, body: bytes) -> None:
+        """The agent has set that, or refused to."""
+        if member == b"error":
+            what = f"did not set `{method}` in session `{_known(peer).returning[0]:.80}` again"
+            text = f"{peer.label} {what}: {read_error(body).message}"
+            self._exchange.log("error", peer, text)
+        self._set(peer)
 
     def _over(self, peer: Peer) -> None:
         """A session is where it was, or is lost."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -42,9 +42,6 @@ from conductor.core.services import LAST_WORDS, Services
 from conductor.core.state import Peer
 from conductor.core.topology import UPSTREAM
 from conductor.core.waits import Deadlines, Waits
-
-if TYPE_CHECKING:
-    from conductor.core.reviving import Reviving
 
 DEFAULTS: Final = RouterOptions()
 
@@ -98,8 +95,6 @@ class Router:
         parts.editor = EditorMessages(exchange)
         parts.requests = Requests(parts)
         parts.oversize = Oversize(parts)
-        self._reviving: Reviving | None = None
-        """Made when an agent is to be started again."""
         depth = min(options.max_depth, jsonrpc.MAX_DEPTH)
         self._dispatcher = Dispatcher(parts, depth)
         self.peers = exchange.peers
@@ -341,17 +336,10 @@ class Router:
         and in the case of an agent until it is where it was."""
         peer = self.peers[name]
         if peer.agent_sessions is not None:
-            self._reviver().leaving(peer, reason)
+            self._parts.reviving.leaving(peer, reason)
         else:
             self._parts.endings.leaving(peer, reason)
         return self._exchange.taken()
-
-    def _reviver(self) -> Reviving:
-        if self._reviving is None:
-            from conductor.core.reviving import Reviving  # few chains need it
-
-            self._reviving = Reviving(self._parts)
-        return self._reviving
 
     def refuses_return(self, name: str) -> str | None:
         """Why this agent could not go on where it was, were it started again; None: it could, or it
@@ -391,7 +379,7 @@ class Router:
         peer.starts += 1
         self._parts.services.configure(peer)
         if peer.agent_sessions is not None:
-            self._reviver().returned(peer)
+            self._parts.reviving.returned(peer)
         else:
             self._parts.endings.returned(peer)
         return self._exchange.taken()

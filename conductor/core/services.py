@@ -141,7 +141,7 @@ class Services:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._rebinding = Rebinding(parts)
+        self.rebinding = Rebinding(parts)
         self._open: dict[int, PendingRequest] = {}
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
@@ -184,7 +184,7 @@ class Services:
         elif name == TURN_END:
             self._parts.own_turns.end(peer, params, pending)
         elif name == REBIND:
-            self._rebinding.ask(peer, params, pending)
+            self.rebinding.ask(peer, params, pending)
         else:
             self.perform(peer, name, params, pending)
 
@@ -221,7 +221,7 @@ class Services:
         """See `conductor.core.router.Router.relayed`."""
         pending = None if token is None else self._open.pop(token)
         if name == REBIND:
-            self._rebinding.relayed(peer, guest, Raw(params), pending)
+            self.rebinding.relayed(peer, guest, Raw(params), pending)
         elif name == TURN_END:
             self._parts.own_turns.end(peer, Raw(params), pending, guest)
         else:

@@ -6,11 +6,12 @@ so they share one module. What changes them is elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from enum import Enum, IntEnum, auto
 from itertools import count
 from typing import TYPE_CHECKING, Final
 
+import msgspec
 from msgspec import UNSET
 
 from conductor.core import aliases
@@ -68,10 +69,8 @@ class AnswerTo(IntEnum):
     """A copy of a request."""
     PEER_AGENT = auto()
     """`initialize` of a peer agent."""
-    REVIVING = auto()
-    """What gets an agent that was started again where it was; its watcher takes the answer."""
-    SETTLING = auto()
-    """What sets a session as it is to be; its watcher takes the answer."""
+    CONDUCTOR = auto()
+    """What the conductor itself sends; it is in what follows the request."""
 
 
 class Batch:
@@ -145,8 +144,53 @@ class TracedRequest:
         """The number of the answer that is passed on by its own; 0: none is."""
 
 
-Rewriter = Callable[[bytes, bytes], tuple[bytes, bytes]]
-"""What the member and body of an answer become on its way back."""
+class Follower:
+    """What somebody keeps of a request until its answer (`conductor.core.requests` reads it)."""
+
+    __slots__ = ()
+
+
+class Renamed(Follower, msgspec.Struct):
+    """Beyond a lane, sessions have other ids."""
+
+    ids: Mapping[str, str]
+    """What those become on the way back."""
+    lane: Lane | None = None
+
+
+class Noted(Follower, msgspec.Struct):
+    """A request that opens an MCP connection; or one to an agent that may be started again."""
+
+    params: Params
+
+
+class Replayed(Follower):
+    """A request of the client's, of which `conductor.core.replays` takes note."""
+
+    __slots__ = ()
+
+
+class AgentTerminal(Follower, msgspec.Struct):
+    """An agent that may be started again has asked for a terminal, by this lane."""
+
+    lane: Lane
+    session: str
+    open: dict[tuple[str, str], None]
+    """The terminals that the agent had open; another instance of it has others."""
+
+
+class Straight(Follower, msgspec.Struct):
+    """A request to a peer past all others: the conductor's own, or of the editor to an owner."""
+
+    peer: Peer
+
+
+class Seen(Follower, msgspec.Struct):
+    """A prompt, or a request for a terminal: of a component's own, or past the component."""
+
+    policy_state: PolicyState
+    session: str
+    own: bool
 
 
 class PendingRequest(Request):
@@ -166,6 +210,7 @@ class PendingRequest(Request):
         "cancelled_by",
         "copies",
         "excused",
+        "followers",
         "forwarded",
         "handshake",
         "held",
@@ -190,7 +235,6 @@ class PendingRequest(Request):
         "traced",
         "turn",
         "upstream",
-        "watchers",
     )
 
     lane: Lane
@@ -239,10 +283,8 @@ class PendingRequest(Request):
         self.cancelled = False
         self.cancelled_by: Source | None = None
         """None: the conductor, or nobody."""
-        # Callbacks: there are eight of them, each a line or two about state of its own in another
-        # module, and a request may have several.
-        self.watchers: tuple[Callable[[bytes, bytes], None], ...] = ()
-        """Called once with its answer, whether or not the asker is still there."""
+        self.followers: tuple[Follower, ...] = ()
+        """What follows its answer, in order, whether or not the asker is still there."""
         self.copies: tuple[PendingRequest, ...] = ()
         """The copies of it, which are answered and cancelled as it is."""
         self.bypassed: tuple[tuple[Lane, Heading, PendingRequest | None], ...] = ()
@@ -269,10 +311,8 @@ class PendingRequest(Request):
         self.size = 0
         """Bytes of its params, as they count against `open_bytes` of the asker."""
         self.traced: TracedRequest | None = None
-        # Callbacks: each is a line about state of its own in another module.
-        self.rewriters: tuple[Rewriter, ...] = ()
-        """What the answer becomes on its way back: the last is asked first, for the member and
-        body."""
+        self.rewriters: tuple[Follower, ...] = ()
+        """By which the answer becomes another on its way back, the last one first."""
 
     @property
     def wanted(self) -> bool:
@@ -280,7 +320,7 @@ class PendingRequest(Request):
         that is gone has passed a request on by it, the asker of that request."""
         if self.origin is not None or self.method in (INITIALIZE, LAUNCH):
             return True
-        if self.answer_to in (AnswerTo.REVIVING, AnswerTo.SETTLING):
+        if self.answer_to is AnswerTo.CONDUCTOR:
             return True
         return self.given is not None and self.given.wanted
 

@@ -4,7 +4,6 @@ them any more, and they are released in its place.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from msgspec import Raw
@@ -15,7 +14,7 @@ from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.own_terminals import RELEASE
-from conductor.core.state import AnswerTo, Lane, Peer, PendingRequest
+from conductor.core.state import AgentTerminal, AnswerTo, Lane, Peer, PendingRequest
 
 _MOST: Final = 1024
 """Terminals of one agent; the first one is forgotten first."""
@@ -35,26 +34,24 @@ class Terminals:
         if method == RELEASE:
             known.terminals.pop((session, text_of(members.get("terminalId"))), None)
             return
-        opened = partial(self._opened, lane, known.lives, session)
-        pending.watchers = (*pending.watchers, opened)
+        asked = AgentTerminal(lane, session, known.terminals)
+        pending.followers = (*pending.followers, asked)
 
-    def _opened(self, lane: Lane, life: int, session: str, member: bytes, body: bytes) -> None:
+    def opened(self, asked: AgentTerminal, member: bytes, body: bytes) -> None:
         """The client has answered."""
         terminal = text_of((read_members(body) or {}).get("terminalId"))
         if member == b"error" or not terminal:
             return
-        known = _known(lane.peer)
-        if life != known.lives:  # who asked for it is gone by now
-            self._release(lane, session, terminal)
+        if asked.open is not _known(asked.lane.peer).terminals:  # who asked is gone by now
+            self._release(asked.lane, asked.session, terminal)
             return
-        known.terminals[session, terminal] = None
-        if len(known.terminals) > _MOST:
-            del known.terminals[next(iter(known.terminals))]
+        asked.open[asked.session, terminal] = None
+        if len(asked.open) > _MOST:
+            del asked.open[next(iter(asked.open))]
 
     def gone(self, peer: Peer) -> None:
         """An agent is gone, and is being started again."""
         known = _known(peer)
-        known.lives += 1
         terminals, known.terminals = known.terminals, {}
         for session, terminal in terminals:
             self._release(peer.p, session, terminal)
@@ -63,7 +60,7 @@ class Terminals:
         """Releases a terminal in the agent's place, by the way that its own messages go."""
         params = Raw(json_text.encode({"sessionId": session, "terminalId": terminal}))
         pending = self._exchange.own_request(RELEASE)
-        pending.answer_to = AnswerTo.REVIVING
+        pending.answer_to = AnswerTo.CONDUCTOR
         if lane.policed:
             self._parts.policed.ask(lane, RELEASE, params, pending)
         else:

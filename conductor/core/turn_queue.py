@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.core.state import Peer, PendingRequest, Waiting
+from conductor.core.state import Follower, Peer, PendingRequest, Waiting
 
 MOST_WAIT: Final = 120.0
 """Seconds that others wait for a turn, at most; then the conductor ends it."""
@@ -61,7 +61,7 @@ MOVES: Final = {
 """Where a turn goes from a state on an event; anything else changes nothing."""
 
 
-class QueuedTurn(msgspec.Struct, eq=False):
+class QueuedTurn(Follower, msgspec.Struct, eq=False):
     """A turn that a component has, or wants."""
 
     owner: tuple[Peer, str]
@@ -98,7 +98,7 @@ class QueuedTurn(msgspec.Struct, eq=False):
         return after is not None
 
 
-class Prompt(msgspec.Struct, eq=False):
+class Prompt(Follower, msgspec.Struct, eq=False):
     """A prompt of a session that is not over: of the client, or of a component's turn."""
 
     session: str

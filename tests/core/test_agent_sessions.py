@@ -33,10 +33,9 @@ def known(version: int = 1, *opened: str) -> AgentSessions:
 
 def does(sessions: AgentSessions, method: str, params: object, answer: object = None) -> None:
     """A request to the agent with its answer; an integer: an error."""
-    watcher = sessions.asked(method, UNSET if params is None else raw(params))
-    if watcher is not None:
-        error = isinstance(answer, int)
-        watcher(b"error" if error else b"result", dump({} if error else answer))
+    asked = UNSET if params is None else raw(params)
+    if sessions.asked(method, asked) and not isinstance(answer, int):
+        sessions.done(method, asked, dump(answer))
 
 
 def steps(sessions: AgentSessions, session: str, result: object) -> list[tuple[str, Json]]:

@@ -269,7 +269,7 @@ def test_of_very_many_sessions_the_oldest_is_forgotten() -> None:
     router = Router([Component("agent")])
     known = router.sessions
     for n in range(4097):
-        known.works_in(f"{n}", "session/prompt")
+        known.client_enters(f"{n}", "session/prompt")
         known._is_clients(f"{n}")
     assert len(known.of_client) == 4096
     assert "0" not in known.of_client

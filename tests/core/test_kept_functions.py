@@ -10,15 +10,7 @@ from typing import Final
 import conductor.core
 
 CORE: Final = Path(conductor.core.__file__).parent
-LEFT: Final = {
-    *("exchange.watchers", "own_turns.watchers", "policy.handshake.watchers"),
-    *("policy.own_terminals.watchers", "policy.ownership.watchers", "policy.sessions.watchers"),
-    *("policy.settling.watchers", "policy.turns.watchers", "ports.watchers", "questions.watchers"),
-    *("rebinding.watchers", "replays.watchers", "requests.watchers", "reviving.watchers"),
-    *("roles.initialize.watchers", "state.watchers", "terminals.watchers"),
-    *("editor.rewriters", "policy.held_requests.rewriters", "ports.rewriters"),
-    "replays.rewriters",
-}
+LEFT: Final = {"policy.settling.then", "policy.settling.wanted"}
 """Where functions are kept that are to become data: none may come to them."""
 KEPT: Final = {"json_text._decode": "the method of a decoder of another's, for its speed"}
 """Where functions are kept all the same, and why."""
@@ -58,7 +50,8 @@ def kept(path: Path) -> Iterator[str]:
         arguments = [*scope.args.args, *scope.args.kwonlyargs]
         types = {one.arg: ast.unparse(one.annotation or ast.Constant("")) for one in arguments}
         local = {name for name, type_ in types.items() if "Callable[" in type_ or type_ in named}
-        local |= {one.name for one in ast.walk(scope) if isinstance(one, ast.FunctionDef)}
+        inner = {one for one in ast.walk(scope) if isinstance(one, ast.FunctionDef)}
+        local |= {one.name for one in inner - {scope}}
         for one in ast.walk(scope):
             match one:
                 case ast.Assign(targets=[ast.Name(id=name)], value=value) if makes(value, local):

@@ -376,10 +376,9 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
     }
     # The chain of a host has no agent that could be started again.
     of_agents = {
-        ("conductor.core.router", "conductor.core.reviving"),
+        ("conductor.core.parts", "conductor.core.reviving"),
         ("conductor.core.topology", "conductor.core.agent_sessions"),
         ("conductor.core.router", "conductor.core.agent_sessions"),
-        ("conductor.core.requests", "conductor.core.terminals"),
         ("conductor.core.exchange", "conductor.core.own_folders"),
         ("conductor.core.exchange", "conductor.core.logins"),
         ("conductor.core.exchange", "conductor.core.early_updates"),

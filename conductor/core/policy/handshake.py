@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
+
+import msgspec
 
 from conductor.core.dialects import INITIALIZE
 from conductor.core.guards import Violation
@@ -14,13 +15,20 @@ from conductor.core.policy.checks import HOLD, IDENTITY
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.own_answers import signed
-from conductor.core.state import Handshake, Lane, Peer, PendingRequest
+from conductor.core.state import Follower, Handshake, Lane, Peer, PendingRequest
 
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""
 
 _DOWN: Final = Direction.DOWN
 _HEADING: Final = Heading(INITIALIZE, None)
+
+
+class PassedOn(Follower, msgspec.Struct):
+    """A component passes `initialize` on."""
+
+    peer: Peer
+    handshake: Handshake
 
 
 class PolicedHandshake:
@@ -70,7 +78,7 @@ class PolicedHandshake:
         handshake.onward = pending
         if pending.traced is not None:
             pending.traced.passes = handshake.pending.number
-        pending.watchers = (*pending.watchers, partial(self._came_back, handshake))
+        pending.followers = (*pending.followers, PassedOn(lane.peer, handshake))
         carried = self._carried(peer, handshake)
         violation = self._parts.checks.forwards(
             policy_state, _DOWN, carried, params, carried.rights
@@ -82,7 +90,8 @@ class PolicedHandshake:
         return handshake.params
 
     @staticmethod
-    def _came_back(handshake: Handshake, member: bytes, body: bytes) -> None:
+    def came_back(handshake: Handshake, member: bytes, body: bytes) -> None:
+        """What a component has passed on of `initialize` is answered."""
         handshake.upstream = (member, body)
         if handshake.answer_goes_past:
             _goes_past(handshake)

@@ -7,13 +7,10 @@ goes past. A request that a component fails with goes on without it, unchanged.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
-from functools import partial
 from typing import Final
 
 from msgspec import UNSET, Raw
 
-from conductor.core.aliases import listed, renamed
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.parts import Parts
@@ -26,7 +23,7 @@ from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
-from conductor.core.state import Lane, Next, PendingRequest, Waiting, unread
+from conductor.core.state import Lane, Next, PendingRequest, Renamed, Waiting, unread
 from conductor.core.waits import Hold
 
 HOLD_SETUP: Final = 60.0
@@ -381,7 +378,7 @@ def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
     assert across is not None
     back = across.renames
     assert back is not None
-    pending.rewriters = (*pending.rewriters, partial(_answer, message.method, back, lane))
+    pending.rewriters = (*pending.rewriters, Renamed(back, lane))
     return message.renamed(ids)
 
 
@@ -395,13 +392,3 @@ def _longest(carried: PendingRequest) -> float | None:
 def _is_failure(body: bytes) -> bool:
     """Whether an error says that its sender has failed, as the error of a handler does."""
     return read_error(body).code == INTERNAL_ERROR
-
-
-def _answer(
-    method: str, ids: Mapping[str, str], lane: Lane, member: bytes, body: bytes
-) -> tuple[bytes, bytes]:
-    """An answer as it comes back through `lane`."""
-    body = renamed(body, ids)
-    if method == LIST and member == b"result" and lane.aliases is not None:
-        body = listed(body, lane.aliases.set_aside)
-    return member, body

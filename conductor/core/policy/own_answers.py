@@ -66,10 +66,10 @@ def plain(peer: Peer, body: bytes) -> bytes:
     return body
 
 
-def event_answer(peer: Peer, member: bytes, body: bytes) -> tuple[bytes, bytes]:
+def event_answer(peer: Peer, member: bytes, body: bytes) -> bytes:
     """The answer of a component to what the editor tells that component about its panel."""
     policed = peer.policy_state is not None and peer.policy_state.enforced
-    return member, plain(peer, body) if policed and member == b"error" else body
+    return plain(peer, body) if policed and member == b"error" else body
 
 
 def named(peer: Peer, body: bytes) -> bytes:

@@ -6,13 +6,12 @@ it releases the terminal, somebody else gets that id, or the session ends.
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from conductor.core.guards.reading import as_object, value_of
 from conductor.core.policy.headings import Message
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.state import PendingRequest
+from conductor.core.state import PendingRequest, Seen
 
 CREATE: Final = "terminal/create"
 RELEASE: Final = "terminal/release"
@@ -27,7 +26,7 @@ def asked(policy_state: PolicyState, message: Message, pending: PendingRequest) 
     """A component's own request of `FOLLOWED` goes on."""
     session = message.session or ""
     if message.method == CREATE:
-        pending.watchers = (*pending.watchers, partial(_opened, policy_state, session))
+        pending.followers = (*pending.followers, Seen(policy_state, session, own=True))
     else:
         _forget(policy_state, session, as_object(value_of(message.params)).get(_ID))
 
@@ -36,21 +35,19 @@ def went_past(policy_state: PolicyState, message: Message, pending: PendingReque
     """A `terminal/create` of somebody else's goes past a component."""
     if policy_state.terminals:
         session = message.session or ""
-        pending.watchers = (*pending.watchers, partial(_anothers, policy_state, session))
+        pending.followers = (*pending.followers, Seen(policy_state, session, own=False))
 
 
-def _opened(policy_state: PolicyState, session: str, member: bytes, body: bytes) -> None:
+def opened(asked: Seen, member: bytes, body: bytes) -> None:
+    """A `terminal/create` is answered."""
     terminal = as_object(value_of(body)).get(_ID) if member == b"result" else None
-    if isinstance(terminal, str):
-        own = policy_state.terminals.setdefault(session, {})
+    if not asked.own:
+        _forget(asked.policy_state, asked.session, terminal)
+    elif isinstance(terminal, str):
+        own = asked.policy_state.terminals.setdefault(asked.session, {})
         own[terminal] = None
         if len(own) > _MOST:
             del own[next(iter(own))]
-
-
-def _anothers(policy_state: PolicyState, session: str, member: bytes, body: bytes) -> None:
-    if member == b"result":
-        _forget(policy_state, session, as_object(value_of(body)).get(_ID))
 
 
 def _forget(policy_state: PolicyState, session: str, terminal: object) -> None:

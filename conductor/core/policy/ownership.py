@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections import defaultdict, deque
 from collections.abc import Iterable, Iterator
 from collections.abc import Set as AbstractSet
-from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
@@ -27,7 +26,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import addresses
 from conductor.core.policy.key_table import SETUP
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Lane, Noted, Peer, PendingRequest
 
 if TYPE_CHECKING:
     from conductor.core.parts import Parts
@@ -55,8 +54,7 @@ class McpOwnership:
         nobody else's, even if somebody has claimed it before. What a policed component declares is
         `admitted` after its checks."""
         if method in CONNECT:
-            server = addresses(method, params)
-            pending.watchers = (*pending.watchers, partial(self._opened, pending, method, server))
+            pending.followers = (*pending.followers, Noted(params))
         elif lane.peer.policy_state is None:
             named = guards.declared(method, params)
             outermost = lane.peer.role in (Role.CLIENT, Role.OUTER)
@@ -96,18 +94,12 @@ class McpOwnership:
             declared = guards.declared(method, sent) - known - self._known.keys()
             self._admit(peer.policy_state, declared)
 
-    def _opened(
-        self,
-        pending: PendingRequest,
-        method: str,
-        server: tuple[str, ...],
-        member: bytes,
-        body: bytes,
-    ) -> None:
+    def opened(self, asked: Noted, pending: PendingRequest, member: bytes, body: bytes) -> None:
         """A connection is open. It belongs to the server's owner: the peer that answers may only
         have passed that answer on."""
         if member == b"result" and pending.target is not None:
-            owner, peer = self._owner(server), pending.target.peer
+            method, peer = pending.method, pending.target.peer
+            owner = self._owner(addresses(method, asked.params))
             opened = guards.connected(method, Raw(body))
             if peer.component.hosts or _policed(owner) or _policed(peer.policy_state):
                 opened -= self._known.keys()

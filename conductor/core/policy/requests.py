@@ -195,7 +195,7 @@ class PolicedRequests(HeldRequests):
         if violation is None and enforced and is_prompt and lane.direction is Direction.DOWN:
             violation = self._parts.turns.violation(policy_state, lane, message.session, pending)
         if violation is None and enforced and message.method in MAKES_ONE:
-            violation = self._opened_too_many(policy_state, pending)
+            violation = self._opened_too_many(policy_state)
         if violation is not None:
             violation = _with_rule(lane, message.heading, violation)
             self._parts.checks.refuse(
@@ -269,11 +269,9 @@ class PolicedRequests(HeldRequests):
         changes.originated(self._exchange, lane, message, pending)
         self.leave(lane, message, pending)
 
-    def _opened_too_many(
-        self, policy_state: PolicyState, pending: PendingRequest
-    ) -> Violation | None:
+    def _opened_too_many(self, policy_state: PolicyState) -> Violation | None:
         """What is wrong with one more session of a component's own."""
-        if self._exchange.sessions.opens(policy_state.name, pending):
+        if self._exchange.sessions.may_open(policy_state.name):
             return None
         text = f"may have at most {MOST_SUBSESSIONS} sessions of its own open at a time"
         return Violation(

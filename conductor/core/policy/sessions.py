@@ -8,6 +8,7 @@ from itertools import islice
 from typing import Final
 
 import msgspec
+from msgspec import UNSET
 
 from conductor.core.aliases import Aliases
 from conductor.core.component import Role
@@ -20,6 +21,7 @@ from conductor.core.guards.servers import named
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import (
+    CLOSING,
     COMMANDS_KIND,
     MODE_KINDS,
     PROMPT,
@@ -27,7 +29,7 @@ from conductor.core.policy.key_table import (
     SETUP,
     update,
 )
-from conductor.core.state import PendingRequest
+from conductor.core.state import Follower, PendingRequest
 
 _MOST: Final = 4096
 """Sessions of one owner: the user's, or those that one component has opened."""
@@ -94,6 +96,23 @@ class Session(msgspec.Struct):
 
 
 _NOTHING: Final = Session()
+
+
+class Followed(Follower, msgspec.Struct):
+    """A request that sets a session up, or something in it, or ends it."""
+
+    sessions: Sessions
+    params: Params = UNSET
+    below: str | None = None
+    """What the agent calls the session."""
+    by: str = ""
+    """The component whose request it is; empty: the client's …"""
+    payer: str = ""
+    """… and the session of the user's for which it works."""
+    opens: bool = False
+    """Whether it counts as a session that the component opens."""
+    client: bool = False
+    """Whether it is as the client has sent it."""
 
 
 class Sessions:
@@ -234,27 +253,14 @@ class Sessions:
             known.client = component
             self._add(id_, known)
 
-    def opens(self, component: str, pending: PendingRequest) -> bool:
-        """A component sends a request for a new session; False if it has too many open."""
-        if len(self.subsessions(component)) + self._opening[component] >= MOST_SUBSESSIONS:
-            return False
-
-        def answered(member: bytes, body: bytes) -> None:
-            self._opening[component] -= 1
-
-        self._opening[component] += 1
-        pending.watchers = (*pending.watchers, answered)
-        return True
+    def may_open(self, component: str) -> bool:
+        """Whether a component may send a request for a new session: it has not too many open."""
+        return len(self.subsessions(component)) + self._opening[component] < MOST_SUBSESSIONS
 
     def closes(self, session: str | None, pending: PendingRequest) -> None:
         """A request that ends a session goes on: it may be one of a component's own."""
-        if session is None or not self.client(session) or self.client(session) != asker(pending):
-            return
-
-        def answered(member: bytes, body: bytes) -> None:
-            self.ended(session)
-
-        pending.watchers = (*pending.watchers, answered)
+        if session is not None and self.client(session) == (asker(pending) or None):
+            pending.followers = (*pending.followers, Followed(self, below=session))
 
     def ended(self, session: str) -> None:
         """A session of a component's is over. What its agent still says there goes to the component
@@ -265,32 +271,23 @@ class Sessions:
 
     # -- what the client does --------------------------------------------------------------------
 
-    def client_enters(self, method: str, pending: PendingRequest) -> None:
-        """The client sets a session up or prompts in it; `pending.names` is the one it names."""
-
-        def answered(member: bytes, body: bytes) -> None:
-            if member == b"result":
-                self._is_clients(next(iter(_names(value_of(body))), None))
-
-        if method in MAKES_ONE:
-            pending.watchers = (*pending.watchers, answered)
-        else:
-            self._is_clients(pending.names)
+    def client_enters(self, session: str | None, method: str) -> None:
+        """The client sets a session up or prompts in it. One in which it prompts is known from then
+        on, also where its set-up was not seen."""
+        if method not in MAKES_ONE:
+            self._is_clients(session)
+        self.entered(session, "")
+        if session is None:
+            return
+        if session not in self._known and method == PROMPT:
+            self._add(session, Session())
+        self._ended.pop(session, None)
 
     def _is_clients(self, session: str | None) -> None:
         if session is not None:
             self.of_client[session] = None
             if len(self.of_client) > _MOST:
                 del self.of_client[next(iter(self.of_client))]
-
-    def works_in(self, session: str | None, method: str) -> None:
-        """The client prompts in a session or sets it up. One in which it prompts is known from then
-        on, also where its set-up was not seen."""
-        if session is None:
-            return
-        if session not in self._known and method == PROMPT:
-            self._add(session, Session())
-        self._ended.pop(session, None)
 
     def is_client_in(self, session: str | None) -> bool:
         """Whether the client is known to work in a session, and has not closed it since: one more
@@ -314,7 +311,14 @@ class Sessions:
     # -- set-ups -------------------------------------------------------------------------------
 
     def follow(
-        self, method: str, params: Params, pending: PendingRequest, below: str | None
+        self,
+        method: str,
+        params: Params,
+        pending: PendingRequest,
+        below: str | None = None,
+        *,
+        client: bool = False,
+        payer: str = "",
     ) -> None:
         """A request of `FOLLOWED` goes on with these params: takes note of what its result says.
 
@@ -322,24 +326,39 @@ class Sessions:
 
         Args:
             below: what the agent calls the session of the request.
+            client: the client has sent it.
+            payer: the session of the user's for which a component opens one; empty: by the params.
         """
         by = asker(pending)
-        payer = self.payer(session_of(params) or "") if by else ""
+        payer = payer or (self.payer(session_of(params) or "") if by else "")
+        opens = pending.originated and method in MAKES_ONE
+        self._opening[by] += opens
+        followed = Followed(self, params, below, by, payer, opens, client)
+        pending.followers = (*pending.followers, followed)
 
-        def answered(member: bytes, body: bytes) -> None:
-            target = pending.target
-            if member != b"result" or target is None:
-                return
-            peer = target.peer
+    def answered(
+        self, followed: Followed, pending: PendingRequest, member: bytes, body: bytes
+    ) -> None:
+        """A request that is followed has its answer."""
+        method, below, target = pending.method, followed.below, pending.target
+        self._opening[followed.by] -= followed.opens
+        if method in CLOSING:
+            self.ended(below or "")
+        elif member == b"result" and target is not None:
+            role, params = target.peer.role, followed.params
             if method in SETTINGS:
-                if peer.role is not Role.PROXY and below:
+                if role is not Role.PROXY and below:
                     self._listed(below, value_of(body), asked(method, value_of(params)))
-            elif peer.role is not Role.PROXY:
-                self.set_up(method, params, body, client=by, payer=payer, below=below)
-            elif peer.policy_state is None or not peer.policy_state.enforced:
-                self.set_up(method, params, body, peer.name)
-
-        pending.watchers = (*pending.watchers, answered)
+            elif role is not Role.PROXY:
+                self.set_up(method, params, body, "", followed.by, followed.payer, below)
+            elif target.peer.policy_state is None or not target.peer.policy_state.enforced:
+                self.set_up(method, params, body, target.peer.name)
+        if member == b"result" and followed.client and method in MAKES_ONE:
+            # What the client gets is its own, also where a trusted component has opened that.
+            names = _names(value_of(body))
+            self._is_clients(next(iter(names), None))
+            for session in names:
+                self.entered(session, "")
 
     def set_up(
         self,
@@ -403,16 +422,6 @@ class Sessions:
             return
         if not by or not any(session in bound.values() for bound in self._bound.values()):
             known.client = ""
-
-    def answers(self, pending: PendingRequest) -> None:
-        """The client asks for a new session: what it gets is its own, also where a trusted
-        component has opened that."""
-
-        def answered(member: bytes, body: bytes) -> None:
-            for session in _names(value_of(body)) if member == b"result" else []:
-                self.entered(session, "")
-
-        pending.watchers = (*pending.watchers, answered)
 
     def added(self, component: str, params: Params | bytes, session: str | None = None) -> None:
         """A component has added options of its own to a result or an update that goes on as it is
@@ -500,7 +509,8 @@ def asker(pending: PendingRequest) -> str:
     origin = pending.origin
     if origin is None or origin.peer.role is not Role.PROXY:
         return ""
-    return origin.peer.name if pending.originated or origin.peer.sideband else ""
+    own = pending.originated or origin.peer.sideband
+    return (origin.peer.launched_by or origin.peer).name if own else ""
 
 
 def first_of(pending: PendingRequest) -> PendingRequest:

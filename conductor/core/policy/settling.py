@@ -4,23 +4,36 @@ becomes the user's as the user has chosen."""
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
+
+import msgspec
 
 from conductor.core.guards.modes import Settings, Which, choice
 from conductor.core.jsonrpc import read_error
 from conductor.core.parts import Parts
-from conductor.core.policy.headings import Message, read_message
+from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import SETTINGS
-from conductor.core.state import AnswerTo, Lane, PendingRequest
+from conductor.core.state import AnswerTo, Follower, Lane, PendingRequest
 
 _ROUNDS: Final = 3
 """How often the same session is set: one setting may change another."""
 
-Leave = Callable[[Lane, Message, PendingRequest], None]
-"""Sends a request out by a lane."""
 Refused = dict[Which, str]
 """What the agent did not set, and why."""
+
+
+class Settled(Follower, msgspec.Struct):
+    """A session that is being set."""
+
+    lane: Lane
+    session: str
+    """As it is called where messages go down by the lane."""
+    wanted: Callable[[], Settings]
+    then: Callable[[Refused], None]
+    refused: Refused = {}
+    rounds: int = _ROUNDS
+    open: dict[PendingRequest, Which] = {}
+    """The settings without an answer."""
 
 
 class Settling:
@@ -42,49 +55,33 @@ class Settling:
         then: Callable[[Refused], None],
     ) -> None:
         """Sets what is not as `wanted`, and goes on once the agent has answered all of that."""
-        self._round(lane, session, wanted, then, {}, _ROUNDS)
+        self._round(Settled(lane, session, wanted, then))
 
-    def _round(
-        self,
-        lane: Lane,
-        session: str,
-        wanted: Callable[[], Settings],
-        then: Callable[[Refused], None],
-        refused: Refused,
-        rounds: int,
-    ) -> None:
+    def _round(self, settled: Settled) -> None:
+        lane, session, refused = settled.lane, settled.session, settled.refused
         has = self.now(lane, session)
-        differs = {which: one for which, one in wanted().items() if has.get(which) != one}
-        asks = [which for which in differs if which not in refused] if rounds else []
+        differs = {which: one for which, one in settled.wanted().items() if has.get(which) != one}
+        asks = [which for which in differs if which not in refused] if settled.rounds else []
         asks.sort(key=lambda which: SETTINGS.index(which[0]))  # a mode or a model may set options
         if not asks:
             said = {which: refused.get(which, "it is set otherwise again") for which in differs}
-            then(said)
+            settled.then(said)
             return
-        open_ = set(asks)
+        settled.open = {self._exchange.own_request(which[0]): which for which in asks}
+        for pending, which in list(settled.open.items()):
+            params = choice(session, which, differs[which], self._exchange.version)
+            self._exchange.follow(lane, which[0], params, pending)
+            pending.answer_to = AnswerTo.CONDUCTOR
+            pending.followers = (*pending.followers, settled)
+            self._parts.policed.leave(lane, read_message(which[0], params), pending)
 
-        def answered(which: Which, member: bytes, body: bytes) -> None:
-            open_.discard(which)
-            if member == b"error":
-                refused[which] = read_error(body).message
-            if not open_:
-                self._round(lane, session, wanted, then, refused, rounds - 1)
-
-        for which in asks:
-            self._ask(lane, session, which, differs[which], partial(answered, which))
-
-    def _ask(
-        self,
-        lane: Lane,
-        session: str,
-        which: Which,
-        value: object,
-        answered: Callable[[bytes, bytes], None],
+    def answered(
+        self, settled: Settled, pending: PendingRequest, member: bytes, body: bytes
     ) -> None:
-        method = which[0]
-        params = choice(session, which, value, self._exchange.version)
-        pending = self._exchange.own_request(method)
-        self._exchange.follow(lane, method, params, pending)
-        pending.answer_to = AnswerTo.SETTLING
-        pending.watchers = (*pending.watchers, answered)
-        self._parts.policed.leave(lane, read_message(method, params), pending)
+        """One setting is answered; after the last it is looked whether all is as wanted."""
+        which = settled.open.pop(pending)
+        if member == b"error":
+            settled.refused[which] = read_error(body).message
+        if not settled.open:
+            settled.rounds -= 1
+            self._round(settled)

@@ -10,7 +10,6 @@ whatever the component says, or as the agent has answered if it has. `session/cl
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
 from typing import Final
 
 from msgspec import Raw, UnsetType
@@ -34,7 +33,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import IN_HAND, STOPPABLE, Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
-from conductor.core.state import Lane, PendingRequest, Source
+from conductor.core.state import Lane, PendingRequest, Seen, Source
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""
@@ -273,13 +272,17 @@ class Turns:
     def opened(self, policy_state: PolicyState, session: str, pending: PendingRequest) -> None:
         """A component has sent a prompt of its own."""
         policy_state.turns[session] = False
-        pending.watchers = (*pending.watchers, partial(self._answered, policy_state, session))
+        pending.followers = (*pending.followers, Seen(policy_state, session, own=True))
 
-    def _answered(
-        self, policy_state: PolicyState, session: str, member: bytes, body: bytes
-    ) -> None:
-        if only_begun(self._exchange.version, member, body):
-            policy_state.turns[session] = True  # it has only begun
+    def answered(self, prompted: Seen, member: bytes, body: bytes) -> None:
+        """A prompt that a component was to know of is answered."""
+        policy_state, session = prompted.policy_state, prompted.session
+        begun = only_begun(self._exchange.version, member, body)
+        if not prompted.own:
+            waiting, running = policy_state.others.get(session, (0, 0))
+            _count(policy_state, session, waiting - 1, running + begun)
+        elif begun:
+            policy_state.turns[session] = True
         else:
             _ended(policy_state, session)
 
@@ -303,14 +306,7 @@ class Turns:
             _ended(policy_state, session)
         waiting, running = policy_state.others.get(session, (0, 0))
         _count(policy_state, session, waiting + 1, running)
-        pending.watchers = (*pending.watchers, partial(self._other_over, policy_state, session))
-
-    def _other_over(
-        self, policy_state: PolicyState, session: str, member: bytes, body: bytes
-    ) -> None:
-        waiting, running = policy_state.others.get(session, (0, 0))
-        begun = only_begun(self._exchange.version, member, body)
-        _count(policy_state, session, waiting - 1, running + begun)
+        pending.followers = (*pending.followers, Seen(policy_state, session, own=False))
 
     def heard_alone(self, policy_state: PolicyState, lane: Lane, heading: Heading) -> bool:
         """Whether an update belongs to a turn of the component's own that the client does not see:

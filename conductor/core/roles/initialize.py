@@ -7,7 +7,6 @@ it answers, so it walks the whole chain and the capabilities come back by the sa
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Final
 
 from msgspec import Raw
@@ -26,7 +25,7 @@ from conductor.core.jsonrpc import (
     unknown_method,
 )
 from conductor.core.parts import Parts
-from conductor.core.policy.handshake import HOLD_INITIALIZE
+from conductor.core.policy.handshake import HOLD_INITIALIZE, PassedOn
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
     EMPTY,
@@ -100,9 +99,6 @@ class Initializer:
                 if allowed is None:
                     return
                 params = allowed
-                if peer.policy_state.enforced and peer.handshake is not None:
-                    back = partial(self._came_back, peer, peer.handshake)
-                    pending.watchers = (*pending.watchers, back)
         pending.method = INITIALIZE
         (peer.launched_by or peer).passed = params
         target = lane.across
@@ -216,8 +212,12 @@ class Initializer:
         peer.shadow = self._parts.observers.follow(pending, Message(INITIALIZE, params, _HEADING))
         self._deliver_ahead(peer, params, pending)
 
-    def _came_back(self, peer: Peer, handshake: Handshake, member: bytes, body: bytes) -> None:
-        """What a policed proxy passed on of `initialize` is answered: it must answer in time."""
+    def came_back(self, passed: PassedOn, member: bytes, body: bytes) -> None:
+        """What a proxy passed on of `initialize` is answered: a policed one must answer in time."""
+        peer, handshake = passed.peer, passed.handshake
+        self._parts.handshake.came_back(handshake, member, body)
+        if peer.launched_by is not None or not peer.policed.enforced:
+            return
         if handshake.answer_goes_past:
             self._finish(handshake, member, body)
             return

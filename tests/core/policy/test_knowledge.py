@@ -19,7 +19,7 @@ from conductor.core.policy.headings import (
     session_of,
     size_of,
 )
-from conductor.core.policy.sessions import Session, Sessions
+from conductor.core.policy.sessions import Followed, Session, Sessions
 from conductor.core.state import PendingRequest
 
 UPDATE = "session/update"
@@ -182,8 +182,9 @@ def test_of_a_session_that_nobody_knows_nothing_is_noted() -> None:
         pending = PendingRequest(None, b"1", b"1", "session/set_config_option")
         known.follow("session/set_config_option", params, pending, below)
         pending.target = Router([Component("agent")]).peers["agent"].p
-        for watcher in pending.watchers:
-            watcher(b"result", options)
+        for follower in pending.followers:
+            assert isinstance(follower, Followed)
+            known.answered(follower, pending, b"result", options)
     assert known.find("S").modes == {"effort"}
 
 
