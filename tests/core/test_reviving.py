@@ -161,6 +161,17 @@ def test_sessions_are_taken_up_one_after_the_other_and_what_was_set_is_set() -> 
         pb << BACK
 
 
+def test_what_the_agent_refused_to_set_is_not_set_again() -> None:
+    with begun() as pb:
+        pb >> ("client", request("m", "session/set_mode", mode()))
+        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
+        pb >> ("agent", error(Hole("m"), -1, "no")) << ("client", error("m", -1, "no"))
+        leaves(pb)
+        returns(pb) >> ("agent", result(Hole("again"), OK1))
+        loads(pb, "S") >> ("agent", result(Hole("load"), {"modes": {"currentModeId": "code"}}))
+        pb << BACK
+
+
 def test_a_session_that_is_refused_is_lost_until_it_is_loaded() -> None:
     with begun() as pb:
         leaves(pb)
