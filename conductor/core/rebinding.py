@@ -46,11 +46,13 @@ class _Wanted(msgspec.Struct):
 
 
 class Rebind(Follower, msgspec.Struct):
-    """A host has asked the conductor above it whether a guest may bind a session."""
+    """A component binds a session; a host has asked the conductor above it whether it may."""
 
     peer: Peer
     wanted: _Wanted
     pending: PendingRequest | None
+    turns: Sequence[Raw] = ()
+    """Those that a guest has meanwhile, and that end then."""
 
 
 class _Kept(msgspec.Struct):
@@ -72,7 +74,7 @@ class Rebinding:
             return
         aliases = peer.p.other.aliases or Aliases()
         if not self._exchange.topology.hosted or _is_so(aliases, wanted):
-            self._settle(peer, wanted, pending, ())
+            self._settle(Rebind(peer, wanted, pending))
             return
         # What runs in front of the host, or behind it, only the conductor above knows.
         ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
@@ -87,8 +89,8 @@ class Rebinding:
         """The conductor above a host has answered: with its yes nobody begins a turn there, until
         the session is bound."""
         if member == b"result":
-            turns = json_text.decode(body, type=_Kept).turns
-            self._settle(asked.peer, asked.wanted, asked.pending, turns)
+            asked.turns = json_text.decode(body, type=_Kept).turns
+            self._settle(asked)
         elif asked.pending is not None:
             self._exchange.reply(asked.pending, member, body)
 
@@ -116,33 +118,20 @@ class Rebinding:
             self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending)
             return None
 
-    def _settle(
-        self, peer: Peer, wanted: _Wanted, pending: PendingRequest | None, turns: Sequence[Raw]
-    ) -> None:
-        """Binds a session, once the other one is set as the user has set this one.
-
-        Args:
-            turns: those that a guest has meanwhile, and that end then.
-        """
+    def _settle(self, asked: Rebind) -> None:
+        """Binds a session, once the other one is set as the user has set this one."""
+        peer, wanted = asked.peer, asked.wanted
         lane, session, to = peer.p.other, wanted.sessionId, wanted.to
         aliases = lane.aliases or Aliases()
-        settling = self._parts.policed.settling
-        bind = partial(self._bind, peer, wanted, pending, turns)
         fits = _is_so(aliases, wanted) or self._unfit(peer, session, to, aliases) is None
         if fits and _is_policed(peer):
-            other = aliases.up.get(to, to)
-            settling.bring(lane, other, partial(settling.now, lane, session), bind)
+            self._parts.policed.settling.bring(lane, aliases.up.get(to, to), asked)
         else:
-            bind({})
+            self.bind(asked, {})
 
-    def _bind(
-        self,
-        peer: Peer,
-        wanted: _Wanted,
-        pending: PendingRequest | None,
-        turns: Sequence[Raw],
-        refused: Refused,
-    ) -> None:
+    def bind(self, asked: Rebind, refused: Refused) -> None:
+        """Binds a session, but for what the agent refused to set."""
+        peer, wanted, pending = asked.peer, asked.wanted, asked.pending
         aliases = peer.p.other.aliases or Aliases()
         so = _is_so(aliases, wanted)
         wrong = None if so else self._unfit(peer, wanted.sessionId, wanted.to, aliases)
@@ -160,7 +149,7 @@ class Rebinding:
                     self._tell(peer, wanted.sessionId, was, refused)
             if pending is not None:
                 self._exchange.reply(pending, b"result", b"{}")
-        for turn in turns:
+        for turn in asked.turns:
             self._parts.services.perform(peer, TURN_END, turn, None)
 
     # -- who learns of it ------------------------------------------------------------------------

@@ -171,7 +171,7 @@ class Requests:
             return
         if method.startswith(OF_EDITOR):
             if method in EVENTS and lane is self._exchange.upstream.p:
-                self._parts.initializer.check_begun()
+                self._parts.initializer.upstream.check_begun()
                 if self._parts.editor.deliver(method, params, pending):
                     return
             params = self._parts.editor.named(lane, method, params)
@@ -182,7 +182,7 @@ class Requests:
     ) -> None:
         """Sends a request of the conversation on; `Malformed` where it comes too early."""
         if lane.peer is self._exchange.upstream:
-            self._parts.initializer.check_begun()
+            self._parts.initializer.upstream.check_begun()
             if self._parts.held.may_keep and self._parts.held.keeps(lane, method, params, pending):
                 return
         if lane.across is None:

@@ -10,8 +10,6 @@ from typing import Final
 import conductor.core
 
 CORE: Final = Path(conductor.core.__file__).parent
-LEFT: Final = {"policy.settling.then", "policy.settling.wanted"}
-"""Where functions are kept that are to become data: none may come to them."""
 KEPT: Final = {"json_text._decode": "the method of a decoder of another's, for its speed"}
 """Where functions are kept all the same, and why."""
 
@@ -68,4 +66,4 @@ def kept(path: Path) -> Iterator[str]:
 
 
 def test_the_core_keeps_no_functions() -> None:
-    assert {one for path in CORE.rglob("*.py") for one in kept(path)} == LEFT | KEPT.keys()
+    assert {one for path in CORE.rglob("*.py") for one in kept(path)} == KEPT.keys()

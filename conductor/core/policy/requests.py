@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cached_property, partial
+from functools import cached_property
 from typing import Final
 
 from conductor.core.dialects import CANCEL
@@ -25,7 +25,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
-from conductor.core.policy.settling import Refused, Settling
+from conductor.core.policy.settling import OwnPrompt, Refused, Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import NO_QUESTIONS, TURNS
 from conductor.core.state import Lane, Next, PendingRequest, Waiting
@@ -245,14 +245,14 @@ class PolicedRequests(HeldRequests):
         more = known.settings.keys() - begins if known.touched and begins is not None else set()
         if begins is None or more:
             why = _NO_DEFAULT if begins is None else _NOT_BEGUN_WITH.format(min(more)[0])
-            self._settled(lane, message, pending, {("", ""): why})
+            self.settled(lane, message, pending, {("", ""): why})
             return
-        settled = partial(self._settled, lane, message, pending)
-        self.settling.bring(lane, session, lambda: begins, settled)
+        self.settling.bring(lane, session, OwnPrompt(message, pending, begins))
 
-    def _settled(
+    def settled(
         self, lane: Lane, message: Message, pending: PendingRequest, refused: Refused
     ) -> None:
+        """A prompt goes on in a session of its component's own, which is set, or is refused."""
         if refused:
             text = _NOT_SETTLED.format("; ".join(refused.values()))
             violation = Violation(SETTINGS_RULE, text)

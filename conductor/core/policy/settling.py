@@ -3,17 +3,19 @@ becomes the user's as the user has chosen."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from conductor.core.guards.modes import Settings, Which, choice
 from conductor.core.jsonrpc import read_error
 from conductor.core.parts import Parts
-from conductor.core.policy.headings import read_message
+from conductor.core.policy.headings import Message, read_message
 from conductor.core.policy.key_table import SETTINGS
 from conductor.core.state import AnswerTo, Follower, Lane, PendingRequest
+
+if TYPE_CHECKING:
+    from conductor.core.rebinding import Rebind
 
 _ROUNDS: Final = 3
 """How often the same session is set: one setting may change another."""
@@ -22,14 +24,23 @@ Refused = dict[Which, str]
 """What the agent did not set, and why."""
 
 
+class OwnPrompt(msgspec.Struct):
+    """A prompt that a component sends in a session of its own, once that is set."""
+
+    message: Message
+    pending: PendingRequest
+    begins: Settings
+    """What the agent begins a session with."""
+
+
 class Settled(Follower, msgspec.Struct):
     """A session that is being set."""
 
     lane: Lane
     session: str
     """As it is called where messages go down by the lane."""
-    wanted: Callable[[], Settings]
-    then: Callable[[Refused], None]
+    waits: OwnPrompt | Rebind
+    """What goes on once it is set: a prompt, or the session that is to go on as this one."""
     refused: Refused = {}
     rounds: int = _ROUNDS
     open: dict[PendingRequest, Which] = {}
@@ -47,25 +58,35 @@ class Settling:
         """What is set in a session that has this id where messages go down by `lane`."""
         return self._exchange.sessions.find(self._exchange.innermost(lane, session)).settings
 
-    def bring(
-        self,
-        lane: Lane,
-        session: str,
-        wanted: Callable[[], Settings],
-        then: Callable[[Refused], None],
-    ) -> None:
-        """Sets what is not as `wanted`, and goes on once the agent has answered all of that."""
-        self._round(Settled(lane, session, wanted, then))
+    def bring(self, lane: Lane, session: str, waits: OwnPrompt | Rebind) -> None:
+        """Sets what is not as it is to be; what waits goes on once the agent has answered that."""
+        self._round(Settled(lane, session, waits))
+
+    def _wanted(self, settled: Settled) -> Settings:
+        """What is to be set by now."""
+        waits = settled.waits
+        if isinstance(waits, OwnPrompt):
+            return waits.begins
+        return self.now(settled.lane, waits.wanted.sessionId)
+
+    def _goes_on(self, settled: Settled, refused: Refused) -> None:
+        waits = settled.waits
+        if isinstance(waits, OwnPrompt):
+            self._parts.policed.settled(settled.lane, waits.message, waits.pending, refused)
+        else:
+            self._parts.services.rebinding.bind(waits, refused)
 
     def _round(self, settled: Settled) -> None:
         lane, session, refused = settled.lane, settled.session, settled.refused
         has = self.now(lane, session)
-        differs = {which: one for which, one in settled.wanted().items() if has.get(which) != one}
+        differs = {
+            which: one for which, one in self._wanted(settled).items() if has.get(which) != one
+        }
         asks = [which for which in differs if which not in refused] if settled.rounds else []
         asks.sort(key=lambda which: SETTINGS.index(which[0]))  # a mode or a model may set options
         if not asks:
             said = {which: refused.get(which, "it is set otherwise again") for which in differs}
-            settled.then(said)
+            self._goes_on(settled, said)
             return
         settled.open = {self._exchange.own_request(which[0]): which for which in asks}
         for pending, which in list(settled.open.items()):

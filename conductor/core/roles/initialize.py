@@ -70,9 +70,8 @@ class Initializer:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._upstream = UpstreamRole(parts.exchange)
+        self.upstream = UpstreamRole(parts.exchange)
         self.peer_agents = PeerAgents(parts)
-        self.check_begun = self._upstream.check_begun
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -86,7 +85,7 @@ class Initializer:
         if method == LAUNCH:
             raise Malformed(METHOD_NOT_FOUND, f"Method not found: `{method}`")
         if peer is self._exchange.upstream:
-            params = self._upstream.request(lane, method, params)
+            params = self.upstream.request(lane, method, params)
         else:
             params = self._forwarded(lane, method, params)
             shadow = (peer.launched_by or peer).shadow
@@ -389,7 +388,7 @@ class Initializer:
             assert isinstance(answer, Raw)
             target.peer.answered = (member, bytes(answer))
             if origin.peer is self._exchange.upstream:
-                answer = self._upstream.answered(answer)
+                answer = self.upstream.answered(answer)
             else:
                 (origin.peer.launched_by or origin.peer).answer_shape = offer_shape(answer)
         assert isinstance(answer, Raw)
