@@ -327,7 +327,8 @@ def test_a_panel_reaches_nothing(talking: Talking, page: Page, project: Path) ->
     tab(page, "Widget").click()
     expect(frame.locator("#got")).not_to_contain_text("forged")  # of another panel's frame
     frame.locator("#away").click()
-    expect(frame.locator("h1")).not_to_have_text("widget")  # the browser says that it is blocked
+    # The browser says that it is blocked, on a page of its own, which cannot always be read.
+    expect(frame.locator("h1", has_text="widget")).to_have_count(0)
     assert listener.requests == []
     assert (page.url, page.title(), len(page.context.pages)) == (address, "conductor chat", 1)
     assert page.evaluate("window.bitten") is None
