@@ -16,14 +16,13 @@ from msgspec import Raw, UnsetType
 from conductor.core import json_text
 from conductor.core.aliases import MOST, Aliases
 from conductor.core.effects import Changed
-from conductor.core.guards.modes import SET_MODE
+from conductor.core.guards.modes import SET_MODE, Refused
 from conductor.core.guards.names import folded, head
 from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.parts import Parts
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
 from conductor.core.policy.sessions import FOLLOWED, Session, places
-from conductor.core.policy.settling import Refused
 from conductor.core.service_table import TURN_END
 from conductor.core.state import Follower, Lane, Peer, PendingRequest
 from conductor.core.topology import onward

@@ -37,6 +37,8 @@ Which: TypeAlias = tuple[str, str]
 """A setting: the method that sets it, and the id of the option; empty: there is only one."""
 Settings: TypeAlias = Mapping[Which, Json]
 """The ids of a mode and a model, and values of options."""
+Refused: TypeAlias = dict[Which, str]
+"""What an agent did not set, and why."""
 NOTHING_SET: Final[Settings] = {}
 
 SET_MODE, SET_MODEL, SET_OPTION = SETTINGS

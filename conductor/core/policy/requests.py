@@ -8,6 +8,7 @@ from typing import Final
 from conductor.core.dialects import CANCEL
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
+from conductor.core.guards.modes import Refused
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes, own_terminals
 from conductor.core.policy.checks import IDENTITY, OWN_SESSIONS, RIGHTS, equal, error, lacks, paused
@@ -25,7 +26,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PLACE, PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
-from conductor.core.policy.settling import OwnPrompt, Refused, Settling
+from conductor.core.policy.settling import OwnPrompt, Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import NO_QUESTIONS, TURNS
 from conductor.core.state import Lane, Next, PendingRequest, Waiting

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core.guards.modes import Settings, Which, choice
+from conductor.core.guards.modes import Refused, Settings, Which, choice
 from conductor.core.jsonrpc import read_error
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import Message, read_message
@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 _ROUNDS: Final = 3
 """How often the same session is set: one setting may change another."""
-
-Refused = dict[Which, str]
-"""What the agent did not set, and why."""
 
 
 class OwnPrompt(msgspec.Struct):
