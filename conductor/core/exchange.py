@@ -260,14 +260,7 @@ class Exchange:
 
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> None:
         """A `Resolve` effect was performed."""
-        waiting, wrong = self._own_folders.resolved(token, folders, theirs)
-        lane, method, params, pending, _ = waiting
-        if not pending.wanted:
-            self.drop(pending)
-        elif wrong is not None:
-            self.refuse(pending, wrong)
-        else:
-            self.go(lane, method, params, pending)
+        self._own_folders.resolved(token, folders, theirs)
 
     def go(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it."""

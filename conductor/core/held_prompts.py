@@ -7,25 +7,14 @@ Neither the components nor the agent know of a held prompt. So a cancellation an
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from conductor.core.effects import Held
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
-from conductor.core.policy.headings import session_of
+from conductor.core.policy.headings import read_message, session_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, CLOSING, PROMPT
 from conductor.core.policy.turns import REFUSED, turn_cancelled
-from conductor.core.state import Lane, PendingRequest
-
-
-class HeldPrompt(NamedTuple):
-    """A prompt that is held, or a setting that waits behind one of its session."""
-
-    lane: Lane
-    method: str
-    params: Params
-    pending: PendingRequest
-    session: str | None
+from conductor.core.state import Lane, Next, PendingRequest, Waiting
 
 
 class HeldPrompts:
@@ -34,7 +23,8 @@ class HeldPrompts:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._waiting: list[HeldPrompt] = []
+        self._waiting: dict[PendingRequest, Waiting] = {}
+        """Prompts that are held, and settings that wait behind one of their session."""
         self.on = 0
         """How many hold all prompts; 0: nobody."""
 
@@ -46,7 +36,7 @@ class HeldPrompts:
     @property
     def count(self) -> int:
         """How many requests are held and still waited for."""
-        return sum(held.pending.origin is not None for held in self._waiting)
+        return sum(pending.origin is not None for pending in self._waiting)
 
     def keeps(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> bool:
         """Whether a request waits for the release: a prompt, and what must not overtake one. A
@@ -56,7 +46,7 @@ class HeldPrompts:
         session = session_of(params)
         if method in CLOSING:
             self.stopped(session)
-        behind = any(held.session == session for held in self._waiting)
+        behind = any(held.message.session == session for held in self._waiting.values())
         if method == PROMPT:
             in_turn = self._parts.own_turns.queue.blocks(session)
             waits = self.on > 0 or in_turn
@@ -65,37 +55,35 @@ class HeldPrompts:
         else:
             waits = behind and method in AFTER_PROMPTS
         if waits:
-            self._waiting.append(HeldPrompt(lane, method, params, pending, session))
+            message = read_message(method, params, session)
+            self._waiting[pending] = Waiting(Next.HELD, lane, pending, message)
             if method == PROMPT and self.on:
                 self._exchange.emit(Held(session))
         return waits
 
     def stopped(self, session: str | None) -> None:
         """The client cancels the turns of a session: its held prompts are answered."""
-        stopped = [held for held in self._waiting if held.session == session]
-        for held in stopped:
-            if held.method == PROMPT:
-                self._answer(held, turn_cancelled(self._exchange.version))
+        for pending, held in list(self._waiting.items()):
+            if held.message.session == session and held.message.method == PROMPT:
+                self._answer(pending, turn_cancelled(self._exchange.version))
 
     def cancelled(self, pending: PendingRequest) -> None:
         """A request is cancelled by its id: if it is held, that is its answer."""
-        for held in self._waiting:
-            if held.pending is pending:
-                self._answer(held, REFUSED)
-                break
+        if pending in self._waiting:
+            self._answer(pending, REFUSED)
 
-    def _answer(self, held: HeldPrompt, answer: tuple[bytes, bytes]) -> None:
-        self._waiting.remove(held)
-        if held.pending.origin is not None:
-            self._exchange.reply(held.pending, *answer)
+    def _answer(self, pending: PendingRequest, answer: tuple[bytes, bytes]) -> None:
+        del self._waiting[pending]
+        if pending.origin is not None:
+            self._exchange.reply(pending, *answer)
 
     def release(self) -> None:
         """One holds them no longer: what nobody holds any more, and somebody waits for, goes on."""
         self.on = max(0, self.on - 1)
         blocks = self._parts.own_turns.queue.blocks
         self._go_on(lambda session: not blocks(session))
-        for held in self._waiting if not self.on else ():
-            self._parts.own_turns.client_waits(held.session)
+        for held in list(self._waiting.values()) if not self.on else ():
+            self._parts.own_turns.client_waits(held.message.session)
 
     def turn_over(self, session: str) -> None:
         """No component has a turn in a session any more: what waits there goes on."""
@@ -104,7 +92,6 @@ class HeldPrompts:
     def _go_on(self, goes: Callable[[str | None], bool]) -> None:
         if self.on or not self._waiting:
             return
-        freed = [held for held in self._waiting if goes(held.session)]
-        self._waiting = [held for held in self._waiting if held not in freed]
-        for held in [held for held in freed if held.pending.origin is not None]:
-            self._parts.requests.released(held)
+        freed = [one for one, held in self._waiting.items() if goes(held.message.session)]
+        for held in [self._waiting.pop(one) for one in freed]:
+            self._parts.waits.go_on(held)

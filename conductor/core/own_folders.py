@@ -8,7 +8,7 @@ has named are the user's choice, and stay as they are written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import Raw
@@ -19,23 +19,14 @@ from conductor.core.effects import Resolve
 from conductor.core.guards.paths import inside
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
+from conductor.core.policy.headings import read_message
 from conductor.core.policy.sessions import first_of, guest_of
-from conductor.core.state import Lane, PendingRequest
+from conductor.core.state import Lane, Next, PendingRequest, Waiting
 
 if TYPE_CHECKING:
     from conductor.core.parts import Parts
 
 _FOLDERS: Final = ("cwd", "additionalDirectories")
-
-
-class Waiting(NamedTuple):
-    """A set-up that waits for its folders."""
-
-    lane: Lane
-    method: str
-    params: Raw
-    pending: PendingRequest
-    folders: tuple[str, ...]
 
 
 class OwnFolders:
@@ -44,7 +35,8 @@ class OwnFolders:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._sessions = parts.exchange.sessions
-        self._waiting: dict[int, Waiting] = {}
+        self._waiting: dict[int, tuple[PendingRequest, Waiting, tuple[str, ...]]] = {}
+        """By token, with their folders as they are written."""
         self._last = 0
 
     def keeps(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> bool:
@@ -56,26 +48,27 @@ class OwnFolders:
         if not folders or not isinstance(params, Raw):
             return False
         self._last += 1
-        self._waiting[self._last] = Waiting(lane, method, params, pending, folders)
+        waiting = Waiting(Next.ARRIVES, lane, pending, read_message(method, params))
+        self._waiting[self._last] = pending, waiting, folders
         self._parts.exchange.emit(Resolve(lane.peer.name, self._last, folders, theirs))
         return True
 
-    def resolved(
-        self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]
-    ) -> tuple[Waiting, Malformed | None]:
-        """What waited, with its real folders, and what is wrong with them. Without any they stay
+    def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> None:
+        """What waited goes on with its real folders, if these are the user's. Without any they stay
         as they are: the agent is on another machine."""
-        waiting = self._waiting.pop(token)
-        real = dict(zip(waiting.folders, folders, strict=False))
-        for written, place in real.items():
-            if not inside(place, theirs):
-                origin = first_of(waiting.pending).origin
-                text = f"the folder {written!a:.200} of a session leads out of the user's folders"
-                data = {"component": origin.peer.name} if origin is not None else None
-                return waiting, Malformed(INVALID_REQUEST, text, data=data)
-        if not real:
-            return waiting, None
-        return waiting._replace(params=_written(waiting.params, real)), None
+        pending, waiting, written = self._waiting.pop(token)
+        real = dict(zip(written, folders, strict=False))
+        outside = [one for one, place in real.items() if not inside(place, theirs)]
+        if outside and pending.wanted:
+            origin = first_of(pending).origin
+            text = f"the folder {outside[0]!a:.200} of a session leads out of the user's folders"
+            data = {"component": origin.peer.name} if origin is not None else None
+            self._parts.exchange.refuse(pending, Malformed(INVALID_REQUEST, text, data=data))
+            return
+        if real:
+            params = _written(waiting.message.params, real)
+            waiting.message = waiting.message._replace(params=params)
+        self._parts.waits.go_on(waiting)
 
 
 def _is_own(pending: PendingRequest) -> bool:
@@ -101,7 +94,7 @@ def _folders(params: Params) -> list[str]:
     return [one for one in each if isinstance(one, str)]
 
 
-def _written(params: Raw, real: dict[str, str]) -> Raw:
+def _written(params: Params, real: dict[str, str]) -> Raw:
     """A set-up with its real folders."""
     members = read_members(params) or {}
     for name in _FOLDERS:

@@ -11,7 +11,6 @@ from conductor.core.aliases import listed, renamed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.effects import Reached
-from conductor.core.held_prompts import HeldPrompt
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
@@ -190,7 +189,7 @@ class Requests:
         if lane.port:
             self._cross(lane, method, params, pending)
         else:
-            self._send_on(lane, method, params, pending)
+            self.send_on(lane, method, params, pending)
 
     def _cross(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
         """Sends a request on across a port. What a component prompts there, says by MCP servers of
@@ -214,13 +213,8 @@ class Requests:
                 where = f"{lane.port}, session {session}" if session else lane.port
                 self._exchange.emit(Reached(name, method, where, size_of(params), refused))
 
-    def released(self, held: HeldPrompt) -> None:
-        """Sends on what was held."""
-        lane, method, params, pending, _ = held
-        self._exchange.number = pending.number
-        self._send_on(lane, method, params, pending)
-
-    def _send_on(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def send_on(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+        """Sends a request of the conversation on, which nothing holds."""
         exchange, peer = self._exchange, lane.peer
         trusted = peer.policy_state is None or not peer.policy_state.enforced
         if peer.agent_sessions is not None and method.startswith("terminal/"):

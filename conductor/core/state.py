@@ -464,6 +464,7 @@ class Next(Enum):
     COPY = "is shown to a component"
     INITIALIZE = "is `initialize` for the peer of its lane"
     AGAIN = "the same once more, if somebody still waits for the answer"
+    HELD = "leaves the client, after the conductor has held it"
     SENT = "leaves its sender, who is trusted"
     SENT_OWN = "leaves its sender, who has a policy"
 
