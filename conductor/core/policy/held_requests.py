@@ -78,10 +78,7 @@ class HeldRequests(ABC):
             changes.went_past(self._exchange, lane, place.session)
             self.finish(carried)
             return
-        round_ = lane.peer.policed.round
-        carried.held = Waiting(
-            Next.ANSWERS, lane, carried, heading=place, round=round_, ready=not placed
-        )
+        carried.held = Waiting(Next.ANSWERS, lane, carried, heading=place, ready=not placed)
         self._parts.notifications.defer(carried.held)
 
     def reply_in_order(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
@@ -100,8 +97,8 @@ class HeldRequests(ABC):
                 changes.went_past(self._exchange, lane, heading.session)
                 continue
             held = Waiting(Next.ANSWERS, lane, pending, answer=(member, body), heading=place)
-            held.round, held.ready = lane.peer.policed.round, placed is None
             if placed is not None:
+                held.ready = False
                 self._parts.observers.answered(placed, member, body)
                 placed.held = held
             self._parts.notifications.defer(held)

@@ -255,7 +255,7 @@ class PolicedNotifications:
         held: Waiting | None = None
         if rights & PLACE or onward.in_flight.must_wait(message.heading):
             held = Waiting(Next.LEAVES, onward, source, message, heading=message.heading)
-            held.round, held.ready = lane.peer.policed.round, not rights & PLACE
+            held.ready = not rights & PLACE
         if rights & COPY:
             self._parts.observers.notification(lane, message, held if rights & PLACE else None)
         if held is None or (held.ready and not onward.in_flight.must_wait(message.heading)):
@@ -265,6 +265,7 @@ class PolicedNotifications:
 
     def defer(self, waiting: Waiting) -> None:
         """Has a message wait that would leave a component, no longer than a round."""
+        waiting.round = waiting.lane.peer.policed.round
         waiting.lane.in_flight.hold(waiting)
         self._parts.deadlines.round(waiting.lane, waiting)
 

@@ -336,7 +336,7 @@ class PolicedRequests(HeldRequests):
         if not placed and not lane.other.in_flight.must_wait(message.heading):
             return False
         held = Waiting(Next.LEAVES, lane.other, pending, message, heading=message.heading)
-        held.round, held.ready = lane.peer.policed.round, not placed
+        held.ready = not placed
         if placed and copy is not None:
             copy.held = held
         self._parts.notifications.defer(held)

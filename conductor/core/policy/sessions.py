@@ -259,7 +259,8 @@ class Sessions:
 
     def closes(self, session: str | None, pending: PendingRequest) -> None:
         """A request that ends a session goes on: it may be one of a component's own."""
-        if session is not None and self.client(session) == (asker(pending) or None):
+        by = asker(pending)
+        if session is not None and by and self.client(session) == by:
             pending.followers = (*pending.followers, Followed(self, below=session))
 
     def ended(self, session: str) -> None:
