@@ -22,7 +22,8 @@ from tests.harness.router.actors import (
 )
 from tests.harness.router.actors import INITIALIZE as FIRST
 from tests.harness.router.actors import conversation as converse
-from tests.harness.router.plays import notification, request
+from tests.harness.router.playbook import Hole, Playbook
+from tests.harness.router.plays import notification, request, result
 from tests.harness.router.policed import CARRY_TEXT, policy
 
 KINDS = (*FORMS, "scp", "channel")
@@ -154,3 +155,20 @@ def test_two_observers_say_nothing_of_each_other() -> None:
     answers = stage.say(request(9, "_unknown"))
     assert [answer["error"]["code"] for answer in answers] == [-32601]
     assert stage.say(notification("_n")) == []
+
+
+def test_a_session_that_it_opens_there_is_its_own() -> None:
+    components = [Component("p", dialect=DIALECTS["scp"], policy=POLICIES["granted"])]
+    router = Router([*components, Component("agent")])
+    stage = Stage(router, [Launching("p"), Agent("agent")])
+    stage.say(FIRST)
+    stage.say(NEW)
+    setup = NEW["params"]
+    with Playbook(router) as pb:
+        pb >> ("p/successor", request("own", "session/new", setup))
+        pb << ("agent", request(Hole("new"), "session/new", setup))
+        pb >> ("agent", result(Hole("new"), {"sessionId": "mine"}))
+        pb << ("p/successor", result("own", {"sessionId": "mine"}))
+        fork = {**setup, "sessionId": "mine"}
+        pb >> ("p/successor", request("fork", "session/fork", fork))
+        pb << ("agent", request(Hole("fork"), "session/fork", fork))
