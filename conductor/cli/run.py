@@ -350,8 +350,8 @@ class Started(Owner):
         return Where.NOWHERE if is_late else self._where
 
     def connected(self) -> None:
-        """See `Owner`. Has questions asked while the chain runs, and
-        what the user trusts looked after."""
+        """See `Owner`. Has questions asked while the chain runs, and what the user trusts looked
+        after."""
         self._control_comes()
         agreements, runtime = self._agreements, self._runtime
         if agreements is None or runtime is None:

@@ -79,8 +79,8 @@ class Performer:
                 self._kept_prompts.keep(agent, session, record)
             case Recall(agent, token, theirs):
                 # At once: what the client sends behind its request must not overtake that.
-                records_of_it = self._kept_prompts.recall(agent, theirs)
-                runtime.outboxes.apply(runtime.router.recalled(token, records_of_it))
+                kept = self._kept_prompts.recall(agent, theirs)
+                runtime.outboxes.apply(runtime.router.recalled(token, kept))
             case Fail(_, reason):
                 joins = runtime.rearrangement is not None and runtime.rearrangement.refuse(effect)
                 if not joins and not runtime.is_closing:

@@ -9,7 +9,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable
 from collections.abc import Set as AbstractSet
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -98,7 +98,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """The file of the values that components keep (`kv`); None: the user's."""
     keeper: Any = None
     """What keeps them instead of a file: a `conductor.services.kv.Values`."""
-    keeping: str = "file"
+    keeping: Literal["file", "memory", "nowhere"] = "file"
     """Where is kept what components add to prompts (`conductor.run.kept_prompts`): in a `file` of
     the user's, in `memory`, or `nowhere`."""
     keep_values: int = 180
@@ -266,7 +266,7 @@ class Planned(msgspec.Struct, frozen=True):
     @property
     def names(self) -> tuple[str, ...]:
         """The components in it: its guests, or itself."""
-        return self.guests or (self.component.name,)
+        return self.guests or (self.name,)
 
 
 def grantee(spec: Spec) -> Grantee:

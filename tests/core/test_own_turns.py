@@ -1022,17 +1022,22 @@ def test_in_version_2_the_idle_of_the_users_other_prompt_is_the_agents() -> None
         pb >> ("agent", state("idle")) << ("client", state("idle"))
 
 
+def asks_in_hand(pb: Playbook, answer: Json) -> None:
+    """A program asks for a turn while it has the agent's answer to the user's prompt."""
+    asks(pb)
+    pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+    pb >> ("g", wrapped("acp", request("on", PROMPT, prompt("hi"))))
+    at_agent(pb, "on")
+    pb >> ("agent", result(Hole("a-on"), answer)) << ("g", result("on", answer))
+    pb >> ("g", request(1, "_conductor/turn/begin", {"sessionId": "S"}))
+
+
 @pytest.mark.parametrize("words", ["before", "after"])
 def test_what_goes_on_of_a_turn_behind_the_prompt_it_began_in_ends_with_its_mark(
     words: str,
 ) -> None:
     with chain_of(trusted("g", "acp")) as pb:
-        asks(pb)
-        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb >> ("g", wrapped("acp", request("on", PROMPT, prompt("hi"))))
-        at_agent(pb, "on")
-        pb >> ("agent", result(Hole("a-on"), DONE)) << ("g", result("on", DONE))
-        pb >> ("g", request(1, "_conductor/turn/begin", {"sessionId": "S"}))
+        asks_in_hand(pb, DONE)
         pb << ("g", result(1, {"turn": Hole("turn")}))
         if words == "before":
             pb >> ("g", update("one")) << ("client", update("one"))
@@ -1046,19 +1051,13 @@ def test_what_goes_on_of_a_turn_behind_the_prompt_it_began_in_ends_with_its_mark
 
 
 def test_in_version_2_so_does_one_that_waited_until_the_agent_was_idle() -> None:
-    idle = notification(UPDATE, {"sessionId": "S", "update": IDLE})
     ended = notification(UPDATE, {"sessionId": "S", "update": {**IDLE, "stopReason": "end_turn"}})
     with chain_of(trusted("g", "acp"), version=2) as pb:
-        asks(pb)
-        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb >> ("g", wrapped("acp", request("on", PROMPT, prompt("hi"))))
-        at_agent(pb, "on")
-        pb >> ("agent", result(Hole("a-on"), INSERTED)) << ("g", result("on", INSERTED))
-        pb >> ("g", request(1, "_conductor/turn/begin", {"sessionId": "S"}))
+        asks_in_hand(pb, INSERTED)
         pb >> ("g", result(Hole("g-a"), INSERTED)) << ("client", result("a", INSERTED))
-        pb >> ("agent", idle) << ("g", wrapped("acp", idle))
+        pb >> ("agent", state("idle")) << ("g", wrapped("acp", state("idle")))
         pb << ("g", result(1, {"turn": Hole("turn")}))
-        pb >> ("g", idle) << ("client", idle)
+        pb >> ("g", state("idle")) << ("client", state("idle"))
         pb >> ("g", update("one")) << ("client", update("one"))
         pb >> ("g", request(2, "_conductor/turn/end", {"turn": pb.values["turn"]}))
         pb << ("client", ended)

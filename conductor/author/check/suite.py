@@ -216,7 +216,7 @@ class _Runner:
         runtime = Runtime(planned, "agent", client, options, records)
 
         def dialect() -> str:
-            known = runtime.router.peers[planned[0].component.name].dialect
+            known = runtime.router.peers[planned[0].name].dialect
             return known.name if known is not None else ""
 
         chain.dialect = dialect
