@@ -236,7 +236,7 @@ _WRITERS: Final = {
     "app.py": "flushes what was printed already",
     "exec_output.py": "the agent's answer on standard output",
     "replay.py": "protocol, when it plays the agent",
-    "audit_show.py": "the lines of an audit, unchanged",
+    "log_audit.py": "the lines of an audit, unchanged",
     "join.py": "protocol",
     "json_log.py": "makes what code of this process prints entries of the log",
 }

@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final
 import typer
 
 from conductor.cli import options
-from conductor.cli.trace_view import NoOpen, Port
+from conductor.cli.log_view import NoOpen, Port
 from conductor.cli.typer_options import paragraphs, takes
 
 _SEE: Final = "`conductor help component` explains how to write one."

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import error_details, report, trace_view
+from conductor.cli import error_details, log_view, report
 from conductor.cli.exec_ import lend_terminal
 from conductor.cli.run import Started, run_loop
 from conductor.client.chat import Attach, Chat
@@ -63,7 +63,7 @@ def execute(
     parsed = msgspec.structs.replace(parsed, options=chain)
     lend_terminal()
     place = folder(cwd, "--cwd")
-    with contextlib.closing(trace_view.listen(port)) as listening:
+    with contextlib.closing(log_view.listen(port)) as listening:
         source = RunningChain("chat")
         started = Started(parsed, Where.EDITOR, watching=[source])
         files = Files(Path(place), fs).handlers()
@@ -131,8 +131,8 @@ class _Sitting:
         port = self._listening.getsockname()[1]
         app = server.app(self._source, port, secret, _START, routes, frames=True)
         running.add_done_callback(lambda _: self._chain_ended())
-        async with server.serving(app, self._listening, trace_view.complain):
-            with trace_view.announced(self._listening, secret, opens=opens):
+        async with server.serving(app, self._listening, log_view.complain):
+            with log_view.announced(self._listening, secret, opens=opens):
                 await self._ending.wait()
 
     async def _pause(self, running: asyncio.Task[int], name: str, paused: bool) -> None:

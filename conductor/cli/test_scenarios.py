@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from conductor.cli import configured, replay_chain, report, silence
+from conductor.cli import configured, log_replay_chain, report, silence
 from conductor.cli.test_ import around_change, cut
 from conductor.core import json_text
 from conductor.errors import UsageError, counted, one_line, visible, visible_path
@@ -108,7 +108,7 @@ def _replayed(trace: str, component: str) -> tuple[dict[str, Any], Any]:
     manifest = path_of(component) if component else None
     name = load(manifest).name if manifest is not None else ""
     swapped = {name: os.path.join(component, "")} if name else {}
-    run = replay_chain.played(trace, swapped, _LIMIT)
+    run = log_replay_chain.played(trace, swapped, _LIMIT)
     members = {"outcome": "failed" if run.differs else "passed", **run.members()}
 
     def show() -> None:

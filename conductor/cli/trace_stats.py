@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.trace_show import (
+from conductor.cli.log_show import (
     DIM,
     HEAD,
     PLAIN,

@@ -103,11 +103,11 @@ def replay(
             raise _mixed(file)
         return _play_agent(file)
     else:
-        from conductor.cli import replay_chain
+        from conductor.cli import log_replay_chain
 
         limit = _CHAIN_LIMIT if timeout is None else timeout
-        wanted = replay_chain.Wanted(file, swapped or [], without or [], trace, limit)
-        return replay_chain.run(wanted, show=diff, as_json=json_)
+        wanted = log_replay_chain.Wanted(file, swapped or [], without or [], trace, limit)
+        return log_replay_chain.run(wanted, show=diff, as_json=json_)
     timeout = _LIMIT if timeout is None else timeout
     if len(components) > 1 and (name is not None or to is not None):
         raise UsageError(
@@ -132,7 +132,7 @@ def _replay(
 ) -> int:
     """Runs one component again; the exit code."""
     from conductor.author.subject import subjects
-    from conductor.cli import replay_report
+    from conductor.cli import log_replay_report
     from conductor.record.replay import player, recording
     from conductor.spec.catalog import resolve
 
@@ -148,7 +148,7 @@ def _replay(
                 outcomes.append(player.replay(recorded, shown, subject, steps))
             if outcomes[-1].divergence is not None:
                 break
-    tell = replay_report.tell_json if as_json else replay_report.tell
+    tell = log_replay_report.tell_json if as_json else log_replay_report.tell
     tell(shown, outcomes, len(recorded.runs))
     if to is not None and not as_json:
         report.say(f"written {to}")

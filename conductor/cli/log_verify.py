@@ -175,12 +175,12 @@ def show(
     ] = False,
 ) -> int:
     """Prints what is in an audit."""
-    from conductor.cli import audit_show
+    from conductor.cli import log_audit
 
-    wanted = audit_show.Filter(
+    wanted = log_audit.Filter(
         components=component or (),
         methods=method or (),
         sessions=session or (),
         kinds=kind or (),
     )
-    return audit_show.show(file, wanted, as_json=json_)
+    return log_audit.show(file, wanted, as_json=json_)

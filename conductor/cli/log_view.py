@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import report
-from conductor.cli.trace_show import File
+from conductor.cli.log_show import File
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
 from conductor.spec.limits import size_in_words

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.cli import report
-from conductor.cli.audit import EXIT_BROKEN, unreadable
+from conductor.cli.log_verify import EXIT_BROKEN, unreadable
 from conductor.core import json_text
 from conductor.errors import UsageError, counted, did_you_mean
 from conductor.record.audit.file import BrokenChainError, verified

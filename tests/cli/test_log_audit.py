@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.cli.audit import verify
-from conductor.cli.audit_show import Filter, show
+from conductor.cli.log_audit import Filter, show
+from conductor.cli.log_verify import verify
 from conductor.record.audit.file import Head, sealed
 from tests.harness.process.command import conductor, environment
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conductor.cli import configured, report
-from conductor.cli.trace_show import ADDED, DIM, HEAD, PLAIN, REMOVED, WRONG, Line, cut
+from conductor.cli.log_show import ADDED, DIM, HEAD, PLAIN, REMOVED, WRONG, Line, cut
 from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
 

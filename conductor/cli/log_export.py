@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import report
-from conductor.cli.trace_show import File, Wanted, body
+from conductor.cli.log_show import File, Wanted, body
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError, counted, visible_path
 from conductor.record.turns import filter as filters
