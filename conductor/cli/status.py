@@ -65,10 +65,8 @@ class Status:
 
     def passed(self) -> None:
         """Messages have been routed. Every request waits for this, so the look comes later."""
-        if self._stages.changed():
-            self._stages.note(self._loop.time())
-            if self._gathering is None:
-                self._gathering = self._loop.call_later(_GATHERED, self._look)
+        if self._stages.passed(self._loop.time()) and self._gathering is None:
+            self._gathering = self._loop.call_later(_GATHERED, self._look)
 
     def answered(self, data: bytes) -> None:
         """Lines are about to be written to the client."""

@@ -153,7 +153,9 @@ def spoke(peer: Peer, params: Params) -> None:
 def words_of(session: str, result: Raw) -> list[Raw]:
     """The params of the updates that an agent has not sent for a prompt, but has put into the
     result: `content`, a text, a block or a list of blocks."""
-    content = (read_members(result) or {}).get("content", Raw(b"[]"))
+    content = (read_members(result) or {}).get("content")
+    if content is None:
+        return []  # nearly all
     updates = []
     for block in elements(content) or [content]:
         is_text = bytes(block).startswith(b'"')

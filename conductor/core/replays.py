@@ -93,7 +93,7 @@ class Replays:
         session = pending.names
         if method == _NEW:
             pending.followers = (*pending.followers, Replayed())
-        elif method == PROMPT and session is not None:
+        elif method == PROMPT and session is not None and not self._keeps_nothing(session):
             self._given[pending] = params
             pending.followers = (*pending.followers, Replayed())
         elif method == LIST or (method in (*_REPLAYING, _FORK) and session is not None):
@@ -108,6 +108,11 @@ class Replays:
     @property
     def _agent(self) -> str:
         return self._exchange.topology.components[-1].name
+
+    def _keeps_nothing(self, below: str) -> bool:
+        """Whether nothing of a prompt is kept: nobody stands before the agent and adds anything, so
+        only the beginning of a session is."""
+        return below not in self._fresh and len(self._exchange.topology.components) == 1
 
     def _below(self, session: str) -> str:
         """What the agent calls a session of the client's."""
@@ -133,8 +138,8 @@ class Replays:
     def agent_gets(self, lane: Lane, pending: PendingRequest, sent: Raw, got: Raw) -> None:
         """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
         below = pending.session or ""
-        if below not in self._fresh and len(self._exchange.topology.components) == 1:
-            return  # nobody adds anything: only the beginning of a session is kept
+        if self._keeps_nothing(below):
+            return
         session = self._exchange.outermost(lane, below)
         users: list[additions.Block] | None = []
         if not asker(pending):

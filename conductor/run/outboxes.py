@@ -8,7 +8,7 @@ once: many messages a system call, many messages a crossing into a guest.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from conductor.core import Effect, Router, Send
@@ -51,8 +51,8 @@ class Outboxes:
     ) -> None:
         self.router = router
         self._perform = perform
-        self._queues: dict[str, list[QueuedFrames]] = {}
-        """By peer, in the order in which the peers are to be served."""
+        self.queues: dict[str, list[QueuedFrames]] = {}
+        """What is queued, by peer, in the order in which the peers are to be served."""
         self.outside = Account("").caused[min(FAR, len(router.peers) + SPARE)]
         """The cause of frames that no component of this router has caused."""
         self.cause = self.answering = self.outside
@@ -96,9 +96,9 @@ class Outboxes:
 
     def post(self, peer: str, frame: bytes, cause: Cause, answer: bool = False) -> None:
         """Queues a frame for a peer."""
-        queue = self._queues.get(peer)
+        queue = self.queues.get(peer)
         if queue is None:
-            self._queues[peer] = [QueuedFrames(cause, [frame], answer)]
+            self.queues[peer] = [QueuedFrames(cause, [frame], answer)]
         elif queue[-1].cause is cause and queue[-1].answer is answer:
             queue[-1].frames.append(frame)
         else:
@@ -116,22 +116,13 @@ class Outboxes:
         self._copied[peer] += size
         return True
 
-    @property
-    def empty(self) -> bool:
-        """Whether nothing is queued."""
-        return not self._queues
-
-    def waiting(self) -> Iterator[tuple[str, list[QueuedFrames]]]:
-        """The peers with queued frames, in order, and those frames."""
-        return iter(self._queues.items())
-
     def discard(self, peer: str) -> None:
         """Forgets what is queued for a peer that is gone."""
         release(self.take_from(peer))
 
     def queued(self, peer: str) -> list[QueuedFrames]:
         """What is queued for a peer."""
-        return self._queues.get(peer, [])
+        return self.queues.get(peer, [])
 
     def take_from(self, peer: str, *, answers: bool | None = None) -> list[QueuedFrames]:
         """Takes what is queued for a peer; it stays on the accounts that it waits on.
@@ -142,23 +133,21 @@ class Outboxes:
         """
         if self._copied:
             self._copied.pop(peer, None)
-        queue = self._queues.pop(peer, [])
+        queue = self.queues.pop(peer, [])
         if answers is None:
             return queue
         left = [run for run in queue if run.answer is not answers]
         if left:
-            self._queues[peer] = left
+            self.queues[peer] = left
             queue = [run for run in queue if run.answer is answers]
         return queue
 
-    def take(self) -> tuple[str, bytes] | None:
-        """The next peer with queued frames, and all their bytes; None when nothing is left."""
-        if not self._queues:
-            return None
-        peer = next(iter(self._queues))
+    def take(self) -> tuple[str, bytes]:
+        """The next peer with queued frames, and all their bytes; there is one."""
+        peer = next(iter(self.queues))
         if self._copied:
             self._copied.pop(peer, None)
-        return peer, joined(self._queues.pop(peer))
+        return peer, joined(self.queues.pop(peer))
 
 
 def joined(queue: list[QueuedFrames]) -> bytes:

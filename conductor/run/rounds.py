@@ -101,7 +101,7 @@ class Rounds:
         """
         outside: list[str] = []
         later: list[str] = []
-        for name, runs in self._outboxes.waiting():
+        for name, runs in self._outboxes.queues.items():
             if name == UPSTREAM:
                 return name, None
             if name not in self._open and not self._blocked(name):
@@ -126,11 +126,11 @@ class Rounds:
     @property
     def none(self) -> bool:
         """Whether nothing is to be delivered, and nothing was returned that is not routed."""
-        return not self._open and self._outboxes.empty
+        return not self._open and not self._outboxes.queues
 
     def stuck(self) -> str | None:
         """Where all wait for each other to take what they sent: the guest that has sent most."""
-        names = {name for name, _ in self._outboxes.waiting()} | self._open.keys()
+        names = self._outboxes.queues.keys() | self._open.keys()
         waiting = {name: self.accounts[name].waiting for name in names}
         return max(waiting, key=waiting.__getitem__, default=None)
 

@@ -331,15 +331,16 @@ class Runtime:
 
     def flush(self, source: str) -> None:
         """Writes what is queued; `source` waits if that is too much for somebody."""
-        while (taken := self.outboxes.take()) is not None:
-            name, data = taken
+        outboxes, ring = self.outboxes, self.records.ring
+        while outboxes.queues:
+            name, data = outboxes.take()
             if name == UPSTREAM:
                 self.services.answered(data)
                 self.owner.answered(data)
             transport = self._transports.get(name)
             if transport is not None:
-                if self.records.ring is not None:
-                    data = self.records.ring.given(name, data)
+                if ring is not None:
+                    data = ring.given(name, data)
                 transport.write(data)
                 if transport.buffered:
                     self.flow.wrote(name, source)

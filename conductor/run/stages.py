@@ -19,6 +19,7 @@ from conductor.core import UPSTREAM, Router, json_text, jsonrpc
 from conductor.core.dialects import INITIALIZE
 from conductor.core.json_text import holds
 from conductor.core.message import Message
+from conductor.core.state import PendingRequest
 from conductor.errors import one_line
 from conductor.run.plan import Planned
 
@@ -107,9 +108,8 @@ class Stage(msgspec.Struct, frozen=True):
         return self.who == CLIENT
 
 
-_Asked = tuple[str, int, bytes, str]
-"""A request that has no answer: who is to answer it (`UPSTREAM`: the conductor, to the client), the
-id space and the id, and its method."""
+_PassedOn = tuple[str, PendingRequest]
+"""A request that has no answer, and who is to answer it (`UPSTREAM`: the conductor)."""
 
 
 class Stages:
@@ -118,85 +118,86 @@ class Stages:
     def __init__(self, router: Router, planned: Mapping[str, Planned]) -> None:
         self._router = router
         self._planned = planned
-        self._asked: dict[_Asked, float] = {}
+        self._asked: dict[PendingRequest, float] = {}
         """The open requests of the client, and when each was seen first."""
-        self._passed_on: dict[_Asked, float] = {}
+        self._passed_on: dict[_PassedOn, float] = {}
         """The requests that components are to answer, in the order of the chain."""
-        self._reported: set[_Asked] = set()
+        self._reported: set[_PassedOn] = set()
         """The requests that a report has named."""
         self._over: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         """How long it took to answer what is answered since the last report: by name and method."""
-        self._received: Sequence[Mapping[bytes, object]] = ()
+        self._received: Sequence[Mapping[bytes, PendingRequest]] = ()
         self._known = -1
+        """How many requests of the client were open; -1: others than prompts."""
         self.now: Stage | None = None
         """None: no request of the client is open."""
         self.compiling = False
         """Whether a host has announced that it compiles; until all have loaded their guests."""
 
-    def changed(self) -> bool:
-        """Whether a look may show something new. Cheap, since each chunk asks for it."""
+    def passed(self, now: float) -> bool:
+        """Messages have passed: whether a look may show something new. Each chunk waits for this.
+
+        As long as another request than a prompt is open, any message may bring that forward.
+        """
         left = self._known
         for received in self._received:
             left -= len(received)
+        if left:
+            self._note(now)
         return left != 0
 
-    def note(self, now: float) -> None:
-        """Reads which requests of the client are open, and no more: each one that comes or is
-        answered waits for this."""
+    def _note(self, now: float) -> None:
+        """Reads which requests of the client are open."""
         before, known = self._asked, 0
-        # Not `dict[…]()`: that takes as long as all the rest.
-        asked: dict[_Asked, float] = {}
-        received: list[Mapping[bytes, object]] = []
-        for at, requests in enumerate(self._router.peers[UPSTREAM].id_spaces()):
-            got = requests.received
-            received.append(got)
-            for key, pending in got.items():
+        asked: dict[PendingRequest, float] = {}
+        spaces = self._router.peers[UPSTREAM].id_spaces()
+        self._received = [requests.received for requests in spaces]
+        for received in self._received:
+            for pending in received.values():
                 if len(asked) < _MOST:
-                    each = UPSTREAM, at, key, pending.method
-                    asked[each] = before.get(each, now)
-                # As long as anything but prompts is open, any message may bring it forward.
+                    asked[pending] = before.get(pending, now)
                 if known >= 0:
                     known = known + 1 if pending.method == _PROMPT else -1
-        self._received, self._known, self._asked = received, known, asked
-        self._ended(before, asked, now)
+        for pending, since in before.items():
+            if pending not in asked:
+                self._over[UPSTREAM, pending.method].append(now - since)
+        self._known, self._asked = known, asked
 
     def look(self, now: float) -> list[str]:
         """Reads the router; what has happened since the last look, in sentences."""
         before, self._passed_on = self._passed_on, self._with_components(now)
-        self._ended(before, self._passed_on, now)
-        self.note(now)
+        for each, since in reversed(before.items()):  # the last of the chain answers first
+            if each not in self._passed_on:
+                name, pending = each
+                self._over[name, pending.method].append(now - since)
+        self._note(now)
         return self._report(now)
 
-    def _with_components(self, now: float) -> dict[_Asked, float]:
+    def _with_components(self, now: float) -> dict[_PassedOn, float]:
         """The requests that components are to answer, and since when each is open."""
         before, open_ = self._passed_on, {}
         for name in self._planned:
-            for at, requests in enumerate(self._router.peers[name].id_spaces()):
-                for key, pending in requests.sent.items():
+            for requests in self._router.peers[name].id_spaces():
+                for pending in requests.sent.values():
                     if pending.wanted:
-                        each = name, at, key, pending.method
+                        each = name, pending
                         open_[each] = before.get(each, now)
         return dict(itertools.islice(open_.items(), _MOST))
 
-    def _ended(self, before: dict[_Asked, float], after: dict[_Asked, float], now: float) -> None:
-        """Keeps how long those took that are answered, the last of the chain first."""
-        for each, since in reversed(before.items()):
-            if each not in after:
-                self._over[each[0], each[3]].append(now - since)
-
     def _report(self, now: float) -> list[str]:
         """What has been noted since the last report, in sentences."""
-        open_ = {**self._asked, **self._passed_on}
+        open_: list[_PassedOn] = [(UPSTREAM, pending) for pending in self._asked]
+        open_ += self._passed_on
         said = [
             f"{self._who(name)} answered `{method}` {_times(spent)}"
             for (name, method), spent in self._over.items()
         ]
         said += [
-            f"`{method}` came from the client"
+            f"`{pending.method}` came from the client"
             if name == UPSTREAM
-            else f"`{method}` went to {self._who(name)}"
-            for name, at, key, method in open_
-            if (name, at, key, method) not in self._reported
+            else f"`{pending.method}` went to {self._who(name)}"
+            for name, pending in open_
+            if (name, pending) not in self._reported
         ]
         self._over.clear()
         self._reported = set(open_)
@@ -210,7 +211,7 @@ class Stages:
         fails = holds(data, b'"error"')
         if self._known >= 0 and not fails:
             return []  # nearly all
-        methods = {key: method for _, at, key, method in self._asked if not at}
+        methods = {pending.key: pending.method for pending in self._asked}
         if not fails and INITIALIZE not in methods.values():
             return []
         said = []
@@ -247,9 +248,10 @@ class Stages:
         return LOGIN if known is None else f"to log in, {known.login}"
 
     def _stage(self, now: float) -> Stage | None:
-        mine = next((each[3] for each in self._asked), None)
-        if mine is None:
+        first = next(iter(self._asked), None)
+        if first is None:
             return None
+        mine = first.method
         for _, method in self._router.waiting_on(UPSTREAM):
             return self._lasting(CLIENT, method, now)
         last = self._last(mine)
@@ -265,7 +267,7 @@ class Stages:
 
     def _last(self, mine: str) -> tuple[str, str, float] | None:
         """Who is waited for while the client waits for `mine`, for what, and since when."""
-        others = [(name, method, since) for (name, _, _, method), since in self._passed_on.items()]
+        others = [(name, one.method, since) for (name, one), since in self._passed_on.items()]
         # The last component of those with an open request is the one that has not passed it on.
         for name, method, since in reversed(others):
             if mine in (method, INITIALIZE):

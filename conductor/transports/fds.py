@@ -79,19 +79,20 @@ class FdReader:
         if not data:
             self._end(None)
             return False
-        lines = self._lines.feed(data)
-        if self._lines.held < CHUNK:
+        splitter = self._lines
+        lines = splitter.feed(data)
+        if splitter.held < CHUNK:
             self._chunk = CHUNK
         else:
             keep_large()
             self._chunk = BIG_CHUNK
-        if self._lines.oversized:
+        if splitter.oversized:
             self._report_oversized()
         if lines:
             self._on_lines(lines)
-        if self._on_part is not None and self._lines.held > CHUNK:
+        if splitter.held > CHUNK and self._on_part is not None:
             self._on_part()
-        if self._lines.blank > _BLANK or (self._unhurried and len(data) >= _FLOOD):
+        if splitter.blank > _BLANK or (self._unhurried and len(data) >= _FLOOD):
             self._rest()
         return True
 

@@ -43,24 +43,20 @@ class LineSplitter:
     def __init__(self, limit: int = LINE_LIMIT) -> None:
         self._limit = limit
         self._parts: list[bytes] = []
-        self._size = 0
+        self.held = 0
+        """Bytes of a line that is not complete."""
         self._skipping = False
         self.blank = 0
         """Blank lines in the last chunk."""
         self.oversized: list[bytes] = []
         """The first bytes of lines skipped since the owner last cleared this list."""
 
-    @property
-    def held(self) -> int:
-        """Bytes of a line that is not complete."""
-        return self._size
-
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that `chunk` completes, without their newlines."""
         lines = split(chunk)
         rest = lines.pop()
         if lines:
-            if self._size or self._skipping:
+            if self.held or self._skipping:
                 lines[0] = self._complete(lines[0])
             if len(chunk) > self._limit:
                 lines = [line for line in lines if self._within(line)]
@@ -84,18 +80,18 @@ class LineSplitter:
         self._parts.append(last)
         line = b"".join(self._parts)
         self._parts.clear()
-        self._size = 0
+        self.held = 0
         return line if self._within(line) else b""
 
     def _keep(self, rest: bytes) -> None:
         if self._skipping:
             return
         self._parts.append(rest)
-        self._size += len(rest)
-        if self._size > self._limit:
+        self.held += len(rest)
+        if self.held > self._limit:
             self._within(b"".join(self._parts))
             self._parts.clear()
-            self._size = 0
+            self.held = 0
             self._skipping = True
 
     def _within(self, line: bytes) -> bool:
