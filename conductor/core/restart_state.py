@@ -6,11 +6,12 @@ Without a clock: the shell that hosts the component gives the time.
 from __future__ import annotations
 
 from collections import deque
+from heapq import heappush
 from typing import Final, Generic, TypeVar
 
 import msgspec
 
-T = TypeVar("T")
+T = TypeVar("T", int, str)
 
 CHOICES: Final = ("fail", "restart", "bypass", "restart+bypass")
 """`restart` fails the chain when its budget is used up; `restart+bypass` bypasses then."""
@@ -69,6 +70,7 @@ class Due(Generic[T]):
 
     def __init__(self) -> None:
         self._waiting: list[tuple[float, T]] = []
+        """A heap: the first is due first."""
 
     def __bool__(self) -> bool:
         """Whether anything waits."""
@@ -76,16 +78,20 @@ class Due(Generic[T]):
 
     def add(self, name: T, when: float) -> None:
         """Adds a thing; `when` is of the same clock as all times here."""
-        self._waiting.append((when, name))
+        heappush(self._waiting, (when, name))
 
     def seconds(self, now: float) -> float | None:
-        """Seconds until the first is due; None if nothing waits."""
-        if not self._waiting:
-            return None
-        return max(0.0, min(when for when, _ in self._waiting) - now)
+        """Seconds until the first is due; None if nothing waits. A host asks after each round,
+        and each request that a guest holds waits here."""
+        return max(0.0, self._waiting[0][0] - now) if self._waiting else None
 
     def take(self, now: float) -> list[T]:
-        """Takes out those that are due."""
-        due = [name for when, name in self._waiting if when <= now]
-        self._waiting = [(when, name) for when, name in self._waiting if name not in due]
-        return due
+        """Takes out those that are due, and what else waits of the same name."""
+        if not self._waiting or self._waiting[0][0] > now:
+            return []
+        due: dict[T, None] = dict.fromkeys(
+            name for when, name in sorted(self._waiting) if when <= now
+        )
+        # What is left of a sorted list is a heap.
+        self._waiting = sorted(each for each in self._waiting if each[1] not in due)
+        return [*due]
