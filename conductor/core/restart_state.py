@@ -94,4 +94,4 @@ class Due(Generic[T]):
         )
         # What is left of a sorted list is a heap.
         self._waiting = sorted(each for each in self._waiting if each[1] not in due)
-        return [*due]
+        return list(due)
