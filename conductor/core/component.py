@@ -65,6 +65,11 @@ class Component(msgspec.Struct, frozen=True):
     """Whether it is a host of guests, which have policies of their own there."""
     guests: dict[str, str] = {}
     """Of a host: its guests with a policy, and the turns of their own that each may have."""
+    patience: float | None = None
+    """Seconds that it has to take its role, whenever it is started; None: `HOLD_INITIALIZE`."""
+    program: bool = False
+    """Whether it counts as ended if it does not take its role at its first start; a guest stays, as
+    long as the chain can do without it."""
     initialize_passes: bool = False
     """Whether `initialize` goes past it although it has no policy here: a host none of whose guests
     may take part in that."""

@@ -89,6 +89,15 @@ class Fail(msgspec.Struct, frozen=True):
     reason: Closure
 
 
+class Silent(msgspec.Struct, frozen=True):
+    """Take `peer` for one that has ended: it was to take its role, and has not in its time."""
+
+    peer: str
+    method: str
+    """What it has not answered."""
+    seconds: float
+
+
 class LogLine(msgspec.Struct, frozen=True):
     """A line for the log. `level` is debug, info, warning or error."""
 
@@ -265,6 +274,7 @@ Effect = (
     | Reopen
     | Listen
     | Fail
+    | Silent
     | LogLine
     | OwnedAddresses
     | Violated

@@ -199,6 +199,8 @@ class Rearranging:
         if peer.policy_state is not None:
             peer.policy_state.name = name
         self._peers[name] = peer
+        if peer.handshake is not None:
+            self._parts.initializer.has_time(peer, peer.handshake)
         launched = self._peers.pop(successor_name(newcomer(name)), None)
         if launched is not None:
             launched.name, launched.joined = successor_name(name), True

@@ -50,6 +50,12 @@ class Recovery:
         self._choice = choice
         self._failures: deque[float] = deque()
 
+    def silent(self) -> None:
+        """It was started again, and has not taken its role: it would not do so the next time."""
+        self._choice = {"restart": "fail", "restart+bypass": "bypass"}.get(
+            self._choice, self._choice
+        )
+
     def failed(self, now: float) -> Action:
         """What to do about a failure at `now` (seconds of a clock that never goes back)."""
         if self._choice == "bypass":

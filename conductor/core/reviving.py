@@ -90,6 +90,8 @@ class Reviving:
         self._asked = pending = self._exchange.own_request(method)
         pending.answer_to = AnswerTo.CONDUCTOR
         pending.followers = (Straight(peer),)
+        if method not in LOGINS:  # for a login the user may be needed
+            self._parts.initializer.has_time(peer, pending)
         self._exchange.send(peer.p, method, params, pending)
 
     def answered(self, peer: Peer, pending: PendingRequest, member: bytes, body: bytes) -> None:

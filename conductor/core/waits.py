@@ -56,10 +56,11 @@ class FreePrompt(NamedTuple):
 
 
 class Initializing(NamedTuple):
-    """A proxy has `initialize`, or the answer to what it passed on."""
+    """A component is to take its role. A policed proxy has the answer to what it passed on."""
 
     peer: Peer
-    handshake: Handshake
+    asked: Handshake | PendingRequest
+    """A request: by it an agent gets where it was."""
     answer: Answer | None = None
 
 

@@ -25,7 +25,7 @@ from conductor.fleet.bus import Bucket, Bus
 from conductor.fleet.placing import Lease
 from conductor.fleet.sealed import Identity
 from conductor.fleet.transport import RoomTransport, Seat
-from conductor.run.plan import Options, Planned
+from conductor.run.plan import AGENT_PATIENCE, Options, Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
 from conductor.version import version
@@ -138,7 +138,14 @@ class Hosted:
         name = seat.chain or "chain"
         renew = partial(RoomTransport, gateway, seat)
         planned = Planned(
-            Component(name, f"the chain `{name}`", revived=True, logins=False),
+            Component(
+                name,
+                f"the chain `{name}`",
+                revived=True,
+                logins=False,
+                patience=AGENT_PATIENCE,
+                program=True,
+            ),
             renew(),
             renew,
             on_failure="restart",

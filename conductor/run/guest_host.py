@@ -16,6 +16,7 @@ import msgspec
 from conductor.core import json_text
 from conductor.core.component import Component
 from conductor.core.dialects import CHANNEL, INITIALIZE
+from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.key_table import CARRY, Direction
 from conductor.core.policy.rules import NO_PROFILE, Policy, merged
 from conductor.core.services import (
@@ -198,6 +199,10 @@ class _Host:
             allowance=limits.together([spec.limits for spec in self._specs]),
             hosts=True,
             ports={name: policed for spec in self._specs for name, policed in ports(spec).items()},
+            # Each guest may have its time to pass `initialize` on, and to answer it.
+            patience=sum(2 * (s.timeout or HOLD_INITIALIZE) for s in self._specs)
+            if self._policed
+            else self._specs[0].timeout,
             guests={s.name: p.turns for s in self._specs if (p := s.policy.policy()) is not None},
             initialize_passes=not any(map(_may_initialize, self._specs)),
         )

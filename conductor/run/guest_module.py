@@ -57,6 +57,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         frozenset(spec.known_as),
         allowance=limits.allowance(spec.limits),
         ports=ports(spec),
+        patience=spec.timeout,
     )
 
 

@@ -20,7 +20,16 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.services import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
-from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee, ports
+from conductor.run.plan import (
+    AGENT_PATIENCE,
+    Belongings,
+    Configuration,
+    Options,
+    Planned,
+    Stderr,
+    grantee,
+    ports,
+)
 from conductor.spec import lacking, limits, managed
 from conductor.spec.model import Spec
 from conductor.spec.settings import configuration, environment
@@ -326,4 +335,6 @@ def _component(spec: Spec, role: str, options: Options) -> Component:
         logins=options.logins and spec.command is not None,
         peer_agent=spec.peer_agent,
         ports=ports(spec),
+        patience=spec.timeout or (AGENT_PATIENCE if role == "agent" else None),
+        program=True,
     )

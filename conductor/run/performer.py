@@ -25,6 +25,7 @@ from conductor.core import (
     Reopen,
     Resolve,
     Serve,
+    Silent,
     Trace,
     Violated,
     Wake,
@@ -85,6 +86,8 @@ class Performer:
                 joins = runtime.rearrangement is not None and runtime.rearrangement.refuse(effect)
                 if not joins and not runtime.is_closing:
                     runtime.fail(reason)
+            case Silent():
+                runtime.supervisor.silent(effect)
             case Violated():
                 if effect.peer in runtime.planned:
                     runtime.connections.hear(effect.peer)

@@ -28,6 +28,10 @@ ISOLATIONS: Final = ("process", "inline", "separate")
 ASKS: Final = ("auto", "never", "always")
 """`auto`: once for each version of a component; `always`: also where the user has agreed."""
 
+AGENT_PATIENCE: Final = 120.0
+"""Seconds that an agent without a `timeout` has to answer `initialize`: its launcher may have to
+download it."""
+
 TRACE_CONTENTS: Final = ("redacted", "all", "none")
 
 

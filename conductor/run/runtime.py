@@ -278,7 +278,6 @@ class Runtime:
         self.apply(self.router.returned(name))
         if self._pauses is not None:
             self._pauses.tell(name)
-        self.supervisor.keep_time()
 
     def component(self, name: str) -> Planned | None:
         """A component, also one that is to join, by the name it has until then."""

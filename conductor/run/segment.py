@@ -32,6 +32,7 @@ from conductor.core import (
     Router,
     RouterOptions,
     Serve,
+    Silent,
     Trace,
     Violated,
     Wake,
@@ -368,6 +369,8 @@ class Segment:
                 self._output.send(report(VIOLATED, effect))
                 if effect.fatal:
                     self._guests.end(effect.peer, checks.closure(effect))
+            case Silent():
+                self._guests.silent(effect)
             case Fail():
                 self.failed = True
                 self._output.send(failed_line(effect.reason))

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wasm_host
-from conductor.core import Closure, json_text
+from conductor.core import Closure, Silent, json_text
 from conductor.core.accounts import Account, Cause
 from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.core.services import RECOVERED
@@ -276,6 +276,15 @@ class SegmentGuests:
         if stderr.strip():
             self._log("warning", name, f"{label} ends with these words:\n{_last_words(stderr)}")
         self.end(name, Closure(f"{label} {text}", hint, data))
+
+    def silent(self, of: Silent) -> None:
+        """A guest does not take its role: it counts as one that has failed."""
+        name, peer = of.peer, self._router.peers[of.peer]
+        if peer.starts > 1:
+            self._recoveries[name].silent()
+        text = f"{peer.label} did not answer `{of.method}` within {of.seconds:g} s"
+        hint = f"if it needs longer to start, raise its `timeout={of.seconds:g}`"
+        self.end(name, Closure(text, hint, {"component": name, "timeout": of.seconds}))
 
     def end(self, name: str, reason: Closure) -> None:
         """Ends a guest, and starts it again, goes on without it, or gives up."""

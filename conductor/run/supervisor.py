@@ -9,10 +9,10 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from conductor.core import Closure
+from conductor.core import Closure, Silent
 from conductor.core.dialects import INITIALIZE
 from conductor.core.restart_state import Action, Bypass, GiveUp, Recovery, Restart
 from conductor.core.roles.initialize import successor_name
@@ -39,15 +39,6 @@ _UNABLE: Final = (
 )
 
 _PROMPT: Final = "session/prompt"
-
-_ROLE: Final = 60.0
-"""Seconds that a proxy without a `timeout` has to answer `initialize` …"""
-_AGENT: Final = 120.0
-"""… and an agent, which its launcher may have to download."""
-
-
-_Asked = Mapping[str, Collection[tuple[bytes, str]]]
-"""What each component has not answered: key, and the method."""
 
 
 class _Waiting(NamedTuple):
@@ -199,6 +190,22 @@ class Supervisor:
                 return
             if await self._runtime.connect(name, transport):
                 self._runtime.returned(name)
+
+    def silent(self, of: Silent) -> None:
+        """A component does not take its role: it counts as one that has ended."""
+        from conductor.run.stages import Stage  # few chains need it
+
+        planned = self._planned[of.peer]
+        if self._runtime.router.peers[of.peer].starts > 1:
+            self._recoveries[of.peer].silent()
+        command = tuple(planned.specs[0].command or ()) if planned.specs else ()
+        if self._is_agent(of.peer):
+            why = Stage(of.peer, of.method, 0.0, command).advice
+        else:
+            why = "is it a proxy? `conductor check` tells"
+        hint = f"{why}; if it needs longer to start, raise its `timeout={of.seconds:g}`"
+        how = Ended(f"did not answer `{of.method}` within {of.seconds:g} s", hint=hint)
+        self._runtime.ended(of.peer, how)
 
     # -- new builds ----------------------------------------------------------------------------
 
@@ -356,41 +363,25 @@ class Supervisor:
             self._runtime.tasks.start(self._time_out())
 
     async def _time_out(self) -> None:
-        """Ends components that do not answer `initialize`. Fails other requests that a component
-        leaves open for longer than its `timeout`, and turns of an agent in which nothing moves for
-        longer than `quiet`. Runs as long as there is such a limit."""
+        """Fails requests that a component leaves open for longer than its `timeout`, and turns of
+        an agent in which nothing moves for longer than `quiet`. Runs as long as there is such a
+        limit."""
         waiting: dict[tuple[str, bytes], _Waiting] = {}
-        while bounds := [s for planned in self._planned.values() for s in self._bounds(planned)]:
+        while bounds := [s for p in self._planned.values() for s in (p.timeout, p.quiet) if s]:
             await asyncio.sleep(min(bounds) / 4)
-            asked = {name: self._open(name) for name in self._planned}
             waiting = {
-                (name, key): self._waited(name, key, method, waiting.get((name, key)), asked)
-                for name, requests in asked.items()
-                if name in self._planned  # none has ended meanwhile
-                for key, method in requests
+                (name, key): self._waited(name, key, method, waiting.get((name, key)))
+                for name in self._planned
+                for key, method in self._open(name)
             }
         self._timing = False
-
-    def _bounds(self, planned: Planned) -> list[float]:
-        """How long a component may take, for one thing or another."""
-        bounds = [seconds for seconds in (planned.timeout, planned.quiet) if seconds]
-        router, name = self._runtime.router, planned.name
-        if router.version is None or _starts(router.waiting_on(name)):
-            bounds.append(self._patience(planned))
-        return bounds
-
-    def _patience(self, planned: Planned) -> float:
-        """How many seconds a component has to answer `initialize`."""
-        return planned.timeout or (_AGENT if self._is_agent(planned.name) else _ROLE)
 
     def _open(self, name: str) -> list[tuple[bytes, str]]:
         """What a component has not answered or ended: key, and the method that began it."""
         turns = [(key, _PROMPT) for key in self._runtime.router.turns(name)]
         return [*self._runtime.router.waiting_on(name), *turns]
 
-    def _waited(
-        self, name: str, key: bytes, method: str, before: _Waiting | None, asked: _Asked
-    ) -> _Waiting:
+    def _waited(self, name: str, key: bytes, method: str, before: _Waiting | None) -> _Waiting:
         """Acts on a request that waits for too long; since when it waits."""
         planned = self._planned[name]
         now, heard = asyncio.get_running_loop().time(), self._runtime.router.heard(name)
@@ -399,38 +390,12 @@ class Supervisor:
             waiting = _Waiting(now, now, heard)
         if heard != waiting.heard or heard is None:
             waiting = _Waiting(waiting.since, now, heard)
-        if method == INITIALIZE and not planned.guests:
-            if self._is_passed_on(name, asked):
-                return _Waiting(now, now, heard)
-            if now - waiting.since >= self._patience(planned):
-                self._silent(planned, self._patience(planned))
-        elif method != _PROMPT:
+        if method not in (INITIALIZE, _PROMPT):  # the router has a time for the first
             if planned.timeout and now - waiting.since >= planned.timeout:
                 self._expire(name, key, method, planned.timeout)
-        elif planned.quiet and now - waiting.moved >= planned.quiet:
+        elif method == _PROMPT and planned.quiet and now - waiting.moved >= planned.quiet:
             self._end_turn(name, key, planned.quiet)
         return waiting
-
-    def _is_passed_on(self, name: str, asked: _Asked) -> bool:
-        """Whether a component waits for one behind it that has not answered `initialize`."""
-        if self._planned[name].component.peer_agent:
-            return False
-        names = [each for each in self._planned if not self._planned[each].component.peer_agent]
-        return any(_starts(asked[each]) for each in names[names.index(name) + 1 :] if each in asked)
-
-    def _silent(self, planned: Planned, limit: float) -> None:
-        """A component does not answer `initialize`: it counts as one that has ended."""
-        from conductor.run.stages import Stage  # few chains need it
-
-        name = planned.name
-        command = tuple(planned.specs[0].command or ()) if planned.specs else ()
-        if self._is_agent(name):
-            why = Stage(name, INITIALIZE, 0.0, command).advice
-        else:
-            why = "is it a proxy? `conductor check` tells"
-        hint = f"{why}; if it needs longer to start, raise its `timeout={limit:g}`"
-        how = Ended(f"did not answer `{INITIALIZE}` within {limit:g} s", hint=hint)
-        self._runtime.ended(name, how)
 
     def _end_turn(self, name: str, key: bytes, limit: float) -> None:
         label = self._runtime.router.peers[name].label
@@ -447,11 +412,6 @@ class Supervisor:
         self._log("warning", name, text)
         reason = Closure(text, hint, {"component": name, "timeout": limit})
         self._runtime.apply(self._runtime.router.expire(name, key, reason))
-
-
-def _starts(requests: Collection[tuple[bytes, str]]) -> bool:
-    """Whether `initialize` is among what a component has not answered."""
-    return any(method == INITIALIZE for _, method in requests)
 
 
 def changed_settings(before: Planned, now: Planned) -> list[Configuration]:

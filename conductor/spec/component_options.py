@@ -323,8 +323,10 @@ OPTIONS: Final = (
            "all"),
     Option("timeout", "SECONDS", _field("timeout", _seconds),
            "how long it may take to answer a request other than a prompt, such as `30` or "
-           "`500ms`. One that is no guest ends if it does not answer `initialize` in this time; "
-           "without the option in 60 s, an agent in 120 s"),
+           "`500ms`. One that does not answer `initialize` in this time has failed; if it was "
+           "started again, it is not started once more. A guest that holds `initialize` at its "
+           "first start stays in the chain. Without the option `initialize` may take 60 s, of an "
+           "agent 120 s"),
     Option("quiet", "SECONDS", _field("quiet", _seconds),
            "for an agent: how long a turn may go without a message of the agent while the agent "
            "waits for nobody. Then conductor cancels the turn and answers it with an error (in "

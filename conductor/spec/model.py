@@ -46,6 +46,9 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Limits that differ from `conductor.spec.limits.DEFAULT_LIMITS`."""
     on_failure: str = "fail"
     """What happens when it fails (`conductor.core.restart_state.CHOICES`)."""
+    timeout: float | None = None
+    """Seconds it may take to answer a request other than a prompt; None: no limit, but for
+    `initialize`."""
     peers: tuple[str, ...] = ()
     """The peer agents that it reaches, by name."""
     policy: PolicyWords = PolicyWords(TRUSTED)
@@ -104,8 +107,6 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """A file with more of its settings (`conductor.spec.settings`)."""
     profile_chosen: bool = False
     """Whether the user named the profile of `policy`."""
-    timeout: float | None = None
-    """Seconds it may take to answer a request other than a prompt; None: no limit."""
     quiet: float | None = None
     """Of an agent: seconds without a message from it after which its turns are cancelled."""
     peer_agent: bool = False

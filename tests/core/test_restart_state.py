@@ -28,6 +28,19 @@ def test_three_restarts_a_minute_each_a_little_later(choice: str) -> None:
     assert recovery.failed(200.0) == Restart(0.0, 1)
 
 
+@pytest.mark.parametrize(
+    ("choice", "action"),
+    [("restart", GiveUp()), ("restart+bypass", Bypass()), ("bypass", Bypass()), ("fail", GiveUp())],
+)
+def test_who_is_silent_when_it_is_started_again_is_not_started_once_more(
+    choice: str, action: Action
+) -> None:
+    recovery = Recovery(choice)
+    recovery.failed(0.0)
+    recovery.silent()
+    assert recovery.failed(70.0) == action
+
+
 def test_what_is_due_is_taken_once() -> None:
     due: Due[str] = Due()
     assert not due

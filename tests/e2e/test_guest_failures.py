@@ -144,6 +144,47 @@ def test_a_guest_that_fails_mid_turn(rig: Rig, harm: str, isolation: str) -> Non
     assert rig.leftovers(chain) == []
 
 
+_DEAF: Final = "(if (global.get $deaf) (then (return (i64.const 0))))"
+SILENT: Final = (
+    FUSED.replace("HARM", "unreachable")
+    .replace(
+        "(module",
+        '(module (global $deaf (mut i32) (i32.const 0)) (data (i32.const 16) "\\22instanc")',
+        1,
+    )
+    .replace(
+        "(if (call $poisoned",
+        "(if (i64.eq (i64.load (local.get $at)) (i64.load (i32.const 16)))\n"
+        "        (then (global.set $deaf (i32.const 1))))\n      (if (call $poisoned",
+    )
+    .replace("(local.set $at (local.get $from))", f"{_DEAF} (local.set $at (local.get $from))")
+)
+"""It fails by a prompt, and says nothing once it is started again: `configure` tells it that."""
+
+
+@pytest.mark.parametrize("isolation", ISOLATIONS)
+@pytest.mark.parametrize("choice", ["restart", "restart+bypass"])
+def test_a_guest_that_is_started_again_and_is_silent_holds_nobody(
+    rig: Rig, choice: str, isolation: str
+) -> None:
+    module = f"{rig.module('mute', SILENT)},profile=full,on_failure={choice},timeout=500ms"
+    chain = rig.agent("passthrough", module, rig.demo(), options=("--isolation", isolation))
+    session = chain.begin()
+    chain.start_prompt(session, "/echo poison")
+    chain.until_stderr("it is started again")
+    asked = chain.start_prompt(session, "/echo on")
+    if choice == "restart":
+        assert "`mute`" in chain.answer(asked)["error"]["message"]
+        assert chain.exit_code() == 1
+    else:
+        assert chain.answer(asked)["result"] == {"stopReason": "end_turn"}
+        assert chain.texts(session)[-1] == "on"
+        assert chain.finish() == 0
+    assert "`mute` (" in chain.stderr
+    assert "did not answer `initialize` within 0.5 s" in chain.stderr
+    assert rig.leftovers(chain) == []
+
+
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_what_the_agent_said_before_a_guest_failed_arrives(rig: Rig, isolation: str) -> None:
     """The guest fails amid a stream nobody reads: what has passed it comes, without a gap."""

@@ -182,9 +182,7 @@ def test_a_request_is_failed_after_the_component_s_timeout() -> None:
 
 
 @pytest.mark.parametrize("silent", ["agent", "proxy", "peer"])
-def test_silence_is_an_error_without_a_timeout(
-    silent: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_silence_is_an_error_without_a_timeout(silent: str) -> None:
     """SEEDS §25 row 111: a peer agent that is silent ends no chain."""
 
     async def mute(channel: Channel) -> None:
@@ -200,14 +198,16 @@ def test_silence_is_an_error_without_a_timeout(
         else:
             assert f"`{silent}` did not answer `initialize` within 0.2 s" in str(answer["error"])
 
-    for limit in ("_ROLE", "_AGENT"):
-        monkeypatch.setattr(f"conductor.run.supervisor.{limit}", 0.2)
-    acp = Component("proxy", "proxy `proxy`", DIALECTS["acp"])
+    def late(name: str, **more: Any) -> Component:
+        label = f"proxy `{name}`" if name == "proxy" else f"agent `{name}`"
+        return Component(name, label, patience=0.2, program=True, **more)
+
+    acp = late("proxy", dialect=DIALECTS["acp"])
     first = proxy("proxy", mute, component=acp) if silent == "proxy" else proxy("p")
-    others = [agent(mute if silent == "agent" else answer)]
+    last = proxy("agent", mute if silent == "agent" else answer, component=late("agent"))
+    others = [last]
     if silent == "peer":
-        peer = Component("peer", "agent `peer`", peer_agent=True)
-        others.insert(0, proxy("peer", mute, component=peer))
+        others.insert(0, proxy("peer", mute, component=late("peer", peer_agent=True)))
     assert run(play, first, *others) == (0 if silent == "peer" else 1)
 
 

@@ -14,7 +14,7 @@ from msgspec import Raw
 from conductor.core.adaptation import untaken
 from conductor.core.component import Role, Side
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SCP
-from conductor.core.effects import Closure, Listen
+from conductor.core.effects import Closure, Listen, Silent
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -142,6 +142,7 @@ class Initializer:
             self._exchange.fail(pending, peer.closure)
         elif peer.role is not Role.PROXY:
             pending.answer_to, pending.params = AnswerTo.LAST, params
+            self.has_time(peer, pending)
             self._exchange.forward(lane, INITIALIZE, params, pending)
         elif peer.handshake is not None and not peer.ready:
             # A second `initialize` while one is open: the first answer may settle the dialect.
@@ -151,7 +152,7 @@ class Initializer:
             peer.initialize = params
             handshake = peer.begin_handshake(pending, params)
             handshake.number = self._exchange.number
-            self._parts.deadlines.held(peer, HOLD_INITIALIZE, Initializing(peer, handshake))
+            self.has_time(peer, handshake)
             self.attempt(peer, handshake)
 
     def attempt(self, peer: Peer, handshake: Handshake) -> None:
@@ -167,7 +168,17 @@ class Initializer:
 
     def initialize_alone(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
         """Asks a peer to initialize while nobody waits for its answer."""
-        self.attempt(peer, peer.begin_handshake(pending, params))
+        handshake = peer.begin_handshake(pending, params)
+        if peer.joined:  # what is to join may wait for a service until it has
+            self.has_time(peer, handshake)
+        self.attempt(peer, handshake)
+
+    def has_time(self, peer: Peer, asked: Handshake | PendingRequest) -> None:
+        """A component is to take its role, at any of its starts: it has its time for that, unless
+        it stays where it is and nobody waits for it."""
+        waited_for = peer.role is Role.PROXY and peer.shadow is None
+        if waited_for or peer.restarting or peer.component.program:
+            self._parts.deadlines.held(peer, _patience(peer), Initializing(peer, asked))
 
     # -- past a proxy --------------------------------------------------------------------------
 
@@ -189,13 +200,28 @@ class Initializer:
         self.deliver(ahead, params, pending)
 
     def late(self, due: Initializing) -> None:
-        """A proxy has not passed `initialize` on in time: a policed one is initialized with a copy
+        """A component has had its time to take its role. A guest that was never started again can
+        be written to all the same."""
+        peer, asked, _ = due
+        if isinstance(asked, PendingRequest):
+            if peer.p.requests.sent.get(asked.target_id) is asked and asked.wanted:
+                self._exchange.emit(Silent(peer.name, asked.method, _patience(peer)))
+        elif peer.handshake is not asked:
+            pass
+        elif _waits_behind(peer):
+            self.has_time(peer, asked)  # anew: nobody can answer before those behind it
+        elif peer.restarting or peer.component.program:
+            self._exchange.emit(Silent(peer.name, INITIALIZE, _patience(peer)))
+        elif not peer.forwarded and peer.shadow is None:
+            self._holds(peer, asked)
+        elif peer.shadow is None and not (peer.policy_state and peer.policed.enforced):
+            self._exchange.emit(Silent(peer.name, INITIALIZE, _patience(peer)))
+
+    def _holds(self, peer: Peer, handshake: Handshake) -> None:
+        """A guest has not passed `initialize` on in time: a policed one is initialized with a copy
         from now on, and the original goes on without it; any other ends the chain."""
-        peer, handshake, _ = due
-        if peer.handshake is not handshake or peer.forwarded or peer.restarting:
-            return
         pending = handshake.pending
-        held = f"has held `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
+        held = f"has held `{INITIALIZE}` for more than {_patience(peer):g} s"
         reason = Closure(
             f"{peer.label} {held}",
             "it neither passed it on nor answered; is it a proxy? `conductor check` tells",
@@ -227,6 +253,7 @@ class Initializer:
         """A policed proxy has held for too long what was answered behind it: so it goes back."""
         peer, handshake, answer = due
         assert answer is not None
+        assert isinstance(handshake, Handshake)
         waits = handshake.role_answer is None and peer.closure is None
         if peer.handshake is handshake and waits:
             held = f"has held the answer to `{INITIALIZE}` for more than {HOLD_INITIALIZE:g} s"
@@ -441,6 +468,19 @@ class Initializer:
         )
         self._exchange.fail(pending, reason)
         self._exchange.chain_fails(peer, reason)
+
+
+def _patience(peer: Peer) -> float:
+    return peer.component.patience or HOLD_INITIALIZE
+
+
+def _waits_behind(peer: Peer) -> bool:
+    """Whether what a proxy has passed on of `initialize` is not answered."""
+    return any(
+        pending.method == INITIALIZE
+        for lane in (peer.p, peer.p.other)
+        for pending in lane.requests.received.values()
+    )
 
 
 def _kept_shape(peer: Peer) -> Shape:

@@ -45,7 +45,8 @@ class PeerAgents:
                 pending = exchange.own_request(INITIALIZE)
                 pending.answer_to = AnswerTo.PEER_AGENT
                 peer.initialize = params
-                peer.begin_handshake(pending, params)  # what comes for it waits
+                handshake = peer.begin_handshake(pending, params)  # what comes for it waits
+                self._parts.initializer.has_time(peer, handshake)
                 exchange.send(peer.p, INITIALIZE, params, pending)
 
     def _params(self, version: int) -> Raw:

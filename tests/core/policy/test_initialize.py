@@ -18,6 +18,7 @@ from conductor.core import (
     Router,
     RouterOptions,
     Send,
+    Silent,
     Trace,
     Violated,
 )
@@ -494,6 +495,8 @@ def test_who_has_passed_it_on_may_take_its_time(when: str) -> None:
             pb >> (lambda router: router.returned("g"))
             skip(pb)
         pb.wake(HOLD_INITIALIZE)
+        if when == "again":
+            pb << Silent("g", "initialize", HOLD_INITIALIZE)
 
 
 def test_one_that_keeps_the_answer_is_gone_past_as_well() -> None:
