@@ -112,7 +112,7 @@ def _taken(trace: Path, folder: Path) -> None:
     from playwright.sync_api import sync_playwright
 
     found = subprocess.run([ROOT / "scripts" / "browser"], stdout=subprocess.PIPE, check=True)
-    command = [sys.executable, "-m", "conductor", "trace", "view", str(trace), "--no-open"]
+    command = [sys.executable, "-m", "conductor", "log", "view", str(trace), "--no-open"]
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(
             executable_path=found.stdout.decode().strip(), args=["--no-sandbox"]

@@ -235,7 +235,7 @@ _WRITERS: Final = {
     "__init__.py": "the refusal on Windows, where `report` cannot poll a pipe",
     "app.py": "flushes what was printed already",
     "exec_output.py": "the agent's answer on standard output",
-    "replay.py": "protocol, when it plays the agent",
+    "log_replay.py": "protocol, when it plays the agent",
     "log_audit.py": "the lines of an audit, unchanged",
     "join.py": "protocol",
     "json_log.py": "makes what code of this process prints entries of the log",

@@ -78,7 +78,7 @@ def _measured(path: Path, browser: str) -> dict[str, float]:
     """Opens the page of a trace once."""
     from playwright.sync_api import sync_playwright
 
-    command = [sys.executable, "-m", "conductor", "trace", "view", str(path), "--no-open"]
+    command = [sys.executable, "-m", "conductor", "log", "view", str(path), "--no-open"]
     with sync_playwright() as playwright:
         started = playwright.chromium.launch(executable_path=browser, args=["--no-sandbox"])
         begin = perf_counter()

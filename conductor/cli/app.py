@@ -139,8 +139,8 @@ _COMMANDS: Final = {
     ),
     "components": _Command(_LOOK, "components", "components"),
     "doctor": _Command(_LOOK, "doctor", "doctor"),
-    "trace": _Command(
-        _LOOK, "log_", "app", brief="Show who changed which message, and how long each took"
+    "log": _Command(
+        _LOOK, "log_", "app", brief="Show what is on record: who changed what, how long each took"
     ),
     "report": _Command(
         _LOOK, "report_", "report_", brief="Write a text for a bug report, without secrets"
@@ -154,11 +154,9 @@ _COMMANDS: Final = {
     "check": _Command(_MAKE, "check_", "check"),
     "pack": _Command(_MAKE, "pack", "pack"),
     "publish": _Command(_MAKE, "publish", "publish"),
-    "replay": _Command(_MAKE, "log_replay", "replay"),
     "trust": _Command(_TRUST, "trust_", "trust_", "TRUST_"),
     "untrust": _Command(_TRUST, "trust_", "untrust", "UNTRUST_"),
     "trusted": _Command(_TRUST, "trust_", "trusted", "TRUSTED_"),
-    "audit": _Command(_TRUST, "log_verify", "audit_app"),
     "config": _Command(_SET_UP, "config_", "app", brief="Show and check the configuration"),
     "help": _Command(_LOOK, "help_", "help_"),
     "completion": _Command(_LOOK, "completion", "completion"),

@@ -19,7 +19,7 @@ HELP: Final = paragraphs(
 EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor help component",
-    "  conductor help audit show",
+    "  conductor help log show",
     "  conductor help --man | man -l -",
 )
 

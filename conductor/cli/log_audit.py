@@ -1,99 +1,51 @@
-"""`conductor audit show FILE`: which component changed which message, and how.
-
-Lines for people are `(style, text)`; styles are those of `report`, used where there are colours.
-"""
+"""What `conductor log show` shows of an audit: a row for each record, and who did what."""
 
 from __future__ import annotations
 
-import difflib
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from fnmatch import fnmatchcase
+from collections.abc import Callable, Iterator
 from typing import Any, Final
 
-import msgspec
-
 from conductor.cli import report
-from conductor.cli.log_verify import EXIT_BROKEN, unreadable
+from conductor.cli.log_kinds import unreadable
+from conductor.cli.log_rows import DID, DIM, HEAD, PLAIN, WRONG, Line, Rows
+from conductor.cli.log_verify import EXIT_BROKEN
 from conductor.core import json_text
-from conductor.errors import UsageError, counted, did_you_mean
+from conductor.errors import counted, one_line
 from conductor.record.audit.file import BrokenChainError, verified
-from conductor.run.report_checks import CHANGES
+from conductor.record.diff import NOTHING, Nothing
+from conductor.record.turns import edits
+from conductor.record.turns.filter import Filter
+from conductor.record.turns.model import Change, Edit, Item, Row
 from conductor.spec import untrusted_files
 
-Line = tuple[str, str]
 Record = dict[str, Any]
-
-PLAIN: Final = ""
-HEAD: Final = "\x1b[1m"
-DIM: Final = "\x1b[2m"
-ADDED: Final = "\x1b[32m"
-REMOVED: Final = "\x1b[31m"
-WRONG: Final = "\x1b[1;31m"
-POINTER: Final = "\x1b[36m"
-
-EVENTS: Final = frozenset(
-    {
-        "chain", "component", "loaded", "change", "changes", "effect", "effects", "violation",
-        "violations", "failure", "restart", "bypass", "swap", "adapt", "add", "remove", "replace",
-        "pause", "resume", "end",
-    }
-)  # fmt: skip
-KINDS: Final = EVENTS | CHANGES
 
 _decode = json_text.Decoder(dict[str, Any]).decode
 
 
-class Filter(msgspec.Struct, frozen=True, kw_only=True):
-    """The wanted records: each filter with values must have a value that fits."""
-
-    components: Sequence[str] = ()
-    methods: Sequence[str] = ()
-    """Patterns with `*`."""
-    sessions: Sequence[str] = ()
-    kinds: Sequence[str] = ()
-    """Events, and for changes also their kinds."""
-
-    def check(self) -> None:
-        """Raises `UsageError` for an unknown kind."""
-        for kind in self.kinds:
-            if kind not in KINDS:
-                known = ", ".join(sorted(KINDS))
-                hint = did_you_mean(kind, KINDS, f"kinds are: {known}")
-                raise UsageError(f"no record is of the kind `{kind}`", hint)
-
-    def fits(self, record: Record) -> bool:
-        """Whether a record is wanted."""
-        kinds = (record["event"], record.get("change"))
-        method = record.get("method") or ""
-        return (
-            (not self.components or record.get("component") in self.components)
-            and (not self.methods or any(fnmatchcase(method, pattern) for pattern in self.methods))
-            and (not self.sessions or record.get("session") in self.sessions)
-            and (not self.kinds or any(kind in self.kinds for kind in kinds))
-        )
-
-
-def show(path: str, wanted: Filter, *, as_json: bool) -> int:
+def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
     """Prints the wanted records of the unbroken part; 1 if that is not all of the file.
 
     Raises `UsageError` for a file that cannot be read.
     """
-    wanted.check()
-    printer = _Json() if as_json else _Words()
+    printer = _Json() if as_json else _Words(Rows(whole=whole))
     broken: BrokenChainError | None = None
     empty = True
     try:
-        for line in _lines(path):
+        for number, line in enumerate(_lines(path)):
             empty = False
             record = _decode(line)
-            if wanted.fits(record):
+            if wanted.matches(_row(number, record), _text(line)):
                 printer.record(record, line)
     except BrokenChainError as error:
         broken = error
     if broken is None and empty:
-        broken = BrokenChainError(1, "is missing: it holds no record at all")
+        report.error(
+            f"`{path}` holds no record at all", "if it was an audit, somebody has emptied it"
+        )
+        return EXIT_BROKEN
     printer.end(broken)
     if broken is None:
         return 0
@@ -104,6 +56,11 @@ def show(path: str, wanted: Filter, *, as_json: bool) -> int:
     return EXIT_BROKEN
 
 
+def _text(line: bytes) -> Callable[[int], str]:
+    """A record as filters look for words in it."""
+    return lambda _: line.decode()
+
+
 def _lines(path: str) -> Iterator[bytes]:
     """The lines of an audit, each after it was checked. Raises as `show` does."""
     try:
@@ -112,6 +69,28 @@ def _lines(path: str) -> Iterator[bytes]:
                 yield again.readline()
     except (OSError, ValueError) as error:
         raise unreadable(path, error) from None
+
+
+_CHANGES: Final = {"modified": Change.CHANGED}
+"""What an audit calls changes that have another name in a trace."""
+_KINDS: Final = {"violation": "verdict", "effect": "effect"}
+"""The types of records that are no message, for filters; of others it is `notice`."""
+
+
+def _row(number: int, record: Record) -> Row:
+    """A record as filters see it: as the line of a trace about the same."""
+    words = {name: value for name, value in record.items() if isinstance(value, str)}
+    event, change = record["event"], words.get("change", "")
+    is_change = event == "change"
+    return Row(
+        n=number, at=0.0,
+        kind=words.get("kind", "") if is_change else _KINDS.get(event, "notice"),
+        source=words.get("component", ""), target=words.get("target", ""),
+        method=words.get("method") or words.get("what") or event,
+        session=words.get("session", ""), bytes=0, ms=0.0, ms_in=0.0,
+        change=_CHANGES.get(change, change), protocol="acp", error=words.get("rule", ""),
+        pair=-1, turn=0,
+    )  # fmt: skip
 
 
 class _Json:
@@ -128,7 +107,9 @@ class _Json:
 class _Words:
     """An account for people."""
 
-    def __init__(self) -> None:
+    def __init__(self, rows: Rows) -> None:
+        self._rows = rows
+        self._day = ""
         self._changes: Counter[tuple[str, ...]] = Counter()
         self._violations: Counter[str] = Counter()
         self._effects: Counter[tuple[str, str, str]] = Counter()
@@ -137,9 +118,13 @@ class _Words:
     def record(self, record: Record, line: bytes) -> None:
         """Prints a record, and counts it."""
         self._shown += 1
+        day, _, time = str(record["ts"]).partition("T")
+        if day != self._day:
+            self._day = day
+            report.say_styled((DIM, f"{day}, UTC"))
         try:
-            lines = [headline(record), *details(record)]
-        except (KeyError, TypeError, AttributeError):
+            lines = list(rows_of(record, f"{time[:12]:<12}  ", self._rows))
+        except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
             lines = [(WRONG, f"no record conductor writes: {line.decode()}")]
         report.say_styled(*lines)
         who = str(record.get("component"))
@@ -155,18 +140,24 @@ class _Words:
     def end(self, broken: BrokenChainError | None) -> None:
         """Prints who did what how often."""
         if not self._shown:
-            report.say_styled((PLAIN, "no record is of that kind"))
-        if self._changes or self._violations or self._effects:
-            report.say_styled((PLAIN, ""))
-            report.say_styled((HEAD, "In short"))
-        for (who, change, kind, method), count in sorted(self._changes.items()):
-            report.say_styled(
-                (PLAIN, f"  {who}: {change} {kind} {method}, {counted(count, 'time')}")
-            )
-        for (who, what, outcome), count in sorted(self._effects.items()):
-            report.say_styled((PLAIN, f"  {who}: {what} {outcome}, {counted(count, 'time')}"))
-        for who, count in sorted(self._violations.items()):
-            report.say_styled((PLAIN, f"  {who}: stopped {counted(count, 'time')}"))
+            report.say_styled((PLAIN, "no record is chosen (see `conductor help filters`)"))
+        counts = [
+            *(
+                f"{who}: {change} {kind} {method}, {counted(count, 'time')}"
+                for (who, change, kind, method), count in sorted(self._changes.items())
+            ),
+            *(
+                f"{who}: {what} {outcome}, {counted(count, 'time')}"
+                for (who, what, outcome), count in sorted(self._effects.items())
+            ),
+            *(
+                f"{who}: refused {counted(count, 'time')}"
+                for who, count in sorted(self._violations.items())
+            ),
+        ]
+        if counts:
+            lines = [(PLAIN, self._rows.fit(f"  {one_line(text)}")) for text in counts]
+            report.say_styled((PLAIN, ""), (HEAD, "In short"), *lines)
         if broken is None:
             report.say_styled((DIM, "The record is unbroken."))
 
@@ -174,67 +165,63 @@ class _Words:
 # -- records in words ------------------------------------------------------------------------------
 
 _DID: Final = {
-    ("modified", "request"): "changed the request {method}",
-    ("modified", "notification"): "changed the notification {method}",
-    ("modified", "response"): "changed the answer to {method}",
-    ("answered", "response"): "answered {method} by itself",
-    ("originated", "request"): "sent a request {method} of its own",
-    ("originated", "notification"): "sent a notification {method} of its own",
-    ("dropped", "notification"): "did not pass on the notification {method}",
-    ("rebound", "request"): "had the session go on as another of the agent's",
-    ("reordered", "request"): "passed on the request {method} after what came later",
-    ("reordered", "notification"): "passed on the notification {method} after what came later",
-    ("reordered", "response"): "passed on the answer to {method} after what came later",
+    "modified": f"{DID[Change.CHANGED]} {{}}",
+    "answered": f"{DID[Change.ANSWERED]} {{}}",
+    "originated": f"{DID[Change.ORIGINATED]} {{}}",
+    "dropped": f"{DID[Change.DROPPED]} {{}}",
+    "reordered": "passed on {} after what came later",
+    "rebound": "had {} go on in another session of the agent's",
 }
-
-_CONTEXT: Final = 2
-"""Lines shown around a change in a text."""
-
 _WHO: Final = {"down": ("client", "agent"), "up": ("agent", "client")}
 
 
-def headline(record: Record) -> Line:
-    """The first line of a record."""
-    when = str(record.get("ts", "")).replace("T", " ")
-    style, text = _sentence(record)
-    return style, f"{when}  {text}"
-
-
-def _sentence(record: Record) -> Line:
-    event, who = record["event"], record.get("component", "")
+def rows_of(record: Record, begin: str, rows: Rows) -> Iterator[Line]:
+    """The rows of a record; the first one has `begin`, its time, in front."""
+    event, who = record["event"], one_line(str(record.get("component", "")), 60)
+    text = str(record.get("text", ""))
     match event:
         case "change":
-            did = _DID.get((record["change"], record["kind"]), record["change"] + " {method}")
-            return HEAD, f"{who} {did.format(method=record['method'])}"
-        case "changes":
-            method = record["method"] or "other methods"
-            text = f"{who}: {record['count']} more like this ({record['change']} {method})"
-            return HEAD, f"{text} have no record of their own"
-        case "effect":
-            return _effect(record)
-        case "effects":
-            return (
-                HEAD,
-                f"{who}: {record['count']} more effects have no record of their own",
-            )
+            yield from _change(record, who, begin, rows)
         case "violation":
-            return WRONG, f"{who} was stopped: {record['text']}"
-        case "violations":
-            return WRONG, f"{who} was stopped {record['count']} more times"
-        case "chain":
-            return DIM, f"conductor {record['version']} starts a chain ({record['mode']})"
-        case "component":
-            words = [record.get("file") or record.get("command") or record.get("attribute")]
-            what = " ".join(map(str, [*words, *record.get("args", ())]))
-            return DIM, f"{record['role']} {who}: {what}{_profile(record)}"
-        case "loaded":
-            return DIM, f"{who} is loaded, sha256 {record['sha256']}"
-        case "end":
-            why = record.get("failure")
-            return (WRONG, f"the chain failed: {why}") if why else (DIM, "the chain ended")
+            item = Item(kind="verdict", at=0.0, text=text, status=record["rule"], component=who)
+            yield from rows.item(item, begin)
+            where = f"{record['direction']} {record['method']} {record['pointer']}".rstrip()
+            yield DIM, rows.fit(f"      {one_line(where)}")
+        case "failure":
+            yield from rows.item(Item(kind="error", at=0.0, text=text, component=who), begin)
+        case _ if event in _SENTENCES or event == "effect":
+            style, sentence = _effect(record) if event == "effect" else _sentence(record, who)
+            yield style, rows.fit(f"{begin}{one_line(sentence, 2_000)}")
         case _:
-            style = WRONG if event == "failure" else HEAD
-            return style, f"{who}: {event}: {record.get('text', '')}"
+            item = Item(kind="notice", at=0.0, text=f"{event}: {text}", component=who)
+            yield from rows.item(item, begin)
+
+
+_SENTENCES: Final = {
+    "changes": (
+        HEAD,
+        "{who}: {count} more like this ({change} {method}) have no record of their own",
+    ),
+    "effects": (HEAD, "{who}: {count} more effects have no record of their own"),
+    "violations": (WRONG, "{who}: refused {count} more times"),
+    "chain": (DIM, "conductor {version} starts a chain ({mode})"),
+    "component": (DIM, "{role} {who}: {command}{profile}"),
+    "loaded": (DIM, "{who} is loaded, sha256 {sha256}"),
+    "end": (DIM, "the chain ended"),
+}
+
+
+def _sentence(record: Record, who: str) -> Line:
+    style, sentence = _SENTENCES[record["event"]]
+    if why := record.get("failure"):
+        return WRONG, f"the chain failed: {why}"
+    words = [record.get("file") or record.get("command") or record.get("attribute")]
+    command = " ".join(map(str, [*words, *record.get("args", ())]))
+    policy = record.get("policy")
+    profile = f", profile {policy['profile']}" if policy else ""
+    known = {"method": "", **record, "who": who, "command": command, "profile": profile}
+    known["method"] = known["method"] or "other methods"
+    return style, sentence.format_map(known)
 
 
 _OUTCOMES: Final = {
@@ -252,19 +239,36 @@ def _effect(record: Record) -> Line:
     return (HEAD if record["outcome"] == "allowed" else WRONG), f"{text}{why}"
 
 
-def _profile(record: Record) -> str:
-    policy = record.get("policy")
-    return f", profile {policy['profile']}" if policy else ""
+def _change(record: Record, who: str, begin: str, rows: Rows) -> Iterator[Line]:
+    """What a component made of a message, as of a visit in a trace."""
+    change, kind = record["change"], record["kind"]
+    method = one_line(record["method"])
+    what = f"answer to {method}" if kind == "response" and change != "answered" else method
+    made = [found for operation in record.get("diff") or () for found in _edits(operation)]
+    if change == "modified" and made:
+        for edit, place in made:
+            yield from rows.edit(who, edit, what, place, begin)
+            begin = " " * len(begin)
+    else:
+        yield rows.change(f"{who} {_DID[change].format(what)}", begin)
+        for edit, _ in made:
+            yield from rows.values(edit)
+    for path in record.get("repeated", ()):
+        text = f"{one_line(path) or 'the message'} has a name twice: programs differ on it"
+        yield WRONG, rows.fit(f"      {text}")
+    if more := record.get("more"):
+        yield DIM, f"      … and {counted(more, 'more difference')}"
+    if record.get("diff") is None:
+        yield from _digests(record)
+    yield DIM, rows.fit(f"      {one_line(_route(record), 2_000)}")
 
 
-def details(record: Record) -> Iterator[Line]:
-    """The lines below it."""
-    if record["event"] == "violation":
-        where = f"{record['direction']} {record['method']} {record['pointer']}".rstrip()
-        yield DIM, f"    rule {record['rule']}; {where}"
-    if record["event"] == "change":
-        yield DIM, f"    {_route(record)}"
-        yield from _difference(record)
+def _digests(record: Record) -> Iterator[Line]:
+    """In place of what is not on record."""
+    for end in ("before", "after"):
+        if (digest := record[end]) is not None:
+            size = counted(digest["bytes"], "byte")
+            yield PLAIN, f"      {end:6}  {size}, sha256 {digest['sha256']}"
 
 
 def _route(record: Record) -> str:
@@ -288,79 +292,13 @@ def _end(record: Record, end: str, at: int) -> str:
     return name if id_ is None else f"{name} (id {json.dumps(id_, ensure_ascii=False)})"
 
 
-def _difference(record: Record) -> Iterator[Line]:
-    diff = record.get("diff")
-    if diff is None:
-        for end in ("before", "after"):
-            if record[end] is not None:
-                digest = record[end]
-                yield (
-                    PLAIN,
-                    f"    {end:6}  {counted(digest['bytes'], 'byte')}, sha256 {digest['sha256']}",
-                )
-        return
-    for path in record.get("repeated", ()):
-        yield (
-            WRONG,
-            f"    {path or 'the whole'} has a name twice: programs differ on it",
-        )
-    for operation in diff:
-        yield from _operation(operation)
-    if more := record.get("more"):
-        yield DIM, f"    … and {counted(more, 'more difference')}"
-
-
-def _operation(operation: Record) -> Iterator[Line]:
-    what = {"add": "added", "remove": "removed", "replace": "changed"}[operation["op"]]
-    yield POINTER, f"    {operation['pointer'] or 'the whole'} {what}"
-    if "at" in operation:
-        sizes = [operation[f"{end}_digest"]["bytes"] for end in ("before", "after")]
-        before, at = counted(sizes[0], "byte"), operation["at"]
-        yield (
-            DIM,
-            f"      {before} before, {sizes[1]:,} after; at character {at}",
-        )
-        yield from _side(operation, "removed", REMOVED, "-")
-        yield from _side(operation, "added", ADDED, "+")
-        return
-    old, new = operation.get("before"), operation.get("after")
-    if isinstance(old, str) and isinstance(new, str):
-        yield from unified(old, new)
-        return
-    yield from _side(operation, "before", REMOVED, "-")
-    yield from _side(operation, "after", ADDED, "+")
-
-
-def _side(operation: Record, name: str, style: str, sign: str) -> Iterator[Line]:
-    if name in operation:
-        for line in _worded(operation[name]):
-            yield style, f"      {sign} {line}"
-    elif f"{name}_cut" in operation:
-        digest = operation[f"{name}_digest"]
-        for line in operation[f"{name}_cut"].split("\n"):
-            yield style, f"      {sign} {line}"
-        yield DIM, f"        ({counted(digest['bytes'], 'byte')}, sha256 {digest['sha256']})"
-
-
-def _worded(value: Any) -> list[str]:
-    """A value as a person reads it: text without quotes, also that of a content block."""
-    if isinstance(value, dict) and value.keys() == {"type", "text"} and value["type"] == "text":
-        value = value["text"]
-    if isinstance(value, str):
-        return value.split("\n")
-    return [json.dumps(value, ensure_ascii=False)]
-
-
-def unified(old: str, new: str) -> Iterator[Line]:
-    """The lines of a text that differ, with some around them."""
-    before, after = old.split("\n"), new.split("\n")
-    groups = difflib.SequenceMatcher(None, before, after).get_grouped_opcodes(_CONTEXT)
-    for place, group in enumerate(groups):
-        if place:
-            yield DIM, "      …"
-        for what, i, j, k, m in group:
-            if what == "equal":
-                yield from ((PLAIN, f"        {line}") for line in before[i:j])
-                continue
-            yield from ((REMOVED, f"      - {line}") for line in before[i:j])
-            yield from ((ADDED, f"      + {line}") for line in after[k:m])
+def _edits(operation: Record) -> Iterator[tuple[Edit, str]]:
+    """A difference on record as edits, each with its place in the message."""
+    place, names = operation["pointer"], ("before", "after")
+    absent: Nothing | str = NOTHING
+    path = tuple(int(step) if step.isdecimal() else step for step in place.split("/")[1:])
+    if "at" in operation:  # of a long text what differs is on record
+        place, names, absent = f"{place} from character {operation['at']}", ("removed", "added"), ""
+    before, after = (operation.get(n, operation.get(f"{n}_cut", absent)) for n in names)
+    for edit in edits.of_operation(operation["op"], path, before, after):
+        yield edit, one_line(place)

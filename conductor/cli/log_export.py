@@ -1,4 +1,4 @@
-"""`conductor trace export FILE`: a trace for other programs' eyes."""
+"""`conductor log export FILE`: a trace for other programs' eyes."""
 
 from __future__ import annotations
 
@@ -8,40 +8,54 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
-from conductor.cli import report
-from conductor.cli.log_show import File, Wanted, body
+from conductor.cli import options, report
+from conductor.cli.log_kinds import File, Wanted, kind_for
+from conductor.cli.log_show import body
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError, counted, visible_path
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
+from conductor.version import version
 
 if TYPE_CHECKING:
     from conductor.telemetry.recorded import Recorded
 
+FORMATS: Final = ("perfetto", "otlp")
+
 HELP: Final = paragraphs(
     "Turn a trace into spans: as a picture for ui.perfetto.dev, or for a collector of "
     "OpenTelemetry, as a file or sent to its address.",
-    "A filter chooses turns: those with an event that it matches (`conductor help filters`). "
-    "Prompts and answers stay out unless OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is "
-    "true.",
+    "A filter chooses turns: those with an event that it matches. Prompts and answers stay out "
+    "unless OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor trace export today.jsons --perfetto today.json",
-    "  conductor trace export today.jsons --otlp http://127.0.0.1:4318",
-    '  conductor trace export today.jsons --otlp slow.json "~slow 2s"',
+    "  conductor log export today.jsons --output today.json",
+    "  conductor log export today.jsons --otlp http://127.0.0.1:4318",
+    '  conductor log export today.jsons "~slow 2s" --format otlp --output slow.json',
 )
 
 
 def export(
     file: File,
     wanted: Wanted = "",
-    perfetto: Annotated[
+    output: Annotated[
         str | None,
         typer.Option(
-            "--perfetto",
+            "--output",
+            "-o",
             metavar="FILE",
-            help="Write trace events of Chrome to this file.",
+            help="Write the spans to this file.",
+            show_default=False,
+        ),
+    ] = None,
+    format_: Annotated[
+        str | None,
+        typer.Option(
+            "--format",
+            metavar="|".join(FORMATS),
+            help="What the file holds: trace events of Chrome, which Perfetto draws, or OTLP as "
+            "JSON. Default: perfetto.",
             show_default=False,
         ),
     ] = None,
@@ -49,42 +63,55 @@ def export(
         str | None,
         typer.Option(
             "--otlp",
-            metavar="FILE|URL|env",
-            help="Write OTLP as JSON to this file, or send it to this collector.",
+            metavar="URL|env",
+            help="Send the spans to this collector; env: to the one that the variables OTEL_… "
+            "name.",
             show_default=False,
         ),
     ] = None,
 ) -> int:
     """Exports a trace."""
-    from conductor.telemetry import collector, names, otlp_json, recorded
-    from conductor.telemetry import perfetto as pictures
-    from conductor.version import version
+    from conductor.telemetry import collector
 
     chosen = filters.parse(wanted)
-    if (perfetto is None) == (otlp is None):
+    if (output is None) == (otlp is None):
         raise UsageError(
-            "say what to make of the trace: `--perfetto FILE`, or `--otlp FILE` or `--otlp URL`",
-            "`conductor trace export --help` has examples",
+            "say where the spans go: `--output FILE`, or `--otlp URL`",
+            "`conductor log export --help` has examples",
         )
-    is_sent = otlp is not None and (otlp == collector.ENVIRONMENT or "://" in otlp)
-    if otlp is not None and is_sent:
+    if otlp is None:
+        form = options.read("--format", format_ or FORMATS[0], options.one_of(*FORMATS))
+    elif format_ is not None:
+        raise UsageError("--format is of a file, and --otlp sends", "leave out one of them")
+    else:
+        form = "otlp"
         collector.require(otlp)
-    trace = turns.opened(file)
-    spans = recorded.Recorded(
-        trace,
-        file,
-        content=names.captures(os.environ.get(names.CAPTURE)),
-        pictures=perfetto is not None,
-        turns=_chosen(trace, chosen),
-    )
-    if perfetto is not None:
-        _write(perfetto, pictures.written(spans, spans.components, spans.began))
-    elif otlp is not None and is_sent:
-        count = _send(spans, otlp)
-        report.say(f"sent {counted(count, 'span')} to {collector.shown(otlp)}")
-    elif otlp is not None:
-        _write(otlp, otlp_json.written(spans, recorded.resource(), version(), spans.began))
+    kind_for(file, "export")
+    spans = _spans(file, chosen, pictures=form == "perfetto")
+    if otlp is not None:
+        report.say(f"sent {counted(_send(spans, otlp), 'span')} to {collector.shown(otlp)}")
+    elif output is not None:
+        _write(output, _pieces(spans, form))
     return 0
+
+
+def _spans(file: str, chosen: filters.Filter, *, pictures: bool) -> Recorded:
+    from conductor.telemetry import names, recorded
+
+    trace = turns.opened(file)
+    content = names.captures(os.environ.get(names.CAPTURE))
+    return recorded.Recorded(
+        trace, file, content=content, pictures=pictures, turns=_chosen(trace, chosen)
+    )
+
+
+def _pieces(spans: Recorded, form: str) -> Iterable[bytes]:
+    """The file, in pieces."""
+    from conductor.telemetry import otlp_json, perfetto, recorded
+
+    if form == "perfetto":
+        return perfetto.written(spans, spans.components, spans.began)
+    return otlp_json.written(spans, recorded.resource(), version(), spans.began)
 
 
 def _chosen(trace: turns.Reader, chosen: filters.Filter) -> set[int] | None:
@@ -97,9 +124,7 @@ def _chosen(trace: turns.Reader, chosen: filters.Filter) -> set[int] | None:
         if row is not None and row.turn not in found and chosen.matches(row, text):
             found.add(row.turn)
     if not found:
-        raise UsageError(
-            "no event matches the filter", "`conductor trace show` shows what is there"
-        )
+        raise UsageError("no event matches the filter", "`conductor log show` shows what is there")
     return found
 
 

@@ -1,4 +1,4 @@
-"""`conductor replay`: runs a recorded chain again, or one component on what was recorded of it."""
+"""`conductor log replay`: runs a recorded chain again, or one component of it."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import configured, report
+from conductor.cli.log_kinds import File, kind_for
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError
 
@@ -29,14 +30,11 @@ HELP: Final = paragraphs(
 EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor exec --trace today.jsons datetime redact demo -p hi",
-    "  conductor replay today.jsons --with redact=./new.wasm --diff",
-    "  conductor replay today.jsons ./my_proxy.py --to transcripts/today.txt",
-    '  conductor exec ./my_proxy.py "conductor replay today.jsons --agent" -p hi',
+    "  conductor log replay today.jsons --with redact=./new.wasm --diff",
+    "  conductor log replay today.jsons ./my_proxy.py --output transcripts/today.txt",
+    '  conductor exec ./my_proxy.py "conductor log replay today.jsons --agent" -p hi',
 )
 
-_Trace = Annotated[
-    str, typer.Argument(metavar="TRACE", help="What --trace wrote.", show_default=False)
-]
 _Components = Annotated[
     list[str] | None,
     typer.Argument(
@@ -78,9 +76,9 @@ _Without = Annotated[
 _Diff = Annotated[bool, typer.Option("--diff", help="Show what differs, turn by turn.")]
 
 
-@takes("replay")
+@takes("log replay")
 def replay(
-    file: _Trace,
+    file: File,
     components: _Components = None,
     name: _Name = None,
     swapped: _Swapped = None,
@@ -89,13 +87,14 @@ def replay(
     json_: Json = False,
     *,
     agent: bool = False,
-    to: str | None = None,
+    output: str | None = None,
     trace: str | None = None,
     timeout: float | None = None,
 ) -> int:
     """Replays the chain, or components each by itself, or plays the agent."""
+    kind_for(file, "replay")
     of_chain = bool(swapped or without or diff or trace)
-    if components or name is not None or to is not None:
+    if components or name is not None or output is not None:
         if agent or of_chain or not components:
             raise _mixed(file)
     elif agent:
@@ -109,26 +108,26 @@ def replay(
         wanted = log_replay_chain.Wanted(file, swapped or [], without or [], trace, limit)
         return log_replay_chain.run(wanted, show=diff, as_json=json_)
     timeout = _LIMIT if timeout is None else timeout
-    if len(components) > 1 and (name is not None or to is not None):
+    if len(components) > 1 and (name is not None or output is not None):
         raise UsageError(
-            f"{'--as' if name is not None else '--to'} is about one component",
+            f"{'--as' if name is not None else '--output'} is about one component",
             "replay each component by itself",
         )
     return max(
-        _replay(file, component, name, to, timeout, as_json=json_) for component in components
+        _replay(file, component, name, output, timeout, as_json=json_) for component in components
     )
 
 
 def _mixed(trace: str) -> UsageError:
     return UsageError(
         "a replay is of the whole chain, or of components by themselves, or plays the agent",
-        f"`conductor replay {trace}` runs the chain, with COMPONENT behind it that component "
-        "(--as and --to are about it), with --agent it plays the agent",
+        f"`conductor log replay {trace}` runs the chain, with COMPONENT behind it that component "
+        "(--as and --output are about it), with --agent it plays the agent",
     )
 
 
 def _replay(
-    trace: str, component: str, name: str | None, to: str | None, limit: float, *, as_json: bool
+    trace: str, component: str, name: str | None, output: str | None, limit: float, *, as_json: bool
 ) -> int:
     """Runs one component again; the exit code."""
     from conductor.author.subject import subjects
@@ -139,8 +138,8 @@ def _replay(
     spec = resolve(component, configured.here())
     shown = name or spec.name
     recorded = recording.load(trace, shown)
-    if to is not None:
-        _write_transcript(to, shown, recorded)
+    if output is not None:
+        _write_transcript(output, shown, recorded)
     outcomes: list[ReplayOutcome] = []
     with subjects(spec, patience=limit) as make:
         for steps in recorded.runs:
@@ -150,8 +149,8 @@ def _replay(
                 break
     tell = log_replay_report.tell_json if as_json else log_replay_report.tell
     tell(shown, outcomes, len(recorded.runs))
-    if to is not None and not as_json:
-        report.say(f"written {to}")
+    if output is not None and not as_json:
+        report.say(f"written {output}")
     return 0 if outcomes[-1].divergence is None else EXIT_DIFFERENT
 
 
@@ -174,15 +173,15 @@ def _write_transcript(path: str, name: str, recording: Recording) -> None:
         raise UsageError(
             f"`{name}` spoke over one connection, not over the channel, so its conversation cannot "
             "become a transcript",
-            "replay the trace itself: leave out --to",
+            "replay the trace itself: leave out --output",
         )
     if len(recording.runs) > 1:
         raise UsageError(
             f"`{name}` was started {len(recording.runs)} times in this trace, and a transcript is "
             "one conversation",
-            "replay the trace itself: leave out --to",
+            "replay the trace itself: leave out --output",
         )
-    text = [b"# What `%b` received and sent; written by `conductor replay`." % name.encode()]
+    text = [b"# What `%b` received and sent; written by `conductor log replay`." % name.encode()]
     for step in recording.runs[0]:
         if step.failed:
             break  # a transcript cannot say that

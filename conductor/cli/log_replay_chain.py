@@ -1,4 +1,4 @@
-"""`conductor replay FILE`: the whole chain of a trace again, and what is different now."""
+"""`conductor log replay FILE`: the whole chain of a trace again, and what is different now."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conductor.cli import configured, report
-from conductor.cli.log_show import ADDED, DIM, HEAD, PLAIN, REMOVED, WRONG, Line, cut
+from conductor.cli.log_rows import ADDED, DIM, HEAD, PLAIN, REMOVED, WRONG, Line, cut
 from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
 

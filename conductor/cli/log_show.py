@@ -1,48 +1,27 @@
-"""`conductor trace show FILE`: a block for each turn of a trace.
+"""`conductor log show FILE`: what happened, in words.
 
-What each component took and made of the prompt comes first, since that is what people ask.
+A trace is shown as a block for each turn, an audit as a row for each record. What each component
+took and made of the prompt comes first in a block, since that is what people ask.
 """
 
 from __future__ import annotations
 
-import shutil
-import textwrap
 from collections.abc import Callable, Iterable, Iterator
 from typing import Annotated, Final
 
 import typer
 
-from conductor.cli import report
+from conductor.cli import log_kinds, report
+from conductor.cli.log_kinds import AUDIT, EMPTY, File, Wanted
+from conductor.cli.log_rows import DID, DIM, HEAD, PLAIN, WRONG, Line, Rows, cut, duration
 from conductor.cli.typer_options import paragraphs
 from conductor.core import json_text
 from conductor.errors import UsageError, counted, one_line
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import CLIENT
-from conductor.record.turns.model import (
-    OTHER_CLIENT,
-    Change,
-    Edit,
-    Head,
-    Item,
-    Op,
-    Share,
-    Turn,
-    TurnDetail,
-    Visit,
-)
+from conductor.record.turns.model import OTHER_CLIENT, Edit, Head, Share, Turn, TurnDetail, Visit
 
-Line = tuple[str, str]
-"""A style of the terminal, or "", and a text."""
-
-PLAIN: Final = ""
-HEAD: Final = "\x1b[1m"
-DIM: Final = "\x1b[2m"
-ADDED: Final = "\x1b[32m"
-REMOVED: Final = "\x1b[31m"
-WRONG: Final = "\x1b[1;31m"
-
-_WIDEST: Final = 120
 _BARS: Final = (4, 16)
 """Columns of the longest bar, on a narrow and on a wide terminal."""
 _MOST_EDITS: Final = 6
@@ -52,32 +31,23 @@ _MOST_ITEMS: Final = 8
 _PART_OF_WAY: Final = 0.05
 _LEAST_WAY: Final = 10.0
 """Time that nobody had a turn is shown from this part of it, and from so many milliseconds on."""
-_MOST_LINES: Final = 4
-"""Lines of an error or a verdict."""
-_SIGNS: Final = {Op.ADDED: "+", Op.REMOVED: "-", Op.CHANGED: "~"}
+_ITEMS: Final = {"mcp", "answer", "refusal"}
+"""Kinds of items that a component's answer to a request is shown as."""
 
 HELP: Final = paragraphs(
-    "Show what passed through a chain, a block for each turn: how long each component took, what "
-    "it added or changed, what the agent did, what conductor refused.",
-    "A filter chooses turns: those with an event that it matches (`conductor help filters`).",
+    "Show what happened in a chain: who changed which message and how, what conductor refused.",
+    "Of a trace there is a block for each turn, with the time that each component took and what "
+    "the agent did; a filter chooses the turns with an event that it matches. Of an audit there is "
+    "a row for each record, and the filter chooses records. Exit code 1 if somebody has altered "
+    "the audit: only the lines before that are shown.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor exec --trace today.jsons datetime redact demo -p hi",
-    "  conductor trace show today.jsons",
-    '  conductor trace show today.jsons "~from redact & ~changed"',
+    "  conductor log show today.jsons",
+    '  conductor log show today.jsons "~from redact & ~changed"',
+    '  conductor log show audit.jsonl "~refused | ~change dropped"',
 )
-
-File = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE", help="What --trace wrote; also of the reference.", show_default=False
-    ),
-]
-Wanted = Annotated[
-    str,
-    typer.Argument(metavar="[FILTER]", help="Which events are of interest.", show_default=False),
-]
 
 
 def show(
@@ -85,15 +55,38 @@ def show(
     wanted: Wanted = "",
     turn: Annotated[
         int | None,
-        typer.Option("--turn", metavar="NUMBER", min=0, help="Only this turn.", show_default=False),
+        typer.Option(
+            "--turn",
+            metavar="NUMBER",
+            min=0,
+            help="Only this turn of a trace.",
+            show_default=False,
+        ),
     ] = None,
-    all_: Annotated[bool, typer.Option("--all", help="Every edit and item, uncut.")] = False,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every edit and event, uncut, and where it is.")
+    ] = False,
     json_: Annotated[
-        bool, typer.Option("--json", help="Print one JSON object for each turn, a line each.")
+        bool,
+        typer.Option("--json", help="Print one JSON object a line: each turn, or each record."),
     ] = False,
 ) -> int:
-    """Shows the turns of a trace."""
+    """Shows what is in a file. Raises `UsageError`."""
     chosen = filters.parse(wanted)
+    kind = log_kinds.kind_for(file, "show")
+    if kind in (AUDIT, EMPTY):
+        if turn is not None:
+            raise UsageError(f"`{file}` is an audit, which has no turns", "leave out --turn")
+        from conductor.cli import log_audit
+
+        return log_audit.show(file, chosen, as_json=json_, whole=all_)
+    return _turns(file, chosen, turn, as_json=json_, whole=all_)
+
+
+def _turns(
+    file: str, chosen: filters.Filter, turn: int | None, *, as_json: bool, whole: bool
+) -> int:
+    """Shows the turns of a trace."""
     trace = turns.opened(file)
     every = trace.turns
     shown = list(_chosen(trace, every, chosen, turn))
@@ -102,26 +95,21 @@ def show(
         if turn > last:
             raise UsageError(f"the trace `{file}` has no turn {turn}", f"its turns are 0 to {last}")
         raise UsageError(
-            f"the filter `{one_line(wanted)}` chooses no event of turn {turn}",
+            f"the filter `{one_line(chosen.text)}` chooses no event of turn {turn}",
             "leave out the filter, or --turn to see which turns it chooses",
         )
-    if json_:
+    if as_json:
         for each in shown:
-            report.say_line(_json(trace.detail(each.number)))
+            report.say_line(json_text.encode(trace.detail(each.number)) + b"\n")
         return 0
-    width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
-    report.say_styled(*_heading(trace, shown, width))
+    rows = Rows(whole=whole)
+    report.say_styled(*_heading(trace, shown, rows.width))
     sessions = {each.session for each in every if each.number}
     for each in shown:
         detail = trace.detail(each.number)
-        printer = _Printer(detail, width, whole=all_, names_session=len(sessions) > 1)
+        printer = _Printer(detail, rows, names_session=len(sessions) > 1)
         report.say_styled((PLAIN, ""), *printer.lines())
     return 0
-
-
-def _json(detail: TurnDetail) -> bytes:
-
-    return json_text.encode(detail) + b"\n"
 
 
 def _chosen(
@@ -171,14 +159,13 @@ def about_ring(head: Head) -> Iterator[Line]:
 class _Printer:
     """Writes one turn for people."""
 
-    def __init__(self, detail: TurnDetail, width: int, *, whole: bool, names_session: bool) -> None:
+    def __init__(self, detail: TurnDetail, rows: Rows, *, names_session: bool) -> None:
         self._detail = detail
         self._names_session = names_session
         narrow, wide = _BARS
-        self._bar = min(max((width - 52) // 4, narrow), wide)
+        self._bar = min(max((rows.width - 52) // 4, narrow), wide)
         self._turn = detail.turn
-        self._width = width
-        self._whole = whole
+        self._rows = rows
         names = [share.component for share in detail.turn.shares]
         self._name = min(max(6, *map(len, names)), 20) if names else 6
 
@@ -199,15 +186,15 @@ class _Printer:
         session = one_line(turn.session, 24) if self._names_session else ""
         facts = [] if not turn.number else [self._total(), *_cost(turn)]
         right = ", ".join(fact for fact in facts if fact)
-        if session and len(left) + len(session) + len(right) + 12 <= self._width:
+        if session and len(left) + len(session) + len(right) + 12 <= self._rows.width:
             left += f"  session {session}"
         elif session:
             left += f"  {session}"
-        room = max(self._width - len(left) - len(right), 2)
+        room = max(self._rows.width - len(left) - len(right), 2)
         style = WRONG if turn.failed else HEAD
-        yield style, self._fit(f"{left}{' ' * room}{right}".rstrip())
+        yield style, self._rows.fit(f"{left}{' ' * room}{right}".rstrip())
         if turn.prompt:
-            yield PLAIN, self._fit(f"  “{one_line(turn.prompt, 400)}”", "”")
+            yield PLAIN, self._rows.fit(f"  “{one_line(turn.prompt, 400)}”", "”")
 
     def _total(self) -> str:
         return "not ended" if self._turn.ms is None else duration(self._turn.ms)
@@ -230,16 +217,16 @@ class _Printer:
     def _row(self, name: str, ms: float, longest: float, did: str) -> str:
         bar = "█" * round(self._bar * ms / longest) or "▏"
         shown = one_line(name, self._name).ljust(self._name)
-        return self._fit(f"  {shown}  {duration(ms):>8}  {bar:<{self._bar}}  {did}".rstrip())
+        return self._rows.fit(f"  {shown}  {duration(ms):>8}  {bar:<{self._bar}}  {did}".rstrip())
 
     def _edits(self) -> Iterator[Line]:
         by_component: dict[str, list[tuple[Visit, Edit | None]]] = {}
         are_items = {each.events[0] for each in self._detail.items if each.kind in _ITEMS}
         for visit in self._detail.visits:
-            if visit.change in _SHOWN and visit.got not in are_items:
+            if visit.change in DID and visit.got not in are_items:
                 made = by_component.setdefault(visit.component, [])
                 made += [(visit, edit) for edit in visit.edits] or [(visit, None)]
-        most = None if self._whole else _MOST_EDITS
+        most = None if self._rows.whole else _MOST_EDITS
         for component, made in by_component.items():
             for visit, edit in made[:most]:
                 yield from self._edit(component, visit, edit)
@@ -251,82 +238,25 @@ class _Printer:
         what = {"response": "answer to "}.get(visit.kind, "") + one_line(visit.method)
         if edit is None:
             times = f", {visit.times} times" if visit.times > 1 else ""
-            yield PLAIN, self._fit(f"  * {component} {_SHOWN[visit.change]} {what}{times}")
+            yield self._rows.change(f"{component} {DID[visit.change]} {what}{times}")
             return
-        yield (
-            PLAIN,
-            self._fit(f"  {_SIGNS[edit.op]} {component} {edit.op} {one_line(edit.what)} in {what}"),
-        )
-        if edit.before:
-            yield REMOVED, self._fit(f"      - {_words(edit.before)}")
-        if edit.after:
-            yield ADDED, self._fit(f"      + {_words(edit.after)}")
+        place = one_line(edit.pointer) if self._rows.whole else ""
+        yield from self._rows.edit(component, edit, what, place)
 
     def _items(self) -> Iterator[Line]:
         items = [item for item in self._detail.items if item.kind != "prompt"]
-        most = len(items) if self._whole else _MOST_ITEMS
+        most = len(items) if self._rows.whole else _MOST_ITEMS
         for item in items[:most]:
-            if item.kind in _WRONG:
-                yield from ((WRONG, line) for line in self._whole_item(item))
-            else:
-                yield DIM, self._fit(_item(item))
+            yield from self._rows.item(item)
         if len(items) > most:
             yield DIM, f"  … {len(items) - most} more (--all)"
         turn = self._turn
         has_error = any(item.kind == "error" for item in items)
         if turn.stop and turn.stop != "end_turn" and not (turn.failed and has_error):
-            yield (WRONG if turn.failed else DIM), self._fit(f"  ended    {one_line(turn.stop)}")
-
-    def _whole_item(self, item: Item) -> list[str]:
-        """The lines of an item that nobody should have to guess."""
-        most = None if self._whole else _MOST_LINES
-        return textwrap.wrap(
-            _item(item), self._width, subsequent_indent=" " * 11, max_lines=most, placeholder=" …"
-        )
-
-    def _fit(self, text: str, end: str = "") -> str:
-        return text if self._whole else cut(text, self._width, end)
-
-
-_SHOWN: Final = {
-    Change.CHANGED: "changed", Change.ANSWERED: "itself answered",
-    Change.ORIGINATED: "itself sent", Change.DROPPED: "did not pass on",
-}  # fmt: skip
-"""What is shown of what a component did, in words."""
-
-_KINDS: Final = {
-    "text": "says", "thought": "thinks", "tool": "tool", "plan": "plan", "question": "asks",
-    "answer": "answered", "refusal": "refused", "mode": "mode", "mcp": "MCP", "verdict": "refused",
-    "error": "error", "notice": "note",
-}  # fmt: skip
-_WRONG: Final = {"verdict", "refusal", "error"}
-_TIMED: Final = {"tool", "question", "mcp", "answer", "refusal"}
-_ITEMS: Final = {"mcp", "answer", "refusal"}
-"""Kinds of items that a component's answer to a request is shown as."""
-
-
-def _words(text: str) -> str:
-    """Words that were added or removed, in one line."""
-    return one_line(text, 2_000) if text.strip() else "(line breaks or spaces)"
-
-
-def _item(item: Item) -> str:
-    word = _KINDS.get(item.kind, item.kind)
-    text, who = one_line(item.text, 2_000), one_line(item.component, 60)
-    if item.kind == "verdict":
-        named = "" if f"`{who}`" in text else f"{who}: "
-        return f"  {word:<8} by conductor (rule {one_line(item.status, 60)}): {named}{text}"
-    if item.kind in ("answer", "refusal"):
-        who = f"by {who}"
-    if who:
-        text = f"{who}: {text}"
-    if item.status:
-        text += f"  → {one_line(item.status, 60)}"
-    if item.ms and (item.kind in _TIMED or (item.kind == "notice" and item.status)):
-        text += f"  {duration(item.ms)}"
-    if item.nested:
-        return f"  ┆ {word:<6} {one_line(item.nested, 60)}: {text}"
-    return f"  {word:<8} {text}"
+            yield (
+                (WRONG if turn.failed else DIM),
+                self._rows.fit(f"  ended    {one_line(turn.stop)}"),
+            )
 
 
 def _did(share: Share) -> str:
@@ -347,21 +277,3 @@ def _cost(turn: Turn) -> Iterable[str]:
         yield f"≈{turn.tokens_in:,} tokens in, ≈{turn.tokens_out:,} out"
     if usage is not None and usage.cost is not None:
         yield f"{usage.cost:.4g} {one_line(usage.currency, 8)}".rstrip()
-
-
-def duration(ms: float) -> str:
-    """A time as a person reads it, from milliseconds."""
-    if ms < 1:
-        return f"{ms:.2f} ms"
-    if ms < 100:
-        return f"{ms:.1f} ms"
-    if ms < 1_000:
-        return f"{ms:.0f} ms"
-    if ms < 60_000:
-        return f"{ms / 1000:.1f} s"
-    return f"{ms // 60_000:.0f} min {ms % 60_000 / 1000:.0f} s"
-
-
-def cut(text: str, width: int, end: str = "") -> str:
-    """A line that fits a width; `end` stays behind what is cut."""
-    return text if len(text) <= width else f"{text[: max(width - 1 - len(end), 0)]}…{end}"

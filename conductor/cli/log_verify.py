@@ -1,24 +1,25 @@
-"""`conductor audit verify FILE` and `conductor audit show FILE`."""
+"""`conductor log verify FILE`: whether anybody has changed an audit."""
 
 from __future__ import annotations
 
 from collections import Counter
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 import typer
 
 from conductor.cli import report
+from conductor.cli.log_kinds import File, kind_for, unreadable
 from conductor.cli.typer_options import Json, paragraphs
-from conductor.errors import UsageError
 
 EXIT_BROKEN: Final = 1
 
-audit_app = typer.Typer(help="Work with the files that --audit writes.")
-
-_File = Annotated[
-    str, typer.Argument(metavar="FILE", help="What --audit wrote.", show_default=False)
-]
+HELP: Final = paragraphs(
+    "Check that no line of an audit was altered, removed, added or moved.",
+    "Prints the first wrong line, with exit code 1. Lines cut off at the end leave no trace in "
+    "the file itself: compare the last hash with an earlier one, or give that with --head.",
+)
+EPILOG: Final = "Example:\n\n  conductor log verify audit.jsonl"
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -39,16 +40,8 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What is wrong with it, or with the whole."""
 
 
-@audit_app.command(
-    epilog="Example:\n\n  conductor audit verify audit.jsonl",
-    help=paragraphs(
-        "Check that no line of an audit was altered, removed, added or moved.",
-        "Prints the first wrong line, with exit code 1. Lines cut off at the end leave no trace in "
-        "the file itself: compare the last hash with an earlier one, or give that with --head.",
-    ),
-)
 def verify(
-    file: _File,
+    file: File,
     head: Annotated[
         str | None,
         typer.Option(
@@ -61,6 +54,7 @@ def verify(
     json_: Json = False,
 ) -> int:
     """Checks the chain of an audit."""
+    kind_for(file, "verify")
     verdict = _verdict(file, None if head is None else head.strip().lower())
     if json_:
         report.say_json(verdict)
@@ -111,13 +105,6 @@ def _verdict(path: str, expected: str | None) -> Verdict:
     )
 
 
-def unreadable(path: str, error: Exception) -> UsageError:
-    """The error for a file that cannot be read."""
-    from conductor.spec.private_files import reason
-
-    return UsageError(f"cannot read `{path}`: {reason(error)}", "name a file --audit wrote")
-
-
 def _worded(path: str, verdict: Verdict) -> list[str]:
     state = "unbroken" if verdict.ok else "BROKEN"
     lines = [f"{path}: {state}, {verdict.records} records are as they were written"]
@@ -130,57 +117,3 @@ def _worded(path: str, verdict: Verdict) -> list[str]:
             f"  last hash  {verdict.head}",
         ]
     return lines
-
-
-def _filter(option: str, metavar: str, what: str) -> Any:
-    """An option of `audit show` that may be repeated."""
-    return typer.Option(option, metavar=metavar, help=what, show_default=False)
-
-
-@audit_app.command(
-    epilog=paragraphs(
-        "Examples:",
-        "  conductor audit show audit.jsonl",
-        "  conductor audit show --method session/prompt --component datetime audit.jsonl",
-        "  conductor audit show --kind violation --kind dropped audit.jsonl",
-    ),
-    help=paragraphs(
-        "Show which component changed which message, and how.",
-        "Each filter may be repeated. Exit code 1 if the audit was altered: only the lines before "
-        "that are shown.",
-    ),
-)
-def show(
-    file: _File,
-    component: Annotated[
-        list[str] | None, _filter("--component", "NAME", "Only what this component did.")
-    ] = None,
-    method: Annotated[
-        list[str] | None, _filter("--method", "PATTERN", "Only these messages; `*` fits anything.")
-    ] = None,
-    session: Annotated[
-        list[str] | None, _filter("--session", "ID", "Only changes in this session.")
-    ] = None,
-    kind: Annotated[
-        list[str] | None,
-        _filter(
-            "--kind",
-            "KIND",
-            "Only these records: change, violation, failure, …; of changes also modified, "
-            "answered, originated, dropped, reordered, rebound.",
-        ),
-    ] = None,
-    json_: Annotated[
-        bool, typer.Option("--json", help="The lines themselves, one JSON object each.")
-    ] = False,
-) -> int:
-    """Prints what is in an audit."""
-    from conductor.cli import log_audit
-
-    wanted = log_audit.Filter(
-        components=component or (),
-        methods=method or (),
-        sessions=session or (),
-        kinds=kind or (),
-    )
-    return log_audit.show(file, wanted, as_json=json_)

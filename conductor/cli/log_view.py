@@ -1,14 +1,15 @@
-"""`conductor trace view FILE`: a trace as a page in the browser of this machine."""
+"""`conductor log view FILE`: a trace as a page in the browser of this machine."""
 
 from __future__ import annotations
 
 import contextlib
+import os
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from conductor.cli import report
-from conductor.cli.log_show import File
+from conductor.cli.log_kinds import File, kind_for
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
 from conductor.spec.limits import size_in_words
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
 HELP: Final = paragraphs(
     "Show a trace as a page: the conversation, what each component changed, how long each took.",
     "The page is served on this machine alone, until Ctrl-C; only its whole address, with the "
-    "secret, opens it. With --save it becomes one file that opens without conductor, to send to a "
-    "colleague.",
+    "secret, opens it. With --output it becomes one file that opens without conductor, to send to "
+    "a colleague.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor trace view today.jsons",
-    "  conductor trace view today.jsons --live",
-    "  conductor trace view today.jsons --save today.html",
+    "  conductor log view today.jsons",
+    "  conductor log view today.jsons --live",
+    "  conductor log view today.jsons --output today.html",
 )
 
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Only print the address; open no browser.")]
@@ -51,10 +52,14 @@ def view(
     live: Annotated[
         bool, typer.Option("--live", help="Go on reading the file as it grows.")
     ] = False,
-    save: Annotated[
+    output: Annotated[
         str | None,
         typer.Option(
-            "--save", metavar="FILE", help="Write the page as one file.", show_default=False
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Write the page as one file.",
+            show_default=False,
         ),
     ] = None,
     turn: Annotated[
@@ -63,7 +68,7 @@ def view(
             "--turn",
             metavar="NUMBER",
             min=0,
-            help="Open the page at this turn; with --save, write this turn alone.",
+            help="Open the page at this turn; with --output, write this turn alone.",
             show_default=False,
         ),
     ] = None,
@@ -73,13 +78,15 @@ def view(
     """Shows a trace as a page."""
     from conductor.page.source import TraceFile
 
-    if save is not None:
+    if not live or os.path.exists(file):  # what is followed need not be there yet
+        kind_for(file, "view")
+    if output is not None:
         if live:
-            raise UsageError("a saved page does not grow", "leave out --live or --save")
+            raise UsageError("a saved page does not grow", "leave out --live or --output")
         from conductor.page import saved
 
-        size = saved.save(file, save, number=turn)
-        report.say(f"written {save} ({size_in_words(size)})")
+        size = saved.save(file, output, number=turn)
+        report.say(f"written {output} ({size_in_words(size)})")
         return 0
     at = "" if turn is None else f"turn={turn}"
     return _run(TraceFile(file, follow=live), port=port, opens=not no_open, at=at)
@@ -139,7 +146,6 @@ def announced(
 
 
 def _has_desktop() -> bool:
-    import os
     import sys
 
     return not sys.platform.startswith("linux") or bool(
@@ -152,7 +158,6 @@ def _opened(address: str) -> Iterator[None]:
     """Opens the browser of this desktop. Everybody on this machine can read its command line, so it
     gets a private file that leads to the address."""
     import html
-    import os
     import tempfile
     import webbrowser
     from pathlib import Path

@@ -17,14 +17,18 @@ WORDS: Final = {
     "components": "component, plugins, plugin, proxies, extensions, modules, bundled",
     "agents": "models, model, login, auth, providers",
     "new": "init, create, scaffold, generate, template, newproxy",
-    "doctor": "logs, log, health, diagnose, diagnostics, verify-install, info, env",
+    "doctor": "health, diagnose, diagnostics, verify-install, info, env",
     "ps": "status, running, jobs, chains, stop, kill, quit",
     "top": "monitor, stats, metrics, dashboard, tui, htop",
     "inspect": "show, describe, view, cat, card",
     "config show": "settings, options, preferences, cfg, conf",
     "cache prune": "clean, prune, gc, clear",
-    "trace show": "traces, history, messages, replay-show",
-    "audit show": "audits",
+    "log show": "trace, traces, trace show, audit, audits, audit show, logs, history, messages",
+    "log stats": "trace stats",
+    "log view": "trace view",
+    "log verify": "audit verify",
+    "log export": "trace export, export",
+    "log replay": "replay, rerun",
     "report": "bug, bugreport, issue, feedback, support",
     "check": "lint, validate, verify",
     "dev": "watch, debug, develop",
@@ -43,9 +47,11 @@ WORDS: Final = {
 _MEANT: Final = {word: command for command, words in WORDS.items() for word in words.split(", ")}
 
 
-def meant(word: str) -> str | None:
-    """The command that a word means: a name, or a name and what follows it."""
-    return _MEANT.get(word.lower().strip("-"))
+def meant(word: str, following: str = "") -> str | None:
+    """The command that a word means, or both that word and the one behind it: a name, or a name
+    and what follows it."""
+    word = word.lower().strip("-")
+    return _MEANT.get(f"{word} {following.lower()}") or _MEANT.get(word)
 
 
 def nearly_meant(word: str) -> str | None:

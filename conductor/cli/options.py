@@ -852,7 +852,7 @@ TABLE: Final = (
         "--audit",
         FILE,
         "Append a record of the run to this file: its components and their policies, what they "
-        "changed, which rules they broke, how they failed. `conductor audit verify` checks the "
+        "changed, which rules they broke, how they failed. `conductor log verify` checks the "
         "file.",
         panel=_OUTPUT,
         page="See [Audits](#audits).",
@@ -958,20 +958,20 @@ TABLE: Final = (
         SECONDS,
         "How long nothing may move in the chain; with COMPONENT, how long to wait for each message "
         "that a program sent in the trace.",
-        commands=("replay",),
+        commands=("log replay",),
         default="60; with COMPONENT 10",
     ),
     Option(
         "--trace",
         FILE,
         "Write the new run to this file, as a trace.",
-        commands=("replay",),
+        commands=("log replay",),
     ),
     Option(
         "--agent",
         SWITCH,
         "Play the agent of the trace on standard input and output, at the end of a chain.",
-        commands=("replay",),
+        commands=("log replay",),
     ),
     Option(
         "--agent",
@@ -981,11 +981,11 @@ TABLE: Final = (
         default="demo",
     ),
     Option(
-        "--to",
+        "--output -o",
         FILE,
         "Also write the recorded conversation as a transcript for `conductor test`. Only for "
         "proxies that speak `channel`, as sandboxed ones do.",
-        commands=("replay",),
+        commands=("log replay",),
     ),
     Option(
         "--component",

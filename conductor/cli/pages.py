@@ -33,7 +33,7 @@ HEADINGS: Final = ("Run a chain", "Set up", "Look", "Trust", "Make components")
 RARE: Final = frozenset(
     {
         "attach", "build", "cache", "check", "completion", "components", "connect", "data", "fleet",
-        "gateway", "help", "pack", "pause", "proxy", "ps", "publish", "reload", "remove", "replay",
+        "gateway", "help", "pack", "pause", "proxy", "ps", "publish", "reload", "remove",
         "report", "resume", "test", "top", "trusted", "untrust", "worker",
     }
 )  # fmt: skip
@@ -115,7 +115,7 @@ def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
 
     Args:
         command: What typer has made of the command.
-        path: How it is called: `conductor audit show`.
+        path: How it is called: `conductor log show`.
         whole: With every command and option. Else the rare commands have only their names, and a
             command that runs a chain has the options that many need, in a sentence each.
     """

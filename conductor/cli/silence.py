@@ -25,7 +25,7 @@ _REDRAWN: Final = 0.5
 _LASTING: Final = frozenset(
     {
         *("agent", "proxy", "exec", "chat", "connect", "serve", "gateway", "worker", "fleet"),
-        *("attach", "top", "dev", "join", "mcp", "agents", "check", "replay"),
+        *("attach", "top", "dev", "join", "mcp", "agents", "check", "log replay", "log view"),
     }
 )
 """Commands that show what goes on by themselves, or run until somebody ends them."""
@@ -62,7 +62,7 @@ def during(text: str, *, anywhere: bool = False) -> Iterator[None]:
 @contextmanager
 def of(arguments: Sequence[str]) -> Iterator[None]:
     """The same for a whole command line, unless its command shows what goes on."""
-    if not arguments or arguments[0] in _LASTING or list(arguments[:2]) == ["trace", "view"]:
+    if not arguments or not _LASTING.isdisjoint((arguments[0], " ".join(arguments[:2]))):
         yield
         return
     with during(f"`conductor {arguments[0]}` is at work"):

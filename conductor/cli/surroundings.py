@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 TAKE_COMPONENTS: Final = frozenset(
-    {"agent", "proxy", "exec", "chat", "serve", "inspect", "lock", "check", "test", "replay"}
+    {"agent", "proxy", "exec", "chat", "serve", "inspect", "lock", "check", "test", "log replay"}
 )
 """Commands whose paths begin in the current folder, and end up in messages."""
 
@@ -52,7 +52,7 @@ def unfit(words: Sequence[str]) -> UsageError | None:
     for word in words:
         if not _is_text(word):
             return _error(f"`{word}` is not UTF-8", "rename the file, or write the text, in UTF-8")
-    if words[0] not in TAKE_COMPONENTS:
+    if TAKE_COMPONENTS.isdisjoint((words[0], " ".join(words[:2]))):
         return None
     try:
         folder = os.getcwd()

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from conductor.cli import ps
-from conductor.cli.log_show import cut, duration
+from conductor.cli.log_rows import cut, duration
 from conductor.control.places import Id
 from conductor.control.protocol import ChainState, ComponentState
 from conductor.control.watching import Seen

@@ -97,10 +97,10 @@ EXIT_CODES: Final = (
         "1",
         (
             "the chain failed; for `inspect`: conductor would refuse the module; for `doctor`: "
-            "something needed is missing; for `audit verify` and `audit show`: somebody changed "
-            "the record; for `lock --check`: the file would change; for `test` and `replay`: the "
-            "component sent something else; for `check`: it broke a rule; for `build`: the build "
-            "failed"
+            "something needed is missing; for `log verify` and `log show`: somebody changed "
+            "the audit; for `lock --check`: the file would change; for `test` and `log replay`: "
+            "the component sent something else; for `check`: it broke a rule; for `build`: the "
+            "build failed"
         ),
     ),
     (
@@ -259,8 +259,8 @@ def _limits() -> Page:
 def _filters() -> Page:
     return Page(
         "",
-        "A filter chooses events of a trace. `trace show`, `trace stats` and the page of "
-        "`trace view` take it.",
+        "A filter chooses events of a trace or an audit. `log show`, `log stats`, `log export`, "
+        "`top` and the page of `log view` take it.",
         (
             Section(
                 "Terms",
@@ -270,8 +270,8 @@ def _filters() -> Page:
         ),
         paragraphs(
             "Examples:",
-            "  conductor trace show today.jsons '~from redact & ~changed'",
-            "  conductor trace stats today.jsons '~method session/* & !(~from agent | ~slow 2s)'",
+            "  conductor log show today.jsons '~from redact & ~changed'",
+            "  conductor log stats today.jsons '~method session/* & !(~from agent | ~slow 2s)'",
         ),
     )
 
@@ -294,7 +294,7 @@ TOPICS: Final[dict[str, Topic]] = {
     "profiles": Topic("What a component may do to the conversation.", _profiles),
     "grants": Topic("Services and rights that a component may be granted.", _grants),
     "limits": Topic("What a component may cost.", _limits),
-    "filters": Topic("How to choose events of a trace.", _filters),
+    "filters": Topic("How to choose events of a trace or an audit.", _filters),
     "commands": Topic("All commands, below their headings.", _commands),
     "exit-codes": Topic("What conductor exits with.", _exit_codes),
 }

@@ -1,4 +1,4 @@
-"""`conductor trace stats FILE`: how long each component takes, by method."""
+"""`conductor log stats FILE`: how long each component takes, by method."""
 
 from __future__ import annotations
 
@@ -9,17 +9,9 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.log_show import (
-    DIM,
-    HEAD,
-    PLAIN,
-    File,
-    Line,
-    Wanted,
-    about_ring,
-    body,
-    duration,
-)
+from conductor.cli.log_kinds import File, Wanted, kind_for
+from conductor.cli.log_rows import DIM, HEAD, PLAIN, Line, duration
+from conductor.cli.log_show import about_ring, body
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import one_line
 from conductor.record.turns import counts
@@ -34,8 +26,8 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor trace stats today.jsons",
-    '  conductor trace stats today.jsons "~method session/prompt"',
+    "  conductor log stats today.jsons",
+    '  conductor log stats today.jsons "~method session/prompt"',
 )
 
 
@@ -60,6 +52,7 @@ def stats(
 ) -> int:
     """Shows the times of a trace."""
     chosen = filters.parse(wanted)
+    kind_for(file, "stats")
     trace = turns.opened(file)
     found = counted(trace, chosen)
     if json_:

@@ -30,11 +30,11 @@ def explained(error: Foreign, arguments: list[str], commands: Collection[str]) -
     context = getattr(error, "ctx", None)
     # Some errors of the parser do not name the command.
     path = f"conductor {command}".rstrip() if context is None else str(context.command_path)
-    text, hint = _worded(error, context, path)
+    text, hint = _worded(error, context, path, arguments)
     return UsageError(text, hint or f"see `{path} --help`")
 
 
-def _worded(error: Foreign, context: Foreign, path: str) -> tuple[str, str]:
+def _worded(error: Foreign, context: Foreign, path: str, arguments: list[str]) -> tuple[str, str]:
     option = getattr(error, "option_name", None)
     match type(error).__name__:
         case "NoSuchOption":
@@ -45,7 +45,7 @@ def _worded(error: Foreign, context: Foreign, path: str) -> tuple[str, str]:
             name = _quoted(str(error.message))
             if not name:
                 return f"`{path}` needs a command", f"commands are: {', '.join(_commands(context))}"
-            return f"unknown command `{name}`", _commands_like(name, context, path)
+            return f"unknown command `{name}`", _commands_like(name, context, path, arguments[1:])
         case _:
             text = str(error.format_message()).rstrip(".")
             return text[:1].lower() + text[1:], ""
@@ -73,13 +73,13 @@ def _quoted(message: str) -> str:
     return message.partition("'")[2].partition("'")[0]
 
 
-def _commands_like(name: str, context: Foreign, path: str) -> str:
+def _commands_like(name: str, context: Foreign, path: str, following: list[str]) -> str:
     known = _commands(context)
     if "agent" not in known:
         return did_you_mean(
             name, known, f"commands are: {', '.join(known)}", prefix=f"{path} ", likeness=0.7
         )
-    if (command := meant(name)) is not None:
+    if (command := meant(name, *following[:1])) is not None:
         return f"did you mean `{path} {command}`?"
     if name == "self":  # uv has `self update`
         return f"`{installation.newer()}` brings a newer conductor"
@@ -101,7 +101,11 @@ def _options_like(option: str, context: Foreign) -> str:
     if others:
         commands = " and ".join(f"`conductor {name}`" for name in others[0])
         return f"`{option}` is an option of {commands}"
-    quote = _QUOTE if context is None or context.command.name in TAKE_COMPONENTS else ""
+    quote = (
+        _QUOTE
+        if context is None or context.command_path.removeprefix("conductor ") in TAKE_COMPONENTS
+        else ""
+    )
     # Without the dashes, which make all alike; and stricter where an option may be that of a
     # command without quotes, and no typing error.
     words = {name.strip("-"): name for name in known}

@@ -97,7 +97,7 @@ def _held(trace: turns.Reader, number: int | None) -> _Held:
             if size > _MOST:
                 raise UsageError(
                     f"the page would hold more than {_MOST >> 20} MiB",
-                    "save one turn with --turn NUMBER, or look at it with `conductor trace view`",
+                    "save one turn with --turn NUMBER, or look at it with `conductor log view`",
                 )
     made.rows.sort(key=lambda row: row.n)
     # The texts that are made of the lines, too.

@@ -1,4 +1,4 @@
-"""`--audit FILE` and `conductor audit verify FILE` as a user runs them."""
+"""`--audit FILE` and `conductor log verify FILE` as a user runs them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def audited(file: Path, *arguments: str, prompt: str = "hi", code: int = 0) -> l
     """Runs one turn with an audit that is then found unbroken; its records."""
     ran = conductor("exec", "--audit", str(file), "-p", prompt, *arguments)
     assert ran.code == code, ran.err
-    checked = conductor("audit", "verify", str(file))
+    checked = conductor("log", "verify", str(file))
     assert (checked.code, checked.err) == (0, "")
     return [json.loads(line) for line in file.read_text().splitlines()]
 
@@ -125,7 +125,7 @@ def test_a_guest_that_is_started_again_is_recorded(tmp_path: Path, chatty: Path)
     restarts = events(more, "restart", "bypass")
     assert len(restarts) == violations  # each is answered once
     assert set(restarts) <= {("restart", "chatty"), ("bypass", "chatty")}
-    assert conductor("audit", "verify", str(file)).code == 0
+    assert conductor("log", "verify", str(file)).code == 0
 
 
 MORTAL = """
@@ -163,7 +163,7 @@ def test_agent_and_proxy_audit_too(tmp_path: Path) -> None:
     found = [json.loads(line) for line in file.read_text().splitlines()]
     assert [one["mode"] for one in found if one["event"] == "chain"] == ["auto", "proxy"]
     assert sum(one["event"] == "end" for one in found) == 2
-    assert conductor("audit", "verify", str(file)).code == 0
+    assert conductor("log", "verify", str(file)).code == 0
 
 
 @pytest.mark.parametrize("command", ["agent", "exec"])
@@ -189,31 +189,31 @@ def test_tampering_is_found_and_the_first_bad_line_named(tmp_path: Path) -> None
         ([*lines, lines[-1]], len(lines) + 1, "does not follow"),
     ):
         file.write_text("".join(changed))
-        ran = conductor("audit", "verify", str(file))
+        ran = conductor("log", "verify", str(file))
         ran.assert_error(1, f"line {line} {why}")
         assert "BROKEN" in ran.out
-        verdict = json.loads(conductor("audit", "verify", "--json", str(file)).out)
+        verdict = json.loads(conductor("log", "verify", "--json", str(file)).out)
         assert (verdict["ok"], verdict["line"], verdict["records"]) == (False, line, line - 1)
 
 
 def test_a_record_cut_at_its_end_is_found_by_its_head(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     audited(file, "demo")
-    head = json.loads(conductor("audit", "verify", "--json", str(file)).out)["head"]
-    assert head in conductor("audit", "verify", str(file)).out
+    head = json.loads(conductor("log", "verify", "--json", str(file)).out)["head"]
+    assert head in conductor("log", "verify", str(file)).out
     audited(file, "demo")
-    assert conductor("audit", "verify", "--head", head, str(file)).code == 0
+    assert conductor("log", "verify", "--head", head, str(file)).code == 0
     lines = file.read_text().splitlines(keepends=True)
     file.write_text("".join(lines[:2]))
-    assert conductor("audit", "verify", str(file)).code == 0
-    conductor("audit", "verify", "--head", head, str(file)).assert_error(1, head, "cut off")
+    assert conductor("log", "verify", str(file)).code == 0
+    conductor("log", "verify", "--head", head, str(file)).assert_error(1, head, "cut off")
     file.write_text("")
-    conductor("audit", "verify", str(file)).assert_error(1, "holds no record", "cut off")
+    conductor("log", "verify", str(file)).assert_error(1, "holds no record", "cut off")
 
 
 def test_what_is_no_audit_file(tmp_path: Path) -> None:
-    conductor("audit", "verify", str(tmp_path / "no")).assert_error(2, "cannot read", "--audit")
-    conductor("audit", "verify", str(tmp_path)).assert_error(2, "cannot read", "it is a folder")
+    conductor("log", "verify", str(tmp_path / "no")).assert_error(2, "cannot read", "--audit")
+    conductor("log", "verify", str(tmp_path)).assert_error(2, "cannot read", "it is a folder")
     ran = conductor("exec", "--audit", str(tmp_path), "-p", "hi", "demo")
     ran.assert_error(2, "cannot write the audit", "give a path")
 

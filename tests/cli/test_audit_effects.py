@@ -12,8 +12,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.cli import log_audit
-from conductor.cli.log_audit import Filter
+from conductor.cli import main
 from tests.harness.process.command import conductor
 
 SPY: Final = """
@@ -117,7 +116,7 @@ def test_what_left_and_what_was_kept_from_leaving(
     assert all(one["text"] for one in found if one["outcome"] != "allowed")
     text = (tmp_path / "a.jsonl").read_text()
     assert not any(secret in text for secret in ("SECRETVALUE", "PASSWORD", "TOKENVALUE"))
-    assert log_audit.show(str(tmp_path / "a.jsonl"), Filter(kinds=["effect"]), as_json=False) == 0
+    assert main(["log", "show", "--all", str(tmp_path / "a.jsonl"), "~type effect"]) == 0
     shown = capsys.readouterr().out
     assert "spy was kept from fetch https://elsewhere.example/x" in shown
     assert ("spy reached out of the chain: kv/set last" in shown) != none

@@ -1,4 +1,4 @@
-"""`conductor trace show` and `trace stats`: a person sees who changed a prompt, and how slow each
+"""`conductor log show` and `log stats`: a person sees who changed a prompt, and how slow each
 is."""
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def shown(
     """The lines that a command prints about the recorded trace."""
     monkeypatch.setenv("COLUMNS", str(columns))
     command, *more = arguments
-    assert main(["trace", command, str(recorded.trace()), *more]) == 0
+    assert main(["log", command, str(recorded.trace()), *more]) == 0
     captured = capsys.readouterr()
     assert captured.err == ""
     return captured.out.splitlines()
@@ -123,5 +123,5 @@ def test_mistakes(
     capsys: pytest.CaptureFixture[str], arguments: tuple[str, ...], error: str
 ) -> None:
     given = [str(recorded.trace()) if one == "TRACE" else one for one in arguments]
-    assert main(["trace", *given]) == 2
+    assert main(["log", *given]) == 2
     assert error in capsys.readouterr().err

@@ -1,4 +1,4 @@
-"""`--audit FILE` of changes, and `conductor audit show FILE`, as a user runs them."""
+"""`--audit FILE` of changes, and what `conductor log show` shows of it, as a user runs them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.cli.log_audit import Filter, show
-from conductor.cli.log_verify import verify
+from conductor.cli import main
 from conductor.record.audit.file import Head, sealed
 from tests.harness.process.command import conductor, environment
 
 Json = dict[str, Any]
 
-TIME: Final = re.compile(r"(?m)^\d{4}-\d\d-\d\d [\d:.]+Z  ")
+TIME: Final = re.compile(r"(?m)^(?:\d\d:\d\d:\d\d\.\d{3}  | {14}(?=[+~-])|[\d-]+, UTC\n)")
+"""Of a row, its time or the place of it; and the line of a day."""
 
 RECORDER: Final = f"{shlex.quote(sys.executable)} -m tests.e2e.actors.recording_proxy --dialect acp"
 CLOCK: Final = ("--clock", "2026-03-01T12:00:00Z")
@@ -58,7 +58,7 @@ def run(tmp_path: Path, *arguments: str, code: int = 0) -> Path:
     file = tmp_path / "audit"
     ran = conductor("exec", *CLOCK, "--audit", str(file), "-p", WORDS, *arguments, env=EXEC)
     assert ran.code == code, ran.err
-    assert conductor("audit", "verify", str(file)).code == 0
+    assert conductor("log", "verify", str(file)).code == 0
     return file
 
 
@@ -68,14 +68,13 @@ def changes(file: Path) -> list[Json]:
     return [one for one in found if one["event"] == "change"]
 
 
-def shown(file: Path, *filters: str, code: int = 0) -> str:
-    """What `audit show` prints, the times taken out."""
-    ran = conductor("audit", "show", *filters, str(file))
-    assert ran.code == code, ran.err
-    return TIME.sub("", ran.out)
+def shown(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> str:
+    """What `log show --all` prints, the times taken out."""
+    assert main(["log", "show", "--all", str(file), *options]) == 0
+    return TIME.sub("", capsys.readouterr().out)
 
 
-def test_who_changed_my_prompt_and_how(tmp_path: Path) -> None:
+def test_who_changed_my_prompt_and_how(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two guests of one process and a program, each with its own change."""
     trace = tmp_path / "trace"
     mark = f"{RECORDER} --mark mine,name=mark"
@@ -99,17 +98,15 @@ def test_who_changed_my_prompt_and_how(tmp_path: Path) -> None:
         target = {"demo": "agent"}.get(one["target"], one["target"])
         assert hops[one["source"], one["component"]] == one["source_id"]
         assert hops[one["component"], target] == one["target_id"]
-    text = shown(file, "--method", "session/*")
+    text = shown(capsys, file, "~method session/*")
     assert text == (
-        "datetime changed the request session/prompt\n"
-        f"    from passthrough (id {first['source_id']}), to last (id {first['target_id']}), "
-        "session demo-1\n"
-        "    /prompt/0 added\n"
+        "+ datetime added text block in session/prompt  /prompt/0\n"
         f"      + {DATE}\n"
-        "mark changed the request session/prompt\n"
-        f'    from last (id {second["source_id"]}), to demo (id "X:3"), session demo-1\n'
-        "    /prompt/0 added\n"
+        f"      from passthrough (id {first['source_id']}), to last (id {first['target_id']}), "
+        "session demo-1\n"
+        "+ mark added text block in session/prompt  /prompt/0\n"
         "      + mine\n"
+        f'      from last (id {second["source_id"]}), to demo (id "X:3"), session demo-1\n'
         "\n"
         "In short\n"
         "  datetime: modified request session/prompt, 1 time\n"
@@ -128,7 +125,9 @@ def test_guests_are_told_by_name_wherever_they_run(tmp_path: Path, isolation: st
     assert change["number"] > 0
 
 
-def test_what_comes_back_is_compared_as_well(tmp_path: Path) -> None:
+def test_what_comes_back_is_compared_as_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     script = tmp_path / "liar.py"
     script.write_text(LIAR)
     liar = f"{shlex.quote(sys.executable)} {script},dialect=acp,name=liar"
@@ -136,20 +135,25 @@ def test_what_comes_back_is_compared_as_well(tmp_path: Path) -> None:
     told = [(one["kind"], one["method"], one["direction"]) for one in changes(file)]
     assert set(told[:-1]) == {("notification", "session/update", "up")}
     assert told[-1] == ("response", "session/prompt", "up")
-    text = shown(file, "--component", "liar", "--kind", "modified")
-    assert "liar changed the notification session/update\n" in text
-    assert "    /update/content/text changed\n      + Mondays\n" in text
-    assert "    /result/stopReason changed\n      - end_turn\n      + refusal\n" in text
+    text = shown(capsys, file, "~from liar & ~change changed")
+    assert "+ liar added text in session/update  /update/content/text\n      + Mondays\n" in text
+    assert (
+        "~ liar changed field result.stopReason in answer to session/prompt  /result/stopReason\n"
+        "      - end_turn\n      + refusal\n"
+    ) in text
     # All else it has written anew too, which changes nothing.
     assert {one["component"] for one in changes(file)} == {"liar"}
 
 
-def test_without_content_there_are_digests_only(tmp_path: Path) -> None:
+def test_without_content_there_are_digests_only(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = run(tmp_path, "--trace-content", "none", "datetime", "passthrough", "demo")
     (change,) = changes(file)
     assert "diff" not in change
     assert "current-date" not in file.read_text()
-    text = shown(file, "--kind", "change")
+    text = shown(capsys, file, "~changed")
+    assert "* datetime changed session/prompt\n" in text
     assert (
         f"    before  {change['before']['bytes']} bytes, sha256 {change['before']['sha256']}"
         in text
@@ -169,21 +173,21 @@ def test_the_account_is_of_what_is_as_it_was_written(
     altered = text.replace("current-date", "current-data")
     removed = "".join(lines[:at] + lines[at + 1 :])
     file.write_text(altered)
-    ran = conductor("audit", "show", str(file))
+    ran = conductor("log", "show", str(file))
     ran.assert_error(1, f"line {at + 1}", "only the lines before that")
-    assert "datetime changed" not in ran.out
+    assert "datetime added" not in ran.out
     assert "proxy datetime" in ran.out
     assert "unbroken" not in ran.out
     for broken in (altered, removed):
         file.write_text(broken)
-        assert show(str(file), Filter(), as_json=True) == 1
+        assert main(["log", "show", "--json", str(file)]) == 1
         assert capsys.readouterr().out == "".join(lines[:at])
-        assert verify(str(file), None, json_=True) == 1
+        assert main(["log", "verify", "--json", str(file)]) == 1
         assert json.loads(capsys.readouterr().out)["line"] == at + 1
     file.write_text("")
-    assert show(str(file), Filter(), as_json=False) == 1
+    assert main(["log", "show", str(file)]) == 1
     assert "holds no record" in capsys.readouterr().err
-    conductor("audit", "show", str(tmp_path / "no")).assert_error(2, "cannot read", "--audit")
+    conductor("log", "show", str(tmp_path / "no")).assert_error(2, "cannot read", "--audit")
 
 
 # -- the words, for records of every kind --------------------------------------------------------
@@ -210,13 +214,13 @@ def written(folder: Path, *records: tuple[str, Json]) -> Path:
     """An audit of these records."""
     head, data = Head(), b""
     for event, members in records:
-        line, head = sealed(head, "2026-03-01T12:00:00Z", event, {"run": "r", **members})
+        line, head = sealed(head, "2026-03-01T12:00:00.000000Z", event, {"run": "r", **members})
         data += line
     (folder / "a").write_bytes(data)
     return folder / "a"
 
 
-OLD: Final = "\n".join("abcdefghijklmnop")
+OLD: Final = "a b c d e f g h i j k l m n"
 NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
 
 
@@ -226,9 +230,9 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
         (
             "change",
             {"diff": [{"op": "replace", "pointer": "/prompt/0/text", "before": OLD, "after": NEW}]},
-            (f"p changed the request session/prompt\n    {ROUTE}\n    /prompt/0/text changed\n"
-            "        a\n        b\n      - c\n      + C\n        d\n        e\n      …\n"
-            "        l\n        m\n      - n\n      + \\u{1b}[31mN\n        o\n        p\n"),
+            ("~ p changed text in session/prompt  /prompt/0/text\n      - c\n      + C\n"
+            "~ p changed text in session/prompt  /prompt/0/text\n      - n\n"
+            f"      + \\u{{1b}}[31mN\n      {ROUTE}\n"),
         ),
         (
             "change",
@@ -236,7 +240,7 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
                 "diff": [
                     {
                         "op": "replace",
-                        "pointer": "/t",
+                        "pointer": "/t/text",
                         "at": 5000,
                         "before_digest": {"sha256": "ab", "bytes": 9000},
                         "after_digest": {"sha256": "cd", "bytes": 9003},
@@ -248,12 +252,11 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
                 "more": 3,
                 "repeated": ["/a", ""],
             },
-            (f"p changed the request session/prompt\n    {ROUTE}\n"
-            "    /a has a name twice: programs differ on it\n"
-            "    the whole has a name twice: programs differ on it\n"
-            "    /t changed\n      9,000 bytes before, 9,003 after; at character 5000\n"
-            "      - old\n      + new\n      + lines…\n        (5,000 bytes, sha256 ef)\n"
-            "    … and 3 more differences\n"),
+            ("~ p changed text in session/prompt  /t/text from character 5000\n"
+            "      - old\n      + new lines…\n"
+            "      /a has a name twice: programs differ on it\n"
+            "      the message has a name twice: programs differ on it\n"
+            f"      … and 3 more differences\n      {ROUTE}\n"),
         ),
         (
             "change",
@@ -267,29 +270,29 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
                 "session": None,
                 "diff": [{"op": "remove", "pointer": "", "before": {"a": "é"}}],
             },
-            ("p did not pass on the notification session/prompt\n"
-            "    from the side of the agent\n"
-            '    the whole removed\n      - {"a": "é"}\n'),
+            ("* p did not pass on session/prompt\n"
+            '      - {"a":"é"}\n'
+            "      from the side of the agent\n"),
         ),
         (
             "change",
             {"change": "answered", "kind": "response", "direction": "up", "before": None,
              "diff": None},
-            ("p answered session/prompt by itself\n"
-            '    to the side of the client (id "x"), session S\n'
-            "    after   3 bytes, sha256 cd\n"),
+            ("* p itself answered session/prompt\n"
+            "      after   3 bytes, sha256 cd\n"
+            '      to the side of the client (id "x"), session S\n'),
         ),
         (
             "change",
             {"change": "originated", "before": None, "diff": []},
-            ("p sent a request session/prompt of its own\n"
-            '    to the side of the agent (id "x"), session S\n'),
+            ("* p itself sent session/prompt\n"
+            '      to the side of the agent (id "x"), session S\n'),
         ),
         (
             "change",
             {"change": "reordered", "kind": "notification", "direction": "up", "diff": []},
-            ("p passed on the notification session/prompt after what came later\n"
-            "    from client (id 3), to the side of the client (id \"x\"), session S\n"),
+            ("* p passed on session/prompt after what came later\n"
+            "      from client (id 3), to the side of the client (id \"x\"), session S\n"),
         ),
         (
             "changes",
@@ -300,13 +303,17 @@ NEW: Final = OLD.replace("c", "C").replace("n", "\x1b[31mN")
             "violation",
             {"component": "p", "text": "may\x1b not", "rule": "rights", "direction": "up",
              "method": "m", "pointer": ""},
-            "p was stopped: may\\u{1b} not\n    rule rights; up m\n",
+            "refused  by conductor (rule rights): p: may\\u{1b} not\n      up m\n",
         ),
-        ("violations", {"component": "p", "count": 5}, "p was stopped 5 more times\n"),
-        ("restart", {"component": "p", "text": "died"}, "p: restart: died\n"),
+        ("violations", {"component": "p", "count": 5}, "p: refused 5 more times\n"),
+        ("restart", {"component": "p", "text": "died"}, "note     p: restart: died\n"),
+        ("failure", {"component": "p", "text": "died"}, "error    p: died\n"),
         ("end", {"failure": "why"}, "the chain failed: why\n"),
         ("end", {"failure": None}, "the chain ended\n"),
         ("violation", {"component": "p"}, "no record conductor writes: "),
+        ("chain", {"component": "{p}"}, "no record conductor writes: "),
+        ("change", {"component": {}, "diff": [{"op": 3, "pointer": "/"}]},
+         "no record conductor writes: "),
     ],
 )  # fmt: skip
 def test_each_record_in_words(
@@ -320,8 +327,7 @@ def test_each_record_in_words(
     monkeypatch.delenv("FORCE_COLOR", raising=False)
     held = CHANGE | members if event == "change" else members
     file = written(tmp_path, (event, held))
-    assert show(str(file), Filter(), as_json=False) == 0
-    assert TIME.sub("", capsys.readouterr().out).startswith(expected)
+    assert shown(capsys, file).startswith(expected)
 
 
 def test_filters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -333,26 +339,30 @@ def test_filters(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     ]
     file = written(tmp_path, *records)
 
-    def found(**wanted: list[str]) -> list[int]:
-        assert show(str(file), Filter(**wanted), as_json=True) == 0
+    def found(wanted: str = "") -> list[int]:
+        assert main(["log", "show", "--json", str(file), wanted]) == 0
         return [json.loads(line)["seq"] for line in capsys.readouterr().out.splitlines()]
 
     assert found() == [1, 2, 3, 4]
-    assert found(components=["p"]) == [1, 3, 4]
-    assert found(components=["p", "q"]) == [1, 2, 3, 4]
-    assert found(methods=["session/*"], sessions=["T"]) == [3]
-    assert found(methods=["*new"]) == [2]
-    assert found(kinds=["dropped", "restart"]) == [3, 4]
-    assert found(kinds=["change"], components=["p"]) == [1, 3]
-    assert "no record is of that kind" in shown(file, "--kind", "end", "--session", "S")
-    conductor("audit", "show", "--kind", "x", str(file)).assert_error(2, "`x`", "violation")
+    assert found("~from p") == [1, 3, 4]
+    assert found("~from p | ~from q") == [1, 2, 3, 4]
+    assert found("~method session/* & ~session T") == [3]
+    assert found("~method *new") == [2]
+    assert found("~change dropped | ~method restart") == [3, 4]
+    assert found("~changed & ~component p") == [1, 3]
+    assert found("~type notice") == [4]
+    assert found("died") == [4]
+    assert found("~refused | ~slow 1 | ~turn 1") == []
+    assert "no record is chosen" in shown(capsys, file, "~method end & ~session S")
+    assert main(["log", "show", str(file), "--turn", "1"]) == 2
+    assert "is an audit, which has no turns" in capsys.readouterr().err
 
 
-def test_colours_are_for_terminals(tmp_path: Path) -> None:
+def test_colours_are_for_terminals(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     diff = [{"op": "add", "pointer": "/a", "after": "x"}]
     file = written(tmp_path, ("change", CHANGE | {"diff": diff}))
-    assert "\x1b" not in shown(file)
+    assert "\x1b" not in shown(capsys, file)
     kept = environment(FORCE_COLOR="1")
     del kept["NO_COLOR"]
-    ran = conductor("audit", "show", str(file), env=kept)
+    ran = conductor("log", "show", str(file), env=kept)
     assert "\x1b[32m      + x\x1b[0m" in ran.out

@@ -1,4 +1,4 @@
-"""`conductor replay`: what a trace recorded of one component, played to it again."""
+"""`conductor log replay`: what a trace recorded of one component, played to it again."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def record(file: Path, *arguments: str, said: bytes = b"") -> None:
 
 def replay(file: Path, *arguments: str) -> Ran:
     """Replays it."""
-    return conductor("replay", str(file), "--timeout", "50", *arguments)
+    return conductor("log", "replay", str(file), "--timeout", "50", *arguments)
 
 
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
@@ -89,13 +89,13 @@ def test_a_changed_component_is_told_where_it_differs(tmp_path: Path) -> None:
 def test_a_recorded_conversation_becomes_a_transcript(tmp_path: Path) -> None:
     file, transcript = tmp_path / "t", tmp_path / "new.txt"
     record(file, "--clock", "2026-03-01T12:00:00", "datetime", DEMO)
-    ran = replay(file, "datetime", "--to", str(transcript))
+    ran = replay(file, "datetime", "--output", str(transcript))
     assert (ran.code, ran.out.splitlines()[1]) == (0, f"written {transcript}")
     played = conductor("test", str(transcript), "--component", "datetime")
     assert (played.code, played.out[:6]) == (0, "passed")
     played = conductor("test", str(transcript), "--component", "passthrough")
     assert played.code == 1
-    replay(file, "datetime", "--to", str(transcript)).assert_error(2, "is there already")
+    replay(file, "datetime", "--output", str(transcript)).assert_error(2, "is there already")
 
 
 def test_a_program_that_was_restarted_is_replayed_run_by_run(tmp_path: Path) -> None:
@@ -148,7 +148,7 @@ def test_the_agent_of_a_trace_tells_the_client_the_same(tmp_path: Path) -> None:
     file = tmp_path / "t"
     chain = ("--clock", "2026-03-01T12:00:00", "datetime", program(tmp_path, PROXY))
     got = heard([*COMMAND, "agent", "--trace", str(file), *chain, DEMO], conversation())
-    agent = f"{sys.executable} -m conductor replay {file} --agent"
+    agent = f"{sys.executable} -m conductor log replay {file} --agent"
     assert heard([*COMMAND, "agent", *chain, agent], conversation()) == got
     other = conversation("something else") + lines(("session/list", {}, 9))
     *_, ended, refused, missing = heard([*COMMAND, "agent", *chain, agent], other)
@@ -180,7 +180,7 @@ def test_what_cannot_be_replayed(tmp_path: Path) -> None:
         ((file, "py:json:loads", "--as", "passthrough"), "runs inside of conductor"),
         ((file, "passthrough", "--timeout", "soon"), "invalid value `soon`"),
     ):  # fmt: skip
-        conductor("replay", *map(str, arguments)).assert_error(2, *texts)
+        conductor("log", "replay", *map(str, arguments)).assert_error(2, *texts)
     assert not (tmp_path / "x").exists()
 
 

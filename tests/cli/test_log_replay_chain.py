@@ -1,4 +1,4 @@
-"""`conductor replay TRACE`: a whole recorded chain again, with another proxy in it."""
+"""`conductor log replay TRACE`: a whole recorded chain again, with another proxy in it."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ async def asked(request, following):
 
 def replay(file: Path, *arguments: str) -> Ran:
     """Replays a trace."""
-    return conductor("replay", str(file), *arguments)
+    return conductor("log", "replay", str(file), *arguments)
 
 
 @pytest.fixture(scope="module")

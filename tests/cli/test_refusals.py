@@ -41,7 +41,7 @@ def test_a_component_that_ends_a_turn_with_a_refusal(tmp_path: Path) -> None:
     assert ran.code == 5, ran.err
     assert "`strict` refused to continue" in ran.err
     assert "the agent" not in ran.err
-    shown = conductor("trace", "show", str(trace), cwd=tmp_path)
+    shown = conductor("log", "show", str(trace), cwd=tmp_path)
     assert "refused by strict" in shown.out, shown.out
 
 

@@ -135,8 +135,8 @@ def dying(*chain: str, prompt: str = "hi") -> Ran:
 
 
 def shown(path: Path) -> str:
-    """What `trace show` makes of a ring."""
-    ran = conductor("trace", "show", str(path))
+    """What `log show` makes of a ring."""
+    ran = conductor("log", "show", str(path))
     assert ran.code == 0, ran.err
     return ran.out
 
@@ -158,7 +158,7 @@ def test_an_agent_that_dies_in_a_turn_leaves_a_trace_of_it(state: Path, agent: A
     assert "current-date" in text, "what the proxies have put in"
     assert "half" in text
     assert "exited with code 7" in text
-    assert conductor("trace", "stats", str(path)).code == 0
+    assert conductor("log", "stats", str(path)).code == 0
 
 
 def test_the_client_is_told_where_it_is(rig: Rig, state: Path, agent: Agent) -> None:

@@ -124,15 +124,15 @@ PRINTING: Final = [
     ["components"],
     ["cache", "--json"],
     ["inspect", "passthrough"],
-    ["audit", "show", "audit.jsonl"],
-    ["audit", "show", "--json", "audit.jsonl"],
+    ["log", "show", "audit.jsonl"],
+    ["log", "show", "--json", "audit.jsonl"],
     ["exec", "demo", "-p", "hi"],
 ]
 
 
 @pytest.mark.parametrize("arguments", PRINTING)
 def test_an_output_that_takes_nothing(arguments: list[str], tmp_path: Path) -> None:
-    if "audit" in arguments:
+    if "audit.jsonl" in arguments:
         assert run("exec", "demo", "--audit", "audit.jsonl", "-p", "x", cwd=tmp_path).code == 0
     for redirected, why in ((">&-", ""), (">/dev/full", "No space left on device")):
         ran = run(*arguments, redirected=redirected, cwd=tmp_path)

@@ -181,7 +181,7 @@ _SWITCHED = ("pause", "resume")
 
 
 def paused_from_the_page_of_its_trace(chain: Chain, rig: Rig) -> None:
-    """`conductor trace view --live` of a chain switches a component off and on, and says why it
+    """`conductor log view --live` of a chain switches a component off and on, and says why it
     cannot."""
     with Viewed(rig.folder / "trace", "--live") as view:
         until(lambda: view.ask("/api/head")[1].get("process") == chain.process.pid)

@@ -11,7 +11,7 @@ import inspect
 import itertools
 import re
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -345,7 +345,14 @@ def doors() -> str:
     return table(head, [(one, str(many), what, then) for one, many, what, then in rows])
 
 
-COMMANDS: Final[dict[str, Any]] = command_line.command().commands
+def _all_commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
+    for name, command in group.commands.items():
+        yield f"{before}{name}", command
+        if hasattr(command, "commands"):
+            yield from _all_commands(command, f"{before}{name} ")
+
+
+COMMANDS: Final[dict[str, Any]] = dict(_all_commands(command_line.command()))
 OFF: Final = {row.help: row.off for row in option_table.TABLE}
 PAGES: Final = {row.help: row.page for row in option_table.TABLE}
 
@@ -468,7 +475,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "options_exec_chat": partial(options, "exec", "chat"),
     "options_agent_proxy": partial(options, "agent", "proxy"),
     **{
-        f"options_{name}": partial(options, name)
+        f"options_{name.replace(' ', '_')}": partial(options, name)
         for name in (
             "agent",
             "proxy",
@@ -484,7 +491,12 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
             "dev",
             "test",
             "check",
-            "replay",
+            "log show",
+            "log stats",
+            "log view",
+            "log verify",
+            "log export",
+            "log replay",
             "setup",
         )
     },

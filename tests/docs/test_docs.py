@@ -138,9 +138,14 @@ def test_editors_start_what_parses() -> None:
         assert parses(server["Conductor"]["args"])
 
 
+LOG = [f"log {name}" for name in COMMAND.commands["log"].commands]
+
+
 def options(name: str) -> set[str]:
     """The names of a command's options, without the help that each has; "" for those of all."""
-    command = COMMAND.commands[name] if name else COMMAND
+    command: Any = COMMAND
+    for word in name.split():
+        command = command.commands[word]
     return {
         name
         for parameter in command.params
@@ -152,7 +157,9 @@ def options(name: str) -> set[str]:
 def test_every_command_and_option_is_described() -> None:
     text = pages.read(CLI)
     described = set(re.findall(r"(?<![\w-])--?[a-z][\w-]*|(?<![\w-])-[A-Z]\b", text))
-    for name, command in COMMAND.commands.items():
+    named = [each for each in tables.COMMANDS if each in COMMAND.commands or each in LOG]
+    for name in named:
+        command = tables.COMMANDS[name]
         assert f"conductor {name}" in text or (command.hidden and f"`{name}`" in text)
         assert options(name) <= described, name
     assert options("") <= described
@@ -161,19 +168,19 @@ def test_every_command_and_option_is_described() -> None:
 def test_no_option_is_described_that_is_not_there() -> None:
     rows = re.findall(r"^\| `(-.*?)` \|", pages.read(CLI), re.MULTILINE)
     described = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", row)}
-    there = set().union(*map(options, COMMAND.commands))
+    there = set().union(*map(options, tables.COMMANDS))
     assert described <= there
 
 
 def test_option_tables_are_of_their_commands() -> None:
-    sections = re.split(r"^((?:`\w+`(?:, | and )?)+):$", pages.read(CLI), flags=re.MULTILINE)
+    sections = re.split(r"^((?:`[\w ]+`(?:, | and )?)+):$", pages.read(CLI), flags=re.MULTILINE)
     seen: dict[str, set[str]] = {}
     for head, section in zip(sections[1::2], sections[2::2], strict=True):
         rows = re.findall(r"^\| (`-.*?) \| ", section, re.MULTILINE)
         names = {name for row in rows for name in re.findall(r"(?<![\w-])--?[a-z][\w-]*", row)}
-        for command in re.findall(r"`(\w+)`", head):
+        for command in re.findall(r"`([\w ]+)`", head):
             seen[command] = seen.get(command, set()) | names
-    running = {"agent", "proxy", "exec", "chat", "lock", "replay"}
+    running = {"agent", "proxy", "exec", "chat", "lock", *LOG}
     made = {"new", "dev", "test", "check", "pack", "publish"}
     assert set(seen) == running | made | {
         "attach",
@@ -245,7 +252,7 @@ def test_the_check_of_what_is_missing_sees_it() -> None:
     ```sh
     conductor inspect ./p.wasm,profile=context
     conductor exec --trace t.jsons ./PROXY.wasm demo -p hello
-    conductor replay t.jsons ./q/ --to x.txt
+    conductor log replay t.jsons ./q/ --output x.txt
     ```
     """.replace("\n    ", "\n")
     assert missing(text) == ["./p.wasm,profile=context", "./q/"]

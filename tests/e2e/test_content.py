@@ -145,7 +145,7 @@ def test_row_65_an_exchange_within_a_turn_is_tagged(rig: Rig, form: str, version
     assert short == [("looks good", "Review"), ("50006", "Review"), ("é" * 12, None)], chain.stderr
     assert said[-1][0] == "é" * 50_000
     assert chain.finish() == 0
-    shown = conductor("trace", "show", str(trace), "--all").out
+    shown = conductor("log", "show", str(trace), "--all").out
     assert "┆ says   Review: looks good" in shown
 
 

@@ -8,8 +8,7 @@ from typing import Final
 
 import pytest
 
-from conductor.cli import log_audit
-from conductor.cli.log_audit import Filter
+from conductor.cli import main
 from tests.e2e.test_editor import (
     ALL,
     COMMENT,
@@ -196,7 +195,7 @@ def test_what_leaves_by_the_editor_is_on_record(
     ):
         does(chain, session, f"/ask {method} {json.dumps(params)}")
     assert chain.finish() == 0
-    assert log_audit.show(record, Filter(kinds=["effect"]), as_json=True) == 0
+    assert main(["log", "show", "--json", record, "~type effect"]) == 0
     found = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert {(one["event"], one["component"]) for one in found} == {("effect", "X")}
     assert [(one["what"], one["where"], one["outcome"]) for one in found] == [

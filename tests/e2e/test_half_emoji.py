@@ -41,18 +41,18 @@ def _chain(rig: Rig, folder: Path, *isolation: str) -> Chain:
 PREFIX: Final = json.dumps({"name": "prompt-prefix", "config": {"text": HALF}})
 RING: Final = re.compile(r"ring: the last messages are in (\S+)\n")
 READERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
-    "audit verify": (("audit", "verify", "audit"), "unbroken"),
-    "audit show": (("audit", "show", "audit"), "half \\u{d83d}"),
-    "audit show, JSON": (("audit", "show", "--json", "audit"), SPELLED),
-    "trace show": (("trace", "show", "trace"), "half \\u{d83d}"),
-    "trace stats": (("trace", "stats", "trace"), "keeper"),
-    "trace view": (("trace", "view", "trace", "--save", "view.html"), "view.html"),
-    "trace export": (("trace", "export", "trace", "--otlp", "o.json"), "o.json"),
-    "trace export, a picture": (("trace", "export", "trace", "--perfetto", "p.json"), "p.json"),
-    "ring": (("trace", "show", "ring"), "half \\u{d83d}"),
-    "ring, stats": (("trace", "stats", "ring"), "session/update"),
-    "replay": (("replay", "trace"), "same"),
-    "replay of one": (("replay", "trace", f"{KEEPER},{GRANTS}"), "same"),
+    "log verify": (("log", "verify", "audit"), "unbroken"),
+    "log show of an audit": (("log", "show", "audit"), "half \\u{d83d}"),
+    "log show of an audit, JSON": (("log", "show", "--json", "audit"), SPELLED),
+    "log show": (("log", "show", "trace"), "half \\u{d83d}"),
+    "log stats": (("log", "stats", "trace"), "keeper"),
+    "log view": (("log", "view", "trace", "--output", "view.html"), "view.html"),
+    "log export": (("log", "export", "trace", "--format", "otlp", "--output", "o.json"), "o.json"),
+    "log export, a picture": (("log", "export", "trace", "--output", "p.json"), "p.json"),
+    "ring": (("log", "show", "ring"), "half \\u{d83d}"),
+    "ring, stats": (("log", "stats", "ring"), "session/update"),
+    "log replay": (("log", "replay", "trace"), "same"),
+    "log replay of one": (("log", "replay", "trace", f"{KEEPER},{GRANTS}"), "same"),
 }
 
 

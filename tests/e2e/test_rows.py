@@ -248,7 +248,7 @@ def test_row_114_without_content_a_trace_counts_and_has_no_payload(
 def test_row_114_a_trace_replays_to_the_same_log(rig: Rig, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     chain = talk(rig, 1, first, "all", TALK)
-    ran = conductor("replay", str(first), "--trace", str(second))
+    ran = conductor("log", "replay", str(first), "--trace", str(second))
     assert ran.code == 0, ran.out + ran.err
     got = [
         (frame.get("method"), frame.get("params", frame.get("result", frame.get("error"))))

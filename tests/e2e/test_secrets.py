@@ -57,7 +57,7 @@ def test_components_have_it_and_no_record_does(rig: Rig, content: str) -> None:
         assert json.dumps(VALUE)[1:-1] not in written
     assert f"[A] I have {SHOWN}" in chain.stderr
     assert (SHOWN in trace.read_text()) is (content != "none")
-    assert conductor("audit", "verify", str(audit)).code == 0
+    assert conductor("log", "verify", str(audit)).code == 0
 
 
 def test_the_last_words_of_a_program_are_shown_without_it(rig: Rig) -> None:

@@ -157,7 +157,12 @@ def test_a_replay_answers_with_the_revisions_of_the_recording(rig: Rig, tmp_path
     assert answers[1][1]["error"]["data"]["revision"] == revision
     replayed = tmp_path / "replayed.jsons"
     again = rig.run(
-        "replay", str(trace), "--trace", str(replayed), XDG_DATA_HOME=str(tmp_path / "elsewhere")
+        "log",
+        "replay",
+        str(trace),
+        "--trace",
+        str(replayed),
+        XDG_DATA_HOME=str(tmp_path / "elsewhere"),
     )
     again.process.communicate()
     # Not the whole turn: what a guest causes itself may come after what others cause.

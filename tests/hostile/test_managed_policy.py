@@ -543,7 +543,7 @@ def test_a_nested_conductor_is_a_program(machine: Machine) -> None:
     refused(machine, tell(machine, nested, "demo"), "components")
     refused(machine, tell(machine, "conductor agent ./evil"), "agents")
     refused(machine, tell(machine, "conductor proxy ./p.wasm", "demo"), "components")
-    refused(machine, tell(machine, "conductor replay t.jsons --agent"), "agents")
+    refused(machine, tell(machine, "conductor log replay t.jsons --agent"), "agents")
 
 
 def test_a_folder_whose_manifest_names_a_program(machine: Machine) -> None:
@@ -587,10 +587,10 @@ def test_tools_run_what_the_policy_allows(machine: Machine) -> None:
         ["check", "./mine/"],
         ["test", "./mine"],
         ["build", "./mine"],
-        ["replay", "t", "./p.wasm"],
+        ["log", "replay", "t", "./p.wasm"],
     ):
         refused(machine, machine.conductor(*command), "components")
-    for command in (["check", "./evil"], ["replay", "t", "./evil", "--as", "p"]):
+    for command in (["check", "./evil"], ["log", "replay", "t", "./evil", "--as", "p"]):
         refused(machine, machine.conductor(*command), "require-sandbox")
 
 

@@ -169,7 +169,7 @@ def test_a_trace_with_what_nobody_asked_for_becomes_a_scenario(
     assert recorded.code == 0, recorded.err
     written = (tmp_path / "test-scenarios" / "again" / "scenario.toml").read_text()
     assert written.count("[[step]]") == 1
-    assert "Turn 3 by reminder, unprompted" in conductor("trace", "show", trace).out
+    assert "Turn 3 by reminder, unprompted" in conductor("log", "show", trace).out
 
 
 # -- what is kept, without a chain -----------------------------------------------------------------

@@ -19,7 +19,7 @@ from tests.record.turns import recorded
 def saved(tmp_path_factory: pytest.TempPathFactory) -> str:
     """The saved page of a real chain's trace."""
     path = tmp_path_factory.mktemp("saved") / "page.html"
-    done = conductor("trace", "view", str(recorded.trace()), "--save", str(path))
+    done = conductor("log", "view", str(recorded.trace()), "--output", str(path))
     assert done.code == 0, done.err
     assert path.stat().st_mode & 0o077 == 0
     return path.read_text(encoding="utf-8")
@@ -38,7 +38,7 @@ def test_it_needs_nothing_else_and_only_its_own_script_may_run(saved: str) -> No
 
 def test_one_turn_is_saved_without_the_others(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
-    done = conductor("trace", "view", str(recorded.trace()), "--save", str(path), "--turn", "5")
+    done = conductor("log", "view", str(recorded.trace()), "--output", str(path), "--turn", "5")
     assert done.code == 0, done.err
     held = path.read_text(encoding="utf-8")
     assert "read auth.py" in held
@@ -53,7 +53,7 @@ def test_secrets_are_taken_out(tmp_path: Path) -> None:
         params = {"env": [{"name": "TOKEN", "value": "hunter2hunter2"}]}
         event = {"type": "notification", "ts": 1.0, "method": "x", "from": "a", "to": "b"}
         file.write(json.dumps({**event, "params": params}) + "\n")
-    done = conductor("trace", "view", str(lines.path), "--save", str(tmp_path / "page.html"))
+    done = conductor("log", "view", str(lines.path), "--output", str(tmp_path / "page.html"))
     assert done.code == 0, done.err
     held = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert '"value\\":\\"hunter2' not in held
@@ -63,7 +63,7 @@ def test_secrets_are_taken_out(tmp_path: Path) -> None:
 def test_no_text_of_a_trace_ends_the_script_that_holds_it(tmp_path: Path) -> None:
     lines = Lines(tmp_path / "trace.jsons")
     lines.turn(EVIL, EVIL)
-    done = conductor("trace", "view", str(lines.path), "--save", str(tmp_path / "page.html"))
+    done = conductor("log", "view", str(lines.path), "--output", str(tmp_path / "page.html"))
     assert done.code == 0, done.err
     held = (tmp_path / "page.html").read_text(encoding="utf-8")
     assert held.count("</script>") == 2
@@ -73,10 +73,10 @@ def test_no_text_of_a_trace_ends_the_script_that_holds_it(tmp_path: Path) -> Non
 
 def test_what_cannot_be_saved_is_refused_in_words(tmp_path: Path) -> None:
     trace, page = str(recorded.trace()), str(tmp_path / "page.html")
-    conductor("trace", "view", trace, "--save", page, "--live").assert_error(2, "does not grow")
-    conductor("trace", "view", trace, "--save", page, "--turn", "99").assert_error(2, "no turn 99")
+    conductor("log", "view", trace, "--output", page, "--live").assert_error(2, "does not grow")
+    conductor("log", "view", trace, "--output", page, "--turn", "99").assert_error(2, "no turn 99")
     nowhere = str(tmp_path / "none" / "page.html")
-    conductor("trace", "view", trace, "--save", nowhere).assert_error(2, "cannot write")
+    conductor("log", "view", trace, "--output", nowhere).assert_error(2, "cannot write")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -84,7 +84,7 @@ def test_much_text_is_saved_whole(tmp_path: Path) -> None:
     lines = Lines(tmp_path / "trace.jsons")
     for number in range(8):
         lines.turn("see https://example.com/ " * 10_000 + f"end {number}", "fine")
-    done = conductor("trace", "view", str(lines.path), "--save", str(tmp_path / "page.html"))
+    done = conductor("log", "view", str(lines.path), "--output", str(tmp_path / "page.html"))
     assert done.code == 0, done.err
     held = (tmp_path / "page.html").read_text(encoding="utf-8")
     (data,) = re.findall(r'id="saved">(.*?)</script>', held, re.DOTALL)

@@ -143,8 +143,8 @@ def test_of_a_very_large_message_the_beginnings_of_its_texts_are_shown(tmp_path:
 
 
 def test_a_file_that_is_no_trace_or_not_there_is_refused(tmp_path: Path) -> None:
-    conductor("trace", "view", str(tmp_path / "none")).assert_error(2, "cannot read the trace")
-    conductor("trace", "view", str(tmp_path)).assert_error(2, "it is a folder")
+    conductor("log", "view", str(tmp_path / "none")).assert_error(2, "cannot read the trace")
+    conductor("log", "view", str(tmp_path)).assert_error(2, "it is a folder")
 
 
 def test_a_connection_that_sends_no_request_in_time_is_ended(

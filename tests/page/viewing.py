@@ -24,14 +24,14 @@ EVIL: Final = (
 
 
 class Viewed(Running):
-    """`conductor trace view FILE` while it runs."""
+    """`conductor log view FILE` while it runs."""
 
     def __init__(
         self, path: Path, *options: str, opens: bool = False, env: dict[str, str] | None = None
     ) -> None:
         """`opens`: it opens a browser."""
         quiet = () if opens else ("--no-open",)
-        super().__init__("trace", "view", str(path), *quiet, *options, env=env)
+        super().__init__("log", "view", str(path), *quiet, *options, env=env)
         line = re.compile(r"(http://\S+#secret=([^\s&]+)\S*)\n")
         self.wait_until(self.out, lambda text: bool(line.search(text)), "the address of the page")
         ((self.address, self.secret),) = line.findall(self.text(self.out))

@@ -1,4 +1,4 @@
-"""`conductor trace export`: what Perfetto and collectors of OpenTelemetry get of a trace."""
+"""`conductor log export`: what Perfetto and collectors of OpenTelemetry get of a trace."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ def trace() -> Path:
 
 
 def export(*arguments: str | Path, **variables: str) -> Ran:
-    return conductor("trace", "export", *map(str, arguments), env=environment(**variables))
+    return conductor("log", "export", *map(str, arguments), env=environment(**variables))
 
 
 @pytest.fixture(scope="module")
 def picture(trace: Path) -> Path:
     """The trace for Perfetto."""
     path = trace.parent / "picture.json"
-    done = export(trace, "--perfetto", path)
+    done = export(trace, "--output", path)
     assert (done.code, done.err) == (0, ""), done.err
     return path
 
@@ -44,7 +44,7 @@ def picture(trace: Path) -> Path:
 def exported(trace: Path) -> Path:
     """The trace as OTLP."""
     path = trace.parent / "spans.json"
-    done = export(trace, "--otlp", path)
+    done = export(trace, "--format", "otlp", "-o", path)
     assert (done.code, done.err) == (0, ""), done.err
     return path
 
@@ -160,7 +160,7 @@ def test_words_are_exported_only_when_the_variable_asks_for_them(
     trace: Path, exported: Path, picture: Path, tmp_path: Path
 ) -> None:
     assert WORDS not in exported.read_text() + picture.read_text()
-    export(trace, "--otlp", tmp_path / "with.json", **{CAPTURE: "SPAN_ONLY"})
+    export(trace, "--format", "otlp", "-o", tmp_path / "with.json", **{CAPTURE: "SPAN_ONLY"})
     found = ordered(spans(tmp_path / "with.json"))
     turn = attributes(next(span for span in found if span.name == "invoke_agent demo"))
     answer = json.loads(turn["gen_ai.output.messages"])
@@ -169,12 +169,12 @@ def test_words_are_exported_only_when_the_variable_asks_for_them(
 
 
 def test_an_export_twice_has_the_same_ids(trace: Path, exported: Path, tmp_path: Path) -> None:
-    export(trace, "--otlp", tmp_path / "again.json")
+    export(trace, "--format", "otlp", "-o", tmp_path / "again.json")
     assert (tmp_path / "again.json").read_bytes() == exported.read_bytes()
 
 
 def test_a_filter_chooses_turns(trace: Path, tmp_path: Path) -> None:
-    export(trace, "~mcp & ~method tools/call", "--otlp", tmp_path / "some.json")
+    export(trace, "~mcp & ~method tools/call", "--format", "otlp", "-o", tmp_path / "some.json")
     found = spans(tmp_path / "some.json")
     assert len({span.trace_id for span in found}) == 1
     assert {"tools/call add", "invoke_agent demo", "session/prompt"} <= {s.name for s in found}
@@ -200,11 +200,11 @@ def test_a_collector_that_refuses_is_an_error(trace: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ([], "say what to make of the trace"),
-        (["~text nowhere-to-be-found", "--perfetto", "a"], "no event matches"),
+        ([], "say where the spans go"),
+        (["~text nowhere-to-be-found", "-o", "a"], "no event matches"),
         (["--otlp", "ftp://x"], "is no address of a collector"),
         (["--otlp", "http://[::1"], "is no address of a collector"),
-        (["--perfetto", "/no/such/folder/a"], "cannot write"),
+        (["-o", "/no/such/folder/a"], "cannot write"),
     ],
 )
 def test_what_cannot_be_exported_is_explained(
@@ -220,6 +220,6 @@ def test_a_line_of_an_impossible_time_is_no_event(
     event = b'{"type":"request","ts":%s,"from":"client","to":"agent","id":1,"method":"x"%s}\n'
     times = [(b"1e308", b""), (b"-1e308", b""), (b"1", b',"_conductor":{"ms_in":1e308}')]
     bad.write_bytes(trace.read_bytes() + b"".join(event % time for time in times))
-    assert (ran := export(bad, "--otlp", out)).code == 0, ran.err
+    assert (ran := export(bad, "--format", "otlp", "-o", out)).code == 0, ran.err
     assert len(spans(out)) == len(spans(exported))
-    assert (ran := conductor("trace", "view", str(bad), "--save", str(page))).code == 0, ran.err
+    assert (ran := conductor("log", "view", str(bad), "--output", str(page))).code == 0, ran.err

@@ -22,6 +22,7 @@ const TERMS = {
   to: ["NAME", name(field.target)],
   session: ["ID", name(field.session)],
   type: ["TYPE", name(field.kind)],
+  change: ["CHANGE", name(field.change)],
   turn: ["NUMBER", (value) => {
     if (!/^[0-9]+$/.test(value)) throw new Error("a turn is a number");
     return (row) => row[field.turn] === Number(value);

@@ -21,7 +21,7 @@ export function filterHelp() {
   return [el("h2", {}, "Filter"),
     el("p.terms", {}, NAMES.map((name) => [el("code", {}, name), " "])),
     el("p", {}, "Words stand for events that hold them. ", el("code", {}, "& | ! ( )"), " combine; names may have ", el("code", {}, "*"),
-      ". The terminal takes the same: ", el("code", {}, "conductor trace show FILE FILTER"), ".")];
+      ". The terminal takes the same: ", el("code", {}, "conductor log show FILE FILTER"), ".")];
 }
 
 /** Calls what belongs to a key, unless somebody writes or a dialog is open. */

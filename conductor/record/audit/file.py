@@ -37,7 +37,7 @@ _LOCK_SECONDS: Final = 1.0
 """Seconds to wait for another conductor that is appending to the same file."""
 
 _BROKEN_HINT: Final = (
-    "keep it as evidence and audit to another file; `conductor audit verify` says the same"
+    "keep it as evidence and audit to another file; `conductor log verify` says the same"
 )
 
 Log = Callable[[str, str, str], None]
@@ -103,7 +103,7 @@ def _checked(line: bytes, head: Head) -> tuple[Record, Head]:
     tail = _TAIL.search(body)
     try:
         record = _decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         raise BrokenChainError(number, "is no record of an audit") from None
     if tail is None:
         raise BrokenChainError(number, "does not end with its hash")

@@ -1,4 +1,4 @@
-"""The lines that each component got and sent, for `conductor replay`.
+"""The lines that each component got and sent, for `conductor log replay`.
 
 A record is JSON: the `component`, which instance of it (`run`), which delivery (`delivery`, of
 guests), when (`ts`), and the lines, each as `[SIDE, MESSAGE]`. SIDE is the side byte, or empty on

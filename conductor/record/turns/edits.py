@@ -64,7 +64,8 @@ def edits(before: bytes, after: bytes) -> tuple[Edit, ...]:
         return (_whole(before, after),)
     made: list[Edit] = []
     for operation in found:
-        made += _edit(operation)
+        path = operation.was if operation.op == "remove" else operation.now
+        made += of_operation(operation.op, path, operation.before, operation.after)
         if len(made) >= _MOST:
             break
     return tuple(made[:_MOST])
@@ -139,10 +140,9 @@ def _whole(before: bytes, after: bytes) -> Edit:
     return Edit(op=Op.CHANGED, what="message", pointer="", before=old, after=new, cut=cut)
 
 
-def _edit(operation: diff.Operation) -> list[Edit]:
-    op, path = _OPS[operation.op], operation.was if operation.op == "remove" else operation.now
-    pointer = diff.pointer(path)
-    before, after = operation.before, operation.after
+def of_operation(named: str, path: diff.Path, before: Any, after: Any) -> list[Edit]:
+    """One difference, `add`, `remove` or `replace` (`diff.Operation`), in words."""
+    op, pointer = _OPS[named], diff.pointer(path)
     what = _what(path, after if op is not Op.REMOVED else before)
     if op is Op.CHANGED and isinstance(before, str) and isinstance(after, str):
         return _in_text(before, after, what, pointer)

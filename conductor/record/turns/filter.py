@@ -94,7 +94,10 @@ def _text(value: str) -> Matches:
     return matches
 
 
-_CHANGED: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
+_CHANGED: Final = {
+    *(Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED),
+    *("reordered", "rebound"),  # of an audit
+}
 
 TERMS: Final = {
     "method": Term("METHOD", "the method, also of what a response answers", _name(
@@ -104,8 +107,10 @@ TERMS: Final = {
     "from": Term("NAME", "sent by it", _name(lambda row: (row.source,))),
     "to": Term("NAME", "received by it", _name(lambda row: (row.target,))),
     "session": Term("ID", "of this session", _name(lambda row: (row.session,))),
-    "type": Term("TYPE", "`request`, `response`, `notification`, `verdict` or `notice`", _name(
-        lambda row: (row.kind,))),
+    "type": Term("TYPE", "`request`, `response`, `notification`, `verdict` or `notice`; of an "
+        "audit also `effect`", _name(lambda row: (row.kind,))),
+    "change": Term("CHANGE", "`changed`, `answered`, `originated` or `dropped` by a component; of "
+        "an audit also `reordered` or `rebound`", _name(lambda row: (row.change,))),
     "turn": Term("NUMBER", "of this turn", _turn),
     "slow": Term("TIME", "answered, or passed on, after this time or later", _slow),
     "text": Term("WORDS", "holds these words", _text),
@@ -123,7 +128,10 @@ TOGETHER: Final = (
     ("`!A`", "not A"),
     ("`(A | B) & C`", "parentheses, as in arithmetic"),
     ('`hello`, `"two words"`', "holds these words, as `~text` does"),
-    ("`session/*`", "in a METHOD, NAME, ID or TYPE, `*` stands for anything; case does not count"),
+    (
+        "`session/*`",
+        "in a METHOD, NAME, ID, TYPE or CHANGE, `*` stands for anything; case does not count",
+    ),
     ("`200ms`, `1.5s`, `2m`", "a TIME; a bare number is milliseconds"),
 )
 """How terms are put together, in Markdown: docs/cli.md has the same table."""

@@ -1,4 +1,4 @@
-"""`conductor replay` of a proxy that uses every service, sandboxed and as a program."""
+"""`conductor log replay` of a proxy that uses every service, sandboxed and as a program."""
 
 from __future__ import annotations
 
@@ -119,7 +119,9 @@ def test_nothing_is_done_again(
         asked = {one["method"] for one in services(trace) if one["from"] == name}
         assert asked == METHODS
     assert "2 a page read me" in trace.read_text()
-    ran = conductor("replay", str(trace), "--timeout", "50", str(path), f"{program},name=program")
+    ran = conductor(
+        "log", "replay", str(trace), "--timeout", "50", str(path), f"{program},name=program"
+    )
     assert ran.code == 0, ran.out + ran.err
     busy, other = ran.out.splitlines()
     assert busy.startswith("same    busy: ")
@@ -129,7 +131,9 @@ def test_nothing_is_done_again(
     changed = tmp_path / "changed.py"
     changed.write_text(BUSY.replace("note} ", "note}! "))
     for component, name in ((str(changed), "busy"), (f"{sys.executable} {changed}", "program")):
-        ran = conductor("replay", str(trace), "--timeout", "50", component, "--as", name, "--json")
+        ran = conductor(
+            "log", "replay", str(trace), "--timeout", "50", component, "--as", name, "--json"
+        )
         assert ran.code == 1
         (operation,) = json.loads(ran.out)["difference"]["diff"]
         assert operation["path"] == "/params/prompt/0/text"

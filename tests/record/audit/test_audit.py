@@ -164,7 +164,7 @@ def test_a_broken_file_is_not_continued(tmp_path: Path, damage: str) -> None:
     with pytest.raises(UsageError, match="cannot continue the audit") as caught:
         AuditFile.open(str(path), Said())
     assert "line " in caught.value.text
-    assert "conductor audit verify" in caught.value.hint
+    assert "conductor log verify" in caught.value.hint
     assert path.read_bytes() == before
 
 

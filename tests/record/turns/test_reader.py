@@ -350,7 +350,6 @@ def test_what_a_trace_makes_a_reader_keep_is_bounded() -> None:
 @pytest.mark.parametrize(
     ("content", "error"),
     [
-        (b"", "is no trace"),
         (b"hello\nworld\n", "is no trace"),
         (b'{"level":"info","msg":"another program"}\n' * 50, "is no trace"),
         (b"\x00" * 100_000, "is no trace"),
@@ -363,7 +362,7 @@ def test_a_file_that_is_no_trace(
     path = tmp_path / "f"
     if content is not None:
         path.write_bytes(content)
-    assert main(["trace", "show", str(path)]) == 2
+    assert main(["log", "show", str(path)]) == 2
     error_text = capsys.readouterr().err
     assert error in error_text
     assert "\nhint: " in error_text
@@ -373,7 +372,7 @@ def test_a_trace_that_was_cut_is_shown_as_far_as_it_goes(tmp_path: Path) -> None
     path = tmp_path / "cut"
     text = recorded.trace().read_bytes()
     path.write_bytes(b"garbage\n" + text[: len(text) // 2])
-    ran = conductor("trace", "show", str(path))
+    ran = conductor("log", "show", str(path))
     assert (ran.code, ran.err) == (0, "")
     assert "gap: line 1 is no event" in ran.out
     assert "gap: the last line is cut off" in ran.out
@@ -399,7 +398,7 @@ def test_no_text_of_a_trace_is_obeyed_by_the_terminal(
                 line[end] += EVIL
     path.write_text("".join(f"{json.dumps(evil(line))}\n" for line in lines), encoding="utf-8")
     for arguments in ("show", "show --all", "stats", "stats --json"):
-        assert main(["trace", *arguments.split(), str(path)]) == 0
+        assert main(["log", *arguments.split(), str(path)]) == 0
         shown = capsys.readouterr()
         assert shown.err == ""
         assert "onerror" in shown.out or arguments == "stats"  # it cuts long names
@@ -474,5 +473,5 @@ def test_what_nobody_asked_for_is_a_turn(
     assert items == [("prompt", "own", "p"), ("text", "yes past it", "")]
     file = tmp_path / "t.jsons"
     file.write_bytes(b"".join(each.rstrip() + b"\n" for each in lines))
-    assert main(["trace", "show", str(file)]) == 0
+    assert main(["log", "show", str(file)]) == 0
     assert "Turn 2 by p, unprompted" in capsys.readouterr().out

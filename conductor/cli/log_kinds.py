@@ -1,0 +1,125 @@
+"""Which kind of file `conductor log` is given: its first line says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Annotated, Final, NamedTuple
+
+import typer
+
+from conductor.errors import UsageError
+from conductor.spec import untrusted_files
+
+_LOOKED_AT: Final = 64 * 1024
+"""Bytes of a first line that are looked at."""
+
+File = Annotated[
+    str,
+    typer.Argument(
+        metavar="FILE",
+        help="What --trace or --audit wrote, or the ring of a failure.",
+        show_default=False,
+    ),
+]
+Wanted = Annotated[
+    str,
+    typer.Argument(
+        metavar="[FILTER]",
+        help="Which events are of interest (`conductor help filters`).",
+        show_default=False,
+    ),
+]
+
+
+class Kind(NamedTuple):
+    """A kind of file."""
+
+    noun: str
+    begins: str
+    """A pattern that the first line of such a file fits, and that of no kind above it."""
+    cannot: Mapping[str, str] = {}
+    """Why a command of `conductor log` does not take it, by the command's name; \"\": any other."""
+    hint: str = ""
+    """What to do then."""
+
+
+_ONLY_CHANGES: Final = "it holds what components changed, and not all messages"
+_TRACE_SAYS_MORE: Final = "`--trace FILE` records all messages; `conductor log show` shows an audit"
+
+TRACE: Final = Kind(
+    "a trace",
+    r'\s*\{\s*"type"\s*:\s*"(request|response|notification|_conductor)"',
+    {"verify": "it is not sealed"},
+    "`--audit FILE` writes files that can be verified",
+)
+"""Also that of a ring, and that of the reference conductor."""
+AUDIT: Final = Kind(
+    "an audit",
+    # Of a line that somebody has changed one of both is left.
+    r'\{"seq":[0-9]+,|.*"prev":"[0-9a-f]{64}"',
+    {
+        "stats": "it holds what components changed, and not how long they took",
+        **dict.fromkeys(("view", "export", "replay"), _ONLY_CHANGES),
+    },
+    _TRACE_SAYS_MORE,
+)
+EMPTY: Final = Kind(
+    "an empty file",
+    r"\Z",
+    dict.fromkeys(("stats", "view", "export", "replay"), "there is nothing in it"),
+    "name a file that --trace wrote",
+)
+UNKNOWN: Final = Kind("a file of another kind", "")
+"""A trace whose first line is damaged, maybe: readers say what they do not understand."""
+KINDS: Final = (
+    TRACE,
+    AUDIT,
+    EMPTY,
+    Kind(
+        "a fleet's journal",
+        r'\{"at":.*"epoch":',
+        {"": "it holds the frames of the client alone"},
+        "`conductor fleet journal PRINCIPAL --session ID` chooses what it shows",
+    ),
+    Kind(
+        "a log file",
+        r'[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z |\{"ts":"[^"]*","level":',
+        {"": "it is text"},
+        "read it with an editor or a pager, such as `less`",
+    ),
+    Kind("packed", r"\x1f\x8b", {"": "it is packed"}, "unpack it first, with `gunzip`"),
+    UNKNOWN,
+)
+"""In the order in which they are tried."""
+
+
+def kind_for(path: str, command: str) -> Kind:
+    """The kind of a file. Raises `UsageError` for one that cannot be read, or that this command of
+    `conductor log` does not take."""
+    kind = _kind(path)
+    why = kind.cannot.get(command, kind.cannot.get("", ""))
+    if why:
+        raise UsageError(
+            f"`conductor log {command}` does not take `{path}`, {kind.noun}: {why}", kind.hint
+        )
+    return kind
+
+
+def _kind(path: str) -> Kind:
+    try:
+        with untrusted_files.ordinary(path) as file:
+            line = file.readline(_LOOKED_AT).decode("latin-1")
+    except OSError as error:
+        raise unreadable(path, error) from None
+    return next(kind for kind in KINDS if re.match(kind.begins, line, re.DOTALL))
+
+
+def unreadable(path: str, error: Exception) -> UsageError:
+    """The error for a file that cannot be read."""
+    from conductor.spec.private_files import reason
+
+    return UsageError(
+        f"cannot read the trace or audit `{path}`: {reason(error)}",
+        "name a file that --trace or --audit wrote",
+    )

@@ -1,0 +1,123 @@
+"""`conductor log` finds out which kind of file it has, and says so where it cannot take that."""
+
+from __future__ import annotations
+
+import io
+import itertools
+import json
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import pytest
+
+from conductor.cli import main
+from conductor.record.audit.file import Head, sealed
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+COMMANDS: Final = {
+    "show": (), "stats": (), "view": ("--output", "page.html"), "verify": (),
+    "export": ("--output", "spans.json"), "replay": ("--agent",),
+}  # fmt: skip
+PROMPT: Final = {"type": "request", "ts": 0, "from": "Client", "to": "Agent", "id": 1,
+                 "method": "session/prompt", "params": {"prompt": []}}  # fmt: skip
+ANSWER: Final = {"type": "response", "ts": 1, "from": "Agent", "to": "Client", "id": 1,
+                 "is_error": False, "payload": {"stopReason": "end_turn"}}  # fmt: skip
+HEADER: Final = {"type": "_conductor", "format": 1, "content": "all", "components": ["a"]}
+RING: Final = HEADER | {"ring": {"why": "it failed"}}
+
+
+def lines(*of: object) -> bytes:
+    """A line each, as JSON."""
+    return b"".join(json.dumps(one).encode() + b"\n" for one in of)
+
+
+RECORD, _ = sealed(Head(), "2026-03-01T12:00:00.000000Z", "end", {"failure": None})
+AUDIT: Final = {"verify", "show"}
+TRACE: Final = COMMANDS.keys() - {"verify"}
+
+FILES: Final = {
+    "a trace of ours": (lines(HEADER, PROMPT, ANSWER), TRACE, "it is not sealed"),
+    "one of the reference": (lines(PROMPT, ANSWER), TRACE, "it is not sealed"),
+    "one spelled with space": (b" " + lines(PROMPT, ANSWER), TRACE, "it is not sealed"),
+    "a ring": (lines(RING, PROMPT, ANSWER), TRACE, "it is not sealed"),
+    "an audit": (RECORD, AUDIT, "it holds what components changed"),
+    "a journal": (
+        b'{"at":"2026-03-01T12:00:00Z","epoch":1,"chain":"c","number":1,"way":"c2a","frame":{}}\n',
+        set(),
+        "a fleet's journal",
+    ),
+    "a log": (b"2026-03-01T12:00:00.000Z agent demo: ready\n", set(), "a log file"),
+    "a log as JSON": (
+        b'{"ts":"2026-03-01T12:00:00.000Z","level":"info","component":"p","text":"x"}\n',
+        set(),
+        "a log file",
+    ),
+    "a packed trace": (b"\x1f\x8b\x08\x00", set(), "unpack it first"),
+}
+
+
+@pytest.mark.parametrize(("name", "command"), list(itertools.product(FILES, COMMANDS)))
+def test_what_takes_which_file(
+    name: str,
+    command: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO()))
+    content, takes, why = FILES[name]
+    (tmp_path / "f").write_bytes(content)
+    code = main(["log", command, "f", *COMMANDS[command]])
+    said = capsys.readouterr().err
+    if command in takes:
+        assert (code, said) == (0, "")
+        return
+    assert code == 2
+    assert said.startswith(f"error: `conductor log {command}` does not take `f`, ")
+    assert why in said
+    assert "\nhint: " in said
+
+
+@pytest.mark.parametrize("at", range(0, len(RECORD), 17))
+def test_an_audit_is_one_whichever_byte_is_changed(
+    at: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "audit"
+    path.write_bytes(RECORD[:at] + bytes([RECORD[at] ^ 1]) + RECORD[at + 1 :])
+    for command in AUDIT:
+        assert main(["log", command, str(path)]) == 1
+        said = capsys.readouterr().err
+        assert "line 1" in said
+        assert "keep the file as it is" in said
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_empty_file(command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "f"
+    path.touch()
+    code = main(["log", command, str(path), *COMMANDS[command]])
+    assert code == (1 if command in AUDIT else 2)
+    assert ("holds no record at all" in capsys.readouterr().err) == (command in AUDIT)
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_file_that_cannot_be_read(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for path in (tmp_path, tmp_path / "none"):
+        assert main(["log", command, str(path), *COMMANDS[command]]) == 2
+        said = capsys.readouterr().err
+        assert f"cannot read the trace or audit `{path}`: " in said
+        assert "hint: name a file that --trace or --audit wrote" in said
+
+
+@pytest.mark.parametrize("depth", [*range(900, 1000, 5), 1_900])
+def test_no_depth_of_a_forged_record_ends_in_a_traceback(depth: int, tmp_path: Path) -> None:
+    diff = [{"op": "add", "pointer": "/a", "after": msgspec.Raw(b"[" * depth + b"]" * depth)}]
+    line, _ = sealed(Head(), "2026-03-01T12:00:00.000000Z", "change", {"diff": diff})
+    (tmp_path / "f").write_bytes(line)
+    for command in AUDIT:
+        assert main(["log", command, str(tmp_path / "f")]) in (0, 1)
