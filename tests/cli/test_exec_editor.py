@@ -89,9 +89,7 @@ def test_json_has_the_messages(tmp_path: Path) -> None:
         ({"line": 7}, None, "3:1-3:1"),
     ],
 )
-def test_row_50_the_editor_has_exact_ranges(
-    tmp_path: Path, start: Any, end: Any, shown: str
-) -> None:
+def test_the_editor_has_exact_ranges(tmp_path: Path, start: Any, end: Any, shown: str) -> None:
     (tmp_path / "a.py").write_text("one 🙂\nthree🙂\n")
     url = (tmp_path / "a.py").as_uri()
     comment = {"id": "c", "url": url, "start": start, "text": "Why?"}

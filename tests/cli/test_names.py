@@ -1,4 +1,4 @@
-"""Names of the configuration on the command line; SEEDS §25 rows 98, 99, 101 and 117."""
+"""Names of the configuration on the command line."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
     return made
 
 
-def test_row_98_a_stack_of_three_named_components(here: Place) -> None:
+def test_a_stack_of_three_named_components(here: Place) -> None:
     components = "".join(
         f'[components.{name}]\ncomponent = "./adds.py"\nprofile = "context"\n'
         f'config.word = "{name}"\n'
@@ -65,7 +65,7 @@ def test_row_98_a_stack_of_three_named_components(here: Place) -> None:
     )
 
 
-def test_row_99_two_projects_two_chains(here: Place) -> None:
+def test_two_projects_two_chains(here: Place) -> None:
     here.user(
         """
 [chains.rust]
@@ -122,7 +122,7 @@ def test_sessions_in_other_folders_are_reported_once(here: Place, rig: Rig) -> N
     assert chain.stderr.count("a session is in ") == 3
 
 
-def test_row_101_configuration_then_bundled_then_path(here: Place, tmp_path: Path) -> None:
+def test_configuration_then_bundled_then_path(here: Place, tmp_path: Path) -> None:
     folder = tmp_path / "bin"
     folder.mkdir()
     for name in ("demo", "my-agent", "claude"):
@@ -156,7 +156,7 @@ def test_row_101_configuration_then_bundled_then_path(here: Place, tmp_path: Pat
     here.run("exec", "qqqq", "-p", "x").assert_error(2, "neither a component", "install it")
 
 
-def test_row_117_the_same_proxy_with_and_without_a_grant(here: Place) -> None:
+def test_the_same_proxy_with_and_without_a_grant(here: Place) -> None:
     (here.user_file.parent / "rewriter.py").write_text(REWRITER)
     here.user(
         '[components.narrow]\ncomponent = "rewriter.py"\nprofile = "observer"\n'

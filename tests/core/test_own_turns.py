@@ -162,7 +162,7 @@ def test_nor_of_one_without_a_prompt() -> None:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("how", ["policed", "trusted", "program"])
 def test_one_that_shows_words_and_prompts_nobody_ends_with_its_mark(how: str, version: int) -> None:
-    """SEEDS §25 row 57: such as that of `reminders`. It comes before what has waited."""
+    """Such as that of `reminders`. It comes before what has waited."""
     ended = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
     idle = notification(UPDATE, {"sessionId": "S", "update": ended})
     component = {
@@ -255,7 +255,7 @@ def test_in_version_2_nobody_nests_in_a_prompt_that_the_agent_works_on(answer: J
 @pytest.mark.parametrize("how", ["ended", "cancelled", "gone"])
 @pytest.mark.parametrize("reads", [False, True])
 def test_in_version_2_the_users_turn_goes_on_while_one_nests_in_it(how: str, reads: bool) -> None:
-    """SEEDS §25 row 30: one turn is one turn. The client is told `idle` when both are over."""
+    """One turn is one turn. The client is told `idle` when both are over."""
     rights = [CARRIES, *([CARRY_TEXT] if reads else [])]
     with chain(*rights, version=2, grants="turns=within") as pb:
         given(pb)

@@ -66,7 +66,7 @@ def test_version_2() -> None:
 
 
 @pytest.mark.parametrize("params", [{"protocolVersion": 1}, {"protocolVersion": 1, "_meta": {}}])
-def test_row_15_who_does_not_take_part_in_scp_is_refused(params: dict[str, Any]) -> None:
+def test_who_does_not_take_part_in_scp_is_refused(params: dict[str, Any]) -> None:
     participant = Participant("1")
     answer = answered(participant, frame(1, "initialize", params))
     assert answer["error"]["code"] == -32600
@@ -82,7 +82,7 @@ def test_the_section_counts_wherever_it_stands(params: dict[str, Any]) -> None:
     assert "result" in answer
 
 
-def test_row_14_before_initialize_each_request_is_an_error() -> None:
+def test_before_initialize_each_request_is_an_error() -> None:
     participant = Participant("1")
     assert code(participant, frame(1, "session/new", {})) == -32600
     assert code(participant, frame(1, "_scp/proxy", {"servers": [AGENT]})) == -32600
@@ -91,7 +91,7 @@ def test_row_14_before_initialize_each_request_is_an_error() -> None:
     assert code(participant, frame(1, "initialize", {"protocolVersion": "x"})) == -32602
 
 
-def test_row_14_before_the_chain_each_other_request_is_an_error(begun: Participant) -> None:
+def test_before_the_chain_each_other_request_is_an_error(begun: Participant) -> None:
     for method in ("session/new", "initialize", "_vendor/x", "authenticate"):
         assert code(begun, frame(1, method, V1)) == -32600
     assert isinstance(begun.receive(frame(1, "_scp/proxy", {"servers": [AGENT]})), Launch)
@@ -177,7 +177,7 @@ def test_what_is_no_request_gets_no_answer(begun: Participant, line: bytes) -> N
     assert begun.receive(line) is None
 
 
-def test_row_14_a_second_launch_is_refused() -> None:
+def test_a_second_launch_is_refused() -> None:
     refused = repeated(frame(5, "_scp/proxy", {"servers": [AGENT]}))
     assert refused is not None
     assert json.loads(refused)["id"] == 5

@@ -137,7 +137,7 @@ def test_every_dialect_has_peers_in_its_own_envelope(kind: str, method: str, tol
 
 @pytest.mark.parametrize("kind", ["acp", "sdk", "sacp", "pacp"])
 def test_peers_of_a_program_that_passes_on_what_it_got_before_its_role(kind: str) -> None:
-    """SEEDS §25 row 29: its dialect is to be found out, and its library does not know the settings
+    """Its dialect is to be found out, and its library does not know the settings
     that come first, which it passes on while it is asked for its role."""
     dialect = DIALECTS[kind]
 

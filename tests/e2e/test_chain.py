@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 1, 4, 5, 6, 10: one chain, its ids, its sessions, its order."""
+"""One chain, its ids, its sessions, its order."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THREE = ("acp", "sacp", "pacp")
 
 
 @pytest.mark.parametrize("dialect", PROXIES)
-def test_row_1_a_proxy_before_an_agent(rig: Rig, dialect: str) -> None:
+def test_a_proxy_before_an_agent(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("P", dialect=dialect), rig.demo())
     session = chain.begin()
     if SUPPORTED:
@@ -28,7 +28,7 @@ def test_row_1_a_proxy_before_an_agent(rig: Rig, dialect: str) -> None:
     assert chain.stderr == ""
 
 
-def test_row_1_by_names_and_sandboxed(rig: Rig) -> None:
+def test_by_names_and_sandboxed(rig: Rig) -> None:
     chain = rig.agent("passthrough", "demo")
     assert chain.prompt(chain.begin(), "hi") == "hi"
     assert chain.finish() == 0
@@ -36,7 +36,7 @@ def test_row_1_by_names_and_sandboxed(rig: Rig) -> None:
     assert chain.stderr == ""
 
 
-def test_row_4_every_answer_returns_with_its_own_id(rig: Rig) -> None:
+def test_every_answer_returns_with_its_own_id(rig: Rig) -> None:
     chain = rig.agent(rig.x("X"), rig.demo())
     chain.initialize()
     ids: list[object] = ["I0", 1, "1", -(2**63), 2**63 - 1, "\u00e9\n", ""]
@@ -50,7 +50,7 @@ def test_row_4_every_answer_returns_with_its_own_id(rig: Rig) -> None:
     assert len({json.dumps(f["id"]) for f in asked}) == len(ids)
 
 
-def test_row_4_two_prompts_in_flight(rig: Rig) -> None:
+def test_two_prompts_in_flight(rig: Rig) -> None:
     chain = rig.agent(rig.x("X", dialect="sdk"), "passthrough", rig.demo())
     one, two = chain.begin(), chain.new_session()
     first = chain.start_prompt(one, "/hang")
@@ -62,7 +62,7 @@ def test_row_4_two_prompts_in_flight(rig: Rig) -> None:
     assert (chain.texts(one), chain.texts(two)) == ([], ["two"])
 
 
-def test_row_4_an_id_still_in_use_is_refused_and_the_first_unharmed(rig: Rig) -> None:
+def test_an_id_still_in_use_is_refused_and_the_first_unharmed(rig: Rig) -> None:
     chain = rig.agent(rig.x("X"), rig.demo())
     session = chain.begin()
     chain.start_prompt(session, "/hang")
@@ -79,7 +79,7 @@ def test_row_4_an_id_still_in_use_is_refused_and_the_first_unharmed(rig: Rig) ->
     assert chain.answers(open_id) == []
 
 
-def test_row_4_a_proxy_that_sends_a_request_twice(rig: Rig) -> None:
+def test_a_proxy_that_sends_a_request_twice(rig: Rig) -> None:
     chain = rig.agent(rig.x("X", "--dup-on", "twin"), rig.demo())
     session = chain.begin()
     assert chain.prompt(session, "/echo twin") == "twin"
@@ -90,7 +90,7 @@ def test_row_4_a_proxy_that_sends_a_request_twice(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("dialect", PROXIES)
-def test_row_5_session_ids_are_the_agents(rig: Rig, dialect: str) -> None:
+def test_session_ids_are_the_agents(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X1", dialect=dialect), rig.x("X2", dialect=dialect), rig.demo())
     session = chain.begin()
     assert session == "demo-1"
@@ -100,7 +100,7 @@ def test_row_5_session_ids_are_the_agents(rig: Rig, dialect: str) -> None:
         assert said.count(b'"sessionId":"demo-1"') + said.count(b'"sessionId": "demo-1"') >= 3
 
 
-def test_row_6_a_thousand_updates_then_the_answer(rig: Rig) -> None:
+def test_a_thousand_updates_then_the_answer(rig: Rig) -> None:
     proxies = [rig.x(f"X{at}", dialect=d, log=False) for at, d in enumerate(THREE)]
     chain = rig.agent(*proxies, rig.demo())
     session = chain.begin()
@@ -110,7 +110,7 @@ def test_row_6_a_thousand_updates_then_the_answer(rig: Rig) -> None:
     assert chain.frames[-1]["id"] == turn
 
 
-def test_row_6_large_and_small_mixed_both_ways(rig: Rig) -> None:
+def test_large_and_small_mixed_both_ways(rig: Rig) -> None:
     proxies = [rig.x(f"X{at}", dialect=d, log=False) for at, d in enumerate(THREE)]
     chain = rig.agent(proxies[0], "passthrough", *proxies[1:], rig.demo())
     session = chain.begin()
@@ -126,7 +126,7 @@ def test_row_6_large_and_small_mixed_both_ways(rig: Rig) -> None:
     assert [len(text) for text in chain.texts(session)] == [s + 1 for s in sizes[::10]]
 
 
-def test_row_6_an_update_does_not_overtake_the_answer_before_it(rig: Rig) -> None:
+def test_an_update_does_not_overtake_the_answer_before_it(rig: Rig) -> None:
     """The agent answers `session/new` and tells its commands in one write."""
     chain = rig.agent("passthrough", rig.x("X", dialect="sdk"), rig.demo("--commands"))
     chain.initialize()
@@ -136,7 +136,7 @@ def test_row_6_an_update_does_not_overtake_the_answer_before_it(rig: Rig) -> Non
     assert kinds[-2:] == [made, "session/update"]
 
 
-def test_row_10_proxies_are_initialized_from_the_head_and_answer_from_the_tail(rig: Rig) -> None:
+def test_proxies_are_initialized_from_the_head_and_answer_from_the_tail(rig: Rig) -> None:
     """All logs are one file, so its order is that of the events."""
     shared = ["--log", str(rig.folder / "all")]
     proxies = [rig.x(f"X{at}", *shared) for at in (1, 2, 3)]

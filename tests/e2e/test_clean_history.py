@@ -1,4 +1,4 @@
-"""Issue 35, row 12: what components add is not shown as the user's words, also after a restart."""
+"""What components add is not shown as the user's words, also after a restart."""
 
 from __future__ import annotations
 

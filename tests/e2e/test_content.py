@@ -1,4 +1,4 @@
-"""Rows 31, 65 and 66 of SEEDS §25, through the real command.
+"""Content that an end does not take, through the real command.
 
 An agent that takes text alone and does not stream; an exchange within a turn; a long text that
 components get as a reference.
@@ -23,7 +23,7 @@ V2: Json = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabi
 NOTICES: Json = {"session": {"notices": {}}}
 
 
-def test_row_31_a_silent_agent_that_takes_text_alone(rig: Rig, tmp_path: Path) -> None:
+def test_a_silent_agent_that_takes_text_alone(rig: Rig, tmp_path: Path) -> None:
     audit = tmp_path / "audit.jsonl"
     agent = rig.actor("plain_agent", name="A")
     chain = rig.agent("datetime", rig.x("X"), agent, options=("--audit", str(audit)))
@@ -51,7 +51,7 @@ def test_row_31_a_silent_agent_that_takes_text_alone(rig: Rig, tmp_path: Path) -
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_row_31_a_client_that_shows_no_images(rig: Rig, tmp_path: Path, version: int) -> None:
+def test_a_client_that_shows_no_images(rig: Rig, tmp_path: Path, version: int) -> None:
     audit = tmp_path / "audit.jsonl"
     chain = rig.agent(rig.x("X"), rig.demo(), options=("--audit", str(audit)))
     shows = {"_meta": {"symposium": {"version": "1.0", "content": ["audio"]}}}
@@ -115,7 +115,7 @@ FORMS: Final = ("program", "program with a policy", "sandboxed", "in process")
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_65_an_exchange_within_a_turn_is_tagged(rig: Rig, form: str, version: int) -> None:
+def test_an_exchange_within_a_turn_is_tagged(rig: Rig, form: str, version: int) -> None:
     (rig.folder / "reviewer.py").write_text(REVIEW)
     trace = rig.folder / "trace.jsons"
     source: Json = {"command": sys.executable, "args": ["reviewer.py"]}
@@ -149,7 +149,7 @@ def test_row_65_an_exchange_within_a_turn_is_tagged(rig: Rig, form: str, version
     assert "┆ says   Review: looks good" in shown
 
 
-def test_row_66_a_long_text_is_a_reference_to_those_who_want_it_so(rig: Rig) -> None:
+def test_a_long_text_is_a_reference_to_those_who_want_it_so(rig: Rig) -> None:
     dialects = {"X1": "acp", "X2": "sdk", "X3": "sacp", "X4": "pacp", "X5": "scp"}
     proxies = [
         json.dumps({**json.loads(rig.x(name, dialect=dialect)), "limit.text_bytes": "64KiB"})

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 72: the datetime proxy, with K fixed, wherever a sandboxed proxy can run."""
+"""The datetime proxy, with K fixed, wherever a sandboxed proxy can run."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ISOLATIONS: Final = ("process", "inline", "separate")
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_row_72_every_prompt_begins_with_the_date(rig: Rig, isolation: str) -> None:
+def test_every_prompt_begins_with_the_date(rig: Rig, isolation: str) -> None:
     options = ("--clock", K, "--isolation", isolation)
     chain = rig.agent("datetime", rig.demo(), options=options)
     session = chain.begin()
@@ -33,7 +33,7 @@ def test_row_72_every_prompt_begins_with_the_date(rig: Rig, isolation: str) -> N
 
 
 @pytest.mark.parametrize(("dialect", "isolation"), list(zip(PROXIES, ISOLATIONS * 2, strict=False)))
-def test_row_72_among_other_proxies(rig: Rig, dialect: str, isolation: str) -> None:
+def test_among_other_proxies(rig: Rig, dialect: str, isolation: str) -> None:
     chain = rig.agent(
         "passthrough", rig.x("X", "--mark", "before", dialect=dialect), "datetime", "passthrough",
         rig.demo(), options=("--clock", K, "--isolation", isolation),
@@ -46,13 +46,13 @@ def test_row_72_among_other_proxies(rig: Rig, dialect: str, isolation: str) -> N
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-def test_row_72_twice_in_one_chain(rig: Rig, isolation: str) -> None:
+def test_twice_in_one_chain(rig: Rig, isolation: str) -> None:
     options = ("--clock", K, "--isolation", isolation)
     chain = rig.agent("datetime", "datetime", rig.demo(), options=options)
     assert chain.prompt(chain.begin(), "one") == f"{DATE}\n{DATE}\none"
 
 
-def test_row_72_in_a_conductor_within_a_conductor(rig: Rig) -> None:
+def test_in_a_conductor_within_a_conductor(rig: Rig) -> None:
     inner = rig.nested("datetime", options=("--clock", K))
     chain = rig.agent(inner, rig.demo())
     assert chain.prompt(chain.begin(), "one") == f"{DATE}\none"

@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 16, 17, 18: each generation's envelopes, told or found out, alone and mixed."""
+"""Each generation's envelopes, told or found out, alone and mixed."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ FORMS: Final = {
     ),
 }
 ROWS: Final = [
-    pytest.param("acp", (), id="row 16"),
-    pytest.param("sdk", (), id="row 16, older name"),
-    pytest.param("sacp", (), id="row 17, flat"),
-    pytest.param("pacp", (), id="row 18"),
+    pytest.param("acp", (), id="acp"),
+    pytest.param("sdk", (), id="sdk"),
+    pytest.param("sacp", (), id="sacp"),
+    pytest.param("pacp", (), id="pacp"),
 ]
 
 
@@ -66,7 +66,7 @@ def test_envelopes_both_ways(rig: Rig, dialect: str, flags: tuple[str, ...], tol
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_row_17_flattened_methods_with_a_nested_message(rig: Rig, told: bool) -> None:
+def test_flattened_methods_with_a_nested_message(rig: Rig, told: bool) -> None:
     """The walk-through of the oldest proposal wraps `message` in the later methods."""
     chain = rig.agent(rig.x("X", "--nested", dialect="sacp", told=told), rig.demo())
     session = chain.begin()
@@ -114,7 +114,7 @@ def _after_initialize(chain: Chain) -> list[object]:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_row_18_a_chain_of_all_dialects_gives_the_same_log(rig: Rig, told: bool) -> None:
+def test_a_chain_of_all_dialects_gives_the_same_log(rig: Rig, told: bool) -> None:
     plain = rig.agent(rig.demo(log=False))
     _talk(plain)
     mixed = rig.agent(

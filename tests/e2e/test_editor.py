@@ -1,4 +1,4 @@
-"""What components show and ask beside the conversation: rows of SEEDS §25, in every form, in both
+"""What components show and ask beside the conversation, in every form, in both
 versions, through the real command line."""
 
 from __future__ import annotations

@@ -11,9 +11,7 @@ from tests.harness.process.rig import Chain
 
 
 @pytest.mark.parametrize("wrapped", [False, True])
-def test_row_100_an_entry_in_the_settings_is_started_and_answers(
-    tmp_path: Path, wrapped: bool
-) -> None:
+def test_an_entry_in_the_settings_is_started_and_answers(tmp_path: Path, wrapped: bool) -> None:
     user = home(tmp_path)
     name = "Mine" if wrapped else "Conductor"
     if wrapped:

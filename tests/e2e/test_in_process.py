@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 105, 107: components in the conductor's process, and with no conductor at all."""
+"""Components in the conductor's process, and with no conductor at all."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Mock:
         return frame
 
 
-def test_row_105_a_proxy_without_process_or_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_proxy_without_process_or_conductor(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("RECORDING_PROXY", json.dumps(["--mark", "m"]))
 
     async def conversation() -> Ended:
@@ -85,7 +85,7 @@ def test_row_105_a_proxy_without_process_or_conductor(monkeypatch: pytest.Monkey
     assert (how.clean, how.text) == (True, "returned")
 
 
-def test_row_105_an_agent_whose_failure_is_told() -> None:
+def test_an_agent_whose_failure_is_told() -> None:
     async def conversation() -> Ended:
         mock, transport = Mock(), MemoryTransport(odd_agent.raising)
         await transport.open(mock)
@@ -113,7 +113,7 @@ def _transcript(rig: Rig, chain: Chain) -> list[Json]:
 
 
 @pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp"])
-def test_row_107_stdio_and_in_process_are_one(rig: Rig, dialect: str) -> None:
+def test_stdio_and_in_process_are_one(rig: Rig, dialect: str) -> None:
     """The same programs as subprocesses and in process: C's and X's logs are equal."""
 
     def options(log: str) -> list[str]:
@@ -145,7 +145,7 @@ def test_row_107_stdio_and_in_process_are_one(rig: Rig, dialect: str) -> None:
     assert seen["memory"] == seen["mixed"] == seen["stdio"]
 
 
-def test_row_107_beside_sandboxed_and_other_proxies(rig: Rig) -> None:
+def test_beside_sandboxed_and_other_proxies(rig: Rig) -> None:
     options = ["--name", "X", "--mark", "m"]
     chain = rig.agent(
         "passthrough", "py:tests.e2e.actors.recording_proxy:in_process", "passthrough",

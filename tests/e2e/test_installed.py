@@ -1,4 +1,4 @@
-"""Installed components in chains: SEEDS §25 rows 98 (stacks from a catalogue) and 101 (names)."""
+"""Installed components in chains: stacks from a catalogue, and names."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def hi(here: Place, *chain: str) -> Ran:
     return here.run("exec", *chain, "-p", "hi", cwd=None, **DEAD)
 
 
-def test_row_98_a_stack_from_a_catalogue(here: Place) -> None:
+def test_a_stack_from_a_catalogue(here: Place) -> None:
     """Three named components of a chain: installed from a catalogue, run, one removed, run."""
     here.trusted(
         'indexes = ["./catalogue"]\n[chains.stack]\n'
@@ -83,7 +83,7 @@ def test_row_98_a_stack_from_a_catalogue(here: Place) -> None:
     assert (ran.code, "second was here" in ran.out) == (0, False)
 
 
-def test_row_101_the_first_that_has_a_name(
+def test_the_first_that_has_a_name(
     here: Place, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A name is found by configuration, among what is installed, and on PATH, in this order; what

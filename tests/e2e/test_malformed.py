@@ -1,4 +1,4 @@
-"""SEEDS §25 row 110: garbage from C, P and A is answered or logged; the next message works."""
+"""Garbage from C, P and A is answered or logged; the next message works."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _chain(rig: Rig) -> tuple[Chain, str]:
 
 
 @pytest.mark.parametrize("junk", FROM_CLIENT)
-def test_row_110_junk_of_the_client(rig: Rig, junk: str) -> None:
+def test_junk_of_the_client(rig: Rig, junk: str) -> None:
     chain, session = _chain(rig)
     data, code = FROM_CLIENT[junk]
     chain.send_bytes(data)
@@ -50,7 +50,7 @@ def test_row_110_junk_of_the_client(rig: Rig, junk: str) -> None:
     assert chain.finish() == 0
 
 
-def test_row_110_a_request_that_can_be_told_by_its_id(rig: Rig) -> None:
+def test_a_request_that_can_be_told_by_its_id(rig: Rig) -> None:
     chain, session = _chain(rig)
     chain.send_bytes(b'{"jsonrpc":"2.0","id":"a","method":7}\n')
     assert chain.answer("a")["error"]["code"] == INVALID
@@ -59,7 +59,7 @@ def test_row_110_a_request_that_can_be_told_by_its_id(rig: Rig) -> None:
     assert chain.prompt(session, "/echo next") == "next"
 
 
-def test_row_110_a_mark_of_bytes_order_and_a_float_for_an_id(rig: Rig) -> None:
+def test_a_mark_of_bytes_order_and_a_float_for_an_id(rig: Rig) -> None:
     """Of the client, and of the agent; and the cause beside a result of null."""
     chain = rig.agent("passthrough", rig.actor("odd_agent", name="odd"))
     chain.send_bytes(b'\xef\xbb\xbf{"jsonrpc":"2.0","id":1.0,"method":"initialize","params":'
@@ -74,7 +74,7 @@ def test_row_110_a_mark_of_bytes_order_and_a_float_for_an_id(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_row_110_line_ends_blank_lines_and_spaces_of_the_client(rig: Rig) -> None:
+def test_line_ends_blank_lines_and_spaces_of_the_client(rig: Rig) -> None:
     chain, session = _chain(rig)
     body = json.dumps({"sessionId": session, "prompt": [{"type": "text", "text": "/echo 1"}]})
     frame = f'{{"jsonrpc":"2.0","id":"p","method":"session/prompt","params":{body}}}'.encode()
@@ -84,7 +84,7 @@ def test_row_110_line_ends_blank_lines_and_spaces_of_the_client(rig: Rig) -> Non
     assert chain.answers(None) == []
 
 
-def test_row_110_a_line_in_pieces(rig: Rig) -> None:
+def test_a_line_in_pieces(rig: Rig) -> None:
     chain, session = _chain(rig)
     for byte in b'{"jsonrpc":"2.0","id":"slow","method":"_x/y","params":{"\xf0\x9f\x98\x80":1}}\n':
         chain.send_bytes(bytes((byte,)))
@@ -92,7 +92,7 @@ def test_row_110_a_line_in_pieces(rig: Rig) -> None:
     assert chain.prompt(session, "/echo next") == "next"
 
 
-def test_row_110_the_last_line_needs_no_newline(rig: Rig) -> None:
+def test_the_last_line_needs_no_newline(rig: Rig) -> None:
     chain, session = _chain(rig)
     body = json.dumps({"sessionId": session, "prompt": [{"type": "text", "text": "/echo last"}]})
     chain.send_bytes(b'{"jsonrpc":"2.0","id":"p","method":"session/prompt","params":%b}'
@@ -102,7 +102,7 @@ def test_row_110_the_last_line_needs_no_newline(rig: Rig) -> None:
     assert chain.texts(session) == ["last"]
 
 
-def test_row_110_junk_of_a_proxy(rig: Rig) -> None:
+def test_junk_of_a_proxy(rig: Rig) -> None:
     chain = rig.agent(rig.x("X", "--junk"), rig.demo())
     session = chain.begin()
     assert chain.prompt(session, "/echo one") == "one"
@@ -112,7 +112,7 @@ def test_row_110_junk_of_a_proxy(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_row_110_junk_of_the_agent(rig: Rig) -> None:
+def test_junk_of_the_agent(rig: Rig) -> None:
     chain = rig.agent("passthrough", rig.x("X"), rig.demo("--junk-start", "3"))
     session = chain.begin()
     text = "before the junk\nafter the junk"
@@ -134,7 +134,7 @@ HARMLESS: Final = (
 
 
 @pytest.mark.parametrize("move", HARMLESS)
-def test_row_110_odd_lines_of_the_agent(rig: Rig, move: str) -> None:
+def test_odd_lines_of_the_agent(rig: Rig, move: str) -> None:
     """Whatever stands beside it, the update arrives once, and before the one answer."""
     chain = rig.agent("passthrough", rig.actor("odd_agent", name="odd"))
     session = chain.begin()
@@ -151,7 +151,7 @@ def test_row_110_odd_lines_of_the_agent(rig: Rig, move: str) -> None:
 
 @pytest.mark.parametrize(("move", "what"), [("/both", "both result and error"),
                                             ("/neither", "neither result nor error")])  # fmt: skip
-def test_row_110_a_malformed_answer_leaves_nothing_open(rig: Rig, move: str, what: str) -> None:
+def test_a_malformed_answer_leaves_nothing_open(rig: Rig, move: str, what: str) -> None:
     chain = rig.agent("passthrough", rig.actor("odd_agent", name="odd"))
     session = chain.begin()
     error = chain.answer(chain.start_prompt(session, move))["error"]
@@ -160,7 +160,7 @@ def test_row_110_a_malformed_answer_leaves_nothing_open(rig: Rig, move: str, wha
     assert chain.answer(chain.start_prompt(session, "/plain"))["result"]
 
 
-def test_row_110_the_agents_last_line_needs_no_newline(rig: Rig) -> None:
+def test_the_agents_last_line_needs_no_newline(rig: Rig) -> None:
     chain = rig.agent(rig.x("X"), rig.actor("odd_agent", name="odd"))
     session = chain.begin()
     assert chain.answer(chain.start_prompt(session, "/partial"))["result"]
@@ -170,7 +170,7 @@ def test_row_110_the_agents_last_line_needs_no_newline(rig: Rig) -> None:
 LIMIT: Final = ("--line-limit", "1M")
 
 
-def test_row_110_a_line_of_the_client_beyond_the_limit(rig: Rig) -> None:
+def test_a_line_of_the_client_beyond_the_limit(rig: Rig) -> None:
     chain = rig.agent(rig.x("X"), rig.demo(), options=LIMIT)
     session = chain.begin()
     refused = chain.answer(chain.start_prompt(session, "x" * 1_100_000))["error"]
@@ -181,7 +181,7 @@ def test_row_110_a_line_of_the_client_beyond_the_limit(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("before", [(), ("passthrough",)])
-def test_row_110_an_answer_beyond_the_limit(rig: Rig, before: tuple[str, ...]) -> None:
+def test_an_answer_beyond_the_limit(rig: Rig, before: tuple[str, ...]) -> None:
     chain = rig.agent(*before, rig.actor("odd_agent", name="odd"), options=LIMIT)
     session = chain.begin()
     error = chain.answer(chain.start_prompt(session, "/big"))["error"]

@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 32 to 47 and 71: MCP servers of proxies, used by agents that know nothing of it.
+"""MCP servers of proxies, used by agents that know nothing of it.
 
 A is the bundled `demo`; it calls servers through the official `mcp` library. The proxy is
 `tests.e2e.actors.mcp_proxy`, of every generation, and the bundled `tools-demo`.
@@ -59,7 +59,7 @@ def declared_as(rig: Rig) -> str:
         ("rfd", "acp"),
     ],
 )
-def test_rows_33_to_39_every_generation_by_every_way(rig: Rig, generation: str, kind: str) -> None:
+def test_every_generation_by_every_way(rig: Rig, generation: str, kind: str) -> None:
     chain = rig.agent(proxy(rig, generation), rig.demo(), options=("--mcp-bridge", kind))
     shown = chain.initialize()["agentCapabilities"]["mcpCapabilities"]
     assert shown["acp"] is True
@@ -76,7 +76,7 @@ def test_rows_33_to_39_every_generation_by_every_way(rig: Rig, generation: str, 
         assert len(closed) == len(opened)
 
 
-def test_row_32_native_servers_pass_unchanged(rig: Rig) -> None:
+def test_native_servers_pass_unchanged(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "stateless"), rig.demo("--acp"))
     chain.initialize()
     other = {"name": "filesystem", "command": "/bin/fs", "args": [], "env": []}
@@ -86,7 +86,7 @@ def test_row_32_native_servers_pass_unchanged(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_row_37_and_38_the_agent_never_sees_acp(rig: Rig) -> None:
+def test_the_agent_never_sees_acp(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
     session = chain.begin()
     (entry,) = servers(rig)
@@ -156,7 +156,7 @@ def test_an_agent_with_a_proxy_is_told_what_goes_past_it(
 
 
 @pytest.mark.parametrize(("kind", "mode"), [("stdio", "legacy"), ("http", "auto"), ("acp", "auto")])
-def test_row_71_a_sandboxed_module_gives_tools(rig: Rig, kind: str, mode: str) -> None:
+def test_a_sandboxed_module_gives_tools(rig: Rig, kind: str, mode: str) -> None:
     agent = rig.demo("--mcp-mode", mode)
     chain = rig.agent("tools-demo", agent, options=("--mcp-bridge", kind))
     session = chain.begin()
@@ -166,7 +166,7 @@ def test_row_71_a_sandboxed_module_gives_tools(rig: Rig, kind: str, mode: str) -
     assert not rig.leftovers(chain)
 
 
-def test_row_41_and_42_several_sessions_and_servers(rig: Rig) -> None:
+def test_several_sessions_and_servers(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sacp", "one"), proxy(rig, "sdk-2", "two"), rig.demo("--no-http"))
     first = chain.begin()
     second = chain.new_session()
@@ -180,7 +180,7 @@ def test_row_41_and_42_several_sessions_and_servers(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_row_43_a_component_that_dies_is_named(rig: Rig) -> None:
+def test_a_component_that_dies_is_named(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "stateless"), rig.demo("--no-http"))
     session = chain.begin()
     id_ = chain.start_prompt(session, '/call tools echo {"text":"/die"}')

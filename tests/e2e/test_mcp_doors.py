@@ -1,4 +1,4 @@
-"""SEEDS §25 row 43: how the bridge's doors end, and what an MCP client behind one is told."""
+"""How the bridge's doors end, and what an MCP client behind one is told."""
 
 from __future__ import annotations
 

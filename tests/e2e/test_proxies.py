@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 9, 11, 12: what a proxy may do, and how it says that it is one."""
+"""What a proxy may do, and how it says that it is one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ DIALECTS = ("acp", "sdk", "sacp", "pacp", "scp")
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_row_9_a_proxy_answers_without_forwarding(rig: Rig, dialect: str) -> None:
+def test_a_proxy_answers_without_forwarding(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X", "--answer", "_ping", dialect=dialect), rig.demo())
     session = chain.begin()
     assert chain.request("_ping")["result"] == {"answeredBy": "X"}
@@ -26,7 +26,7 @@ def test_row_9_a_proxy_answers_without_forwarding(rig: Rig, dialect: str) -> Non
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_row_9_a_proxy_introduces_messages(rig: Rig, dialect: str) -> None:
+def test_a_proxy_introduces_messages(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X1"), rig.x("X2", "--notify", "_hello", dialect=dialect), rig.demo())
     session = chain.begin()
     assert chain.prompt(session, "hi") == "hi"
@@ -38,7 +38,7 @@ def test_row_9_a_proxy_introduces_messages(rig: Rig, dialect: str) -> None:
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("echo", ["symposium", "bare", "capabilities"])
 @pytest.mark.parametrize("dialect", ["sacp", "pacp"])
-def test_row_11_every_placement_of_the_echo(rig: Rig, dialect: str, echo: str, told: bool) -> None:
+def test_every_placement_of_the_echo(rig: Rig, dialect: str, echo: str, told: bool) -> None:
     chain = rig.agent(rig.x("X", "--echo", echo, dialect=dialect, told=told), rig.demo())
     result = chain.initialize()
     assert "proxy" not in str(result)
@@ -49,7 +49,7 @@ def test_row_11_every_placement_of_the_echo(rig: Rig, dialect: str, echo: str, t
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("dialect", ["sacp", "pacp"])
-def test_row_11_without_the_echo_it_is_no_proxy(rig: Rig, dialect: str, told: bool) -> None:
+def test_without_the_echo_it_is_no_proxy(rig: Rig, dialect: str, told: bool) -> None:
     chain = rig.agent(
         rig.x("before"), rig.x("X", "--echo", "none", dialect=dialect, told=told), rig.demo()
     )
@@ -64,7 +64,7 @@ def test_row_11_without_the_echo_it_is_no_proxy(rig: Rig, dialect: str, told: bo
 
 
 @pytest.mark.parametrize("offered", ["agent that answers", "agent that refuses"])
-def test_row_11_an_agent_in_a_proxys_place(rig: Rig, offered: str) -> None:
+def test_an_agent_in_a_proxys_place(rig: Rig, offered: str) -> None:
     agent = rig.demo(name="B") if "answers" in offered else rig.actor("odd_agent", name="B")
     chain = rig.agent(agent, rig.demo())
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
@@ -74,7 +74,7 @@ def test_row_11_an_agent_in_a_proxys_place(rig: Rig, offered: str) -> None:
 
 
 @pytest.mark.parametrize("dialect", DIALECTS)
-def test_row_12_capabilities_are_added_and_hidden(rig: Rig, dialect: str) -> None:
+def test_capabilities_are_added_and_hidden(rig: Rig, dialect: str) -> None:
     chain = rig.agent(
         rig.x("X1", "--add-capability", "fromX1", dialect=dialect),
         rig.x("X2", "--hide-capability", "loadSession", "--add-capability", "fromX2",
@@ -93,7 +93,7 @@ def test_row_12_capabilities_are_added_and_hidden(rig: Rig, dialect: str) -> Non
 
 
 @pytest.mark.parametrize("dialect", ["acp", "scp"])
-def test_row_12_version_2_flows_back_as_well(rig: Rig, dialect: str) -> None:
+def test_version_2_flows_back_as_well(rig: Rig, dialect: str) -> None:
     chain = rig.agent(rig.x("X", dialect=dialect), "passthrough", rig.demo())
     params = {"protocolVersion": 2, "capabilities": {}, "info": {"name": "C", "version": "1"}}
     result = chain.request("initialize", params)["result"]

@@ -1,6 +1,6 @@
 """When a component fails amid a session: restart, bypass, hot swap, requests that take too long.
 
-SEEDS §25 rows 28, 109 and 112. The agent must never notice: it sees one `initialize`.
+The agent must never notice: it sees one `initialize`.
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def test_a_guest_is_bypassed(rig: Rig, fails: str, isolation: str) -> None:
 @pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp"])
 @pytest.mark.parametrize("choice", ["restart", "bypass", "fail"])
 def test_a_process_dies_mid_turn(rig: Rig, dialect: str, choice: str) -> None:
-    """Row 109: every open request gets one answer; then what the policy says."""
+    """Every open request gets one answer; then what the policy says."""
     proxy = rig.x("P", "--die-on", "drop dead", "--mark", "P was here", dialect=dialect)
     chain = rig.agent(rig.x("Q"), more(proxy, on_failure=choice), rig.demo())
     session, other = chain.begin(), chain.new_session()
@@ -143,7 +143,7 @@ def test_the_host_of_guests_is_killed(rig: Rig) -> None:
 def test_a_new_build_takes_over_between_two_messages(
     rig: Rig, how: str, isolation: str, tmp_path: Path
 ) -> None:
-    """Row 28: replaced without a new session; the mark changes, the session stays."""
+    """Replaced without a new session; the mark changes, the session stays."""
     module = tmp_path / "mine.wasm"
     shutil.copyfile(rig.bundled("passthrough"), module)
     watching = ("--watch",) if how == "watch" else ()
@@ -183,7 +183,7 @@ def test_a_broken_build_does_not_take_over(rig: Rig, tmp_path: Path) -> None:
 
 
 def test_a_request_that_takes_too_long_is_ended(rig: Rig) -> None:
-    """Row 112: a proxy that never answers is bounded by its timeout; prompts are not. It and the
+    """A proxy that never answers is bounded by its timeout; prompts are not. It and the
     agent are in the conductor's process: that they start takes no time which counts."""
     flags = json.dumps(["--name", "P", "--dialect", "acp", "--hang-on", "session/new"])
     proxy = "py:tests.e2e.actors.recording_proxy:in_process,name=P,dialect=acp,timeout=1s"

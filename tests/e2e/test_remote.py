@@ -1,4 +1,4 @@
-"""Components, and the agent, at an address. SEEDS §25 rows 107, 108 and 112."""
+"""Components, and the agent, at an address."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def logs(rig: Rig, name: str) -> list[tuple[str, bytes]]:
     return [(each.dir, each.raw) for each in rig.log(name)]
 
 
-def test_rows_107_and_108_the_same_over_each_transport(rig: Rig, servers: ExitStack) -> None:
+def test_the_same_over_each_transport(rig: Rig, servers: ExitStack) -> None:
     """Stdio, in process, Unix socket, TCP, WebSocket: the client, the proxy and the agent see the
     same bytes."""
     seen: dict[str, tuple[list[bytes], list[tuple[str, bytes]], list[tuple[str, bytes]]]] = {}
@@ -90,7 +90,7 @@ def test_rows_107_and_108_the_same_over_each_transport(rig: Rig, servers: ExitSt
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-def test_row_112_a_component_is_connected_to_at_a_further_try(
+def test_a_component_is_connected_to_at_a_further_try(
     rig: Rig, servers: ExitStack, scheme: str
 ) -> None:
     came = rig.folder / "came"
@@ -104,7 +104,7 @@ def test_row_112_a_component_is_connected_to_at_a_further_try(
     assert chain.finish() == 0
 
 
-def test_row_112_an_agent_that_listens_later_is_reached(rig: Rig) -> None:
+def test_an_agent_that_listens_later_is_reached(rig: Rig) -> None:
     path = rig.folder / "socket"
     chain = rig.agent(f"unix:{path},name=A,retries=20")
     chain.start("initialize", {"protocolVersion": 1, "clientCapabilities": {}}, id=7)
@@ -122,7 +122,7 @@ def late(rig: Rig, fails: int, **more: object) -> str:
     return json.dumps({**json.loads(rig.actor("late_starter", *program, name="P")), **more})
 
 
-def test_row_112_a_program_starts_at_the_second_try(rig: Rig) -> None:
+def test_a_program_starts_at_the_second_try(rig: Rig) -> None:
     chain = rig.agent(late(rig, 1, retries=1, dialect="acp"), rig.demo())
     assert "P was here" in chain.prompt(chain.begin(), "hello")
     assert (rig.folder / "tries").read_text() == "xx"
@@ -130,7 +130,7 @@ def test_row_112_a_program_starts_at_the_second_try(rig: Rig) -> None:
     assert rig.leftovers(chain) == []
 
 
-def test_row_112_the_tries_have_an_end(rig: Rig) -> None:
+def test_the_tries_have_an_end(rig: Rig) -> None:
     chain = rig.agent(late(rig, 99, retries=2, dialect="acp"), rig.demo())
     answer = chain.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     assert "exited with code 3; its last words: not yet" in answer["error"]["message"]
@@ -139,7 +139,7 @@ def test_row_112_the_tries_have_an_end(rig: Rig) -> None:
     assert rig.leftovers(chain) == []
 
 
-def test_row_112_one_that_hangs_elsewhere_is_timed_out(rig: Rig, servers: ExitStack) -> None:
+def test_one_that_hangs_elsewhere_is_timed_out(rig: Rig, servers: ExitStack) -> None:
     silent = shlex.join([sys.executable, "-c", "import sys; sys.stdin.read()"])
     address = servers.enter_context(behind("ws", silent, rig.folder))
     chain = rig.agent(f"{address},name=P,dialect=acp,timeout=300ms", rig.demo())

@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 14, 15, 36, 55, 56: a conductor that takes part in SCP, through the real command
+"""A conductor that takes part in SCP, through the real command
 line, in both versions.
 
 The host is a client that speaks SCP as its proposal has it: `initialize` with a section of the
@@ -73,7 +73,7 @@ def says(chain: Chain, session: str, text: str) -> str:
 
 
 @BOTH
-def test_row_14_nothing_before_the_chain_and_the_chain_once(rig: Rig, version: int) -> None:
+def test_nothing_before_the_chain_and_the_chain_once(rig: Rig, version: int) -> None:
     chain = scp(rig, rig.x("X", "--mark", "x"), "passthrough")
     early = chain.request("session/new", {"cwd": "/", "mcpServers": []})
     assert early["error"]["code"] == -32600
@@ -102,7 +102,7 @@ def test_row_14_nothing_before_the_chain_and_the_chain_once(rig: Rig, version: i
 
 
 @BOTH
-def test_row_14_the_rest_of_the_chain_in_its_order(rig: Rig, version: int) -> None:
+def test_the_rest_of_the_chain_in_its_order(rig: Rig, version: int) -> None:
     """The host names proxies of several dialects before the agent; nobody says which they are."""
     chain = scp(rig, rig.x("X1", "--mark", "1"))
     named = [rig.x(f"X{n}", "--mark", f"{n}", dialect=d) for n, d in ((2, "scp"), (3, "sacp"))]
@@ -113,7 +113,7 @@ def test_row_14_the_rest_of_the_chain_in_its_order(rig: Rig, version: int) -> No
     assert rig.leftovers(chain) == []
 
 
-def test_row_14_a_proxy_of_scp_without_components_passes_everything_on(rig: Rig) -> None:
+def test_a_proxy_of_scp_without_components_passes_everything_on(rig: Rig) -> None:
     chain = scp(rig)
     chain.serves["_x/up"] = lambda params: {"got": params}
     session = begun(chain, server(rig.demo()))
@@ -129,7 +129,7 @@ def test_row_14_a_proxy_of_scp_without_components_passes_everything_on(rig: Rig)
 
 
 @BOTH
-def test_row_15_a_client_without_scp_is_refused(rig: Rig, version: int) -> None:
+def test_a_client_without_scp_is_refused(rig: Rig, version: int) -> None:
     chain = scp(rig, "passthrough")
     params = hello(version)
     plain = {key: {} if "apabilities" in key else params[key] for key in params}
@@ -143,7 +143,7 @@ def test_row_15_a_client_without_scp_is_refused(rig: Rig, version: int) -> None:
 
 @BOTH
 @pytest.mark.parametrize("told", [True, False])
-def test_row_15_through_a_conductor_it_works(rig: Rig, told: bool, version: int) -> None:
+def test_through_a_conductor_it_works(rig: Rig, told: bool, version: int) -> None:
     inner = [*SCP, "--cache", str(rig.cache), rig.x("X", "--mark", "x"), "passthrough"]
     more = {"dialect": "scp"} if told else {}
     component = rig.program(*COMMAND, "proxy", *inner, name="inner", **more)
@@ -162,7 +162,7 @@ def test_row_15_through_a_conductor_it_works(rig: Rig, told: bool, version: int)
     assert rig.leftovers(chain) == []
 
 
-def test_row_15_an_agent_of_version_1_behind_a_proxy_of_version_2(rig: Rig) -> None:
+def test_an_agent_of_version_1_behind_a_proxy_of_version_2(rig: Rig) -> None:
     component = rig.program(*COMMAND, "proxy", *SCP, name="inner", dialect="scp")
     chain = rig.agent(component, rig.actor("plain_agent", name="A"))
     answer = chain.initialize(protocolVersion=2, info={"name": "c", "version": "1"})
@@ -180,7 +180,7 @@ def called(rig: Rig, name: str) -> Json:
 
 
 @BOTH
-def test_rows_36_and_56_a_plain_agent_calls_two_proxies_by_name(rig: Rig, version: int) -> None:
+def test_a_plain_agent_calls_two_proxies_by_name(rig: Rig, version: int) -> None:
     """`ToAgent`: the agent gets the servers of type `scp` as programs; the host's own, too."""
     chain = scp(rig, proxy(rig, "scp", "one"), options=("--mcp-bridge", "stdio"))
     two = json.loads(proxy(rig, "scp", "two"))
@@ -204,7 +204,7 @@ def test_rows_36_and_56_a_plain_agent_calls_two_proxies_by_name(rig: Rig, versio
 
 
 @BOTH
-def test_row_56_an_editor_of_scp_finds_an_agent_of_scp(rig: Rig, version: int) -> None:
+def test_an_editor_of_scp_finds_an_agent_of_scp(rig: Rig, version: int) -> None:
     """`ToAgent` by the editor's section: any agent behind a conductor takes servers of `scp`."""
     chain = rig.agent(rig.demo(), options=("--mcp-bridge", "stdio"))
     answer = chain.request("initialize", hello(version))["result"]
@@ -231,7 +231,7 @@ def test_row_56_an_editor_of_scp_finds_an_agent_of_scp(rig: Rig, version: int) -
 
 
 @pytest.mark.parametrize("generation", ["scp", "stateless"])
-def test_row_36_an_agent_of_scp_calls_two_proxies_by_name(rig: Rig, generation: str) -> None:
+def test_an_agent_of_scp_calls_two_proxies_by_name(rig: Rig, generation: str) -> None:
     """It gets servers of type `scp`, and its `_scp/mcp` goes to the proxy that it names."""
     chain = scp(rig, proxy(rig, generation, "one"), proxy(rig, generation, "two"))
     session = begun(chain, server(rig.actor("scp_agent", name="A")))
@@ -244,7 +244,7 @@ def test_row_36_an_agent_of_scp_calls_two_proxies_by_name(rig: Rig, generation: 
     assert chain.finish() == 0
 
 
-def test_row_36_a_server_of_the_host_is_called_by_its_name(rig: Rig) -> None:
+def test_a_server_of_the_host_is_called_by_its_name(rig: Rig) -> None:
     chain = scp(rig, "passthrough", options=("--mcp-bridge", "stdio"))
     asked: list[Json] = []
 
@@ -310,7 +310,7 @@ def configured(rig: Rig, form: str) -> str:
 
 @FORMS
 @BOTH
-def test_row_55_a_chain_of_scp_from_a_file_before_a_plain_editor(
+def test_a_chain_of_scp_from_a_file_before_a_plain_editor(
     rig: Rig, version: int, form: str
 ) -> None:
     """Panels come as text; nothing of SCP reaches the editor."""
@@ -338,7 +338,7 @@ def test_row_55_a_chain_of_scp_from_a_file_before_a_plain_editor(
 
 @FORMS
 @BOTH
-def test_row_55_an_editor_of_scp_gets_the_panel_and_its_owner_the_event(
+def test_an_editor_of_scp_gets_the_panel_and_its_owner_the_event(
     rig: Rig, version: int, form: str
 ) -> None:
     home = configured(rig, form)

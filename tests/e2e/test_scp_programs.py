@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 14 and 15 with programs on the Python SDK, which take part in SCP themselves."""
+"""Programs on the Python SDK, which take part in SCP themselves."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def alone(rig: Rig, mark: str) -> Chain:
 
 
 @BOTH
-def test_row_14_nothing_before_the_chain_and_the_chain_once(rig: Rig, version: int) -> None:
+def test_nothing_before_the_chain_and_the_chain_once(rig: Rig, version: int) -> None:
     chain = alone(rig, "1")
     answer = chain.request("initialize", hello(version))["result"]
     member = "agentCapabilities" if version == 1 else "capabilities"
@@ -54,7 +54,7 @@ def test_row_14_nothing_before_the_chain_and_the_chain_once(rig: Rig, version: i
 
 
 @BOTH
-def test_row_15_a_client_without_scp_is_refused(rig: Rig, version: int) -> None:
+def test_a_client_without_scp_is_refused(rig: Rig, version: int) -> None:
     chain = alone(rig, "1")
     info = {"name": "c", "version": "1"}
     error = chain.request("initialize", {"protocolVersion": version, "info": info})["error"]
@@ -64,7 +64,7 @@ def test_row_15_a_client_without_scp_is_refused(rig: Rig, version: int) -> None:
 
 
 @BOTH
-def test_row_15_through_a_conductor_it_works(rig: Rig, version: int) -> None:
+def test_through_a_conductor_it_works(rig: Rig, version: int) -> None:
     component = rig.program(sys.executable, *PROGRAM, "1", name="one", dialect="scp")
     chain = rig.agent(component, rig.x("Y", "--mark", "y"), rig.demo())
     chain.serves["_x/up"] = lambda params: {"got": params}
@@ -80,7 +80,7 @@ def test_row_15_through_a_conductor_it_works(rig: Rig, version: int) -> None:
     assert rig.leftovers(chain) == []
 
 
-def test_row_14_the_rest_goes_to_the_successor(rig: Rig) -> None:
+def test_the_rest_goes_to_the_successor(rig: Rig) -> None:
     """A program, a conductor and X, each of which starts the next one."""
     conductor = {"name": "c", "command": sys.executable, "env": [],
                  "args": [*COMMAND[1:], "proxy", *SCP, rig.x("P", "--mark", "p")]}  # fmt: skip
@@ -96,7 +96,7 @@ def test_row_14_the_rest_goes_to_the_successor(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("kind", ["stdio", "scp"])
-def test_row_56_tools_of_a_program_reach_any_agent_behind_a_conductor(rig: Rig, kind: str) -> None:
+def test_tools_of_a_program_reach_any_agent_behind_a_conductor(rig: Rig, kind: str) -> None:
     """`ToAgent`: a conductor without components gives them to the agent as it takes them."""
     library = str(ROOT / "guest_sdk" / "python" / "examples" / "library.py")
     args = [*COMMAND[1:], "proxy", *SCP]

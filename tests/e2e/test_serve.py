@@ -233,7 +233,7 @@ def test_strangers_are_kept_out_unless_that_is_wanted(rig: Rig) -> None:
 
 
 def test_named_chains_have_paths_and_logs_of_their_own(rig: Rig) -> None:
-    """SEEDS §25 row 27: two chains in one conductor, interleaved; their logs are disjoint."""
+    """Two chains in one conductor, interleaved; their logs are disjoint."""
     one, two = json.loads(rig.demo(name="A")), json.loads(rig.demo(name="B"))
     lines = ["[serve]", 'chain = ["one", "two"]', 'listen = ["ws://127.0.0.1:0"]']
     for name, agent in (("one", one), ("two", two)):

@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 3, 113 and the shutdown ladder: nothing is left, however it ends."""
+"""Nothing of a chain is left, however it ends."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _end(chain: Chain, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ENDINGS)
-def test_row_3_every_process_of_a_chain_ends(rig: Rig, how: str) -> None:
+def test_every_process_of_a_chain_ends(rig: Rig, how: str) -> None:
     """Three components of three kinds; all started, none left."""
     chain = rig.agent("datetime", rig.x("X", dialect="scp"), "passthrough", rig.demo())
     session = chain.begin()
@@ -52,7 +52,7 @@ def test_row_3_every_process_of_a_chain_ends(rig: Rig, how: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["eof", "SIGTERM", "SIGKILL"])
-def test_row_113_stubborn_components_and_their_helpers(rig: Rig, how: str) -> None:
+def test_stubborn_components_and_their_helpers(rig: Rig, how: str) -> None:
     """An agent that ignores its end of file and SIGTERM, and has a child of its own."""
     chain = rig.agent("passthrough", rig.x("X"), rig.demo(*STUBBORN), options=QUICK)
     session = chain.begin()
@@ -66,7 +66,7 @@ def test_row_113_stubborn_components_and_their_helpers(rig: Rig, how: str) -> No
 
 
 @pytest.mark.parametrize("how", ["eof", "SIGTERM", "SIGKILL"])
-def test_row_113_a_shell_with_something_in_the_background(rig: Rig, how: str) -> None:
+def test_a_shell_with_something_in_the_background(rig: Rig, how: str) -> None:
     """`sh -c 'x & exec y'`, as `npx` and `uvx` leave it."""
     agent = shlex.join([sys.executable, str(DEMO)])
     shell = rig.program("/bin/sh", "-c", f"sleep 1000 & sleep 1000 & exec {agent}", name="A")
@@ -78,7 +78,7 @@ def test_row_113_a_shell_with_something_in_the_background(rig: Rig, how: str) ->
 
 
 @pytest.mark.parametrize("how", ["eof", "SIGTERM", "SIGKILL"])
-def test_row_113_conductors_in_conductors(rig: Rig, how: str) -> None:
+def test_conductors_in_conductors(rig: Rig, how: str) -> None:
     inner = rig.nested("passthrough", rig.x("P"), options=QUICK)
     outer = rig.nested(inner, rig.x("Q", dialect="scp"), options=QUICK)
     chain = rig.agent(outer, rig.demo("--child"), options=("--grace", "1"))
@@ -101,7 +101,7 @@ def test_a_helper_that_outlives_an_agent_that_exits(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("before", [None, "wasm", "acp", "scp"])
-def test_row_113_work_accepted_before_the_end_is_done(rig: Rig, before: str | None) -> None:
+def test_work_accepted_before_the_end_is_done(rig: Rig, before: str | None) -> None:
     """End of file right behind the prompts: turns run to their end, answers arrive, exit 0."""
     proxies = [] if before is None else ["passthrough"] if before == "wasm" else None
     proxies = [rig.x("X", dialect=str(before))] if proxies is None else proxies
@@ -117,7 +117,7 @@ def test_row_113_work_accepted_before_the_end_is_done(rig: Rig, before: str | No
     assert rig.leftovers(chain) == []
 
 
-def test_row_113_a_turn_that_hangs_is_cancelled_in_the_end(rig: Rig) -> None:
+def test_a_turn_that_hangs_is_cancelled_in_the_end(rig: Rig) -> None:
     """Nobody is left to be asked: the open request is answered, nothing hangs."""
     chain = rig.agent("passthrough", rig.x("X"), rig.demo(), options=("--drain", "0.1"))
     session = chain.begin()

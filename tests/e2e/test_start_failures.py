@@ -1,4 +1,4 @@
-"""SEEDS §25 row 111 and 'Failure manners': chains that do not come up say why, once."""
+"""Chains that do not come up say why, once."""
 
 from __future__ import annotations
 
@@ -51,9 +51,7 @@ USAGE: Final = {
 
 @pytest.mark.parametrize("place", ["proxy", "agent"])
 @pytest.mark.parametrize("what", USAGE)
-def test_row_111_what_cannot_be_is_told_to_person_and_editor(
-    rig: Rig, what: str, place: str
-) -> None:
+def test_what_cannot_be_is_told_to_person_and_editor(rig: Rig, what: str, place: str) -> None:
     component, says = USAGE[what]
     others = (component, rig.demo()) if place == "proxy" else (rig.x("X"), component)
     chain = rig.agent(*others)
@@ -65,21 +63,21 @@ def test_row_111_what_cannot_be_is_told_to_person_and_editor(
     assert rig.log("A") == []
 
 
-def test_row_111_text_named_wasm(rig: Rig) -> None:
+def test_text_named_wasm(rig: Rig) -> None:
     (rig.folder / "notes.wasm").write_text("dear diary")
     chain = rig.agent(str(rig.folder / "notes.wasm"), rig.demo())
     assert "is not a WebAssembly module" in _refused(chain)["message"]
     _one_error(chain, 2, "notes.wasm")
 
 
-def test_row_111_nothing_but_the_magic_number(rig: Rig) -> None:
+def test_nothing_but_the_magic_number(rig: Rig) -> None:
     (rig.folder / "cut.wasm").write_bytes(b"\0asm\1\0\0")
     chain = rig.agent(f"{rig.folder / 'cut.wasm'},profile=full", rig.demo())
     assert "`cut`" in _refused(chain)["message"]
     _one_error(chain, 1, "cut.wasm")
 
 
-def test_row_111_an_editor_that_only_closes_its_end(rig: Rig) -> None:
+def test_an_editor_that_only_closes_its_end(rig: Rig) -> None:
     chain = rig.agent("no/such.wasm", rig.demo())
     chain.eof()
     _one_error(chain, 2, "no/such.wasm")
@@ -87,7 +85,7 @@ def test_row_111_an_editor_that_only_closes_its_end(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("place", ["proxy", "agent"])
-def test_row_111_a_program_that_cannot_be_run(rig: Rig, place: str) -> None:
+def test_a_program_that_cannot_be_run(rig: Rig, place: str) -> None:
     """It is there and executable, but what it is to be run by is not."""
     path = rig.folder / "broken"
     path.write_text("#!/no/such/interpreter\n")
@@ -101,7 +99,7 @@ def test_row_111_a_program_that_cannot_be_run(rig: Rig, place: str) -> None:
 
 
 @pytest.mark.parametrize("before", ["nothing", "sandboxed", "subprocess"])
-def test_row_111_an_agent_that_exits_at_once(rig: Rig, before: str) -> None:
+def test_an_agent_that_exits_at_once(rig: Rig, before: str) -> None:
     proxies = {"nothing": [], "sandboxed": ["passthrough"], "subprocess": [rig.x("X")]}[before]
     chain = rig.agent(*proxies, rig.demo("--exit-at-start", "3"))
     error = _refused(chain)
@@ -115,7 +113,7 @@ def test_row_111_an_agent_that_exits_at_once(rig: Rig, before: str) -> None:
     assert rig.leftovers(chain) == []
 
 
-def test_row_111_an_agent_that_exits_at_once_and_cleanly(rig: Rig) -> None:
+def test_an_agent_that_exits_at_once_and_cleanly(rig: Rig) -> None:
     true = shutil.which("true")
     assert true
     chain = rig.agent(rig.x("X"), rig.program(true, name="quitter"))
@@ -126,7 +124,7 @@ def test_row_111_an_agent_that_exits_at_once_and_cleanly(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("told", [True, False])
-def test_row_111_a_proxy_that_exits_when_it_is_asked(rig: Rig, told: bool) -> None:
+def test_a_proxy_that_exits_when_it_is_asked(rig: Rig, told: bool) -> None:
     """One whose dialect is to be found out is started once more, not for ever."""
     code = (
         "import os, sys; os.write(os.open(sys.argv[1], os.O_CREAT | os.O_APPEND | os.O_WRONLY), "
@@ -144,7 +142,7 @@ def test_row_111_a_proxy_that_exits_when_it_is_asked(rig: Rig, told: bool) -> No
     assert rig.leftovers(chain) == []
 
 
-def test_row_111_an_agent_that_never_answers(rig: Rig) -> None:
+def test_an_agent_that_never_answers(rig: Rig) -> None:
     """The editor gives up: its request is answered with who kept it waiting."""
     chain = rig.agent(
         "passthrough", rig.actor("odd_agent", "--silent", name="mute"), options=("--drain", "0.1")
@@ -163,7 +161,7 @@ def test_row_111_an_agent_that_never_answers(rig: Rig) -> None:
     [None, {}, {"profile": "context"}, {"profile": "observer"}, {"profile": "full", "ids": "kept"}],
 )
 @pytest.mark.parametrize("dialect", ["", "acp"])
-def test_row_111_silence_is_an_error(rig: Rig, options: Json | None, dialect: str) -> None:
+def test_silence_is_an_error(rig: Rig, options: Json | None, dialect: str) -> None:
     """Whoever does not answer `initialize` ends the chain, and is named: an agent (None), and a
     proxy, also one that the answer does not wait for."""
     mute = json.loads(rig.actor("odd_agent", "--silent", name="mute")) | {"timeout": "300ms"}
@@ -183,7 +181,7 @@ def test_row_111_silence_is_an_error(rig: Rig, options: Json | None, dialect: st
     assert rig.leftovers(chain) == []
 
 
-def test_row_111_an_agent_that_refuses_is_quoted_byte_for_byte(rig: Rig) -> None:
+def test_an_agent_that_refuses_is_quoted_byte_for_byte(rig: Rig) -> None:
     error = '{"code":-32000,"message":"not \\u0074oday","data":[1.10]}'
     answer = f'{{"jsonrpc":"2.0","id":%s,"error":{error}}}'
     code = f"import json; id_ = json.loads(input())['id']; print({answer!r} % id_, flush=True)"
@@ -193,7 +191,7 @@ def test_row_111_an_agent_that_refuses_is_quoted_byte_for_byte(rig: Rig) -> None
     assert error in chain.lines[0].decode()
 
 
-def test_row_111_a_proxy_in_the_place_of_the_agent_is_named(rig: Rig) -> None:
+def test_a_proxy_in_the_place_of_the_agent_is_named(rig: Rig) -> None:
     chain = rig.agent("passthrough", rig.x("X"), rig.x("refusing"))
     message = _refused(chain)["message"]
     assert "the last component, `refusing` (" in message

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 88: a chain whose components the project's dependencies choose."""
+"""A chain whose components the project's dependencies choose."""
 
 from __future__ import annotations
 
@@ -76,7 +76,7 @@ def asked(chain: Chain, version: int = 1) -> list[str]:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_88_those_for_the_projects_dependencies_run(
+def test_those_for_the_projects_dependencies_run(
     here: Place, rig: Rig, form: str, version: int
 ) -> None:
     here.user(symposium(form))
@@ -92,7 +92,7 @@ def test_row_88_those_for_the_projects_dependencies_run(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_row_88_one_proxy_holds_them(here: Place, rig: Rig, version: int) -> None:
+def test_one_proxy_holds_them(here: Place, rig: Rig, version: int) -> None:
     here.user(symposium())
     (rig.folder / "Cargo.toml").write_text(CARGO)
     chain = rig.agent(rig.nested("symposium", options=("--require-sandbox",)), rig.demo())
@@ -105,7 +105,7 @@ def test_row_88_one_proxy_holds_them(here: Place, rig: Rig, version: int) -> Non
     assert chain.finish() == 0
 
 
-def test_row_88_a_branch_is_of_them(here: Place, rig: Rig) -> None:
+def test_a_branch_is_of_them(here: Place, rig: Rig) -> None:
     here.user(symposium())
     (rig.folder / "Cargo.toml").write_text(CARGO)
     rules = [{"to": "b", "prefix": "b:"}]
@@ -122,7 +122,7 @@ def test_row_88_a_branch_is_of_them(here: Place, rig: Rig) -> None:
         ("pyproject.toml", '[project]\ndependencies = ["tokio>1", "serde"]\n'),
     ],
 )
-def test_row_88_in_other_languages(here: Place, rig: Rig, name: str, text: str) -> None:
+def test_in_other_languages(here: Place, rig: Rig, name: str, text: str) -> None:
     here.user(symposium(file=name))
     (rig.folder / name).write_text(text)
     chain = rig.agent("symposium", rig.demo())

@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 7, 8, 67: a chain of proxies that do nothing cannot be told from none."""
+"""A chain of proxies that do nothing cannot be told from none."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> list[Json]:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_row_7_the_client_sees_the_agent_alone(rig: Rig, alone: list[Json], kind: str) -> None:
+def test_the_client_sees_the_agent_alone(rig: Rig, alone: list[Json], kind: str) -> None:
     chain = _chain(rig, kind)
     seen = _conversation(chain, "/project")
     if kind != "none":  # with proxies the conductor takes MCP servers for the agent
@@ -100,7 +100,7 @@ def test_row_7_the_client_sees_the_agent_alone(rig: Rig, alone: list[Json], kind
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_row_7_the_agent_sees_the_client_alone(rig: Rig, kind: str) -> None:
+def test_the_agent_sees_the_client_alone(rig: Rig, kind: str) -> None:
     chain = _chain(rig, kind)
     params = '{"protocolVersion":1, "clientCapabilities":{"terminal" : true},"_meta":{"a":1.0}}'
     chain.send_bytes(b'{"jsonrpc":"2.0","id":"i","method":"initialize","params":%b}\n'
@@ -118,7 +118,7 @@ def test_row_7_the_agent_sees_the_client_alone(rig: Rig, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_row_8_unknown_methods_and_odd_payloads_downwards(rig: Rig, kind: str) -> None:
+def test_unknown_methods_and_odd_payloads_downwards(rig: Rig, kind: str) -> None:
     chain = _chain(rig, kind)
     chain.initialize()
     odd = ODD.encode()
@@ -131,7 +131,7 @@ def test_row_8_unknown_methods_and_odd_payloads_downwards(rig: Rig, kind: str) -
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_row_8_unknown_methods_and_odd_payloads_upwards(rig: Rig, kind: str) -> None:
+def test_unknown_methods_and_odd_payloads_upwards(rig: Rig, kind: str) -> None:
     chain = _chain(rig, kind)
     session = chain.begin()
     odd = ODD.encode()
@@ -149,7 +149,7 @@ def test_row_8_unknown_methods_and_odd_payloads_upwards(rig: Rig, kind: str) -> 
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_row_8_odd_errors_upwards_and_downwards(rig: Rig, kind: str) -> None:
+def test_odd_errors_upwards_and_downwards(rig: Rig, kind: str) -> None:
     """Extra members, codes beyond 32 bits, odd data: an error object is its maker's."""
     chain = _chain(rig, kind)
     session = chain.begin()

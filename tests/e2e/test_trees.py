@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 23, 24, 25: conductors as proxies of conductors."""
+"""Conductors as proxies of conductors."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _conductor(spelling: str, *components: str, **more: object) -> str:
 
 
 @pytest.mark.parametrize("spelling", ["proxy", "agent --proxy", "agent"])
-def test_row_23_proxy_mode(rig: Rig, spelling: str) -> None:
+def test_proxy_mode(rig: Rig, spelling: str) -> None:
     """`agent` without a flag finds out from the first request that it is a proxy."""
     inner = _conductor(spelling, _marked(rig, "P1"), _marked(rig, "P2", "sdk"))
     chain = rig.agent(_marked(rig, "X1"), inner, rig.demo())
@@ -45,7 +45,7 @@ def test_row_23_proxy_mode(rig: Rig, spelling: str) -> None:
 
 @pytest.mark.parametrize("inside", ["acp", "pacp"])
 @pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp"])
-def test_row_23_a_conductor_is_a_proxy_in_any_dialect(rig: Rig, dialect: str, inside: str) -> None:
+def test_a_conductor_is_a_proxy_in_any_dialect(rig: Rig, dialect: str, inside: str) -> None:
     inner = _conductor("agent", "passthrough", _marked(rig, "P", inside), dialect=dialect)
     chain = rig.agent(inner, rig.demo())
     chain.serves["_x/up"] = lambda params: {"got": params}
@@ -84,7 +84,7 @@ TREES = {
 
 
 @pytest.mark.parametrize("name", TREES)
-def test_row_24_a_tree_is_the_flat_chain(rig: Rig, name: str) -> None:
+def test_a_tree_is_the_flat_chain(rig: Rig, name: str) -> None:
     make, marks = TREES[name]
     tree = make(rig)
     flat = rig.agent(*(rig.x(f"f-{m}", "--mark", m, log=False) for m in marks), rig.demo(name="B"))
@@ -105,7 +105,7 @@ def test_row_24_a_tree_is_the_flat_chain(rig: Rig, name: str) -> None:
     assert rig.leftovers(tree) == []
 
 
-def test_row_24_sandboxed_proxies_in_a_tree(rig: Rig) -> None:
+def test_sandboxed_proxies_in_a_tree(rig: Rig) -> None:
     inner = rig.nested("passthrough", _marked(rig, "P"), "passthrough")
     outer = rig.nested("passthrough", inner, "passthrough")
     chain = rig.agent("passthrough", outer, rig.demo())
@@ -117,7 +117,7 @@ def test_row_24_sandboxed_proxies_in_a_tree(rig: Rig) -> None:
     assert rig.leftovers(chain) == []
 
 
-def test_row_24_a_leaf_that_dies_is_named(rig: Rig) -> None:
+def test_a_leaf_that_dies_is_named(rig: Rig) -> None:
     two = rig.nested(rig.x("b"), rig.x("leaf", "--die-on", "poison"))
     one = rig.nested(rig.x("a"), two, rig.x("d"))
     chain = rig.agent(one, rig.demo())
@@ -143,7 +143,7 @@ def _as_outer(chain: Chain, result: Json) -> Json:
     return answer
 
 
-def test_row_25_a_conductor_of_proxies_only_initializes(rig: Rig) -> None:
+def test_a_conductor_of_proxies_only_initializes(rig: Rig) -> None:
     chain = rig.proxy(rig.x("X1"), "passthrough", rig.x("X2", dialect="pacp"))
     result = {"protocolVersion": 1, "agentCapabilities": {"odd": [1]}}
     assert _as_outer(chain, result) == result
@@ -157,7 +157,7 @@ def test_row_25_a_conductor_of_proxies_only_initializes(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("options", [(), ("--dialect", "acp")])
-def test_row_25_a_conductor_of_nothing_is_the_identity(rig: Rig, options: tuple[str, ...]) -> None:
+def test_a_conductor_of_nothing_is_the_identity(rig: Rig, options: tuple[str, ...]) -> None:
     chain = rig.run("proxy", *options)
     result = {"protocolVersion": 1, "agentCapabilities": {"odd": [1]}}
     assert _as_outer(chain, result) == result
@@ -169,7 +169,7 @@ def test_row_25_a_conductor_of_nothing_is_the_identity(rig: Rig, options: tuple[
     assert chain.finish() == 0
 
 
-def test_row_25_an_empty_chain_within_a_chain(rig: Rig) -> None:
+def test_an_empty_chain_within_a_chain(rig: Rig) -> None:
     empty = shlex.join([sys.executable, "-m", "conductor", "proxy"])
     chain = rig.agent(rig.x("X1"), empty, rig.demo())
     assert chain.request("initialize", {"protocolVersion": 1})["result"]["protocolVersion"] == 1
@@ -177,7 +177,7 @@ def test_row_25_an_empty_chain_within_a_chain(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_row_25_a_proxy_without_an_outer_conductor_says_so(rig: Rig) -> None:
+def test_a_proxy_without_an_outer_conductor_says_so(rig: Rig) -> None:
     chain = rig.proxy(rig.x("X1"), rig.x("X2"))
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
     assert error["code"] == -32600
@@ -185,7 +185,7 @@ def test_row_25_a_proxy_without_an_outer_conductor_says_so(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_row_25_a_chain_that_ends_with_a_sandboxed_proxy(rig: Rig) -> None:
+def test_a_chain_that_ends_with_a_sandboxed_proxy(rig: Rig) -> None:
     chain = rig.agent("passthrough")
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
     assert "a chain ends with an agent" in error["message"]
@@ -194,7 +194,7 @@ def test_row_25_a_chain_that_ends_with_a_sandboxed_proxy(rig: Rig) -> None:
     assert "\nhint: " in chain.stderr
 
 
-def test_row_25_a_chain_that_ends_with_a_proxy_program(rig: Rig) -> None:
+def test_a_chain_that_ends_with_a_proxy_program(rig: Rig) -> None:
     """Nobody can know before it is asked; what it answers says what it is."""
     chain = rig.agent(rig.x("X1"), rig.x("X2"))
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
@@ -207,14 +207,14 @@ def test_row_25_a_chain_that_ends_with_a_proxy_program(rig: Rig) -> None:
     assert "\nhint: a chain ends with an agent" in chain.stderr
 
 
-def test_row_25_a_chain_that_ends_with_a_conductor_of_proxies(rig: Rig) -> None:
+def test_a_chain_that_ends_with_a_conductor_of_proxies(rig: Rig) -> None:
     chain = rig.agent(rig.x("X1"), shlex.join([sys.executable, "-m", "conductor", "proxy"]))
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
     assert "is not an agent" in error["message"]
     assert chain.exit_code() == 1
 
 
-def test_row_25_no_component_at_all(rig: Rig) -> None:
+def test_no_component_at_all(rig: Rig) -> None:
     chain = rig.run("agent")
     assert chain.finish() == 2
     assert chain.lines == []

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 57: a turn that nobody asked for, seen by the client or hidden from it."""
+"""A turn that nobody asked for, seen by the client or hidden from it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def ends(chain: Chain, version: int) -> list[int]:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_57_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) -> None:
+def test_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) -> None:
     chain = begun(rig, form, version)
     session = chain.new_session()
     chain.start_prompt(session, "remind")
@@ -72,7 +72,7 @@ def test_row_57_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) 
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_57_one_that_shows_words_and_prompts_nobody(rig: Rig, form: str, version: int) -> None:
+def test_one_that_shows_words_and_prompts_nobody(rig: Rig, form: str, version: int) -> None:
     more = {"profile": "full"} if form == "sandboxed" else {}
     chain = begun(rig, form, version, config={"says": "tea"}, **more)
     session = chain.new_session()

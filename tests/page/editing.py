@@ -43,7 +43,7 @@ def show(id_: str, **more: Any) -> Any:
 
 
 def panels(rest: str) -> object:
-    """Row 48."""
+    """Shows panels, changes and reads them, and clears one."""
     panel = "_scp/html_panel"
     return [
         show("p", label="Research"),

@@ -1,4 +1,4 @@
-"""The page of a chat as an editor, in a real browser: SEEDS §25 row 102, and what panels cannot."""
+"""The page of a chat as an editor, in a real browser, and what panels cannot do."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def comment(page: Page, id_: str, text: str, **more: Any) -> Any:
     return answer(page, f"comment {json.dumps(given)}")
 
 
-def test_row_102_panels_comments_replies_and_what_nobody_asked_for(
+def test_panels_comments_replies_and_what_nobody_asked_for(
     talking: Talking, page: Page, project: Path, pictures: Path | None
 ) -> None:
     talking.visit(page)

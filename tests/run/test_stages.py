@@ -151,7 +151,7 @@ def test_a_request_that_nobody_has_is_the_conductors() -> None:
 
 @pytest.mark.parametrize(("held", "who"), [((), "c"), (("a",), "a"), (("a", "b"), "b")])
 def test_who_holds_up_a_request_that_nobody_has_is_named(held: tuple[str, ...], who: str) -> None:
-    """SEEDS §25 row 111: the client has its answer to `initialize`, these have not answered it."""
+    """The client has its answer to `initialize`, these have not answered it."""
     chain = Chain("a", "b", "c", "agent")
     chain.ask("session/new")
     chain.held += held

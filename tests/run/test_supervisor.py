@@ -183,7 +183,7 @@ def test_a_request_is_failed_after_the_component_s_timeout() -> None:
 
 @pytest.mark.parametrize("silent", ["agent", "proxy", "peer"])
 def test_silence_is_an_error_without_a_timeout(silent: str) -> None:
-    """SEEDS §25 row 111: a peer agent that is silent ends no chain."""
+    """A peer agent that is silent ends no chain."""
 
     async def mute(channel: Channel) -> None:
         while await channel.receive() is not None:

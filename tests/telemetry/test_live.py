@@ -54,7 +54,7 @@ def numbers(text: str) -> dict[tuple[str, str], float]:
 
 
 def test_numbers_are_those_of_the_trace(tmp_path: Path) -> None:
-    """SEEDS §25 row 114: message counts are right."""
+    """Message counts are right."""
     path, trace = tmp_path / "chain.prom", tmp_path / "trace.jsons"
     run("--metrics", str(path), "--trace", str(trace), command=COMMAND)
     found = numbers(path.read_text())

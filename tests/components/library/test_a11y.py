@@ -1,4 +1,4 @@
-"""SEEDS §25 row 118, language-specific helpers: `a11y`."""
+"""Language-specific helpers: `a11y`."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def test_each_rule_has_a_topic_and_its_criteria() -> None:
         assert set(criteria.split()) <= set(CRITERIA), rule
 
 
-def test_row_118_a11y_through_a_chain(rig: Rig, tmp_path: Path) -> None:
+def test_a11y_through_a_chain(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/App.jsx").write_text(APP, encoding="utf-8")
     (tmp_path / "outside.html").symlink_to("/etc/hostname")

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 97, agents behind A2A as tools: `a2a`."""
+"""Agents behind A2A as tools: `a2a`."""
 
 from __future__ import annotations
 
@@ -422,7 +422,7 @@ def begun_chain(
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_97_in_every_form(rig: Rig, form: str, version: int) -> None:
+def test_in_every_form(rig: Rig, form: str, version: int) -> None:
     with serving() as url:
         chain, session = begun_chain(rig, form, version, url, "good")
         prompted = chain.start_prompt(session, '/call a2a good_echo {"message":"hi there"}')
@@ -432,7 +432,7 @@ def test_row_97_in_every_form(rig: Rig, form: str, version: int) -> None:
         assert chain.stderr == ""
 
 
-def test_row_97_servers_that_lie_are_refused_by_name(rig: Rig) -> None:
+def test_servers_that_lie_are_refused_by_name(rig: Rig) -> None:
     lies = {
         "redirect": "it redirects to http://127.0.0.1:",
         "away": "http://localhost:",
@@ -462,7 +462,7 @@ def test_row_97_servers_that_lie_are_refused_by_name(rig: Rig) -> None:
         assert chain.finish() == 0
 
 
-def test_row_97_a_server_that_never_answers_is_given_up(rig: Rig) -> None:
+def test_a_server_that_never_answers_is_given_up(rig: Rig) -> None:
     with serving() as url:
         chain, session = begun_chain(rig, "sandboxed", 1, url, "silent", patience=0.2)
         assert "the A2A agent `silent` has no tools: fetch: no answer within 200 ms" in chain.stderr

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 83, AGENTS.md: `agents-md`."""
+"""AGENTS.md: `agents-md`."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ async def test_an_agent_that_reads_them_itself(info: Json, config: Json, expecte
         )
 
 
-def test_row_83_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
+def test_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     project = tmp_path / "project"
     for name, said in (("", "Be brief."), ("api", "Test the api."), ("node_modules", "Never.")):
         (project / name).mkdir(exist_ok=True)

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 91, caching: `cache`."""
+"""Caching: `cache`."""
 
 from __future__ import annotations
 
@@ -210,7 +210,7 @@ async def test_another_mode_is_another_answer() -> None:
         assert len(p.agent.prompts) == 4
 
 
-def test_row_91_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, component("cache"), rig.demo())
     session = chain.begin()
     assert [chain.prompt(session, "one two") for _ in range(2)] == ["one two"] * 2
@@ -223,7 +223,7 @@ def test_row_91_behind_a_real_agent(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("form", ["sandboxed", "program"])
-def test_row_91_in_version_2(rig: Rig, form: str) -> None:
+def test_in_version_2(rig: Rig, form: str) -> None:
     """The prompt that `personality` sends of its own, which nobody sees, is not remembered."""
     cache = component("cache")
     if form == "program":

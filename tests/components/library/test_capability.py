@@ -1,4 +1,4 @@
-"""SEEDS §25 row 69, initialization injection: `capability`."""
+"""Initialization injection: `capability`."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ async def test_mistakes_are_told(config: Json) -> None:
             await p.initialize()
 
 
-def test_row_69_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     told = {"clientCapabilities": CLIENT}
     config = {
         "client": {"add": {"/_meta/example.com~1feature": True}, "remove": ["fs.writeTextFile"]},
@@ -86,7 +86,7 @@ def test_row_69_behind_a_real_agent(rig: Rig) -> None:
     assert chain.stderr == ""
 
 
-def test_row_69_a_promise_needs_to_be_granted(rig: Rig) -> None:
+def test_a_promise_needs_to_be_granted(rig: Rig) -> None:
     config = {"client": {"add": {"my_feature": True}}}
     for more, there in (({}, False), ({"capabilities": "/my_feature"}, True)):
         chain = agent(rig, component("capability", config, **more), rig.demo())

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 81, context: `context`."""
+"""Context: `context`."""
 
 from __future__ import annotations
 
@@ -102,7 +102,7 @@ async def test_tools() -> None:
         assert "no such file" in await call("read", path="nothing")
 
 
-def test_row_81_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
+def test_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     project = tmp_path / "project"
     (project / "src").mkdir(parents=True)
     (project / "src" / "main.py").write_text("print()\n", encoding="utf-8")

@@ -1,4 +1,4 @@
-"""Rows of SEEDS §25 about the conversation, each in every form that a component can take."""
+"""What components do to the conversation, in every form that a component can take."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ ROWS: Final = (
     Row("53-79", "ide", [("/tools", "editor: no tools")], grants=("timer",)),
     Row("80", "identity", [("/remember call me Ada", "[identity: remembered: 1. call me Ada]"),
         ("hi", TOLD), ('/call identity list {}', "1. call me Ada")],
-        {"user": "row 80"}, grants=("kv",), commands="remember+forget"),
+        {"user": "Ada"}, grants=("kv",), commands="remember+forget"),
     Row("95", "reminders", [('/call reminders set {"text":"tea","minutes":60}', None),
         ('/call reminders set {"text":"x"}', f"tool error: {WHEN}"),
         ('/call reminders cancel {"number":1}', None), ("/call reminders list {}", "none")],

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 93, session history and context management: `history`."""
+"""Session history and context management: `history`."""
 
 from __future__ import annotations
 
@@ -518,7 +518,7 @@ def sessions_of(rig: Rig, method: str) -> list[str]:
     return [one["sessionId"] for one in received(rig, method)]
 
 
-def test_row_93_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     config = {"tokens": 75, "keep": 1, "ask": "Sum up.", "facts": ["^TODO"]}
     folder = str(rig.folder / "state")
     parts = ("tools-demo", component("history", config), rig.demo("--modes", "--acp"))

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 85, hooks and steering: `hooks`."""
+"""Hooks and steering: `hooks`."""
 
 from __future__ import annotations
 
@@ -179,7 +179,7 @@ async def test_rules_that_cannot_be(rule: Any, complaint: str) -> None:
             await p.initialize()
 
 
-def test_row_85_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     path = rig.folder / "rules.toml"
     path.write_text(
         """

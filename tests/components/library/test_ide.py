@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 52, 53, 78 and 79: `ide`."""
+"""The component `ide`."""
 
 from __future__ import annotations
 
@@ -228,7 +228,7 @@ def says(chain: Chain, session: str, prompt: str, wanted: str) -> None:
 
 
 @EACH
-def test_rows_52_and_53_what_the_editor_can(rig: Rig, form: str, version: int) -> None:
+def test_what_the_editor_can(rig: Rig, form: str, version: int) -> None:
     files: Json = {**FILES, "terminal": True} if version == 1 else {}
     chain, session = run(rig, form, version, rig.demo("--acp"), _meta=ABLE, **files)
     chain.expect("_scp/ide_operation/describe", 4)
@@ -248,7 +248,7 @@ def test_rows_52_and_53_what_the_editor_can(rig: Rig, form: str, version: int) -
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_rows_52_and_53_what_it_cannot_is_absent(rig: Rig, version: int) -> None:
+def test_what_it_cannot_is_absent(rig: Rig, version: int) -> None:
     chain, session = run(rig, "sandboxed", version, rig.demo("--acp"))
     says(chain, session, "/tools", "editor: no tools")
     assert not [one for one in chain.frames if str(one.get("method")).startswith(("_scp", "fs"))]
@@ -256,9 +256,7 @@ def test_rows_52_and_53_what_it_cannot_is_absent(rig: Rig, version: int) -> None
 
 
 @EACH
-def test_rows_78_and_79_a_way_is_found_in_a_session_of_its_own(
-    rig: Rig, form: str, version: int
-) -> None:
+def test_a_way_is_found_in_a_session_of_its_own(rig: Rig, form: str, version: int) -> None:
     planner = rig.actor("planning_agent", str(rig.folder / "history"), name="A")
     chain, session = run(rig, form, version, planner, _meta=ABLE)
     chain.expect("_scp/ide_operation/describe", 4)

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 80, collaborator identity: `identity`."""
+"""Collaborator identity: `identity`."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ async def test_settings_that_cannot_be(config: Any) -> None:
             await p.initialize()
 
 
-def test_row_80_another_users_sessions_do_not_see_it(rig: Rig, tmp_path: Path) -> None:
+def test_another_users_sessions_do_not_see_it(rig: Rig, tmp_path: Path) -> None:
     """Taught in one session; another conductor's knows it, in another project, too."""
 
     def said(words: str, folder: str, data: str, user: str = "") -> str:

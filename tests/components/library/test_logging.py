@@ -1,4 +1,4 @@
-"""SEEDS §25 row 89, logging and observability: `logging`."""
+"""Logging and observability: `logging`."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ async def test_that_a_request_was_cancelled_is_told() -> None:
         assert lines(p)[-1]["cancelled"] is True
 
 
-def test_row_89_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     def converse(*components: str) -> tuple[list[Any], str]:
         chain = agent(rig, *components, rig.demo(), options=("--log", "info"))
         session = chain.begin()

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 94, metrics: `metrics`."""
+"""Metrics: `metrics`."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ async def test_without_a_clock_all_else_is_counted() -> None:
         assert "not measured" in p.services.log[0]
 
 
-def test_row_94_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     path = rig.folder / "metrics.prom"
     options = ("--metrics", str(path), "--clock", "2025-10-08T12:34:56+00:00")
     chain = agent(rig, component("metrics"), rig.demo(), options=options)

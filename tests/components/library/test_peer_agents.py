@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 26, 29 and 30: `router` and `coordinator`, with peer agents."""
+"""The components `router` and `coordinator`, with peer agents."""
 
 from __future__ import annotations
 

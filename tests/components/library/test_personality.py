@@ -1,4 +1,4 @@
-"""SEEDS §25 row 73, personality: `personality`."""
+"""Personality: `personality`."""
 
 from __future__ import annotations
 
@@ -181,7 +181,7 @@ async def test_version_two_ends_a_turn_by_a_state() -> None:
         assert len(p.heard) == 1
 
 
-def test_row_73_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, component("personality", HI, commands="symposium:hi"), rig.demo())
     one = chain.begin()
     two = chain.new_session()

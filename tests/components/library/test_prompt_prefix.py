@@ -1,4 +1,4 @@
-"""SEEDS §25 row 70, prompt transformation: `prompt-prefix`."""
+"""Prompt transformation: `prompt-prefix`."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ async def test_odd_blocks_and_unknown_members_survive() -> None:
         assert got == {**params, "prompt": [text("T"), *odd]}
 
 
-def test_row_70_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, component("prompt-prefix", {"text": "Be brief."}), rig.demo())
     session = chain.begin()
     assert chain.prompt(session, "hello") == "Be brief.\nhello"

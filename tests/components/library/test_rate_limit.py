@@ -1,4 +1,4 @@
-"""SEEDS §25 row 90, rate limiting: `rate-limit`."""
+"""Rate limiting: `rate-limit`."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def test_a_prompt_that_waits_can_be_cancelled_behind_a_real_agent(rig: Rig) -> N
     assert chain.stderr == ""
 
 
-def test_row_90_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     clock = ("--clock", "2025-10-08T12:34:56+00:00")
     chain = agent(rig, component("rate-limit", TWO), rig.demo(), options=clock)
     session = chain.begin()

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 92, content filter and safety: `redact`."""
+"""Content filter and safety: `redact`."""
 
 from __future__ import annotations
 
@@ -269,7 +269,7 @@ async def test_settings_that_cannot_be(config: Any, complaint: str) -> None:
             await p.initialize()
 
 
-def test_row_92_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     answers = component("redact", {"words": ["open sesame"], "prompts": False})
     prompts = component("redact", {"words": ["hunter2"], "updates": False})
     chain = agent(rig, answers, prompts, rig.demo())
@@ -337,7 +337,7 @@ def test_what_was_said_before_a_question_is_shown_before_it(rig: Rig, method: st
     assert chain.finish() == 0
 
 
-def test_row_92_in_the_metadata_that_clients_show(rig: Rig) -> None:
+def test_in_the_metadata_that_clients_show(rig: Rig) -> None:
     """Two terminals and a message, in pieces: of `_meta` what is for people is changed, and nothing
     else, which does not undo the rest."""
 

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 95, reminders, checkpoints and notices: `reminders`."""
+"""Reminders, checkpoints and notices: `reminders`."""
 
 from __future__ import annotations
 
@@ -229,7 +229,7 @@ def begun(
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_row_95_a_reminder_outlives_the_conductor(rig: Rig, tmp_path: Path, version: int) -> None:
+def test_a_reminder_outlives_the_conductor(rig: Rig, tmp_path: Path, version: int) -> None:
     def set_(chain: Chain, session: str, **arguments: Any) -> None:
         prompted = chain.start_prompt(session, f"/call reminders set {json.dumps(arguments)}")
         assert "result" in chain.answer(prompted)
@@ -255,7 +255,7 @@ def test_row_95_a_reminder_outlives_the_conductor(rig: Rig, tmp_path: Path, vers
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_95_in_every_form(rig: Rig, tmp_path: Path, form: str, version: int) -> None:
+def test_in_every_form(rig: Rig, tmp_path: Path, form: str, version: int) -> None:
     chain, session = begun(rig, tmp_path / "project", "12:00", version, form)
 
     def heard() -> str:
@@ -276,7 +276,7 @@ def test_row_95_in_every_form(rig: Rig, tmp_path: Path, form: str, version: int)
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_row_95_a_reminder_that_prompts_waits_for_the_users_turn(
+def test_a_reminder_that_prompts_waits_for_the_users_turn(
     rig: Rig, tmp_path: Path, version: int
 ) -> None:
     chain, session = begun(rig, tmp_path / "project", "12:00", version, act=True)

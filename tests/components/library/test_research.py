@@ -1,4 +1,4 @@
-"""SEEDS §25 row 75: `research`."""
+"""The component `research`."""
 
 from __future__ import annotations
 
@@ -172,7 +172,7 @@ async def test_what_a_failure_has_lost_is_reported() -> None:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_75_the_user_works_on_until_the_report_comes(rig: Rig, form: str, version: int) -> None:
+def test_the_user_works_on_until_the_report_comes(rig: Rig, form: str, version: int) -> None:
     pipe = rig.folder / "pipe"
     os.mkfifo(pipe)
     grants = {"grants": ["timer"]} if form != "sandboxed" else {}
@@ -211,7 +211,7 @@ for line in sys.stdin:
 """An agent that answers no prompt, and ignores that it is stopped."""
 
 
-def test_row_75_a_source_that_never_ends(rig: Rig) -> None:
+def test_a_source_that_never_ends(rig: Rig) -> None:
     """A peer agent that hangs, and ignores that it is stopped."""
     (rig.folder / "silent.py").write_text(SILENT)
     options = ("--peer", f"library={shlex.join([sys.executable, str(rig.folder / 'silent.py')])}")

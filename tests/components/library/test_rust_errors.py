@@ -1,4 +1,4 @@
-"""SEEDS §25 row 118, language-specific helpers: `rust-errors`."""
+"""Language-specific helpers: `rust-errors`."""
 
 from __future__ import annotations
 
@@ -92,7 +92,7 @@ async def test_short_forms_codes_and_bounds() -> None:
         assert (await p.call("explain_code", code="E9999"))["isError"]
 
 
-def test_row_118_rust_errors_through_a_chain(rig: Rig, tmp_path: Path) -> None:
+def test_rust_errors_through_a_chain(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/main.rs").write_text(MAIN, encoding="utf-8")
     chain = agent(rig, component("rust-errors"), rig.demo("--acp"))

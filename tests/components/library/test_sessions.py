@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 58, 59 and 63, sessions that are kept, and begun with a history: `sessions`."""
+"""Sessions that are kept, and begun with a history: `sessions`."""
 
 from __future__ import annotations
 
@@ -216,7 +216,7 @@ def shown(chain: Chain) -> list[str]:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_rows_58_59_and_63_in_every_form(rig: Rig, form: str, version: int) -> None:
+def test_in_every_form(rig: Rig, form: str, version: int) -> None:
     grants = {} if form == "sandboxed" else {"grants": [*GRANTS]}
     sessions, path = in_form(form, "sessions", **grants), folders("sessions")
     setup = {"cwd": "/", "mcpServers": []}

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 84, skills: `skills`."""
+"""Skills: `skills`."""
 
 from __future__ import annotations
 
@@ -113,7 +113,7 @@ async def test_what_is_chosen_and_what_is_refused() -> None:
         assert "looked for in skills, .claude/skills, .agents/skills: service `files`" in told
 
 
-def test_row_84_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
+def test_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     for folder in ("skills/release", ".claude/skills/review"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "skills/release/SKILL.md").write_text(RELEASE, encoding="utf-8")

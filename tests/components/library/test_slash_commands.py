@@ -1,4 +1,4 @@
-"""SEEDS §25 row 96, slash commands: `slash-commands`."""
+"""Slash commands: `slash-commands`."""
 
 from __future__ import annotations
 
@@ -180,7 +180,7 @@ async def test_started_again_it_does_not_know_the_folder_and_says_so() -> None:
         assert p.agent.prompts[-1] == "Review it well."
 
 
-def test_row_96_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
+def test_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     folder = tmp_path / "project" / ".conductor" / "commands"
     folder.mkdir(parents=True)
     for name in ("review", "echo"):

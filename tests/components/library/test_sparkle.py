@@ -1,4 +1,4 @@
-"""SEEDS §25 row 74, Sparkle in all its forms: `sparkle`."""
+"""Sparkle in all its forms: `sparkle`."""
 
 from __future__ import annotations
 
@@ -183,7 +183,7 @@ def talked(chain: Chain) -> None:
     assert chain.request("_example/ask", {"n": 1})["error"]["code"] == -32601
 
 
-def test_row_74_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(rig, component("sparkle", CALL, commands="tool"), rig.demo("--acp", "--modes"))
     talked(chain)
     assert "sparkle/embody_sparkle: Loads your" in chain.prompt("demo-1", "/tools")

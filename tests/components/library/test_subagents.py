@@ -1,4 +1,4 @@
-"""SEEDS §25 row 86: `subagents`."""
+"""The component `subagents`."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _idle(chain: Chain) -> list[Any]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_row_86_two_at_once_are_joined_and_a_cancel_stops_both(rig: Rig, version: int) -> None:
+def test_two_at_once_are_joined_and_a_cancel_stops_both(rig: Rig, version: int) -> None:
     chain, session = _chain(rig, version)
 
     def call(*tasks: str) -> int:

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 87, system prompt and modes: `system-prompt`."""
+"""System prompt and modes: `system-prompt`."""
 
 from __future__ import annotations
 
@@ -211,7 +211,7 @@ async def test_a_role_from_the_start() -> None:
         assert p.services.log == []
 
 
-def test_row_87_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     trusted = component("system-prompt", {"mode": "code"}, profile="trusted")
     chain = agent(rig, trusted, rig.demo("--modes"))
     chain.initialize()
@@ -242,7 +242,7 @@ def test_modes_of_the_agent_are_the_users_unless_it_is_trusted(rig: Rig) -> None
     assert "`,profile=trusted` lets it" in chain.stderr
 
 
-def test_row_87_else_a_block_is_put_in_front(rig: Rig) -> None:
+def test_else_a_block_is_put_in_front(rig: Rig) -> None:
     chain = agent(rig, component("system-prompt", {"prompt": "Be brief.", **OWN}), rig.demo())
     chain.initialize()
     answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})["result"]

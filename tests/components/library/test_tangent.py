@@ -1,4 +1,4 @@
-"""SEEDS §25 row 76, side conversations: `tangent`."""
+"""Side conversations: `tangent`."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def _history(text: str) -> list[str]:
     return [block["text"] for turn in turns[:-1] for block in turn["prompt"]]
 
 
-def test_row_76_a_tangent_leaves_no_trace(rig: Rig) -> None:
+def test_a_tangent_leaves_no_trace(rig: Rig) -> None:
     """In version 1: `/tangent` is answered, permissions and cancelling work within."""
     commands = "tangent+hang+history+permission"
     chain = agent(rig, component("tangent", {}, commands=commands), rig.demo())

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 82, the tool filter: `tool-filter`."""
+"""The tool filter: `tool-filter`."""
 
 from __future__ import annotations
 
@@ -223,7 +223,7 @@ async def test_what_is_held_is_said_before_anything_else() -> None:
         assert [one["content"] for one in updates[-2:]] == [{"type": "image", "data": "colo"}, 7]
 
 
-def test_row_82_behind_a_real_agent(rig: Rig) -> None:
+def test_behind_a_real_agent(rig: Rig) -> None:
     config = {"deny": ["tools-demo/fail"], "hide": ["*/progress"],
               "rewrite": {"colour": "color", "dots": "points"}}  # fmt: skip
     chain = agent(rig, "tools-demo", component("tool-filter", config), rig.demo("--acp"))

@@ -1,4 +1,4 @@
-"""SEEDS §25 rows 60 to 62, a conversation as data: `transcript`."""
+"""A conversation as data: `transcript`."""
 
 from __future__ import annotations
 
@@ -163,7 +163,7 @@ def take_turn(chain: Chain, session: str, text: str, version: int, turns: int) -
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_rows_60_to_62_in_every_form(rig: Rig, form: str, version: int, tmp_path: Path) -> None:
+def test_in_every_form(rig: Rig, form: str, version: int, tmp_path: Path) -> None:
     is_guest = form == "sandboxed"
     (tmp_path / "adder.py").write_text(ADDER)
     adder = in_form(form, str(tmp_path / "adder.py"), **({"methods": [ASK]} if is_guest else {}))

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 118, language-specific helpers: `ts-errors`."""
+"""Language-specific helpers: `ts-errors`."""
 
 from __future__ import annotations
 
@@ -165,7 +165,7 @@ def test_each_code_has_a_title_and_a_repair() -> None:
         assert any(first <= code <= last for first, last, _ in KINDS), code
 
 
-def test_row_118_ts_errors_through_a_chain(rig: Rig, tmp_path: Path) -> None:
+def test_ts_errors_through_a_chain(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "src").mkdir()
     (tmp_path / "src/main.ts").write_text(MAIN, encoding="utf-8")
     (tmp_path / "outside.ts").symlink_to("/etc/hostname")

@@ -1,4 +1,4 @@
-"""SEEDS §25 row 77: `walkthrough`."""
+"""The component `walkthrough`."""
 
 from __future__ import annotations
 
@@ -302,7 +302,7 @@ def walks(chain: Chain, session: str, markdown: str) -> str:
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
-def test_row_77_a_walkthrough_is_shown(rig: Rig, tmp_path: Path, form: str, version: int) -> None:
+def test_a_walkthrough_is_shown(rig: Rig, tmp_path: Path, form: str, version: int) -> None:
     chain, session = begun(rig, form, version, tmp_path, True)
     chain.serves |= {SHOW: lambda _: {}, COMMENT: lambda _: {}}
     wrong = walks(chain, session, "```comment add.py symbol=sub\nx\n```")
@@ -328,7 +328,7 @@ def test_row_77_a_walkthrough_is_shown(rig: Rig, tmp_path: Path, form: str, vers
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_row_77_an_editor_without_panels_gets_text(rig: Rig, tmp_path: Path, version: int) -> None:
+def test_an_editor_without_panels_gets_text(rig: Rig, tmp_path: Path, version: int) -> None:
     chain, session = begun(rig, "sandboxed", version, tmp_path, False)
     said = walks(chain, session, WALK)
     begins = "walkthrough:\n\n> "

@@ -541,7 +541,7 @@ def test_what_is_of_no_session_waits_for_nothing_that_is_carried() -> None:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("kind", ["channel", "acp"])
 def test_but_it_keeps_its_place_behind_updates_that_are_carried(kind: str, version: int) -> None:
-    """SEEDS §25 row 6: no message of the agent overtakes another, whatever session it names."""
+    """No message of the agent overtakes another, whatever session it names."""
     with chain(CARRY_TEXT, version=version, kind=kind) as pb:
         asked = request("x", "_x/z", {})
         for session in ("S", "T"):

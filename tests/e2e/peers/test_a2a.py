@@ -1,4 +1,4 @@
-"""SEEDS §25 row 97 with the official A2A Python SDK as the server, and a real agent in front."""
+"""Agents behind A2A, with the official A2A Python SDK as the server, and a real agent in front."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def asking(url: str) -> str:
 
 @pytest.mark.usefixtures("python_guest")
 @pytest.mark.parametrize("version", VERSIONS)
-def test_row_97_the_official_sdk_as_the_server(rig: Rig, version: str) -> None:
+def test_the_official_sdk_as_the_server(rig: Rig, version: str) -> None:
     with serving(version) as url:
         chain = agent(rig, asking(url), rig.demo("--acp"))
         session = chain.begin()
@@ -53,9 +53,7 @@ def test_row_97_the_official_sdk_as_the_server(rig: Rig, version: str) -> None:
 
 
 @everything
-def test_row_97_a_real_agent_asks_one(
-    launch: Launch, node_peers: NodePeers, tmp_path: Path
-) -> None:
+def test_a_real_agent_asks_one(launch: Launch, node_peers: NodePeers, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     tool = "mcp__a2a__sdk_work"

@@ -130,7 +130,7 @@ def research(body: Json) -> Answer:
     return Text(("I'm looking into it!",))
 
 
-def test_row_75_research_comes_back_by_itself(
+def test_research_comes_back_by_itself(
     launch: Launch, node_peers: NodePeers, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"
@@ -165,9 +165,7 @@ def walk(body: Json) -> Answer:
     return calls(body, *SHOW) if "Explain it" in user_text(body) else Text(("hm",))
 
 
-def test_row_77_a_walkthrough_is_shown(
-    launch: Launch, node_peers: NodePeers, tmp_path: Path
-) -> None:
+def test_a_walkthrough_is_shown(launch: Launch, node_peers: NodePeers, tmp_path: Path) -> None:
     project = tmp_path / "project"
     project.mkdir()
     (project / "add.py").write_text("import x\ndef add(a, b):\n    return a + b\n", "utf-8")
@@ -211,7 +209,7 @@ def find(body: Json) -> Answer:
     return calls(body, *FIND) if "Find it" in asked else Text(("hm",))
 
 
-def test_rows_78_and_79_a_way_is_found_in_the_editor(
+def test_a_way_is_found_in_the_editor(
     launch: Launch, node_peers: NodePeers, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"

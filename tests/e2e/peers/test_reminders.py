@@ -1,4 +1,4 @@
-"""SEEDS §25 row 95 before a real agent: a mock model writes a checkpoint and sets a reminder."""
+"""Reminders before a real agent: a mock model writes a checkpoint and sets a reminder."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def work(body: Json, calls: dict[str, tuple[str, Json]]) -> Answer:
     return Text((f"There is no {name}.",))
 
 
-def test_row_95_a_real_agent_sets_a_reminder(
+def test_a_real_agent_sets_a_reminder(
     launch: Launch, node_peers: NodePeers, tmp_path: Path
 ) -> None:
     project = tmp_path / "project"

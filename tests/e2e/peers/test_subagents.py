@@ -1,4 +1,4 @@
-"""SEEDS §25 row 86 with a real coding agent: a mock model hands two tasks to `subagents`."""
+"""Sub-agents of a real coding agent: a mock model hands two tasks to `subagents`."""
 
 from __future__ import annotations
 
@@ -42,9 +42,7 @@ def say(body: Json) -> Answer:
 
 
 @pytest.mark.parametrize("agent", ["claude-agent-acp", OPENCODE])
-def test_row_86_two_tasks_in_sessions_of_their_own(
-    agent: str, launch: Launch, tmp_path: Path
-) -> None:
+def test_two_tasks_in_sessions_of_their_own(agent: str, launch: Launch, tmp_path: Path) -> None:
     with MockMessages(say).serving() as model:
         chain = prepare(
             agent, launch, model, tmp_path, "auto", ("--trace-content", "all", "subagents")

@@ -1,5 +1,5 @@
-"""SEEDS §25 row 103: the examples of 001-D as rows 67 and 69 to 71, the agent of 001-E as A, in
-each form, behind one conductor."""
+"""The example proxies and the example agent of the Python SDK, in each form, behind one
+conductor."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _chain(rig: Rig, form: str) -> Chain:
     ("form", "version"),
     [("sandboxed", 1), ("sandboxed", 2), ("programs", 2), ("in process", 1)],
 )
-def test_row_103_a_chain_of_examples(rig: Rig, form: str, version: int) -> None:
+def test_a_chain_of_examples(rig: Rig, form: str, version: int) -> None:
     chain = _chain(rig, form)
     info = {"name": "test", "version": "1"}
     more = {"info": info, "capabilities": {}} if version == 2 else {}

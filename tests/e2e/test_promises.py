@@ -1,8 +1,7 @@
-"""SEEDS §25 rows 19, 112, 114, 116 and 117, through the real command.
+"""What the documents promise of limits, health, traces, sandbox and grants, by the real command.
 
-Rows 28 and 109 are in `test_recovery.py`, with the timeout of row 112; more guests like those of
-row 116 in `test_hostile_guests.py`, more attempts like that of row 117 in
-`test_policy_attacks.py`.
+Components that fail are in `test_recovery.py`, more hostile guests in `test_hostile_guests.py`,
+more attempts to get past a policy in `test_policy_attacks.py`.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ from tests.record.trace import pairs
 
 
 @pytest.mark.parametrize("dialect", ["guest", "acp", "sdk", "sacp", "pacp"])
-def test_row_19_extension_messages_between_proxies(rig: Rig, dialect: str) -> None:
+def test_extension_messages_between_proxies(rig: Rig, dialect: str) -> None:
     """One asks up and down; whoever handles it answers; what nobody does comes back to it alone."""
     asks = Carrier(dialect, "full", granted=("methods=_vendor/*",)).component(rig)
     above = rig.x("above", "--answer", "_vendor/up")
@@ -95,7 +94,7 @@ def late(rig: Rig, fails: int, tries: Path, *flags: str, **more: str) -> str:
 
 @pytest.mark.parametrize("told", [True, False])
 @pytest.mark.parametrize("fails", [1, 3])
-def test_row_112_a_proxy_starts_only_when_it_is_tried_again(
+def test_a_proxy_starts_only_when_it_is_tried_again(
     rig: Rig, tmp_path: Path, fails: int, told: bool
 ) -> None:
     more = {"dialect": "acp"} if told else {}
@@ -108,7 +107,7 @@ def test_row_112_a_proxy_starts_only_when_it_is_tried_again(
     assert rig.leftovers(chain) == []
 
 
-def test_row_112_before_anybody_has_asked_it(rig: Rig, tmp_path: Path) -> None:
+def test_before_anybody_has_asked_it(rig: Rig, tmp_path: Path) -> None:
     proxy = late(rig, 2, tmp_path / "tries", on_failure="restart", dialect="acp")
     chain = rig.agent(proxy, rig.demo())
     chain.until_stderr("it is started again (2 of 3)")
@@ -116,7 +115,7 @@ def test_row_112_before_anybody_has_asked_it(rig: Rig, tmp_path: Path) -> None:
     assert chain.finish() == 0
 
 
-def test_row_112_one_that_never_starts_is_named(rig: Rig, tmp_path: Path) -> None:
+def test_one_that_never_starts_is_named(rig: Rig, tmp_path: Path) -> None:
     proxy = late(rig, 99, tmp_path / "tries", on_failure="restart", dialect="acp")
     chain = rig.agent(rig.x("X"), proxy, rig.demo())
     error = chain.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})["error"]
@@ -129,7 +128,7 @@ def test_row_112_one_that_never_starts_is_named(rig: Rig, tmp_path: Path) -> Non
 
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
-def test_row_112_health_is_listed(rig: Rig, isolation: str) -> None:
+def test_health_is_listed(rig: Rig, isolation: str) -> None:
     proxy = json.loads(rig.x("P", "--die-on", "drop dead"))
     proxy = json.dumps({**proxy, "on_failure": "restart"})
     options = ("--isolation", isolation)
@@ -226,7 +225,7 @@ def _counts(events: Iterable[Json], *ends: str) -> Counter[str]:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-def test_row_114_without_content_a_trace_counts_and_has_no_payload(
+def test_without_content_a_trace_counts_and_has_no_payload(
     rig: Rig, tmp_path: Path, version: int
 ) -> None:
     file = tmp_path / "t"
@@ -245,7 +244,7 @@ def test_row_114_without_content_a_trace_counts_and_has_no_payload(
     assert _counts(acp, "agent") == agent
 
 
-def test_row_114_a_trace_replays_to_the_same_log(rig: Rig, tmp_path: Path) -> None:
+def test_a_trace_replays_to_the_same_log(rig: Rig, tmp_path: Path) -> None:
     first, second = tmp_path / "first", tmp_path / "second"
     chain = talk(rig, 1, first, "all", TALK)
     ran = conductor("log", "replay", str(first), "--trace", str(second))
@@ -265,7 +264,7 @@ def test_row_114_a_trace_replays_to_the_same_log(rig: Rig, tmp_path: Path) -> No
 # -- 116: the sandbox ----------------------------------------------------------------------------
 
 
-def test_row_116_files_sockets_and_environment_are_out_of_reach(rig: Rig) -> None:
+def test_files_sockets_and_environment_are_out_of_reach(rig: Rig) -> None:
     evil = f"{rig.hostile('wasi_reach')},on_failure=bypass"
     chain = rig.agent("passthrough", evil, rig.demo(), options=("--grace", "0.2"))
     chain.initialize()
@@ -280,7 +279,7 @@ def test_row_116_files_sockets_and_environment_are_out_of_reach(rig: Rig) -> Non
     ("name", "says"),
     [("loop_deliver", "limit cpu_ms of 100 ms"), ("grow_forever", "its limit memory_bytes is")],
 )
-def test_row_116_endless_loop_and_memory(rig: Rig, name: str, says: str) -> None:
+def test_endless_loop_and_memory(rig: Rig, name: str, says: str) -> None:
     evil = f"{rig.hostile(name)},limit.cpu_ms=100,on_failure=bypass"
     chain = rig.agent("passthrough", evil, rig.demo())
     chain.initialize()
@@ -296,7 +295,7 @@ def test_row_116_endless_loop_and_memory(rig: Rig, name: str, says: str) -> None
 
 @pytest.mark.parametrize("kind", ["guest", "program"])
 @pytest.mark.parametrize("granted", [True, False])
-def test_row_117_the_same_proxy_with_and_without_a_grant(
+def test_the_same_proxy_with_and_without_a_grant(
     rig: Rig, kind: str, granted: bool, tmp_path: Path
 ) -> None:
     allow = f"down:session/prompt:{'carry' if granted else 'copy'}"

@@ -1,6 +1,6 @@
-"""SEEDS §25 rows 32 to 47 and 71, through the real command; 47 is covered by 38 and 46.
+"""MCP servers of components, and the agent's sessions with them, through the real command.
 
-Every generation by every way, rows 32, 37 and 71 once more, failures and cancellation are in
+Every generation by every way, failures and cancellation are in
 `test_mcp_bridge.py`, how the doors end in `test_mcp_doors.py`. The proxy is `actors/mcp_proxy.py`,
 or the sandboxed `tools-demo`; A is the bundled `demo`.
 """
@@ -50,7 +50,7 @@ def until(chain: Chain, done: Callable[[], object], what: str) -> None:
 # -- 32 to 36: generations ---------------------------------------------------------------------
 
 
-def test_row_32_a_declaration_stands_beside_the_clients(rig: Rig) -> None:
+def test_a_declaration_stands_beside_the_clients(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sacp"), rig.demo("--acp"))
     chain.initialize()
     filesystem = {"name": "filesystem", "command": "/bin/fs", "args": [], "env": []}
@@ -62,7 +62,7 @@ def test_row_32_a_declaration_stands_beside_the_clients(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_rows_33_to_36_connect_message_disconnect_in_order(rig: Rig) -> None:
+def test_connect_message_disconnect_in_order(rig: Rig) -> None:
     """Of each generation that has connections one, all in one chain, each heard by its owner."""
     generations = {"one": "sdk-2", "two": "rfd", "three": "sdk-0.12", "four": "sacp"}
     components = [proxy(rig, generation, name) for name, generation in generations.items()]
@@ -85,7 +85,7 @@ def test_rows_33_to_36_connect_message_disconnect_in_order(rig: Rig) -> None:
     }
 
 
-def test_row_36_two_scp_proxies_are_told_apart_by_name(rig: Rig) -> None:
+def test_two_scp_proxies_are_told_apart_by_name(rig: Rig) -> None:
     components = [proxy(rig, "scp", name) for name in ("one", "two")]
     chain = rig.agent(*components, rig.demo(), options=("--mcp-bridge", "stdio"))
     for name, entry in given(chain, chain.begin()).items():
@@ -103,7 +103,7 @@ def test_row_36_two_scp_proxies_are_told_apart_by_name(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("flag", "kind"), [("--no-http", "stdio"), ("--acp", "acp")])
-def test_row_37_native_or_bridged_the_result_is_the_same(rig: Rig, flag: str, kind: str) -> None:
+def test_native_or_bridged_the_result_is_the_same(rig: Rig, flag: str, kind: str) -> None:
     chain = rig.agent(rig.x("X"), proxy(rig, "sacp"), rig.demo(flag))
     session = chain.begin()
     (initialized, *_) = [one.frame for one in rig.log("X", "in") if "result" in one.frame]
@@ -114,7 +114,7 @@ def test_row_37_native_or_bridged_the_result_is_the_same(rig: Rig, flag: str, ki
     assert not any(b'"acp:' in one.raw for one in rig.log("A"))
 
 
-def test_row_38_the_shim_is_the_command_declared(rig: Rig) -> None:
+def test_the_shim_is_the_command_declared(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "stateless"), rig.demo("--no-http"))
     entry = given(chain, chain.begin())["tools"]
     program = [Path(entry["command"]).name, *entry["args"][:-1]]
@@ -129,7 +129,7 @@ def test_row_38_the_shim_is_the_command_declared(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_row_39_http_with_the_secret_only(rig: Rig) -> None:
+def test_http_with_the_secret_only(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "stateless"), rig.demo("--http"))
     session = chain.begin()
     entry = given(chain, session)["tools"]
@@ -149,7 +149,7 @@ def test_row_39_http_with_the_secret_only(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize(("kind", "repeats"), [("http", 100), ("stdio", 20), ("acp", 100)])
-def test_row_40_who_connects_early_gets_its_own_session(rig: Rig, kind: str, repeats: int) -> None:
+def test_who_connects_early_gets_its_own_session(rig: Rig, kind: str, repeats: int) -> None:
     """A greets the server before it answers `session/new`: the proxy hears the right session."""
     agent = rig.demo("--fast", log=False)
     chain = rig.agent(proxy(rig, "sacp"), agent, options=("--mcp-bridge", kind))
@@ -164,7 +164,7 @@ def test_row_40_who_connects_early_gets_its_own_session(rig: Rig, kind: str, rep
     assert not rig.leftovers(chain)
 
 
-def test_row_41_a_tool_knows_its_session(rig: Rig) -> None:
+def test_a_tool_knows_its_session(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sdk-0.12"), "tools-demo", rig.demo())
     sessions = [chain.begin(), chain.new_session()]
     for name in ("tools", "tools-demo"):
@@ -173,7 +173,7 @@ def test_row_41_a_tool_knows_its_session(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
-def test_row_42_connections_are_apart_and_end_alone(rig: Rig) -> None:
+def test_connections_are_apart_and_end_alone(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sacp", "one"), proxy(rig, "rfd", "two"), rig.demo("--no-http"))
     entries = given(chain, chain.begin())
     doors = {(name, at): Door(entries[name]) for at in (1, 2) for name in ("one", "two")}
@@ -202,7 +202,7 @@ def test_row_42_connections_are_apart_and_end_alone(rig: Rig) -> None:
 
 
 @pytest.mark.parametrize("client", [Shim, Door], ids=["killed shim", "dropped connection"])
-def test_row_43_who_drops_a_connection_is_cancelled_and_told_of(
+def test_who_drops_a_connection_is_cancelled_and_told_of(
     rig: Rig, client: type[Shim | Door]
 ) -> None:
     chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
@@ -220,7 +220,7 @@ def test_row_43_who_drops_a_connection_is_cancelled_and_told_of(
 
 
 @needs_proc
-def test_row_43_a_killed_component_fails_calls_and_shuts_the_door(rig: Rig) -> None:
+def test_a_killed_component_fails_calls_and_shuts_the_door(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
     entry = given(chain, chain.begin())["tools"]
     with closing(Shim(entry)) as shim:
@@ -237,7 +237,7 @@ def test_row_43_a_killed_component_fails_calls_and_shuts_the_door(rig: Rig) -> N
     assert not rig.leftovers(chain)
 
 
-def test_row_43_the_end_of_a_session_ends_its_connections(rig: Rig) -> None:
+def test_the_end_of_a_session_ends_its_connections(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sacp"), rig.demo("--no-http"))
     first = chain.begin()
     second = chain.new_session()
@@ -259,7 +259,7 @@ def test_row_43_the_end_of_a_session_ends_its_connections(rig: Rig) -> None:
 
 @needs_proc
 @pytest.mark.parametrize(("kind", "count"), [("http", 100), ("stdio", 40)])
-def test_row_43_many_sessions_leave_nothing_behind(rig: Rig, kind: str, count: int) -> None:
+def test_many_sessions_leave_nothing_behind(rig: Rig, kind: str, count: int) -> None:
     agent = rig.demo(log=False)
     # The control socket is opened some time later: one descriptor more.
     chain = rig.agent("tools-demo", agent, options=("--mcp-bridge", kind, "--control", "off"))
@@ -288,7 +288,7 @@ def test_row_43_many_sessions_leave_nothing_behind(rig: Rig, kind: str, count: i
 
 
 @pytest.mark.parametrize("generation", ["stateless", "pacp", "sacp", "scp"])
-def test_row_44_progress_logs_and_sampling_reach_the_client(rig: Rig, generation: str) -> None:
+def test_progress_logs_and_sampling_reach_the_client(rig: Rig, generation: str) -> None:
     chain = rig.agent(proxy(rig, generation), rig.demo("--no-http"))
     entry = given(chain, chain.begin())["tools"]
     with closing(Shim(entry) if generation == "stateless" else Door(entry)) as client:
@@ -311,7 +311,7 @@ def sampled(text: str) -> Json:
     return {"role": "assistant", "model": "none", "content": content}
 
 
-def test_row_44_the_same_in_a_stream_of_events(rig: Rig) -> None:
+def test_the_same_in_a_stream_of_events(rig: Rig) -> None:
     chain = rig.agent(proxy(rig, "sdk-2"), rig.demo("--http"))
     entry = given(chain, chain.begin())["tools"]
     with closing(Http(entry)) as client, closing(Http(entry)) as beside:
@@ -343,7 +343,7 @@ def test_row_44_the_same_in_a_stream_of_events(rig: Rig) -> None:
     ("generation", "kind"),
     [("stateless", "acp"), ("sacp", "acp"), ("stateless", "http"), ("sacp", "stdio")],
 )
-def test_rows_44_and_45_by_the_agent_itself(rig: Rig, generation: str, kind: str) -> None:
+def test_by_the_agent_itself(rig: Rig, generation: str, kind: str) -> None:
     """A answers sampling with its fixed text; it reads resources and gets prompts."""
     chain = rig.agent(proxy(rig, generation), rig.demo(), options=("--mcp-bridge", kind))
     session = chain.begin()
@@ -357,7 +357,7 @@ def test_rows_44_and_45_by_the_agent_itself(rig: Rig, generation: str, kind: str
 
 
 @pytest.mark.parametrize("kind", ["stdio", "acp"])
-def test_row_46_a_proxy_between_sees_and_changes_results(rig: Rig, kind: str) -> None:
+def test_a_proxy_between_sees_and_changes_results(rig: Rig, kind: str) -> None:
     shouting = rig.program(
         *(sys.executable, "-m", "tests.e2e.actors.mcp_proxy", "--shout"),
         name="shouting",
@@ -371,7 +371,7 @@ def test_row_46_a_proxy_between_sees_and_changes_results(rig: Rig, kind: str) ->
     assert chain.finish() == 0
 
 
-def test_row_71_tools_are_listed_and_called(rig: Rig) -> None:
+def test_tools_are_listed_and_called(rig: Rig) -> None:
     chain = rig.agent("tools-demo", proxy(rig, "rfd"), rig.demo("--acp"))
     session = chain.begin()
     listed = chain.prompt(session, "/tools").splitlines()
