@@ -9,7 +9,7 @@ from __future__ import annotations
 import msgspec
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy.key_table import ROWS, Direction, Right
+from conductor.core.policy.key_table import COPIES, ROWS, Direction, Right
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import GRANT_NAMES, SAYS, Policy
 from conductor.spec import policy_text
@@ -63,7 +63,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def speaks(self) -> bool:
         """Whether any of its messages can reach anybody."""
-        only_copies = all(held.rights == ["copy"] for held in self.rights)
+        only_copies = all({*COPIES.words}.issuperset(held.rights) for held in self.rights)
         return not self.enforced or self.serves or bool(self.grants) or not only_copies
 
 

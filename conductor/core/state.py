@@ -23,7 +23,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.payloads import Payloads
 from conductor.core.policy.entries import Excuse, Notification, Request, Turn, WaitingInOrder
 from conductor.core.policy.headings import NO_MESSAGE, Heading, Message, size_of
-from conductor.core.policy.key_table import OWN_MCP, Direction
+from conductor.core.policy.key_table import EVERYTHING, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import State
@@ -541,39 +541,38 @@ class Lane:
         """The peer agent to which it leads, or which it belongs to; empty: it is of the chain."""
 
     def rights_on(self, heading: Heading) -> int:
-        """What a policed peer holds on a message that comes in here."""
+        """What a policed peer may do with messages that come in here, or leave it for here: with
+        what it has, too."""
         rights = self.rights.get(heading.key)
         if rights is None:
-            policy_state = self.peer.policy_state
-            assert policy_state is not None
-            rights = policy_state.rights(self.other.direction, heading.key)
+            rights = self.peer.policed.rights(self.other.direction, heading.key)
             if len(self.rights) < _MOST_KEYS:
                 self.rights[heading.key] = rights
         if type(heading.detail) is tuple:
-            policy_state = self.peer.policy_state
-            assert policy_state is not None
+            policy_state = self.peer.policed
             if policy_state.enforced and policy_state.owns(heading.detail):
-                return OWN_MCP
+                return EVERYTHING
         return rights
 
-    def rights_while_paused(self, heading: Heading) -> int:
-        """What a paused peer holds on a message that comes in here: nothing, but for the MCP
-        servers it has. Of a trusted one nobody knows which those are, so it gets all that is about
-        MCP servers, and passes on what is others'."""
-        policy_state = self.peer.policy_state
-        assert policy_state is not None
-        if type(heading.detail) is not tuple:
+    def rights_now(self, heading: Heading) -> int:
+        """What a policed peer holds on one message that comes in here: asked once for each.
+
+        While the peer is paused: nothing, but for the MCP servers it has. Of a trusted one nobody
+        knows which those are, so it gets all that is about MCP servers, and passes on what is
+        others'."""
+        rights = self.rights_on(heading)
+        if self.peer.policed.paused and not (
+            rights == EVERYTHING and type(heading.detail) is tuple
+        ):
             return 0
-        own = not policy_state.enforced or policy_state.owns(heading.detail)
-        return OWN_MCP if own else 0
+        return rights
 
     def muted(self, heading: Heading) -> bool:
         """Whether a message that comes from the peer of this lane, and that it was not given, does
         not go on: the peer is paused. What a trusted one sends may be what it was given before."""
-        policy_state = self.peer.policy_state
-        assert policy_state is not None
+        policy_state = self.peer.policed
         quiet = policy_state.paused and policy_state.enforced
-        return quiet and not self.rights_while_paused(heading)
+        return quiet and not self.rights_now(heading)
 
 
 class DialectState(Enum):

@@ -36,13 +36,14 @@ from conductor.core.policy.key_table import (
     AMEND,
     CARRY,
     DROP,
+    EVERYTHING,
     ORIGINATE,
+    PLACE,
     PROMPT,
     TEXT_KINDS,
     UPDATE,
     update,
 )
-from conductor.core.policy.policy_state import EVERYTHING, PLACE
 from conductor.core.state import Lane, Peer
 from conductor.run.segment_guests import Delivery, SegmentGuests
 from conductor.transports.buffers import CHUNK

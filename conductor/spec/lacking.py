@@ -15,12 +15,11 @@ import msgspec
 
 from conductor.core.dialects import INITIALIZE
 from conductor.core.policy.key_table import (
-    CARRY,
-    COPY,
     EVENTS,
     KINDS,
     MCP_FAMILIES,
     PROMPT,
+    SEEN,
     UPDATE,
     Direction,
     update,
@@ -211,7 +210,7 @@ def _arrives(policy: Policy | None, handled: Handled) -> bool:
 
 
 def _hears(state: PolicyState, side: Direction, key: str) -> bool:
-    return bool(state.rights(side, key) & (COPY | CARRY))
+    return bool(state.rights(side, key) & SEEN.value)
 
 
 def check(spec: Spec) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.policy.key_table import PROMPT, ROWS, Direction, Right, Row
+from conductor.core.policy.key_table import PROMPT, ROWS, SEEN, Direction, Right, Row
 from conductor.core.policy.rule_syntax import parse_grant
 from conductor.core.policy.rules import SAYS, Grants, Policy, within
 
@@ -140,7 +140,7 @@ def peers(names: Sequence[str]) -> str:
 def sees(whole: Policy, shown: Shown = str) -> tuple[list[str], list[str]]:
     """What the messages are about that a component sees, and what those that it does not see are
     about, the most important first; of the latter those of `SHORT` only."""
-    held = [(row, _held(whole, row, Right.COPY | Right.CARRY)) for row in _by_importance()]
+    held = [(row, _held(whole, row, SEEN)) for row in _by_importance()]
     seen = [_some(row, keys) for row, keys in held if keys]
     if all(len(keys) == len(row.keys) for row, keys in held if row.full & Right.COPY):
         seen = ["every message"]

@@ -1,4 +1,4 @@
-"""docs/architecture.md, "How to add something": three rows performed in a copy of the repository.
+"""docs/architecture.md, "How to add something": four rows performed in a copy of the repository.
 
 Each recipe edits the files that its row names, and nothing else. Then the copy's own tests, tables
 and command line must show what was added.
@@ -100,6 +100,74 @@ def examples() -> Iterator[Attack]:
         "| `echo` |",
         ("inspect", "--all", "passthrough"),
         r"\becho\b",
+    ),
+    "mode": Recipe(
+        (
+            Edit(
+                "conductor/core/policy/key_table.py",
+                "    SAMPLE = auto()\n",
+                "\n    @property\n    def words",
+            ),
+            Edit(
+                "conductor/core/policy/key_table.py",
+                "SAMPLE: Final[int] = Right.SAMPLE.value\n",
+                '"""The same as plain numbers',
+            ),
+            Edit(
+                "conductor/core/policy/key_table.py", " | Right.SAMPLE", '\n"""The modes by which'
+            ),
+            Edit(
+                "conductor/core/policy/rules.py",
+                "        if held & Right.COPY:\n            held &= ~Right.SAMPLE\n",
+                "        return held.value",
+            ),
+            Edit("conductor/core/state.py", "COPY, SAMPLE, ", "EVERYTHING, Direction\n"),
+            Edit(
+                "conductor/core/state.py",
+                '        "sampled",\n',
+                '        "side",\n        "wraps",',
+            ),
+            Edit(
+                "conductor/core/state.py",
+                "        self.sampled = 0\n",
+                "        self.wraps = False",
+            ),
+            Edit(
+                "conductor/core/state.py",
+                """        if rights & SAMPLE:
+            self.sampled += 1
+            rights |= 0 if self.sampled % 10 else COPY
+""",
+                "        return rights\n\n    def muted",
+            ),
+            Edit(
+                "conductor/spec/policy_text.py",
+                '    Right.SAMPLE: "read every tenth of",\n',
+                "}\n\nGRANTS: Final",
+            ),
+            Edit(
+                "tests/core/policy/test_copies.py",
+                """
+
+def test_a_sample_is_every_tenth_message() -> None:
+    with chain("up:session/update:sample", "down:session/prompt:sample") as pb:
+        for number in range(1, 21):
+            pb >> ("agent", update(str(number)))
+            if number % 10 == 0:
+                pb << ("g", "s", update(str(number)))
+            pb << ("client", update(str(number)))
+        for number in range(1, 10):
+            pb >> ("client", request(number, PROMPT, prompt("hi")))
+            pb << ("agent", request(Hole(f"a-{number}"), PROMPT, prompt("hi")))
+        copied(pb)
+""",
+            ),
+        ),
+        ("tests/core/policy/test_copies.py",),
+        "security.md",
+        "| down | `initialize` | copy, carry, amend, sample |",
+        ("inspect", "--all", "passthrough,profile=none,allow=up:session/update:sample"),
+        r"read every tenth of messages",
     ),
     "option of `agent`, `proxy`, `exec` and `chat`": Recipe(
         (

@@ -18,9 +18,16 @@ from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, equal, error, lacks
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import Heading, Message
-from conductor.core.policy.key_table import AMEND, LIST, PROMPT, SETTINGS, SETUP, Direction
+from conductor.core.policy.key_table import (
+    AMEND,
+    LIST,
+    PLACE,
+    PROMPT,
+    SETTINGS,
+    SETUP,
+    Direction,
+)
 from conductor.core.policy.own_answers import plain, signed, unsigned
-from conductor.core.policy.policy_state import PLACE
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
 from conductor.core.state import Lane, Next, PendingRequest, Renamed, Waiting, unread

@@ -56,8 +56,18 @@ AMEND: Final[int] = Right.AMEND.value
 DROP: Final[int] = Right.DROP.value
 ORIGINATE: Final[int] = Right.ORIGINATE.value
 """The same as plain numbers: arithmetic on flags is slow, and every message needs it."""
+EVERYTHING: Final = COPY | CARRY | ANSWER | AMEND | DROP | ORIGINATE
+"""What a component holds on the traffic of MCP servers it declared, and a trusted one on all."""
+PLACE: Final = 1 << len(Right)
+"""A component that carries texts holds this right on messages with a place among those texts: they
+wait for the component's round with its copy, so that texts it held back leave before them."""
 
-_COPY, _CARRY, _ANSWER = Right.COPY, Right.CARRY, Right.ANSWER
+COPIES: Final = Right.COPY
+"""The modes by which a component gets a message that goes on without it …"""
+SEEN: Final = COPIES | Right.CARRY
+"""… and those by which it gets a message at all."""
+
+_COPY, _CARRY, _ANSWER = COPIES, Right.CARRY, Right.ANSWER
 _AMEND, _DROP, _ORIGINATE = Right.AMEND, Right.DROP, Right.ORIGINATE
 
 SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
@@ -366,7 +376,3 @@ _NEVER: Final = Row(_DOWN, (), Right.NONE, "goes past")
 def row_of(direction: Direction, key: str) -> Row:
     """The row about a key; an empty row for what no row knows."""
     return next((r for r in ROWS if r.direction is direction and r.covers(key)), _NEVER)
-
-
-OWN_MCP: Final[int] = (_COPY | _CARRY | _ANSWER | _AMEND | _DROP | _ORIGINATE).value
-"""What a component holds on the traffic of MCP servers it declared."""

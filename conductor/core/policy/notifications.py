@@ -19,11 +19,12 @@ from conductor.core.policy.key_table import (
     DROP,
     OPTIONS_KIND,
     ORIGINATE,
+    PLACE,
     STATE_KIND,
     STOP,
     update,
 )
-from conductor.core.policy.policy_state import PLACE, PolicyState
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
 from conductor.core.state import Lane, Next, Peer, PendingRequest, Source, Waiting
 from conductor.core.waits import ROUND, Round
@@ -183,9 +184,7 @@ class PolicedNotifications:
         """Routes a notification on from `lane` to the first component that carries it."""
         method, params, heading = message
         while (policy_state := lane.peer.policy_state) is not None:
-            rights = lane.rights_on(heading)
-            if policy_state.paused:
-                rights = lane.rights_while_paused(heading)
+            rights = lane.rights_now(heading)
             peer, onward = lane.peer, lane.other
             if policy_state.enforced and self._exchange.is_set_aside(lane, heading.session):
                 text = f"`{method}` dropped: what the session was before goes on as another"

@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core.guards.capabilities import PROMISES
 from conductor.core.policy.key_table import (
-    AMEND,
     ANSWER,
     CARRY,
     COPY,
-    DROP,
-    ORIGINATE,
+    EVERYTHING,
     PERMISSION,
+    PLACE,
     PROMPT,
     STATE_KIND,
     TEXT_KINDS,
@@ -23,12 +22,6 @@ from conductor.core.policy.rules import Policy
 
 if TYPE_CHECKING:
     from conductor.core.policy.withheld import Withheld
-
-PLACE: Final = 64
-"""A component that carries texts holds this right on messages with a place among those texts: they
-wait for the component's round with its copy, so that texts it held back leave before them."""
-
-EVERYTHING: Final = COPY | CARRY | ANSWER | AMEND | DROP | ORIGINATE
 
 _PLACED: Final = {
     Direction.DOWN: frozenset({PROMPT, "session/load", "session/resume"}),
@@ -116,11 +109,7 @@ class PolicyState:
         if not self.enforced:
             return EVERYTHING
         held = self.policy.rights(direction, key)
-        if self.text and key in _PLACED[direction] and not held & CARRY:
-            held |= COPY | PLACE
-        elif self.text and key in _PLACED[direction]:
-            held |= PLACE
-        return held
+        return held | COPY | PLACE if self.text and key in _PLACED[direction] else held
 
     def has_turn(self, session: str | None) -> bool:
         """Whether what runs in a session is a turn of its own, and no other."""

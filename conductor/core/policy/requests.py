@@ -21,10 +21,11 @@ from conductor.core.policy.key_table import (
     CLOSING,
     COPY,
     MCP_FAMILIES,
+    PLACE,
     PROMPT,
     Direction,
 )
-from conductor.core.policy.policy_state import PLACE, PolicyState
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
 from conductor.core.policy.settling import OwnPrompt, Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
@@ -284,9 +285,7 @@ class PolicedRequests(HeldRequests):
     def route(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
         """Routes a request on from `lane` to the first component that carries it."""
         while (policy_state := lane.peer.policy_state) is not None:
-            rights, onward = lane.rights_on(message.heading), lane.other
-            if policy_state.paused:
-                rights = lane.rights_while_paused(message.heading)
+            rights, onward = lane.rights_now(message.heading), lane.other
             upwards = onward.direction is Direction.UP
             if upwards:
                 if self._parts.turns.refuses(lane, message, pending):

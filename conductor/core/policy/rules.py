@@ -12,6 +12,7 @@ import msgspec
 
 from conductor.core.policy.key_table import (
     CARRY,
+    COPIES,
     EDITOR,
     MCP_FAMILIES,
     ORIGINATE,
@@ -200,7 +201,9 @@ class Policy(msgspec.Struct, frozen=True):
                     held |= rule.rights & bound
         if key == PROMPT and self.turns and direction is Direction.DOWN:
             held |= Right.ORIGINATE
-        return (held | Right.COPY if held & Right.CARRY else held).value
+        if held & Right.CARRY:
+            held |= Right.COPY
+        return held.value
 
     def _granted(self, name: str, key: str) -> bool:
         """Whether a named grant holds for a key."""
@@ -230,9 +233,7 @@ class Policy(msgspec.Struct, frozen=True):
     @property
     def watches_only(self) -> bool:
         """Whether all it ever gets are copies."""
-        return not self.grants.names() and all(
-            rule.rights in (Right.NONE, Right.COPY) for rule in self.rules
-        )
+        return not self.grants.names() and not any(rule.rights & ~COPIES for rule in self.rules)
 
 
 # -- policies compared ---------------------------------------------------------------------------
