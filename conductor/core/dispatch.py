@@ -302,7 +302,7 @@ class Dispatcher:
                 return
             self._notification(lane, inner, params)
         elif method == CANCEL:
-            self._parts.requests.cancel(lane, params)
+            self._parts.turns.cancel_request(lane, params)
         else:
             text = f"misplaced `{method}` notification dropped"
             self._exchange.log("warning", lane.peer, text)

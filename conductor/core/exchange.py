@@ -29,10 +29,16 @@ from conductor.core.jsonrpc import (
 from conductor.core.message import Message
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import read_message, session_of
-from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, SETUP, UPDATE, Direction
+from conductor.core.policy.key_table import (
+    MCP_FAMILIES,
+    NO_QUESTIONS,
+    PROMPT,
+    SETUP,
+    UPDATE,
+    Direction,
+)
 from conductor.core.policy.sessions import Sessions, asker
 from conductor.core.policy.states import State
-from conductor.core.policy.turns import NO_QUESTIONS
 from conductor.core.state import (
     Batch,
     Lane,

@@ -11,7 +11,6 @@ from conductor.core.aliases import listed, renamed
 from conductor.core.component import Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.effects import Reached
-from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -58,7 +57,6 @@ from conductor.core.state import (
     Renamed,
     Replayed,
     Seen,
-    Source,
     Straight,
     TracedRequest,
     Waiting,
@@ -289,17 +287,6 @@ class Requests:
         if lane.side is Side.S:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
         return lane.peer.s, inner, inner_params
-
-    def cancel(self, lane: Lane, params: Params) -> None:
-        """`$/cancel_request` concerns one hop: it is issued anew with the next hop's id."""
-        raw = (read_members(params) or {}).get("requestId")
-        key = jsonrpc.canonical_id(raw) if raw is not None else None
-        pending = lane.requests.received.get(key) if key is not None else None
-        if pending is not None and self._parts.policed.may_cancel(pending):
-            source = Source(lane, self._exchange.number)
-            self._parts.turns.cancel(pending, source)
-            self._parts.held.cancelled(pending)
-            self._parts.own_turns.cancelled(pending)
 
     # -- answers -------------------------------------------------------------------------------
 

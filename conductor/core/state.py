@@ -560,10 +560,12 @@ class Lane:
         While the peer is paused: nothing, but for the MCP servers it has. Of a trusted one nobody
         knows which those are, so it gets all that is about MCP servers, and passes on what is
         others'."""
-        rights = self.rights_on(heading)
-        if self.peer.policed.paused and not (
-            rights == EVERYTHING and type(heading.detail) is tuple
-        ):
+        rights, policy_state = self.rights.get(heading.key), self.peer.policy_state
+        assert policy_state is not None
+        by_mcp = type(heading.detail) is tuple
+        if rights is None or by_mcp:  # else a call is saved, for each hop of each message
+            rights = self.rights_on(heading)
+        if policy_state.paused and not (by_mcp and rights == EVERYTHING):
             return 0
         return rights
 

@@ -22,6 +22,7 @@ from conductor.run.segment import ParentOutput, Segment
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec.catalog import resolve_all
 from conductor.transports.memory import Channel, MemoryTransport
+from tests.harness.router.policed import DONE, PROMPT, Hole, cancel, chain, request, result
 from tests.places import PASSTHROUGH, ROOT
 
 PAGE: Final = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
@@ -178,6 +179,32 @@ def test_through_the_guests(child: tuple[Segment, _Lines]) -> None:
     assert answer == {"jsonrpc": "2.0", "id": 3, "result": {"stopReason": "end_turn"}}
     down.take("child")
     up.take("answer")
+
+
+def test_a_cancellation() -> None:
+    calls, said = Calls(), prompt("S")
+    with chain(profile="context") as pb:
+        pb >> ("client", request("a", PROMPT, said))
+        pb << ("g", "p", request(Hole("g"), PROMPT, said))
+        pb >> ("g", "s", request(Hole("g"), PROMPT, said))
+        pb << ("agent", request(Hole("agent"), PROMPT, said))
+        with calls:
+            pb >> ("client", cancel("a"))
+        pb << ("g", "p", cancel(Hole("g"))) << ("agent", cancel(Hole("agent")))
+        pb >> ("agent", result(Hole("agent"), DONE))
+        pb << ("g", "s", result(Hole("g"), DONE)) << ("client", result("a", DONE))
+    calls.take("cancel")
+
+
+def test_five_files_know_of_cancellations() -> None:
+    """A reader who misses one looks into these alone; and where copies are given, into that."""
+    known = {name.partition(":")[0] for name in steps("cancel")}
+    assert len(known) == 5
+    touch = re.compile(r"[.]cancelled\b|cancel_hop\(|writer[.]cancel\(")
+    core = (ROOT / "conductor" / "core").rglob("*.py")
+    found = {path for path in core if touch.search(path.read_text(encoding="utf-8"))}
+    others = {path.relative_to(ROOT).as_posix() for path in found} - known
+    assert others == {"conductor/core/state.py", "conductor/core/policy/observers.py"}
 
 
 def test_by_the_shortcut(child: tuple[Segment, _Lines]) -> None:

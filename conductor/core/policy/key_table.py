@@ -90,6 +90,8 @@ NOTIFICATIONS: Final = frozenset({UPDATE, STOP})
 """What a component may send of its own as a request only, and as a notification only."""
 PERMISSION: Final = "session/request_permission"
 MCP_FAMILIES: Final = ("mcp/", "_mcp/", "_scp/mcp")
+NO_QUESTIONS: Final = ("fs/", "terminal/", *MCP_FAMILIES)
+"""How requests of the agent begin that no user answers."""
 
 TEXT_KINDS: Final = (
     "user_message_chunk",

@@ -185,17 +185,18 @@ class PolicedNotifications:
         method, params, heading = message
         while (policy_state := lane.peer.policy_state) is not None:
             rights = lane.rights_now(heading)
-            peer, onward = lane.peer, lane.other
-            if policy_state.enforced and self._exchange.is_set_aside(lane, heading.session):
+            onward = lane.other
+            renamed = lane.aliases is not None and policy_state.enforced
+            if renamed and self._exchange.is_set_aside(lane, heading.session):
                 text = f"`{method}` dropped: what the session was before goes on as another"
-                self._exchange.log("debug", peer, text)
+                self._exchange.log("debug", lane.peer, text)
                 return
             if method == STOP and policy_state.enforced:
                 self._parts.turns.stopped(lane, message, rights)
-            elif rights & CARRY and peer.ready_some_time:
+            elif rights & CARRY and lane.peer.ready_some_time:
                 self._give(lane, source, message)
                 return
-            elif rights & CARRY and not peer.left_out:
+            elif rights & CARRY and not lane.peer.left_out:
                 break
             elif policy_state.prompts and self._is_for_own_turn(lane, message, rights):
                 self._parts.turns.withhold(policy_state, source, message)

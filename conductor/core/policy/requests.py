@@ -5,7 +5,6 @@ from __future__ import annotations
 from functools import cached_property
 from typing import Final
 
-from conductor.core.dialects import CANCEL
 from conductor.core.guards import Violation
 from conductor.core.guards.commands import asks_for_one
 from conductor.core.guards.modes import Refused
@@ -21,6 +20,7 @@ from conductor.core.policy.key_table import (
     CLOSING,
     COPY,
     MCP_FAMILIES,
+    NO_QUESTIONS,
     PLACE,
     PROMPT,
     Direction,
@@ -29,7 +29,7 @@ from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
 from conductor.core.policy.settling import OwnPrompt, Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
-from conductor.core.policy.turns import NO_QUESTIONS, TURNS
+from conductor.core.policy.turns import TURNS
 from conductor.core.state import Lane, Next, PendingRequest, Waiting
 
 _ID_RULE: Final = (
@@ -135,8 +135,7 @@ class PolicedRequests(HeldRequests):
         if not policy_state.enforced:  # a trusted component may make another message of it
             message = read_message(carried.method, allowed)
         self.leave(lane, message, pending)
-        if carried.cancelled and policy_state.enforced:
-            self._parts.turns.cancel(pending, carried.cancelled_by)
+        self._parts.turns.passed_on(carried, pending)
         self._parts.waits.release(lane)
 
     def _link(self, carried: PendingRequest, params: Params, pending: PendingRequest) -> None:
@@ -372,22 +371,6 @@ class PolicedRequests(HeldRequests):
         self._exchange.send(carried.lane, carried.method, carried.params, carried)
         carried.lane.other.in_flight.requests[carried.target_id] = carried
         self._limit(carried)
-
-    def may_cancel(self, pending: PendingRequest) -> bool:
-        """Whether a component may cancel a request it has sent: its own, or one it has passed on
-        after the asker has cancelled that."""
-        carried = pending.passes_on
-        if carried is None or not carried.policy_state.enforced:
-            return True
-        if carried.cancelled or carried.origin is None:
-            return True
-        if carried.excused is not None:
-            return False
-        lane = carried.lane.other
-        violation = Violation(RIGHTS, f"may not cancel `{carried.method}` that it has passed on")
-        heading = Heading(CANCEL, carried.heading.session)
-        self._parts.checks.report(lane.peer, lane.direction, heading, violation)
-        return False
 
 
 def _with_rule(lane: Lane, heading: Heading, violation: Violation) -> Violation:

@@ -16,13 +16,15 @@ from msgspec import Raw, UnsetType
 
 from conductor.core import json_text, jsonrpc
 from conductor.core.agent_turns import only_begun, reported_state
+from conductor.core.dialects import CANCEL
 from conductor.core.guards import Violation
+from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
 from conductor.core.parts import Parts
+from conductor.core.policy.checks import RIGHTS
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import (
     COPY,
-    MCP_FAMILIES,
     PERMISSION,
     STATE_KIND,
     STOP,
@@ -65,8 +67,6 @@ _NOBODY: Final = jsonrpc.error_object(
 _UNSEEN: Final = jsonrpc.error_object(
     INVALID_REQUEST, "The user has not seen this tool call, and it cannot be shown any more"
 )
-NO_QUESTIONS: Final = ("fs/", "terminal/", *MCP_FAMILIES)
-"""How requests of the agent begin that no user answers."""
 
 
 class Turns:
@@ -108,8 +108,32 @@ class Turns:
                 assert carried.turn is not None
                 carried.turn.stopped = True
 
+    def cancel_request(self, lane: Lane, params: Params) -> None:
+        """`$/cancel_request`, which names the request by its id on this hop. What the conductor
+        holds itself is answered at once."""
+        raw = (read_members(params) or {}).get("requestId")
+        key = jsonrpc.canonical_id(raw) if raw is not None else None
+        pending = lane.requests.received.get(key) if key is not None else None
+        if pending is not None and self._may_cancel(pending):
+            self.cancel(pending, Source(lane, self._exchange.number))
+            self._parts.held.cancelled(pending)
+            self._parts.own_turns.cancelled(pending)
+
+    def _may_cancel(self, pending: PendingRequest) -> bool:
+        """Whether a component may cancel a request it has sent: its own, or one it has passed on
+        after the asker has cancelled that."""
+        carried = pending.given
+        if carried is None or carried.cancelled or carried.origin is None:
+            return True
+        if carried.excused is None:
+            lane, heading = carried.lane.other, Heading(CANCEL, carried.heading.session)
+            text = f"may not cancel `{carried.method}` that it has passed on"
+            self._parts.checks.report(lane.peer, lane.direction, heading, Violation(RIGHTS, text))
+        return False
+
     def cancel(self, pending: PendingRequest, source: Source | None = None) -> None:
-        """Passes a cancellation on, once, to where a request went, and its copies.
+        """A request is cancelled: whoever has it hears of that, once, and all that have copies. If
+        it waits, this goes on with it (`Exchange.send`).
 
         Args:
             source: who cancels it; None: the conductor.
@@ -126,6 +150,12 @@ class Turns:
         if enforced and pending.state is State.PASSED:
             assert pending.forwarded is not None
             self.cancel(pending.forwarded, source)
+
+    def passed_on(self, carried: PendingRequest, pending: PendingRequest) -> None:
+        """A component passes a request on by another. One that was cancelled before it got it goes
+        on so."""
+        if carried.cancelled and carried.policy_state.enforced:
+            self.cancel(pending, carried.cancelled_by)
 
     def stop(self, carried: PendingRequest, answer: tuple[bytes, bytes]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
