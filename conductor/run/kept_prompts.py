@@ -1,8 +1,9 @@
-"""What components added to prompts, beyond the end of a conductor: one private file of the user's.
+"""What components added to prompts, beyond the end of a conductor: private files of the user's.
 
 A line is a record of one prompt, with its agent and its session; the core makes it, and reads it
-(`conductor.core.additions`). All conductors of a user append to the file, so it is written under a
-lock. What is too much goes with the oldest lines.
+(`conductor.core.additions`). Those that titles are made of are also in a file of their own: they
+are few, and a list of sessions needs all of them. All conductors of a user append to the files, so
+these are written under a lock. What is too much goes with the oldest lines.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from conductor.core.additions import TITLE_WORDS
 from conductor.spec import paths, private_files
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of the file: then the older half of it goes."""
+"""Of a file: then the older half of it goes."""
 _LONGEST: Final = 64 * 1024
 """Bytes of one line, at most."""
 _LATER: Final = 0.05
@@ -38,17 +39,17 @@ _line: Final = json_text.Decoder(_Line).decode
 
 
 class KeptPrompts:
-    """The file, as one chain uses it."""
+    """The files, as one chain uses them."""
 
     def __init__(self, log: Callable[[str, str, str], None], *, in_memory: bool = False) -> None:
-        """`log` writes a line: level, component name, text. `in_memory`: there is no file, as in a
-        replay."""
+        """`log` writes a line: level, component name, text. `in_memory`: there are no files, as in
+        a replay."""
         self._log = log
         self._in_memory = in_memory
         self._lines: list[bytes] = []
         """What is not written yet."""
         self._why = ""
-        """Why the file cannot be used."""
+        """Why the files cannot be used."""
         self._said = False
 
     def keep(self, agent: str, session: str, record: bytes) -> None:
@@ -68,7 +69,8 @@ class KeptPrompts:
         if not lines or self._why:
             return
         try:
-            self._append(paths.prompts(), b"".join(lines))
+            self._append(paths.prompts(), lines)
+            self._append(paths.titles(), [each for each in lines if _makes_titles(each)])
         except (OSError, ValueError) as error:
             # No warning: most sessions are never loaded again.
             self._fails(error)
@@ -77,30 +79,35 @@ class KeptPrompts:
     def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
         """Each record of a session of an agent with that session, or of all sessions those that
         titles are made of; the oldest first."""
-        if self._in_memory:
-            return list(_those_of(b"".join(self._lines), agent, session))
-        self.flush()
+        data = b""
         try:
-            if not self._why:
-                return list(self._read(agent, session))
+            if not self._why and not self._in_memory:
+                data = self._read(paths.titles() if session is None else paths.prompts())
         except FileNotFoundError:
-            return []
+            pass
         except (OSError, ValueError) as error:
             self._fails(error)
+        if not self._why:
+            return list(_those_of(data + b"".join(self._lines), agent, session))
         if not self._said:
             self._said = True
             self._log("warning", "conductor", self._why)
         return []
 
-    def _read(self, agent: str, session: str | None) -> Iterator[tuple[str, bytes]]:
-        path = paths.prompts()
+    @staticmethod
+    def _read(path: str) -> bytes:
         private_files.refuse_what_others_write(path)
         with open(path, "rb") as file:
-            return _those_of(file.read(), agent, session)
+            data = file.read()
+        # A full disk may have cut off the last line.
+        return data if data.endswith(b"\n") else data + b"\n"
 
     @staticmethod
-    def _append(path: str, lines: bytes) -> None:
-        """Adds lines to the file; raises `OSError`."""
+    def _append(path: str, each: list[bytes]) -> None:
+        """Adds lines to a file; raises `OSError`."""
+        if not each:
+            return
+        lines = b"".join(each)
         private_files.make_folder(path)
         with private_files.alone(f"{path}.lock"):
             with contextlib.suppress(FileNotFoundError):
@@ -121,6 +128,10 @@ class KeptPrompts:
         text = f"`{paths.prompts()}` cannot be used: {private_files.reason(error)}"
         hint = "so sessions that are loaded again show what components added to prompts"
         self._why = f"{text}\nhint: {hint}"
+
+
+def _makes_titles(line: bytes) -> bool:
+    return any(word in line for word in TITLE_WORDS)
 
 
 def _those_of(data: bytes, agent: str, session: str | None) -> Iterator[tuple[str, bytes]]:

@@ -12,7 +12,7 @@ them stands in for the guests, and what the parent has is not sent again. Where 
 the ordinary way goes on from there.
 
 The router never learns of notifications that all have passed on, nor of requests that were answered
-long ago: they leave nothing behind in it.
+while no older one was open: they leave nothing behind in it.
 """
 
 from __future__ import annotations
@@ -314,15 +314,14 @@ class Shortcut:
         self._bytes += 2 * len(data)
 
     def _forget(self) -> None:
-        """Forgets the oldest requests that are over, and their answers, if too much is kept; has
-        the router catch up where the oldest is still open, which may be for hours."""
-        while len(self._kept) > _MOST_KEPT or self._bytes > _MOST_KEPT_BYTES:
-            if self._kept[0].is_open:
-                self.close()
-                return
+        """Forgets the oldest requests that are over, and their answers; has the router catch up
+        where too much is kept behind one that is still open, which may be for hours."""
+        while self._kept and not self._kept[0].is_open:
             oldest = self._kept.popleft()
             oldest.is_forgotten = True
             self._bytes -= 2 * len(oldest.sent)
+        if len(self._kept) > _MOST_KEPT or self._bytes > _MOST_KEPT_BYTES:
+            self.close()
 
     def _goes_through(
         self,

@@ -124,6 +124,11 @@ def trust() -> str:
     )
 
 
+def titles() -> str:
+    """Those of `prompts` that titles of sessions are made of (private)."""
+    return f"{prompts()}.titles"
+
+
 def prompts() -> str:
     """What components added to prompts, as digests (private; `conductor.run.kept_prompts`)."""
     return _user_folder(

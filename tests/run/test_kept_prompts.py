@@ -57,6 +57,8 @@ def test_records_come_back_by_agent_and_session(place: Path, log: list[str]) -> 
     assert use(log).recall("a", None) == titles, "no others make titles"
     assert stat.S_IMODE(place.stat().st_mode) == 0o600
     assert stat.S_IMODE(place.parent.stat().st_mode) == 0o700
+    place.unlink()
+    assert use(log).recall("a", None) == titles, "a list of sessions reads those alone"
     assert log == []
 
 

@@ -237,8 +237,6 @@ SCRIPTS: Final = st.lists(
     min_size=4,
     max_size=4,
 )
-FEW: Final = shortcut._MOST_KEPT
-"""Before a test sets it otherwise."""
 STEPS: Final = st.lists(
     st.tuples(st.sampled_from([*range(14), *[0, 3, 6] * 8]), st.integers(0, 20), st.integers(0, 5)),
     min_size=8,
@@ -291,14 +289,11 @@ def test_with_the_shortcut_a_host_writes_the_same(
             assert lines == others, number
 
 
-def test_after_a_thousand_prompts_the_router_has_few_messages_to_learn(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(shortcut, "_MOST_KEPT", FEW)
+def test_after_a_thousand_prompts_the_router_has_nothing_to_learn() -> None:
     host = Host(["full"], [[]], "fail", short=True)
     for _ in play(host, 1, [(0, 1, 0), *[(0, 1, 0), (6, 2, 0)] * 1000]):
         pass
-    assert 0 < host.kept <= FEW
+    assert host.kept == 0
 
 
 @pytest.mark.parametrize("profile", ["full", "context"])
@@ -311,7 +306,7 @@ def test_a_prompt_that_stays_open_keeps_no_others(profile: str) -> None:
         assert short == ordinary
         kept.append(hosts[0].kept)
     assert max(kept) == 8
-    assert kept.count(8) > 4  # it was taken again each time
+    assert kept[-1] < 8
 
 
 def test_a_guest_that_speaks_in_envelopes_gets_them() -> None:
