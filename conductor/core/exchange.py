@@ -37,7 +37,7 @@ from conductor.core.policy.key_table import (
     UPDATE,
     Direction,
 )
-from conductor.core.policy.sessions import Sessions, asker
+from conductor.core.policy.sessions import Sessions
 from conductor.core.policy.states import State
 from conductor.core.state import (
     Batch,
@@ -387,12 +387,12 @@ class Exchange:
         if not self.topology.hosted or (origin is not None and not origin.peer.sideband):
             return requests.fresh_id()
         named = pending.method == PROMPT or pending.method.startswith(_NAMED)
-        if named and lane.peer is self.upstream and (name := asker(pending)):
+        if named and lane.peer is self.upstream and (name := pending.flow.by):
             return _OWN_PROMPT.format(next(self._own_ids), name).encode()
         key, passes = pending.key, False
         if origin is not None:
             passes = origin.peer is self.upstream or key in origin.other.requests.sent
-        if passes and not pending.originated and key.isdigit() and key not in requests.sent:
+        if passes and not pending.is_own and key.isdigit() and key not in requests.sent:
             return key
         if lane.peer is not self.upstream:
             return requests.fresh_id()

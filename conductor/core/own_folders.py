@@ -20,7 +20,7 @@ from conductor.core.guards.paths import inside
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.headings import read_message
-from conductor.core.policy.sessions import first_of, guest_of
+from conductor.core.policy.sessions import guest_of
 from conductor.core.state import Lane, Next, PendingRequest, Waiting
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class OwnFolders:
         real = dict(zip(written, folders, strict=False))
         outside = [one for one, place in real.items() if not inside(place, theirs)]
         if outside and pending.wanted:
-            origin = first_of(pending).origin
+            origin = pending.flow.lane
             text = f"the folder {outside[0]!a:.200} of a session leads out of the user's folders"
             data = {"component": origin.peer.name} if origin is not None else None
             self._parts.exchange.refuse(pending, Malformed(INVALID_REQUEST, text, data=data))
@@ -73,13 +73,13 @@ class OwnFolders:
 
 def _is_own(pending: PendingRequest) -> bool:
     """Whether a request is one of a policed component's own."""
-    first = first_of(pending)
-    if first.origin is None or first.origin.peer.role is not Role.PROXY:
+    flow = pending.flow
+    if flow.lane is None or flow.lane.peer.role is not Role.PROXY:
         return False
-    peer = first.origin.peer
+    peer = flow.lane.peer
     if peer.component.hosts:
-        return guest_of(first.key) in peer.component.guests
-    return first.originated and peer.policy_state is not None and peer.policy_state.enforced
+        return guest_of(flow.key) in peer.component.guests
+    return flow.own and peer.policy_state is not None and peer.policy_state.enforced
 
 
 def _folders(params: Params) -> list[str]:

@@ -291,7 +291,7 @@ class OwnTurns:
             return False
         held = self._held(lane, request.names)
         if held:
-            held[0].onward = request
+            held[0].forwarded = request
         return bool(held)
 
     def _mine(self, peer: Peer, session: str | None) -> list[QueuedTurn]:
@@ -319,7 +319,7 @@ class OwnTurns:
         return [
             one
             for one in given
-            if one.target is inner and (one.onward is None or one.onward.origin is None)
+            if one.target is inner and (one.forwarded is None or one.forwarded.origin is None)
         ]
 
     # -- what ends turns -----------------------------------------------------------------------

@@ -88,7 +88,7 @@ class Ports:
         assert lane.across is not None
         if lane.direction is Direction.DOWN:
             # Its id is its own: of the requests that pass a host of guests, it is none.
-            pending.originated = True
+            pending.flow.own = True
             wrong = self._wrong(lane, method, params)
             if wrong is not None:
                 raise Malformed(INVALID_REQUEST, wrong)

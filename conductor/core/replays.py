@@ -23,8 +23,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import heading, read_message, session_of
 from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
-from conductor.core.policy.sessions import asker, first_of
-from conductor.core.state import Lane, Next, PendingRequest, Replayed, Source, Waiting
+from conductor.core.state import Flow, Lane, Next, PendingRequest, Replayed, Source, Waiting
 
 _NEW, *_REPLAYING, _FORK = SETUP
 _CHUNK: Final = update("user_message_chunk")
@@ -73,7 +72,7 @@ class Replays:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._given: dict[PendingRequest, Params] = {}
+        self._given: dict[Flow, tuple[str, Params]] = {}
         """The prompts of the client that have no answer, and no agent has got by another's."""
         self._fresh: dict[str, bool] = {}
         """The sessions without a prompt of the user's, as their agent calls them, and whether a
@@ -94,7 +93,7 @@ class Replays:
         if method == _NEW:
             pending.followers = (*pending.followers, Replayed())
         elif method == PROMPT and session is not None and not self._keeps_nothing(session):
-            self._given[pending] = params
+            self._given[pending.flow] = session, params
             pending.followers = (*pending.followers, Replayed())
         elif method == LIST or (method in (*_REPLAYING, _FORK) and session is not None):
             below = None if session is None else self._below(session)
@@ -123,7 +122,7 @@ class Replays:
     ) -> None:
         """A prompt is over, or in version 2 the agent has it; or the client has a new session, if
         that was granted."""
-        self._given.pop(pending, None)
+        self._given.pop(pending.flow, None)
         session = session_of(Raw(body)) if member == b"result" else None
         if pending.method == PROMPT or session is None:
             return
@@ -142,8 +141,8 @@ class Replays:
             return
         session = self._exchange.outermost(lane, below)
         users: list[additions.Block] | None = []
-        if not asker(pending):
-            users = additions.blocks(self._users(session, first_of(pending), sent))
+        if not pending.flow.by:
+            users = additions.blocks(self._users(session, pending.flow, sent))
         elif session not in self._exchange.sessions.of_client:
             return
         blocks = additions.blocks(sent)
@@ -164,14 +163,14 @@ class Replays:
             now.replay.expect(kept)
         self._watch()
 
-    def _users(self, session: str, first: PendingRequest, sent: Raw) -> Params:
-        """The client's prompt that goes to the agent: `first`, or the oldest of its session, where
-        a program has passed it on by a request of its own. Where none is known, nothing is added.
+    def _users(self, session: str, flow: Flow, sent: Raw) -> Params:
+        """The client's prompt that goes to the agent: `flow`, or the oldest of its session, where a
+        program has passed it on by a request of its own. Where none is known, nothing is added.
         """
-        if first in self._given:
-            return self._given[first]
-        oldest = next((one for one in self._given if one.names == session), None)
-        return sent if oldest is None else self._given.pop(oldest)
+        if flow in self._given:
+            return self._given[flow][1]
+        oldest = next((one for one, (of, _) in self._given.items() if of == session), None)
+        return sent if oldest is None else self._given.pop(oldest)[1]
 
     def _keep(self, below: str, kept: Kept) -> None:
         self._exchange.emit(Keep(self._agent, below, json_text.encode(kept)))

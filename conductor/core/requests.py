@@ -8,7 +8,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import adaptation, agent_turns, dialects, jsonrpc
 from conductor.core.aliases import listed, renamed
-from conductor.core.component import Side
+from conductor.core.component import Role, Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
 from conductor.core.effects import Reached
 from conductor.core.jsonrpc import (
@@ -215,6 +215,10 @@ class Requests:
         """Sends a request of the conversation on, which nothing holds."""
         exchange, peer = self._exchange, lane.peer
         trusted = peer.policy_state is None or not peer.policy_state.enforced
+        if trusted and peer.sideband and peer.role is Role.PROXY:
+            # A guest, and a host of guests, passes a request on under the same id.
+            given = lane.other.requests.sent.get(pending.key)
+            pending.flow = pending.flow if given is None else given.flow
         if peer.agent_sessions is not None and method.startswith("terminal/"):
             self._agent_asks(lane, method, params, pending)
         if method in CONCERNED:
@@ -230,7 +234,7 @@ class Requests:
         elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
             pending.names = session_of(params)
             if not self._parts.own_turns.passes_on(lane, pending):
-                pending.originated = True
+                pending.flow.own = True
                 send = Waiting(Next.SENT, lane, pending, read_message(method, params))
                 self._parts.own_turns.prompts(lane, pending, send)
                 return

@@ -21,12 +21,12 @@ from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialec
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
 from conductor.core.payloads import Payloads
-from conductor.core.policy.entries import Excuse, Notification, Request, Turn, WaitingInOrder
+from conductor.core.policy.entries import Excuse, Notification, Request, WaitingInOrder
 from conductor.core.policy.headings import NO_MESSAGE, Heading, Message, size_of
 from conductor.core.policy.key_table import EVERYTHING, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.policy.states import State
+from conductor.core.policy.states import MOST_RETRIES, State
 from conductor.core.writer import ReferringWriter, Writer, port_writer, writers
 
 if TYPE_CHECKING:  # few chains need it
@@ -193,6 +193,51 @@ class Seen(Follower, msgspec.Struct):
     own: bool
 
 
+class Flow(msgspec.Struct, eq=False):
+    """One request, from where it enters the chain to where it ends: what holds wherever it is.
+
+    Components with policies, guests and hosts of guests pass a request on. What any other program
+    sends is a flow of its own, since nobody knows what the program passes on by it.
+    """
+
+    lane: Lane | None
+    """Where it came in first; None: it is the conductor's own."""
+    key: bytes
+    """The id it had there."""
+    own: bool = False
+    """Whether a component has sent it of its own: one with a policy, or a trusted one's prompt."""
+    within: Flow | None = None
+    """The request within which a component has sent it, and with which it shares its limits."""
+    stopped: bool = False
+    """Whether the user has cancelled it."""
+    retries: dict[PolicyState, int] = {}
+    """How often each component has retried it, and what was sent within it."""
+
+    @property
+    def by(self) -> str:
+        """The component whose request it is. Empty: the client's, or of a program without a policy,
+        of which nobody knows whether it has passed the request on."""
+        if self.lane is None or self.lane.peer.role is not Role.PROXY:
+            return ""
+        peer = self.lane.peer
+        return (peer.launched_by or peer).name if self.own or peer.sideband else ""
+
+    @property
+    def whole(self) -> Flow:
+        """It, or the request within which it was sent."""
+        return self.within or self
+
+    def may_retry(self, policy_state: PolicyState) -> bool:
+        """Counts a retry of a component; False if it had too many, or the user has cancelled."""
+        # Of the whole: else a few components together could make thousands of one.
+        whole = self.whole
+        tried = whole.retries.get(policy_state, 0)
+        if whole.stopped or tried >= MOST_RETRIES:
+            return False
+        whole.retries[policy_state] = tried + 1
+        return True
+
+
 class PendingRequest(Request):
     """One request that has no answer: who sent it under which id, and where it went under which.
 
@@ -210,6 +255,7 @@ class PendingRequest(Request):
         "cancelled_by",
         "copies",
         "excused",
+        "flow",
         "followers",
         "forwarded",
         "handshake",
@@ -218,9 +264,7 @@ class PendingRequest(Request):
         "lane",
         "names",
         "number",
-        "onward",
         "origin",
-        "originated",
         "passed_on_by",
         "passes_on",
         "policy_state",
@@ -233,17 +277,18 @@ class PendingRequest(Request):
         "target",
         "target_id",
         "traced",
-        "turn",
         "upstream",
     )
 
+    size: int
+    """Bytes of its params, as they count against `open_bytes` of the asker."""
+    cancelled_by: Source | None
+    """Who has cancelled it; None: the conductor."""
     lane: Lane
     """Where it came into the component that carries it, which passes it on by `lane.other`."""
     policy_state: PolicyState
     """Of that component: kept here, since up to twelve steps of each request look at it."""
     rights: int
-    forwarded: PendingRequest | None
-    """The component's request by which it was passed on."""
     upstream: Answer | None
     """The answer that came back for that; of a copy, the original's."""
     held: WaitingInOrder | None
@@ -281,8 +326,6 @@ class PendingRequest(Request):
         """Where it went out; None while it waits."""
         self.target_id = b""
         self.cancelled = False
-        self.cancelled_by: Source | None = None
-        """None: the conductor, or nobody."""
         self.followers: tuple[Follower, ...] = ()
         """What follows its answer, in order, whether or not the asker is still there."""
         self.copies: tuple[PendingRequest, ...] = ()
@@ -292,24 +335,20 @@ class PendingRequest(Request):
         first: the lane it came in by, its heading, and the copy that was shown there."""
         self.passes_on: PendingRequest | None = None
         """The carried request that a component with a policy state passes on by it."""
-        self.onward: PendingRequest | None = None
-        """Of a prompt that a trusted program has, which chooses ids: by which it passes it on."""
-        self.originated = False
-        """Whether a component sent it of its own: one that has a policy, or a trusted one's
-        prompt."""
+        self.forwarded: PendingRequest | None = None
+        """The request by which the component that has it passed it on. Of a program without a
+        policy, which chooses ids, that is known of prompts alone."""
         self.session: str | None = None
         """The session of a prompt that an agent has."""
         self.names: str | None = None
         """The session that it names, as its origin calls that: of a prompt, and where policies
         are."""
-        self.turn: Turn | None = None
-        """What components make of it, and of what they send within it; None: none has seen it."""
+        self.flow = Flow(origin, key)
+        """The request as a whole."""
         self.number = number
         """The number of this message."""
         self.answer_number = 0
         """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
-        self.size = 0
-        """Bytes of its params, as they count against `open_bytes` of the asker."""
         self.traced: TracedRequest | None = None
         self.rewriters: tuple[Follower, ...] = ()
         """By which the answer becomes another on its way back, the last one first."""
@@ -323,6 +362,11 @@ class PendingRequest(Request):
         if self.answer_to is AnswerTo.CONDUCTOR:
             return True
         return self.given is not None and self.given.wanted
+
+    @property
+    def is_own(self) -> bool:
+        """Whether a component has sent it of its own, and not passed it on: see `Flow.own`."""
+        return self.flow.own and self.flow.lane is self.origin
 
     @property
     def is_taken(self) -> bool:
@@ -344,8 +388,6 @@ class PendingRequest(Request):
         self.lane, self.policy_state, self.rights = lane, lane.peer.policed, rights
         self.forwarded, self.upstream, self.held, self.excused = None, None, None, None
         self.retries = 0
-        if self.turn is None:
-            self.turn = Turn()
 
     def stands_for(self, carried: PendingRequest, *, passed: bool) -> None:
         """It takes the place of a request that a component has carried and not answered. `passed`:

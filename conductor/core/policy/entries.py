@@ -19,7 +19,6 @@ from conductor.core.policy.headings import (
     inner_method,
     size_of,
 )
-from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import ENDS, Event, State, to
 
 _MOST: Final = 32_768
@@ -76,25 +75,6 @@ class WaitingInOrder(msgspec.Struct, eq=False, kw_only=True):
     round: int = -1
     ready: bool = True
     """False while it waits for the component's round with its copy."""
-
-
-class Turn:
-    """A request of the user's with all that components send for it, also for what others sent: how
-    often each has retried, and prompted by itself."""
-
-    __slots__ = ("_spent", "stopped")
-
-    def __init__(self) -> None:
-        # Counted for the whole turn: else a few components together could make thousands of one.
-        self._spent: dict[tuple[PolicyState, str], int] = {}
-        self.stopped = False
-        """Whether the user has cancelled it."""
-
-    def spend(self, policy_state: PolicyState, what: str, most: int) -> bool:
-        """Counts one action of a component; whether it had done that less than `most` times."""
-        spent = self._spent.get((policy_state, what), 0)
-        self._spent[policy_state, what] = spent + (spent < most)
-        return spent < most
 
 
 class Excuse(Enum):

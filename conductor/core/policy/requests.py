@@ -140,7 +140,10 @@ class PolicedRequests(HeldRequests):
 
     def _link(self, carried: PendingRequest, params: Params, pending: PendingRequest) -> None:
         """Ties a carried request to the request by which its component passes it on."""
-        pending.turn = carried.turn
+        if carried.policy_state.enforced:
+            pending.flow = carried.flow
+        elif pending.flow is not carried.flow:
+            pending.flow.within = carried.flow.whole
         if pending.traced is not None:
             pending.traced.passes = carried.number
         pending.passes_on = carried
@@ -157,9 +160,7 @@ class PolicedRequests(HeldRequests):
             listed = self._exchange.sessions.find(carried.heading.session).commands
             if asks_for_one(carried.params, listed, policy_state.policy.grants):
                 return False
-        turn = carried.turn
-        assert turn is not None
-        return not turn.stopped and turn.spend(policy_state, "again", MOST_RETRIES)
+        return carried.flow.may_retry(policy_state)
 
     def _allowed(
         self, carried: PendingRequest, params: Params, pending: PendingRequest
@@ -219,7 +220,7 @@ class PolicedRequests(HeldRequests):
         """A request of a component's own leaves it by `lane`."""
         policy_state = lane.peer.policed
         enforced, is_prompt = policy_state.enforced, message.method == PROMPT
-        pending.originated = enforced
+        pending.flow.own |= enforced
         if enforced and message.method in ENTERING:
             self._exchange.sessions.entered(message.session, policy_state.name)
         if enforced and message.method in FOLLOWED:

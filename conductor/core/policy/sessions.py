@@ -259,7 +259,7 @@ class Sessions:
 
     def closes(self, session: str | None, pending: PendingRequest) -> None:
         """A request that ends a session goes on: it may be one of a component's own."""
-        by = asker(pending)
+        by = pending.flow.by
         if session is not None and by and self.client(session) == by:
             pending.followers = (*pending.followers, Followed(self, below=session))
 
@@ -330,9 +330,9 @@ class Sessions:
             client: the client has sent it.
             payer: the session of the user's for which a component opens one; empty: by the params.
         """
-        by = asker(pending)
+        by = pending.flow.by
         payer = payer or (self.payer(session_of(params) or "") if by else "")
-        opens = pending.originated and method in MAKES_ONE
+        opens = pending.is_own and method in MAKES_ONE
         self._opening[by] += opens
         followed = Followed(self, params, below, by, payer, opens, client)
         pending.followers = (*pending.followers, followed)
@@ -503,38 +503,9 @@ def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:
     return both if len(both) <= _MOST_LISTED else frozenset(islice(listed, _MOST_LISTED))
 
 
-def asker(pending: PendingRequest) -> str:
-    """The component that a request is of, through all that passed it on. Empty: the client, or a
-    program without a policy, of which nobody knows whether it has passed the request on."""
-    pending = first_of(pending)
-    origin = pending.origin
-    if origin is None or origin.peer.role is not Role.PROXY:
-        return ""
-    own = pending.originated or origin.peer.sideband
-    return (origin.peer.launched_by or origin.peer).name if own else ""
-
-
-def first_of(pending: PendingRequest) -> PendingRequest:
-    """The request with which it began, through all that passed it on."""
-    while (given := _given(pending)) is not None:
-        pending = given
-    return pending
-
-
 def guest_of(key: bytes) -> str:
     """The guest whose own prompt or set-up a host sends under this id; empty: the id names none."""
     return key.decode(errors="replace").strip('"').partition(" ")[2]
-
-
-def _given(pending: PendingRequest) -> PendingRequest | None:
-    """The request that a component has passed on by this one: a guest, and a host of guests, does
-    so under the same id. None: it is its sender's own."""
-    if pending.given is not None:
-        return pending.given
-    origin = pending.origin
-    if origin is None or pending.originated or origin.peer.role is not Role.PROXY:
-        return None
-    return origin.other.requests.sent.get(pending.key) if origin.peer.sideband else None
 
 
 # Messages of others are read member by member, so that half an emoji, or one odd entry in a list,

@@ -105,8 +105,7 @@ class Turns:
             self.stop(carried, turn_cancelled(self._exchange.version))
         if session is not None:
             for carried in lane.other.in_flight.prompts(session):
-                assert carried.turn is not None
-                carried.turn.stopped = True
+                carried.flow.whole.stopped = True
 
     def cancel_request(self, lane: Lane, params: Params) -> None:
         """`$/cancel_request`, which names the request by its id on this hop. What the conductor
@@ -200,9 +199,9 @@ class Turns:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
         if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
             return None
-        turns = (prompt.turn for prompt in self.held(lane, session))
-        pending.turn = next((turn for turn in turns if turn and not turn.stopped), None)
-        if pending.turn is None:
+        users = (prompt.flow.whole for prompt in self.held(lane, session))
+        pending.flow.within = next((flow for flow in users if not flow.stopped), None)
+        if pending.flow.within is None:
             return Violation(
                 TURNS,
                 "may prompt the agent only within a turn of the user's, while it holds that\n"
