@@ -19,7 +19,7 @@ from conductor.core.policy.headings import (
     inner_method,
     size_of,
 )
-from conductor.core.policy.states import ENDS, Event, State, to
+from conductor.core.policy.states import ENDS, TABLE, Event, State
 
 _MOST: Final = 32_768
 """Notifications of each kind (unforwarded, copied) that one lane remembers: a component may swallow
@@ -115,9 +115,7 @@ class Request:
 
     def moves(self, event: Event) -> None:
         """It goes where the table says; nothing else sets its state."""
-        after = to(self.state, event)
-        assert after is not None
-        self.state = after
+        self.state = TABLE[self.state, event]
 
     def closes(self) -> None:
         """It has its answer, or goes its way without the component, whatever has led to that."""

@@ -55,7 +55,6 @@ class InFlight(Generic[_Request]):
         "copied_notifications",
         "copies",
         "queue",
-        "queued",
         "releasing",
         "requests",
         "unforwarded",
@@ -75,8 +74,6 @@ class InFlight(Generic[_Request]):
         """Copies of notifications."""
         self.requests: dict[bytes, _Request] = {}
         """Requests that the component carries, by the id they were delivered under."""
-        self.queued: dict[_Request, None] = {}
-        """Those that are not delivered yet."""
         self._prompts: dict[str | None, dict[_Request, None]] = {}
         """Those that are prompts and not closed, by session."""
         self.copies: dict[bytes, _Request] = {}
@@ -131,14 +128,12 @@ class InFlight(Generic[_Request]):
         """The component is to carry a request."""
         request.order = self.comes()
         self.queue.append(request)
-        self.queued[request] = None
         if request.heading.key == PROMPT:
             self._prompts.setdefault(request.heading.session, {})[request] = None
 
     def close(self, request: _Request) -> None:
         """The component does not carry it any more."""
         self.leave(request)
-        self.queued.pop(request, None)
         if request.heading.key == PROMPT:
             session = request.heading.session
             del self._prompts[session][request]

@@ -366,7 +366,6 @@ class PolicedRequests(HeldRequests):
             elif not (peer.left_out and self.lost(carried)):
                 self._exchange.forward(carried.lane, carried.method, carried.params, carried)
             return
-        del carried.lane.other.in_flight.queued[carried]
         carried.moves(Event.DELIVERED)
         carried.round = peer.policed.round
         self._exchange.send(carried.lane, carried.method, carried.params, carried)

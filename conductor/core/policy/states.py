@@ -121,7 +121,7 @@ MOVES: Final[tuple[Move, ...]] = (
 )
 """All moves there are; the tables of the docs are drawn from here."""
 
-_TABLE: Final = {(move.state, move.event): move.to for move in MOVES}
+TABLE: Final = {(move.state, move.event): move.to for move in MOVES}
 
 IN_HAND: Final = (State.GIVEN, State.RETURNED)
 """The component has the request, or its answer."""
@@ -140,4 +140,4 @@ MOST_RETRIES: Final = 3
 
 def to(state: State, event: Event) -> State | None:
     """The state after an event; None: there is no such move."""
-    return _TABLE.get((state, event))
+    return TABLE.get((state, event))

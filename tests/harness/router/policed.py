@@ -21,6 +21,7 @@ from conductor.core import (
 from conductor.core.policy.key_table import Direction
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule
 from conductor.core.policy.rules import NO_PROFILE, Grants, Policy, merged
+from conductor.core.policy.states import State
 from conductor.core.state import PendingRequest
 from tests.harness.router.actors import FORMS, Actor, Guest, PassThrough, dump
 from tests.harness.router.playbook import Hole, Noted, Playbook
@@ -198,13 +199,14 @@ def carried(
     """The requests that a component carries, oldest first."""
     peer = pb.router.peers[name]
     given = (peer.s if direction is Direction.DOWN else peer.p).in_flight
-    return [*given.requests.values(), *given.queued]
+    waits = (one for one in given.queue if isinstance(one, PendingRequest))
+    return [*given.requests.values(), *(one for one in waits if one.state is State.QUEUED)]
 
 
 def settled(router: Router) -> bool:
     """Whether nothing waits anywhere."""
     return not any(
-        lane.in_flight.queue or lane.in_flight.waiting or lane.in_flight.queued
+        lane.in_flight.queue or lane.in_flight.waiting
         for peer in router.peers.values()
         for lane in (peer.p, peer.s)
     )
