@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING
 
 from conductor.core.tracing import best_effort
 from conductor.errors import UsageError
+from conductor.record.turns.fold import Fold
+from conductor.record.turns.line import read_line
 from conductor.run.plan import Options
 from conductor.spec.model import Spec
 from conductor.telemetry import names
@@ -20,7 +22,7 @@ from conductor.telemetry.book import Book
 from conductor.telemetry.context import with_context
 from conductor.telemetry.measures import MEMORY, OUTBOX, RESTARTS, Keeper, Labels, Measures, Number
 from conductor.telemetry.span import Attributes, Ids, Place, Span, What, read_traceparent
-from conductor.telemetry.spans import Translator, line_of
+from conductor.telemetry.spans import Translator
 from conductor.transports.process_state import memory
 
 if TYPE_CHECKING:
@@ -67,7 +69,8 @@ class Telemetry:
         self.traceparent = ""
         """The context of the run, for programs; empty: they get none."""
         self._keepers = keepers
-        self._measures = Measures(*keepers)
+        self._fold = Fold()
+        self._measures = Measures(self._fold, *keepers)
         self._translator: Translator | None = None
         if otlp is not None:
             content = names.captures(os.environ.get(names.CAPTURE))
@@ -77,7 +80,7 @@ class Telemetry:
             if run is not None:
                 sampled = run.context.sampled is not False
                 self.traceparent = run.context.traceparent(sampled=sampled)
-            self._translator = Translator(ids, content=content, facts=facts, run=run)
+            self._translator = Translator(self._fold, ids, content=content, facts=facts, run=run)
         self.failed = False
         """See `Sink`."""
 
@@ -111,7 +114,7 @@ class Telemetry:
 
             self._sending = Sending(self._otlp, self._began, self._log, self._state)
             if self._sending.meters is not None:
-                self._measures = Measures(*self._keepers, self._sending.meters)
+                self._measures = Measures(self._fold, *self._keepers, self._sending.meters)
         self._take(line)
 
     def write(self, line: bytes) -> None:
@@ -139,13 +142,13 @@ class Telemetry:
         if self.failed:
             return
         try:
-            line = line_of(text)
-            if line is None:
+            event = self._fold.take(read_line(text))
+            if event is None:
                 return
-            self._measures.take(line)
+            self._measures.take(event)
             if self._translator is None or self._sending is None or self._sending.spans is None:
                 return
-            for span in self._translator.read(line):
+            for span in self._translator.take(event):
                 self._sending.spans.add(span)
         except Exception as error:
             self._end(error)

@@ -1,4 +1,4 @@
-"""Numbers of a chain that runs, from the events of its trace. Pure: lines go in, numbers come out.
+"""Numbers of a chain that runs, from the events of its trace. Pure: events go in, numbers come out.
 
 The sets of labels are bounded: components are those of the chain, methods those of the schema.
 """
@@ -9,7 +9,9 @@ from collections import OrderedDict
 from typing import Any, Final, NamedTuple, Protocol
 
 from conductor.record.turns import edits
-from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, PROMPT, Line, Own
+from conductor.record.turns.fold import Asked, Event, Fold
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, ENDS, PROMPT, Line
+from conductor.record.turns.open_turn import OpenTurn
 from conductor.telemetry import names, payloads
 
 Labels = dict[str, str]
@@ -86,38 +88,30 @@ class Keeper(Protocol):
         """One more value of a histogram."""
 
 
-class _Open(NamedTuple):
-    method: str
-    protocol: str
-    direction: str
-    at: float
-
-
 class Measures:
     """Takes the events of a trace in order, and has what they mean kept."""
 
-    def __init__(self, *keepers: Keeper) -> None:
+    def __init__(self, fold: Fold, *keepers: Keeper) -> None:
+        """`fold`: what the events come from."""
+        self._fold = fold
         self._keepers = keepers
-        self._places: dict[str, int] = {}
-        """The places of components in the chain."""
-        self._open: OrderedDict[bytes, _Open] = OrderedDict()
         self._connections: OrderedDict[str, float] = OrderedDict()
         """When each connection of MCP began, by its id."""
         self._prompts: OrderedDict[int, bytes] = OrderedDict()
-        """The params of prompts, by their numbers."""
+        """The params of prompts, by event."""
 
-    def take(self, line: Line) -> None:
-        """Takes a line."""
-        own = line.own or Own()
-        if line.type == "_conductor":
-            for name in line.components or ():
-                self._places.setdefault(name, len(self._places))
-            if line.verdict is not None:
-                self._verdict(line.verdict)
+    def take(self, event: Event) -> None:
+        """Takes an event."""
+        line = event.line
+        if line.verdict is not None:
+            self._verdict(line.verdict)
         elif line.type == "response":
-            self._response(line, own)
-        elif line.type in ("request", "notification"):
-            self._call(line, own)
+            if event.asked is not None:
+                self._response(event, line, event.asked)
+        elif line.is_event:
+            self._call(event, line)
+        if event.ends and not event.turn.by:
+            self._turn(event, event.turn)
 
     def _add(self, number: Number, amount: float, **labels: str) -> None:
         for keeper in self._keepers:
@@ -128,19 +122,18 @@ class Measures:
             keeper.record(number, labels, value)
 
     def _component(self, name: str) -> str:
-        if name in (CLIENT, AGENT, CONDUCTOR) or name in self._places:
-            return name
-        if len(self._places) < _MOST_NAMES:
-            self._places[name] = len(self._places)
-            return name
-        return names.OTHER
+        known = name in ENDS or name in self._fold.order[:_MOST_NAMES]
+        return name if known else names.OTHER
 
     def _direction(self, source: str, target: str) -> str:
         """`down`, towards the agent, or `up`; `aside`: between a component and conductor."""
         if CONDUCTOR in (source, target):
             return "aside"
-        ends = {CLIENT: -1, AGENT: 1 << 31}
-        places = [ends.get(name, self._places.get(name, 0)) for name in (source, target)]
+        ends, order = {CLIENT: -1, AGENT: 1 << 31}, self._fold.order
+        places = [
+            ends[name] if name in ends else order.index(name) if name in order else 0
+            for name in (source, target)
+        ]
         return "down" if places[0] < places[1] else "up"
 
     def _got(self, line: Line, method: str, direction: str, size: int) -> None:
@@ -152,27 +145,19 @@ class Measures:
         self._add(MESSAGES, 1, type=line.type, **labels)
         self._add(BYTES, size, **labels)
 
-    def _call(self, line: Line, own: Own) -> None:
+    def _call(self, event: Event, line: Line) -> None:
         method = names.method(line.method, line.protocol)
-        self._component(line.source)
-        direction = self._direction(line.source, line.target)
-        self._got(line, method, direction, own.bytes)
+        self._got(line, method, self._direction(line.source, line.target), event.own.bytes)
         if line.method == _DISCONNECT:
             self._disconnected(line)
-        if line.type != "request":
-            return
-        self._open[bytes(line.id)] = _Open(line.method, line.protocol, direction, line.ts)
-        if len(self._open) > _MOST_OPEN:
-            self._open.popitem(last=False)
-        if line.method == PROMPT:
-            self._prompt(line, own)
+        elif line.method == PROMPT and line.type == "request":
+            self._prompt(event, line)
 
-    def _prompt(self, line: Line, own: Own) -> None:
-        before = self._prompts.pop(own.passes, None) if own.passes else None
-        if len(line.params) > _MOST_PROMPT or not own.n:
+    def _prompt(self, event: Event, line: Line) -> None:
+        before = self._prompts.pop(event.got.event, None) if event.got is not None else None
+        if len(line.params) > _MOST_PROMPT:
             return
-        after = bytes(line.params)
-        self._prompts[own.n] = after
+        after = self._prompts[event.number] = bytes(line.params)
         if len(self._prompts) > _MOST_PROMPTS:
             self._prompts.popitem(last=False)
         if before is not None and before != after:
@@ -180,17 +165,15 @@ class Measures:
             if added > 0:
                 self._add(ADDED, added, component=self._component(line.source))
 
-    def _response(self, line: Line, own: Own) -> None:
-        asked = self._open.pop(bytes(line.id), None)
-        if asked is None:
-            return
-        method = names.method(asked.method, asked.protocol)
-        back = {"down": "up", "up": "down"}.get(asked.direction, asked.direction)
+    def _response(self, event: Event, line: Line, asked: Asked) -> None:
+        method, own = names.method(asked.method, asked.protocol), event.own
+        direction = self._direction(asked.source, asked.target)
+        back = {"down": "up", "up": "down"}.get(direction, direction)
         self._got(line, method, back, own.bytes)
-        component, failed = self._component(line.source), _error(line, own)
+        component, failed = self._component(line.source), _error(line, own.code)
         seconds = max(line.ts - asked.at, 0.0)
         labels = {"component": component, "method": method}
-        self._record(HOP, seconds, direction=asked.direction, error=failed, **labels)
+        self._record(HOP, seconds, direction=direction, error=failed, **labels)
         if own.ms_in is not None:
             self._record(OWN, own.ms_in / 1000, **labels)
         if asked.protocol == "mcp":
@@ -198,8 +181,12 @@ class Measures:
             self._record(number, seconds, **{"mcp.method.name": method, "error.type": failed})
         if asked.method == _CONNECT and not line.is_error:
             self._connected(line)
-        if asked.method == PROMPT and line.target == CLIENT:
-            self._turn(line, seconds)
+        if event.answer is not None and event.answer.usage is not None and not event.turn.by:
+            usage = event.answer.usage
+            counts = {"input": usage.inputTokens, "output": usage.outputTokens}
+            for kind, count in counts.items():
+                if count is not None and 0 <= count < 1 << 53:
+                    self._record(USAGE, count, **{"gen_ai.token.type": kind})
 
     def _connected(self, line: Line) -> None:
         """A connection of MCP begins: where it is known by the id that its opener gets."""
@@ -215,15 +202,10 @@ class Measures:
             number = MCP_CLIENT_SESSION if line.source == AGENT else MCP_SERVER_SESSION
             self._record(number, max(line.ts - began, 0.0))
 
-    def _turn(self, line: Line, seconds: float) -> None:
-        body = payloads.Result() if line.is_error else payloads.result(line.payload)
-        stop = body.stop if isinstance(body.stop, str) and body.stop in _STOPS else names.OTHER
-        self._record(TURN, seconds, stop="error" if line.is_error else stop)
-        if body.usage is not None:
-            counts = {"input": body.usage.inputTokens, "output": body.usage.outputTokens}
-            for kind, count in counts.items():
-                if count is not None and 0 <= count < 1 << 53:
-                    self._record(USAGE, count, **{"gen_ai.token.type": kind})
+    def _turn(self, event: Event, turn: OpenTurn) -> None:
+        stop = turn.stop if event.answer is None else event.answer.stop
+        stop = "error" if turn.failed else stop if stop in _STOPS else names.OTHER
+        self._record(TURN, (turn.ms or 0.0) / 1000, stop=stop)
 
     def _verdict(self, verdict: dict[str, Any]) -> None:
         who, rule = verdict.get("component"), verdict.get("rule")
@@ -231,10 +213,10 @@ class Measures:
             self._add(VERDICTS, 1, component=self._component(who), rule=rule)
 
 
-def _error(line: Line, own: Own) -> str:
+def _error(line: Line, code: int | None) -> str:
     """The code of an error; empty: it is none. Codes that no specification has are one."""
     if not line.is_error:
         return ""
-    code = own.code if own.code is not None else payloads.error(line.payload).code
+    code = payloads.error(line.payload).code if code is None else code
     reserved = code is not None and (-32900 <= code <= -32000)
     return str(code) if reserved else names.OTHER

@@ -8,7 +8,9 @@ from typing import Final
 
 import msgspec
 
-from conductor.record.turns.line import AGENT, CLIENT, Line
+from conductor.record.turns.fold import Asked, Event
+from conductor.record.turns.line import AGENT, CLIENT, Line, Prompted, Update
+from conductor.record.turns.open_turn import OpenTurn
 from conductor.telemetry import names, payloads
 from conductor.telemetry.progress import TOOLS, TURNS, Progress
 from conductor.telemetry.span import Attributes, Span, What, read_traceparent
@@ -19,20 +21,18 @@ _MOST_TOOLS: Final = 1_000
 _DONE: Final = frozenset({"completed", "failed", "cancelled"})
 
 
-class Turn(msgspec.Struct):
-    """A prompt without an end so far."""
+class Turn(msgspec.Struct, eq=False):
+    """A turn of the client without an end so far."""
 
+    of: OpenTurn
     span: Span
-    session: str
     answer: str = ""
     """The words of the answer, where content is exported."""
     tools: dict[str, Span] = {}
-    person: float = 0.0
-    inserted: bool = False
 
 
 class Turns:
-    """The open turns of one trace."""
+    """The open turns of one trace that the client has asked for."""
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
@@ -42,11 +42,10 @@ class Turns:
         """The model of each session."""
         self._agent: Attributes = {}
 
-    def of(self, session: str) -> Turn | None:
-        """The turn of a session; where none is named, the open one, if it is the only one."""
-        if session:
-            return self._open.get(session)
-        return next(iter(self._open.values())) if len(self._open) == 1 else None
+    def of(self, turn: OpenTurn) -> Turn | None:
+        """What is made of a turn."""
+        found = self._open.get(turn.session)
+        return found if found is not None and found.of is turn else None
 
     def finish(self) -> None:
         """Nothing more will come."""
@@ -54,9 +53,9 @@ class Turns:
             turn.span.attributes[names.UNFINISHED] = True
             self._end(turn, self._progress.at)
 
-    def begin(self, line: Line, body: payloads.Params, chain: str) -> None:
+    def begin(self, event: Event, body: payloads.Params, chain: str) -> None:
         """The client sends a prompt; `chain`: the names of its components."""
-        session = line.names_session
+        line, session = event.line, event.turn.session
         if (before := self._open.get(session)) is not None:
             before.span.attributes[names.UNFINISHED] = True
             self._end(before, line.ts)
@@ -81,26 +80,26 @@ class Turns:
             },
             moments=[],
             place=self._progress.place(TURNS),
-            event=self._progress.number,
+            event=event.number,
         )
         if model := self._models.get(session):
             span.attributes[names.MODEL] = model
         if self._progress.content:
             span.attributes[names.INPUT] = payloads.message("user", payloads.words(line.params))
-        self._open[session] = Turn(span, session, tools={})
+        self._open[session] = Turn(event.turn, span, tools={})
         if len(self._open) > _MOST_OPEN:
             self._end(next(iter(self._open.values())), line.ts)
 
-    def answered(self, turn: Turn, line: Line, hop: Span, body: payloads.Result) -> None:
+    def answered(self, turn: Turn, event: Event, answer: Prompted, hop: Span) -> None:
         """The client has the answer to its prompt."""
         found = turn.span.attributes
-        if line.is_error:
+        if event.line.is_error:
             turn.span.error = hop.error
             if names.ERROR in hop.attributes:
                 found[names.ERROR] = hop.attributes[names.ERROR]
         if names.CANCELLED in hop.attributes:
             found[names.CANCELLED] = True
-        usage = body.usage
+        usage = answer.usage
         if usage is not None:
             for name, count in (
                 (names.INPUT_TOKENS, usage.inputTokens),
@@ -111,11 +110,8 @@ class Turns:
             ):
                 if count is not None:
                     found[name] = count
-        stop = payloads.name_of(body.stop)
-        if body.message is not None and not stop and not line.is_error:
-            turn.inserted = True  # ACP v2: an update ends the turn
-            return
-        self._end(turn, line.ts, stop)
+        if event.ends:
+            self._end(turn, event.line.ts, payloads.name_of(answer.stop))
 
     def _end(self, turn: Turn, at: float, stop: str = "") -> None:
         for tool in turn.tools.values():
@@ -127,28 +123,30 @@ class Turns:
             found[names.FINISH] = (stop,)
             if stop == "cancelled":
                 found[names.CANCELLED] = True
-        if turn.person:
-            found[names.PERSON_TIME] = round(turn.person, 6)
+        if turn.of.person.ms:
+            found[names.PERSON_TIME] = round(turn.of.person.ms / 1000, 6)
+        if turn.of.usage is not None and turn.of.usage.cost is not None:
+            found[names.COST], found[names.CURRENCY] = (
+                turn.of.usage.cost,
+                payloads.name_of(turn.of.usage.currency),
+            )
         if self._progress.content and turn.answer:
             found[names.OUTPUT] = payloads.message("assistant", turn.answer, stop)
-        if self._open.get(turn.session) is turn:
-            del self._open[turn.session]
+        del self._open[turn.of.session]
         self._progress.free(turn.span.place)
         self._progress.finish(turn.span, at)
 
-    def learn(self, asked: Line, line: Line, body: payloads.Result) -> None:
-        """What answers say about agent and model."""
+    def learn(self, asked: Asked, line: Line, body: payloads.Result, model: str) -> None:
+        """What answers say about agent and model; `model`: the one that was chosen."""
         if is_agents(asked, line):
             self._met(body)
         elif line.target == CLIENT and body.model:
-            session = payloads.name_of(body.session) or asked.names_session
+            session = payloads.name_of(body.session) or asked.session
             self._models[session] = body.model
             if len(self._models) > _MOST_OPEN:
                 self._models.popitem(last=False)
-        elif line.target == CLIENT and asked.method == "session/set_model" and not line.is_error:
-            chosen = payloads.name_of(payloads.params(asked.params).modelId)
-            if chosen:
-                self._models[asked.names_session] = chosen
+        elif line.target == CLIENT and model and not line.is_error:
+            self._models[asked.session] = model
 
     def _met(self, body: payloads.Result) -> None:
         if body.agent is not None:
@@ -159,36 +157,31 @@ class Turns:
                 names.PROVIDER: names.provider(name),
             }
 
-    def update(self, line: Line, asked: Callable[[Turn], Span | None]) -> None:
+    def update(self, event: Event, update: Update, asked: Callable[[Turn], Span | None]) -> None:
         """The client gets an update; `asked` finds the prompt of a turn that the agent has."""
-        turn = self._open.get(line.names_session)
+        turn = self.of(event.turn)
         if turn is None:
-            return
-        update = payloads.update(line.params)
-        if update is None:
             return
         if update.kind in ("agent_message_chunk", "agent_message"):
             if self._progress.content and len(turn.answer) < payloads.MOST_TEXT:
-                turn.answer = (turn.answer + update.text)[: payloads.MOST_TEXT]
+                turn.answer = (turn.answer + (update.text or ""))[: payloads.MOST_TEXT]
         elif update.kind in ("tool_call", "tool_call_update"):
-            self._tool(turn, line, update, asked)
-        elif update.kind == "usage_update" and update.price is not None:
-            found = turn.span.attributes
-            found[names.COST], found[names.CURRENCY] = update.price
-        elif update.kind == "state_update" and update.state == "idle" and turn.inserted:
-            self._end(turn, line.ts, payloads.name_of(update.stop) or "end_turn")
+            self._tool(turn, event, payloads.tool(event.line.params), asked)
+        elif event.ends:
+            self._end(turn, event.line.ts, payloads.name_of(turn.of.stop))
 
     def _tool(
         self,
         turn: Turn,
-        line: Line,
-        update: payloads.Update,
+        event: Event,
+        update: payloads.Tool,
         asked: Callable[[Turn], Span | None],
     ) -> None:
+        line = event.line
         id_ = payloads.name_of(update.id)
         span = turn.tools.get(id_)
         if span is None:
-            if len(turn.tools) >= _MOST_TOOLS or update.kind != "tool_call":
+            if len(turn.tools) >= _MOST_TOOLS or not update.begins:
                 return
             parent = asked(turn) or turn.span
             name = payloads.name_of(update.name)
@@ -202,11 +195,11 @@ class Turns:
                 attributes={names.OPERATION: names.EXECUTE, names.TOOL_ID: id_},
                 place=self._progress.place(TOOLS),
                 origin=parent.place,
-                event=self._progress.number,
+                event=event.number,
             )
             if name:
                 span.attributes[names.TOOL_NAME] = name
-            span.attributes[names.CONVERSATION] = turn.session[: payloads.MOST_NAME]
+            span.attributes[names.CONVERSATION] = turn.of.session[: payloads.MOST_NAME]
         if kind := payloads.name_of(update.tool_kind):
             span.attributes[names.TOOL_KIND] = kind
         if self._progress.content:
@@ -229,6 +222,6 @@ class Turns:
         self._progress.finish(span, at)
 
 
-def is_agents(asked: Line, line: Line) -> bool:
+def is_agents(asked: Asked, line: Line) -> bool:
     """Whether an answer is that of the agent to `initialize`."""
     return asked.method == "initialize" and line.source == AGENT and asked.protocol != "mcp"

@@ -31,8 +31,6 @@ class Params(msgspec.Struct):
     arguments: msgspec.Raw = msgspec.Raw(b"")
     modelId: Any = None  # noqa: N815 - ACP's names
     connectionId: Any = None  # noqa: N815
-    configId: Any = None  # noqa: N815
-    value: Any = None
 
     @property
     def traceparent(self) -> str:
@@ -55,22 +53,12 @@ class _Option(msgspec.Struct):
     current: Any = msgspec.field(name="currentValue", default=None)
 
 
-class _Usage(msgspec.Struct):
-    inputTokens: int | None = None  # noqa: N815
-    outputTokens: int | None = None  # noqa: N815
-    thoughtTokens: int | None = None  # noqa: N815
-    cachedReadTokens: int | None = None  # noqa: N815
-    cachedWriteTokens: int | None = None  # noqa: N815
-
-
 class Result(msgspec.Struct):
     """Members of a result."""
 
     version: Any = msgspec.field(name="protocolVersion", default=None)
     agent: _Info | None = msgspec.field(name="agentInfo", default=None)
     stop: Any = msgspec.field(name="stopReason", default=None)
-    message: Any = msgspec.field(name="messageId", default=None)
-    usage: _Usage | None = None
     models: _Models | None = None
     options: list[_Option] | None = msgspec.field(name="configOptions", default=None)
     session: Any = msgspec.field(name="sessionId", default=None)
@@ -88,8 +76,8 @@ class Result(msgspec.Struct):
         return ""
 
 
-class Update(msgspec.Struct):
-    """A `session/update`."""
+class Tool(msgspec.Struct):
+    """A `session/update` about a tool call."""
 
     kind: Any = msgspec.field(name="sessionUpdate", default=None)
     id: Any = msgspec.field(name="toolCallId", default=None)
@@ -98,28 +86,15 @@ class Update(msgspec.Struct):
     status: Any = None
     input: msgspec.Raw = msgspec.field(name="rawInput", default=msgspec.Raw(b""))
     output: msgspec.Raw = msgspec.field(name="rawOutput", default=msgspec.Raw(b""))
-    content: Any = None
-    state: Any = None
-    stop: Any = msgspec.field(name="stopReason", default=None)
-    cost: Any = None
-    options: list[_Option] | None = msgspec.field(name="configOptions", default=None)
 
     @property
-    def text(self) -> str:
-        """The words of a chunk."""
-        return _word(self.content.get("text")) if isinstance(self.content, dict) else ""
-
-    @property
-    def price(self) -> tuple[float, str] | None:
-        """The cost so far, and its currency."""
-        if not isinstance(self.cost, dict):
-            return None
-        amount, currency = self.cost.get("amount"), name_of(self.cost.get("currency"))
-        return (float(amount), currency) if isinstance(amount, int | float) else None
+    def begins(self) -> bool:
+        """Whether the call begins with it."""
+        return bool(self.kind == "tool_call")
 
 
 class _Updated(msgspec.Struct):
-    update: Update
+    update: Tool
 
 
 class Error(msgspec.Struct):
@@ -160,12 +135,12 @@ def error(body: msgspec.Raw) -> Error:
         return Error()
 
 
-def update(body: msgspec.Raw) -> Update | None:
-    """The update in the params of a `session/update`."""
+def tool(body: msgspec.Raw) -> Tool:
+    """The update of a tool call in the params of a `session/update`."""
     try:
         return _updated(body).update
     except _BAD:
-        return None
+        return Tool()
 
 
 def words(body: msgspec.Raw) -> str:

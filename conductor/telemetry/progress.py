@@ -52,10 +52,8 @@ class Progress:
         """Of each span that begins a trace."""
         self.content = content
         """Whether words of people and agents are exported."""
-        self.number = -1
-        """The number of the line."""
         self.at = 0.0
-        """Its time."""
+        """The time of the last event."""
         self._lanes: defaultdict[str, _Lane] = defaultdict(_Lane)
         self._done: list[Span] = []
 

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from conductor.core import json_text
+from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import read_line
 from conductor.record.turns.reader import Reader
 from conductor.telemetry.span import Attributes, Ids, Span
@@ -46,7 +47,8 @@ class Recorded:
         self._turns = turns
         first = trace.line(0)
         seed = hashlib.sha256(first + trace.line(1) + trace.line(2)).digest()
-        self._translator = Translator(Ids(seed), content=content, pictures=pictures)
+        self._fold = Fold()
+        self._translator = Translator(self._fold, Ids(seed), content=content, pictures=pictures)
         self.began = _began(first, trace, path)
         """When the trace began, in seconds of Unix time."""
 
@@ -57,14 +59,13 @@ class Recorded:
 
     def __iter__(self) -> Iterator[Span]:
         for number in range(len(self._trace)):
-            yield from filter(self._is_wanted, self._translator.take(self._trace.line(number)))
+            event = self._fold.take(read_line(self._trace.line(number)))
+            if event is not None:
+                yield from filter(self._is_wanted, self._translator.take(event))
         yield from filter(self._is_wanted, self._translator.finish())
 
     def _is_wanted(self, span: Span) -> bool:
-        if self._turns is None:
-            return True
-        row = self._trace.row(span.event)
-        return row is not None and row.turn in self._turns
+        return self._turns is None or self._trace.turn_of(span.event) in self._turns
 
 
 def _began(first: bytes, trace: Reader, path: str) -> float:

@@ -12,12 +12,14 @@ import pytest
 
 from conductor import installation
 from conductor.errors import UsageError
+from conductor.record.turns.fold import Event, Fold
+from conductor.record.turns.line import read_line
 from conductor.telemetry import collector
 from conductor.telemetry.book import Book
 from conductor.telemetry.measures import HOP, MESSAGES, Measures
 from conductor.telemetry.serving import Serving
 from conductor.telemetry.span import Ids, Span, read_traceparent
-from conductor.telemetry.spans import Translator, line_of
+from conductor.telemetry.spans import Translator
 from tests.places import DEADLINE
 
 TRACE: Final = "0af7651916cd43dd8448eb211c80319c"
@@ -35,18 +37,36 @@ def request(number: int, source: str, target: str, method: str, **more: Any) -> 
     return json.dumps({**event, "_conductor": own}).encode() + b"\n"
 
 
-def response(number: int, source: str, target: str, of: int, payload: Any = None) -> bytes:
-    own = {"bytes": 1, "n": number, "of": of, "ms": 1.0, "ms_in": 1.0}
+def response(
+    number: int, source: str, target: str, of: int, payload: Any = None, **more: Any
+) -> bytes:
+    own = {"bytes": 1, "n": number, "of": of, "ms": 1.0, "ms_in": 1.0, **more}
     event = {"type": "response", "ts": number / 1000, "from": source, "to": target, "id": of,
              "is_error": False, "payload": payload, "_conductor": own}  # fmt: skip
     return json.dumps(event).encode() + b"\n"
 
 
+def events(fold: Fold, *lines: bytes) -> list[Event]:
+    """The events of a trace."""
+    found = (fold.take(read_line(line)) for line in lines)
+    return [event for event in found if event is not None]
+
+
 def translated(*lines: bytes) -> list[Span]:
     """The spans of a trace."""
-    translator = Translator(Ids(b"seed"))
-    found = [span for line in lines for span in translator.take(line)]
+    fold = Fold()
+    translator = Translator(fold, Ids(b"seed"))
+    found = [span for event in events(fold, *lines) for span in translator.take(event)]
     return found + translator.finish()
+
+
+def numbers(*lines: bytes) -> str:
+    """The numbers of a trace, as Prometheus reads them."""
+    book, fold = Book(), Fold()
+    measures = Measures(fold, book)
+    for event in events(fold, *lines):
+        measures.take(event)
+    return book.text()
 
 
 def prompt(traceparent: str) -> dict[str, Any]:
@@ -63,6 +83,33 @@ def test_a_turn_stands_below_what_the_client_names() -> None:
     assert f"{turn.context.trace:032x}" == f"{hop.context.trace:032x}" == TRACE
     assert f"{turn.parent.span:016x}" == PARENT
     assert hop.parent == turn.context
+
+
+def test_a_turn_is_measured_until_its_end() -> None:
+    """In ACP v2 a prompt is answered once it was inserted, and an update ends its turn."""
+    update = {"sessionId": "s", "update": {"sessionUpdate": "state_update", "state": "idle"}}
+    lines = (
+        request(1000, "client", "agent", "session/prompt", params={"sessionId": "s", "prompt": []}),
+        response(2000, "agent", "client", 1000, {"messageId": "m"}),
+        request(5000, "agent", "client", "session/update", params=update).replace(
+            b'"request"', b'"notification"'
+        ),
+    )
+    turn = next(span for span in translated(*lines) if span.name == "invoke_agent agent")
+    assert (turn.start, turn.end) == (1.0, 5.0)
+    assert 'conductor_turn_duration_seconds_sum{stop="end_turn"} 4\n' in numbers(*lines)
+
+
+@pytest.mark.parametrize(("passed", "changed"), [({"b": 1, "a": 2}, False), ({"a": 3}, True)])
+def test_what_is_only_spelled_anew_is_no_change(passed: dict[str, int], changed: bool) -> None:
+    spans = translated(
+        request(1, "client", "a", "session/list", params={"a": 2, "b": 1}),
+        request(2, "a", "agent", "session/list", params=passed, passes=1),
+        response(3, "agent", "a", 2, {}),
+        response(4, "a", "client", 1, {}, passes=3),
+    )
+    hop = next(span for span in spans if span.attributes["conductor.component.name"] == "a")
+    assert hop.attributes["conductor.changed"] is changed
 
 
 @pytest.mark.parametrize(
@@ -88,10 +135,12 @@ def test_what_is_open_at_the_end_says_so() -> None:
 
 
 def test_requests_without_an_answer_are_forgotten_some_time() -> None:
-    translator = Translator(Ids(b"seed"))
+    fold = Fold()
+    translator = Translator(fold, Ids(b"seed"))
     spans: list[Span] = []
     for number in range(1, 3_001):
-        spans += translator.take(request(number, "client", "agent", "session/list"))
+        for event in events(fold, request(number, "client", "agent", "session/list")):
+            spans += translator.take(event)
     assert len(spans) == 1_000
     assert len(translator.finish()) == 2_000
     assert translator.finish() == []
@@ -113,13 +162,8 @@ def test_lines_that_are_none_say_nothing() -> None:
     odd = [b"", b"\n", b"{", b"[]", b'{"type":"request"}', b'{"type":"response","id":[]}',
            b'{"type":"request","ts":1e400}', b'{"type":"notification","params":{"update":3}}',
            b'{"type":"_conductor","verdict":{"component":3}}', b"\xff\xfe"]  # fmt: skip
-    book = Book()
-    measures = Measures(book)
-    translated(*odd)
-    for line in odd:
-        if (read := line_of(line)) is not None:
-            measures.take(read)
-    book.text()
+    assert [span.name for span in translated(*odd)] == ["conductor.policy"]
+    assert "component" not in numbers(*odd)
 
 
 def test_a_book_keeps_so_many_series_and_no_more() -> None:
@@ -133,21 +177,16 @@ def test_a_book_keeps_so_many_series_and_no_more() -> None:
 
 def test_connections_of_mcp_have_a_duration() -> None:
     """Each is known where it was opened by the id that its opener got."""
-    book = Book()
-    measures = Measures(book)
-    for line in (
+    text = numbers(
         request(1000, "agent", "a", "mcp/connect", params={"serverId": "x"}),
         response(2000, "a", "agent", 1000, {"connectionId": "c"}),
         request(2500, "other", "a", "mcp/disconnect", params={"connectionId": "c"}),
         request(3000, "agent", "a", "mcp/disconnect", params={"connectionId": "c"}),
         request(4000, "agent", "a", "mcp/disconnect", params={"connectionId": "c"}),
-    ):
-        read = line_of(line)
-        assert read is not None
-        measures.take(read)
-    assert "mcp_client_session_duration_seconds_sum 1\n" in book.text()
-    assert "mcp_client_session_duration_seconds_count 1\n" in book.text()
-    assert "mcp_server_session" not in book.text()
+    )
+    assert "mcp_client_session_duration_seconds_sum 1\n" in text
+    assert "mcp_client_session_duration_seconds_count 1\n" in text
+    assert "mcp_server_session" not in text
 
 
 def test_labels_are_escaped() -> None:

@@ -3,8 +3,9 @@
 model    what is shown: turns, visits, items, edits; the page gets it as JSON
 lines    where the lines of a trace are: in its file, or in memory
 line     a line of a trace, as far as it is understood
+fold     which event belongs to which, and to which turn: the one place that finds it out
 open_turn  a turn as it grows
-reader   reads lines: which event belongs to which, and to which turn
+reader   reads lines and keeps what the fold says of each, for who looks at them later
 detail   a turn in detail
 edits    what a component changed in a message, in words
 tokens   how many tokens a text has, about

@@ -25,6 +25,8 @@ _THEIRS: Final = {"Client": CLIENT, "Agent": AGENT}
 """What the reference calls the ends of a chain."""
 _LATEST: Final = 1e9
 """Seconds. No trace is 30 years long."""
+RECORDS: Final = b'{"type":"_conductor","records"'
+"""The beginning of a line with records of a component: they are no event."""
 LONGEST: Final = 200
 """Characters of a name or an id that are kept while a trace is read."""
 
@@ -130,7 +132,7 @@ class Line(msgspec.Struct, gc=False):
     @property
     def hidden(self) -> str:
         """A digest of the whole message, if secrets were taken out of it for the trace."""
-        return self.own.hidden if self.own is not None else ""
+        return self.own.hidden[:LONGEST] if self.own is not None else ""
 
     @property
     def key(self) -> bytes:
@@ -164,16 +166,23 @@ class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
     stop: str = msgspec.field(name="stopReason", default="")
     cost: _Cost | None = None
 
+    @property
+    def text(self) -> str | None:
+        """Its words; None: it has none."""
+        text = self.content.get("text") if isinstance(self.content, dict) else None
+        return text if isinstance(text, str) else None
+
 
 class _Updated(msgspec.Struct):
     update: Update = msgspec.field(default_factory=Update)
 
 
 class _Tokens(msgspec.Struct):
-    inputTokens: int = 0  # noqa: N815 - ACP's names
-    outputTokens: int = 0  # noqa: N815
+    inputTokens: int | None = None  # noqa: N815 - ACP's names
+    outputTokens: int | None = None  # noqa: N815
     thoughtTokens: int | None = None  # noqa: N815
     cachedReadTokens: int | None = None  # noqa: N815
+    cachedWriteTokens: int | None = None  # noqa: N815
 
 
 class Prompted(msgspec.Struct):
@@ -183,6 +192,11 @@ class Prompted(msgspec.Struct):
     meta: Any = msgspec.field(name="_meta", default=None)
     message: str = msgspec.field(name="messageId", default="")
     usage: _Tokens | None = None
+
+    @property
+    def ends(self) -> bool:
+        """Whether it ends its turn. One of ACP v2 may say that the prompt was inserted."""
+        return bool(self.stop or not self.message)
 
     @property
     def ended(self) -> str:
@@ -245,10 +259,7 @@ def update_of(line: Line) -> Update | None:
 
 def chunk_of(update: Update | None) -> str | None:
     """The words in a chunk of text; None: the update is something else."""
-    if update is None or not update.kind.endswith("_chunk"):
-        return None
-    text = update.content.get("text") if isinstance(update.content, dict) else None
-    return text if isinstance(text, str) else None
+    return None if update is None or not update.kind.endswith("_chunk") else update.text
 
 
 def prompted(line: Line) -> Prompted:

@@ -207,10 +207,10 @@ class OpenTurn:
 
     def update(self, line: Line, update: Update, top: str) -> None:
         """A `session/update`: what the summary shows of it. `top`: whose end the client's is."""
-        text = update.content.get("text") if isinstance(update.content, dict) else None
+        text = update.text
         is_message = update.kind in ("agent_message_chunk", "agent_message")
         if line.source == AGENT:
-            if is_message and isinstance(text, str):
+            if is_message and text is not None:
                 self.tokens_out += tokens.estimated(text)
             if update.kind == "usage_update" and update.cost is not None:
                 usage = self.usage = self.usage or Usage()
@@ -218,19 +218,24 @@ class OpenTurn:
             if update.kind == "state_update" and update.state == "idle":
                 self.agent_ends(line.ts)
         if line.target == top:
-            if is_message and isinstance(text, str) and len(self.answer) < SHOWN:
+            if is_message and text is not None and len(self.answer) < SHOWN:
                 self.answer = (self.answer + text)[:SHOWN]
             if update.kind == "tool_call":
                 self.tools += 1
 
-    def end(self, at: float, stop: str) -> None:
-        """It has ended."""
+    def end(self, at: float, stop: str) -> list[int]:
+        """It has ended. The events with words that their sender has only cut anew."""
         self.agent_ends(at)
         self.stop = stop
         self.ms = max(at - self.at, 0.0) * 1000
+        uncut: list[int] = []
         for share in self.shares.values():
             share.time.end()
+            if share.got_text == share.sent_text:
+                uncut += share.cut
+            share.cut = array("i")
         self.person.end()
+        return uncut
 
     def _within(self, time: Time) -> float:
         """Milliseconds; not more than the turn took, whatever order the events have."""

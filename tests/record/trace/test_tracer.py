@@ -19,8 +19,7 @@ from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import edits, reader
 from conductor.record.turns.model import Change
-from conductor.telemetry.span import Ids
-from conductor.telemetry.spans import Translator
+from conductor.telemetry.recorded import Recorded
 from tests.record.trace.files import unscheduled
 
 Json = dict[str, Any]
@@ -508,7 +507,6 @@ def test_a_verdict_belongs_to_the_turn_of_its_session(tmp_path: Path) -> None:
         ("a", 1), ("b", 0),
     ]  # fmt: skip
     assert [row.session for row in made.rows(0, len(lines)) if row.kind == "verdict"] == ["a"]
-    translator = Translator(Ids(b"seed"))
-    found = [span for line in lines for span in translator.take(line)] + translator.finish()
+    found = Recorded(made, str(path), content=False, pictures=False)
     refused = [span.attributes["acp.session.id"] for span in found if span.moments]
     assert refused == ["a"]
