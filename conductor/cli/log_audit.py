@@ -30,15 +30,19 @@ def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
 
     Raises `UsageError` for a file that cannot be read.
     """
-    printer = _Json() if as_json else _Words(Rows(whole=whole))
+    words = _Words(Rows(whole=whole))
     broken: BrokenChainError | None = None
     empty = True
     try:
         for number, line in enumerate(_lines(path)):
             empty = False
             record = _decode(line)
-            if wanted.matches(_row(number, record), _text(line)):
-                printer.record(record, line)
+            if not wanted.matches(_row(number, record), _text(line)):
+                continue
+            if as_json:
+                report.say_line(line)
+            else:
+                words.record(record, line)
     except BrokenChainError as error:
         broken = error
     if broken is None and empty:
@@ -46,7 +50,8 @@ def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
             f"`{path}` holds no record at all", "if it was an audit, somebody has emptied it"
         )
         return EXIT_BROKEN
-    printer.end(broken)
+    if not as_json:
+        words.end(broken)
     if broken is None:
         return 0
     report.error(
@@ -93,26 +98,14 @@ def _row(number: int, record: Record) -> Row:
     )  # fmt: skip
 
 
-class _Json:
-    """The lines as they are in the file; on a terminal without what it would obey."""
-
-    def record(self, record: Record, line: bytes) -> None:
-        """Prints a record."""
-        report.say_line(line)
-
-    def end(self, broken: BrokenChainError | None) -> None:
-        """Prints nothing more."""
-
-
 class _Words:
     """An account for people."""
 
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._day = ""
-        self._changes: Counter[tuple[str, ...]] = Counter()
-        self._violations: Counter[str] = Counter()
-        self._effects: Counter[tuple[str, str, str]] = Counter()
+        self._counts: Counter[tuple[str, str]] = Counter()
+        """How often a component did something, by the event and by words for it."""
         self._shown = 0
 
     def record(self, record: Record, line: bytes) -> None:
@@ -124,40 +117,21 @@ class _Words:
             report.say_styled((DIM, f"{day}, UTC"))
         try:
             lines = list(rows_of(record, f"{time[:12]:<12}  ", self._rows))
+            if (did := _in_short(record)) is not None:
+                self._counts[record["event"], f"{record['component']}: {did}"] += 1
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
             lines = [(WRONG, f"no record conductor writes: {line.decode()}")]
         report.say_styled(*lines)
-        who = str(record.get("component"))
-        match record["event"]:
-            case "change":
-                kind = (str(record.get(name)) for name in ("change", "kind", "method"))
-                self._changes[who, *kind] += 1
-            case "violation":
-                self._violations[who] += 1
-            case "effect":
-                self._effects[who, str(record.get("what")), str(record.get("outcome"))] += 1
 
     def end(self, broken: BrokenChainError | None) -> None:
-        """Prints who did what how often."""
-        if not self._shown:
+        """Prints how often who did what."""
+        if not self._shown and broken is None:
             report.say_styled((PLAIN, "no record is chosen (see `conductor help filters`)"))
-        counts = [
-            *(
-                f"{who}: {change} {kind} {method}, {counted(count, 'time')}"
-                for (who, change, kind, method), count in sorted(self._changes.items())
-            ),
-            *(
-                f"{who}: {what} {outcome}, {counted(count, 'time')}"
-                for (who, what, outcome), count in sorted(self._effects.items())
-            ),
-            *(
-                f"{who}: refused {counted(count, 'time')}"
-                for who, count in sorted(self._violations.items())
-            ),
-        ]
-        if counts:
-            lines = [(PLAIN, self._rows.fit(f"  {one_line(text)}")) for text in counts]
-            report.say_styled((PLAIN, ""), (HEAD, "In short"), *lines)
+        if self._counts:
+            report.say_styled((PLAIN, ""), (HEAD, "In short"))
+        for (_, did), count in sorted(self._counts.items()):
+            text = f"  {one_line(did)}, {counted(count, 'time')}"
+            report.say_styled((PLAIN, self._rows.fit(text)))
         if broken is None:
             report.say_styled((DIM, "The record is unbroken."))
 
@@ -239,11 +213,28 @@ def _effect(record: Record) -> Line:
     return (HEAD if record["outcome"] == "allowed" else WRONG), f"{text}{why}"
 
 
+def _in_short(record: Record) -> str | None:
+    """What a component did, in a few words; None: it did nothing that counts."""
+    match record["event"]:
+        case "change":
+            return _DID[record["change"]].format(_what(record))
+        case "effect":
+            return f"{record['what']} {record['outcome']}"
+        case "violation":
+            return "refused"
+    return None
+
+
+def _what(record: Record) -> str:
+    """The message of a change."""
+    method = one_line(record["method"])
+    is_answer = record["kind"] == "response" and record["change"] != "answered"
+    return f"answer to {method}" if is_answer else method
+
+
 def _change(record: Record, who: str, begin: str, rows: Rows) -> Iterator[Line]:
     """What a component made of a message, as of a visit in a trace."""
-    change, kind = record["change"], record["kind"]
-    method = one_line(record["method"])
-    what = f"answer to {method}" if kind == "response" and change != "answered" else method
+    change, what = record["change"], _what(record)
     made = [found for operation in record.get("diff") or () for found in _edits(operation)]
     if change == "modified" and made:
         for edit, place in made:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import options, report
-from conductor.cli.log_kinds import File, Wanted, kind_for
+from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_show import body
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError, counted, visible_path
@@ -37,7 +37,7 @@ EPILOG: Final = paragraphs(
 
 
 def export(
-    file: File,
+    file: TracePath,
     wanted: Wanted = "",
     output: Annotated[
         str | None,

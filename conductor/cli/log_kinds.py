@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
 import typer
 
@@ -14,14 +14,14 @@ from conductor.spec import untrusted_files
 _LOOKED_AT: Final = 64 * 1024
 """Bytes of a first line that are looked at."""
 
-File = Annotated[
-    str,
-    typer.Argument(
-        metavar="FILE",
-        help="What --trace or --audit wrote, or the ring of a failure.",
-        show_default=False,
-    ),
-]
+
+def _file(what: str) -> Any:
+    return typer.Argument(metavar="FILE", help=what, show_default=False)
+
+
+LogPath = Annotated[str, _file("What --trace or --audit wrote, or the ring of a failure.")]
+TracePath = Annotated[str, _file("What --trace wrote, or the ring of a failure.")]
+AuditPath = Annotated[str, _file("What --audit wrote.")]
 Wanted = Annotated[
     str,
     typer.Argument(

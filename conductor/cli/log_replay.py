@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import configured, report
-from conductor.cli.log_kinds import File, kind_for
+from conductor.cli.log_kinds import TracePath, kind_for
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError
 
@@ -78,7 +78,7 @@ _Diff = Annotated[bool, typer.Option("--diff", help="Show what differs, turn by 
 
 @takes("log replay")
 def replay(
-    file: File,
+    file: TracePath,
     components: _Components = None,
     name: _Name = None,
     swapped: _Swapped = None,

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from conductor.cli import configured, report
-from conductor.cli.log_rows import ADDED, DIM, HEAD, PLAIN, REMOVED, WRONG, Line, cut
+from conductor.cli.log_rows import DIM, HEAD, PLAIN, WRONG, Line, Rows
 from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
 
@@ -16,10 +15,8 @@ if TYPE_CHECKING:
     from conductor.record.replay.chain_recording import ChainRecording
     from conductor.record.replay.chain_specs import Chosen
     from conductor.record.replay.comparison import Difference, TurnComparison
-    from conductor.record.turns.model import Edit
 
 EXIT_DIFFERENT: Final = 1
-_WIDEST: Final = 120
 _MOST: Final = 12
 """Differences of one end in one turn that are shown."""
 
@@ -53,13 +50,13 @@ class Run(NamedTuple):
 
     def lines(self, *, show: bool) -> Iterator[Line]:
         """The chain, notes and turns, for people; with `show` what differs in each."""
-        width = min(shutil.get_terminal_size((80, 24)).columns, _WIDEST)
-        yield HEAD, cut(_chain(self.chosen), width)
+        rows = Rows(whole=False)
+        yield HEAD, rows.fit(_chain(self.chosen))
         for note in _notes(self.recording, self.chosen, self.replayed):
             yield DIM, f"note: {note}"
         for turn in self.compared:
             if turn.turn or not turn.same:  # what belongs to no turn is shown only if it differs
-                yield from _turn(turn, width, show=show)
+                yield from _turn(turn, rows, show=show)
         if self.replayed.ended:
             yield WRONG, f"it did not come to its end: {self.replayed.ended}"
 
@@ -161,13 +158,13 @@ def _notes(recording: ChainRecording, chosen: Chosen, replayed: Replayed) -> Ite
         yield f"`{name}` called `{call}`, which the trace has no answer to: it was refused"
 
 
-def _turn(turn: TurnComparison, width: int, *, show: bool) -> Iterator[Line]:
+def _turn(turn: TurnComparison, rows: Rows, *, show: bool) -> Iterator[Line]:
     place = f"turn {turn.turn}" if turn.turn else "outside of turns"
     words = f"  “{one_line(turn.prompt, 400)}”" if turn.prompt else ""
     if turn.same:
-        yield PLAIN, cut(f"same    {place}{words}", width)
+        yield PLAIN, rows.fit(f"same    {place}{words}")
         return
-    yield WRONG, cut(f"DIFFERS {place}{words}", width)
+    yield WRONG, rows.fit(f"DIFFERS {place}{words}")
     if not turn.then:
         yield PLAIN, "    the recording has no such turn"
         return
@@ -175,15 +172,15 @@ def _turn(turn: TurnComparison, width: int, *, show: bool) -> Iterator[Line]:
         yield PLAIN, "    there is no such turn now"
         return
     for says in turn.says:
-        yield PLAIN, cut(f"    {says.component}: {says.then} then, {says.now} now", width)
+        yield PLAIN, rows.fit(f"    {says.component}: {says.then} then, {says.now} now")
     for end, differences in (("agent", turn.agent), ("client", turn.client)):
         for difference in differences[:_MOST] if show else ():
-            yield from _difference(end, difference, width)
+            yield from _difference(end, difference, rows)
         if show and len(differences) > _MOST:
             yield DIM, f"    … {len(differences) - _MOST} more to the {end}"
         if differences and not show:
             kinds = ", ".join(dict.fromkeys(difference.what for difference in differences))
-            yield PLAIN, cut(f"    to the {end}: {kinds}", width)
+            yield PLAIN, rows.fit(f"    to the {end}: {kinds}")
 
 
 _HOW: Final = {
@@ -193,23 +190,16 @@ _HOW: Final = {
 }
 
 
-def _difference(end: str, difference: Difference, width: int) -> Iterator[Line]:
+def _difference(end: str, difference: Difference, rows: Rows) -> Iterator[Line]:
     sign, how = _HOW[difference.op]
     what = one_line(difference.what, 200)
-    yield PLAIN, cut(f"  {sign} to the {end}: {what}{how}", width)
+    yield PLAIN, rows.fit(f"  {sign} to the {end}: {what}{how}")
     for edit in difference.edits[:_MOST]:
-        yield from _edit(edit, width)
+        if edit.what not in ("text", "the whole"):
+            yield DIM, rows.fit(f"      {edit.op} {edit.what}")
+        yield from rows.values(edit)
     if len(difference.edits) > _MOST:
         yield DIM, f"      … {len(difference.edits) - _MOST} more in it"
-
-
-def _edit(edit: Edit, width: int) -> Iterator[Line]:
-    if edit.what not in ("text", "the whole"):
-        yield DIM, cut(f"      {edit.op} {edit.what}", width)
-    if edit.before:
-        yield REMOVED, cut(f"      - {one_line(edit.before, 2_000)}", width)
-    if edit.after:
-        yield ADDED, cut(f"      + {one_line(edit.after, 2_000)}", width)
 
 
 # -- for programs ----------------------------------------------------------------------------------

@@ -12,7 +12,7 @@ from typing import Annotated, Final
 import typer
 
 from conductor.cli import log_kinds, report
-from conductor.cli.log_kinds import AUDIT, EMPTY, File, Wanted
+from conductor.cli.log_kinds import AUDIT, EMPTY, LogPath, Wanted
 from conductor.cli.log_rows import DID, DIM, HEAD, PLAIN, WRONG, Line, Rows, cut, duration
 from conductor.cli.typer_options import paragraphs
 from conductor.core import json_text
@@ -51,7 +51,7 @@ EPILOG: Final = paragraphs(
 
 
 def show(
-    file: File,
+    file: LogPath,
     wanted: Wanted = "",
     turn: Annotated[
         int | None,

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.log_kinds import File, kind_for, unreadable
+from conductor.cli.log_kinds import AuditPath, kind_for, unreadable
 from conductor.cli.typer_options import Json, paragraphs
 
 EXIT_BROKEN: Final = 1
@@ -41,7 +41,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def verify(
-    file: File,
+    file: AuditPath,
     head: Annotated[
         str | None,
         typer.Option(

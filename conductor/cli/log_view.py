@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import report
-from conductor.cli.log_kinds import File, kind_for
+from conductor.cli.log_kinds import TracePath, kind_for
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError
 from conductor.spec.limits import size_in_words
@@ -48,7 +48,7 @@ Port = Annotated[
 
 
 def view(
-    file: File,
+    file: TracePath,
     live: Annotated[
         bool, typer.Option("--live", help="Go on reading the file as it grows.")
     ] = False,

@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.log_kinds import File, Wanted, kind_for
+from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, Line, duration
 from conductor.cli.log_show import about_ring, body
 from conductor.cli.typer_options import paragraphs
@@ -46,7 +46,7 @@ class Stat(msgspec.Struct, kw_only=True):
 
 
 def stats(
-    file: File,
+    file: TracePath,
     wanted: Wanted = "",
     json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
 ) -> int:

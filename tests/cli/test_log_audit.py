@@ -109,8 +109,8 @@ def test_who_changed_my_prompt_and_how(tmp_path: Path, capsys: pytest.CaptureFix
         f'      from last (id {second["source_id"]}), to demo (id "X:3"), session demo-1\n'
         "\n"
         "In short\n"
-        "  datetime: modified request session/prompt, 1 time\n"
-        "  mark: modified request session/prompt, 1 time\n"
+        "  datetime: changed session/prompt, 1 time\n"
+        "  mark: changed session/prompt, 1 time\n"
         "The record is unbroken.\n"
     )
     assert "hunter2" not in file.read_text()
