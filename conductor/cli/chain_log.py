@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping
 from typing import Final
 
 from conductor.cli import report
-from conductor.cli.log_file import LogFile
+from conductor.cli.chain_log_file import LogFile
 from conductor.errors import ConductorError, PrivateKeys, UsageError, with_log
 from conductor.services.log_lines import LogLines
 

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import configured, log_file, report
+from conductor.cli import chain_log_file, configured, report
 from conductor.cli.chain_log import ChainLog
 from conductor.core.dialects import DIALECTS, SCP
 from conductor.core.message import Message
@@ -131,7 +131,7 @@ class Started(Owner):
         the command line has it."""
         self._about = about
         complain = partial(report.write, word="warning")
-        self.log = ChainLog(parsed.log, log_file.opened(parsed.options.log_file, complain))
+        self.log = ChainLog(parsed.log, chain_log_file.opened(parsed.options.log_file, complain))
         try:
             self._prepare(bound(parsed), where, watching)
         except ConductorError as error:

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from conductor.cli import doctor, log_file
-from conductor.cli.log_file import LogFile, opened
+from conductor.cli import chain_log_file, doctor
+from conductor.cli.chain_log_file import LogFile, opened
 from conductor.spec import retention
 from tests.harness.process.command import COMMAND, Ran, conductor, environment
 from tests.places import DEADLINE
@@ -311,7 +311,7 @@ def test_a_log_that_goes_on_is_never_removed(logs: Path) -> None:
 def test_a_full_file_begins_anew(
     own: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_file, "MOST", 1000)
+    monkeypatch.setattr(chain_log_file, "MOST", 1000)
     path = tmp_path / "x.log"
     log = LogFile(str(path), wrong, own=own)
     for number in range(100):
@@ -329,7 +329,7 @@ def test_a_full_file_begins_anew(
 def test_several_runs_share_a_file_that_fills_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(log_file, "MOST", 2000)
+    monkeypatch.setattr(chain_log_file, "MOST", 2000)
     path = tmp_path / "x.log"
     logs = [LogFile(str(path), wrong, own=False) for _ in range(5)]
     for number in range(200):
