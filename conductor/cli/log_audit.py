@@ -162,7 +162,8 @@ def rows_of(record: Record, begin: str, rows: Rows) -> Iterator[Line]:
             where = f"{record['direction']} {record['method']} {record['pointer']}".rstrip()
             yield DIM, rows.fit(f"      {one_line(where)}")
         case "failure":
-            yield from rows.item(Item(kind="error", at=0.0, text=text, component=who), begin)
+            named = "" if f"`{who}`" in text else who
+            yield from rows.item(Item(kind="error", at=0.0, text=text, component=named), begin)
         case _ if event in _SENTENCES or event == "effect":
             style, sentence = _effect(record) if event == "effect" else _sentence(record, who)
             yield style, rows.fit(f"{begin}{one_line(sentence, 2_000)}")
