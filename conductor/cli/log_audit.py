@@ -139,20 +139,35 @@ class _Words:
 # -- records in words ------------------------------------------------------------------------------
 
 _DID: Final = {
-    "modified": f"{DID[Change.CHANGED]} {{}}",
-    "answered": f"{DID[Change.ANSWERED]} {{}}",
-    "originated": f"{DID[Change.ORIGINATED]} {{}}",
-    "dropped": f"{DID[Change.DROPPED]} {{}}",
+    **DID,
+    "modified": DID[Change.CHANGED],
     "reordered": "passed on {} after what came later",
     "rebound": "had {} go on in another session of the agent's",
 }
 _WHO: Final = {"down": ("client", "agent"), "up": ("agent", "client")}
 
 
+_SENTENCES: Final = {
+    "allowed": (HEAD, "{who} reached out of the chain: {what}{where}, {bytes}"),
+    "refused": (WRONG, "{who} was kept from {what}{where}, {bytes}{why}"),
+    "failed": (WRONG, "{who} tried {what}{where}, {bytes}, and it failed{why}"),
+    "changes": (HEAD, "{who}: {count} more like this ({change} {method}) {no_record}"),
+    "effects": (HEAD, "{who}: {count} more effects {no_record}"),
+    "violations": (WRONG, "{who}: refused {count} more times"),
+    "chain": (DIM, "conductor {version} starts a chain ({mode})"),
+    "component": (DIM, "{role} {who}: {command}{profile}"),
+    "loaded": (DIM, "{who} is loaded, sha256 {sha256}"),
+    "end": (DIM, "the chain ended"),
+    "ended": (WRONG, "the chain failed{why}"),
+}
+"""What is no change and no refusal, by its event, its outcome, or how the chain has ended."""
+
+
 def rows_of(record: Record, begin: str, rows: Rows) -> Iterator[Line]:
     """The rows of a record; the first one has `begin`, its time, in front."""
     event, who = record["event"], one_line(str(record.get("component", "")), 60)
     text = str(record.get("text", ""))
+    named = "" if f"`{who}`" in text else who
     match event:
         case "change":
             yield from _change(record, who, begin, rows)
@@ -162,56 +177,37 @@ def rows_of(record: Record, begin: str, rows: Rows) -> Iterator[Line]:
             where = f"{record['direction']} {record['method']} {record['pointer']}".rstrip()
             yield DIM, rows.fit(f"      {one_line(where)}")
         case "failure":
-            named = "" if f"`{who}`" in text else who
             yield from rows.item(Item(kind="error", at=0.0, text=text, component=named), begin)
-        case _ if event in _SENTENCES or event == "effect":
-            style, sentence = _effect(record) if event == "effect" else _sentence(record, who)
-            yield style, rows.fit(f"{begin}{one_line(sentence, 2_000)}")
+        case _ if (sentence := _sentence(record, who)) is not None:
+            style, text = sentence
+            yield style, rows.fit(f"{begin}{one_line(text, 2_000)}")
         case _:
             item = Item(kind="notice", at=0.0, text=f"{event}: {text}", component=who)
             yield from rows.item(item, begin)
 
 
-_SENTENCES: Final = {
-    "changes": (
-        HEAD,
-        "{who}: {count} more like this ({change} {method}) have no record of their own",
-    ),
-    "effects": (HEAD, "{who}: {count} more effects have no record of their own"),
-    "violations": (WRONG, "{who}: refused {count} more times"),
-    "chain": (DIM, "conductor {version} starts a chain ({mode})"),
-    "component": (DIM, "{role} {who}: {command}{profile}"),
-    "loaded": (DIM, "{who} is loaded, sha256 {sha256}"),
-    "end": (DIM, "the chain ended"),
-}
-
-
-def _sentence(record: Record, who: str) -> Line:
-    style, sentence = _SENTENCES[record["event"]]
-    if why := record.get("failure"):
-        return WRONG, f"the chain failed: {why}"
+def _sentence(record: Record, who: str) -> Line | None:
+    """A record in one sentence; None: there is none for it."""
+    found = _SENTENCES.get(
+        "ended" if record.get("failure") else record.get("outcome", record["event"])
+    )
+    if found is None:
+        return None
     words = [record.get("file") or record.get("command") or record.get("attribute")]
-    command = " ".join(map(str, [*words, *record.get("args", ())]))
+    why = record.get("failure") or record.get("text")
     policy = record.get("policy")
-    profile = f", profile {policy['profile']}" if policy else ""
-    known = {"method": "", **record, "who": who, "command": command, "profile": profile}
-    known["method"] = known["method"] or "other methods"
-    return style, sentence.format_map(known)
-
-
-_OUTCOMES: Final = {
-    "allowed": "{who} reached out of the chain: {what}{where}, {bytes}",
-    "refused": "{who} was kept from {what}{where}, {bytes}",
-    "failed": "{who} tried {what}{where}, {bytes}, and it failed",
-}
-
-
-def _effect(record: Record) -> Line:
-    where = f" {record['where']}" if record.get("where") else ""
-    words = {"what": record["what"], "bytes": counted(record["bytes"], "byte")}
-    text = _OUTCOMES[record["outcome"]].format(who=record["component"], where=where, **words)
-    why = f": {record['text']}" if record.get("text") else ""
-    return (HEAD if record["outcome"] == "allowed" else WRONG), f"{text}{why}"
+    known = {
+        **record,
+        "who": who,
+        "method": record.get("method") or "other methods",
+        "no_record": "have no record of their own",
+        "command": " ".join(map(str, [*words, *record.get("args", ())])),
+        "profile": f", profile {policy['profile']}" if policy else "",
+        "where": f" {record['where']}" if record.get("where") else "",
+        "bytes": counted(record.get("bytes", 0), "byte"),
+        "why": f": {why}" if why else "",
+    }
+    return found[0], found[1].format_map(known)
 
 
 def _in_short(record: Record) -> str | None:

@@ -10,7 +10,7 @@ import typer
 
 from conductor.cli import options, report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
-from conductor.cli.log_show import body
+from conductor.cli.log_show import matching
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import UsageError, counted, visible_path
 from conductor.record.turns import filter as filters
@@ -118,11 +118,7 @@ def _chosen(trace: turns.Reader, chosen: filters.Filter) -> set[int] | None:
     """The numbers of the turns with an event that a filter matches; None: all."""
     if not chosen.text.strip():
         return None
-    text, found = body(trace), set[int]()
-    for number in range(len(trace)):
-        row = trace.row(number)
-        if row is not None and row.turn not in found and chosen.matches(row, text):
-            found.add(row.turn)
+    found = {row.turn for row in matching(trace, chosen)}
     if not found:
         raise UsageError("no event matches the filter", "`conductor log show` shows what is there")
     return found

@@ -24,8 +24,8 @@ REMOVED: Final = "\x1b[31m"
 WRONG: Final = "\x1b[1;31m"
 
 DID: Final = {
-    Change.CHANGED: "changed", Change.ANSWERED: "itself answered",
-    Change.ORIGINATED: "itself sent", Change.DROPPED: "did not pass on",
+    Change.CHANGED: "changed {}", Change.ANSWERED: "itself answered {}",
+    Change.ORIGINATED: "itself sent {}", Change.DROPPED: "did not pass on {}",
 }  # fmt: skip
 """What a component did to a message, in words."""
 INDENT: Final = "  "

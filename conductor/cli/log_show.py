@@ -6,7 +6,7 @@ took and made of the prompt comes first in a block, since that is what people as
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
 import typer
@@ -20,7 +20,16 @@ from conductor.errors import UsageError, counted, one_line
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import CLIENT
-from conductor.record.turns.model import OTHER_CLIENT, Edit, Head, Share, Turn, TurnDetail, Visit
+from conductor.record.turns.model import (
+    OTHER_CLIENT,
+    Edit,
+    Head,
+    Row,
+    Share,
+    Turn,
+    TurnDetail,
+    Visit,
+)
 
 _BARS: Final = (4, 16)
 """Columns of the longest bar, on a narrow and on a wide terminal."""
@@ -112,28 +121,30 @@ def _turns(
     return 0
 
 
+def matching(trace: turns.Reader, chosen: filters.Filter) -> Iterator[Row]:
+    """The events that a filter chooses."""
+
+    def text(number: int) -> str:
+        return trace.line(number).decode("utf-8", "replace")
+
+    rows = map(trace.row, range(len(trace)))
+    return (row for row in rows if row is not None and chosen.matches(row, text))
+
+
 def _chosen(
     trace: turns.Reader, every: list[Turn], chosen: filters.Filter, number: int | None
 ) -> Iterator[Turn]:
     """The turns that are wanted. What belongs to none is shown only where it is asked for."""
+    is_filtered = bool(chosen.text.strip())
+    found = {row.turn for row in matching(trace, chosen)} if is_filtered else set()
     for turn in every:
         if number is not None:
             if turn.number != number:
                 continue
-        elif turn.number == 0 and not (chosen.text.strip() or turn.verdicts):
+        elif turn.number == 0 and not (is_filtered or turn.verdicts):
             continue
-        if not chosen.text.strip() or _matches(trace, turn, chosen):
+        if not is_filtered or turn.number in found:
             yield turn
-
-
-def _matches(trace: turns.Reader, turn: Turn, chosen: filters.Filter) -> bool:
-    rows = (trace.row(number) for number, _ in trace.of_turn(turn))
-    return any(row is not None and chosen.matches(row, body(trace)) for row in rows)
-
-
-def body(trace: turns.Reader) -> Callable[[int], str]:
-    """The text of an event, for filters."""
-    return lambda number: trace.line(number).decode("utf-8", "replace")
 
 
 def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Line]:
@@ -238,7 +249,7 @@ class _Printer:
         what = {"response": "answer to "}.get(visit.kind, "") + one_line(visit.method)
         if edit is None:
             times = f", {visit.times} times" if visit.times > 1 else ""
-            yield self._rows.change(f"{component} {DID[visit.change]} {what}{times}")
+            yield self._rows.change(f"{component} {DID[visit.change].format(what)}{times}")
             return
         place = one_line(edit.pointer) if self._rows.whole else ""
         yield from self._rows.edit(component, edit, what, place)

@@ -11,7 +11,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, Line, duration
-from conductor.cli.log_show import about_ring, body
+from conductor.cli.log_show import about_ring, matching
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import one_line
 from conductor.record.turns import counts
@@ -74,12 +74,8 @@ class _Counter(msgspec.Struct):
 def counted(trace: turns.Reader, chosen: filters.Filter) -> list[Stat]:
     """The figures of every component and method, in the order of the chain."""
     counters: dict[tuple[str, str], _Counter] = {}
-    text = body(trace)
-    for number in range(len(trace)):
-        row = trace.row(number)
-        if row is None or not counts.counts(row):
-            continue
-        if chosen.text.strip() and not chosen.matches(row, text):
+    for row in matching(trace, chosen):
+        if not counts.counts(row):
             continue
         counter = counters.setdefault((row.source, row.method), _Counter())
         counter.messages += 1
