@@ -117,7 +117,7 @@ class _Words:
             report.say_styled((DIM, f"{day}, UTC"))
         try:
             lines = list(rows_of(record, f"{time[:12]:<12}  ", self._rows))
-            if (did := _in_short(record)) is not None:
+            if did := _in_short(record):
                 self._counts[record["event"], f"{record['component']}: {did}"] += 1
         except (KeyError, TypeError, AttributeError, ValueError, RecursionError):
             lines = [(WRONG, f"no record conductor writes: {line.decode()}")]
@@ -138,7 +138,7 @@ class _Words:
 
 # -- records in words ------------------------------------------------------------------------------
 
-_DID: Final = {
+_DID: Final[dict[str, str]] = {
     **DID,
     "modified": DID[Change.CHANGED],
     "reordered": "passed on {} after what came later",
@@ -188,9 +188,8 @@ def rows_of(record: Record, begin: str, rows: Rows) -> Iterator[Line]:
 
 def _sentence(record: Record, who: str) -> Line | None:
     """A record in one sentence; None: there is none for it."""
-    found = _SENTENCES.get(
-        "ended" if record.get("failure") else record.get("outcome", record["event"])
-    )
+    name = "ended" if record.get("failure") else record.get("outcome") or record["event"]
+    found = _SENTENCES.get(str(name))
     if found is None:
         return None
     words = [record.get("file") or record.get("command") or record.get("attribute")]
@@ -210,16 +209,16 @@ def _sentence(record: Record, who: str) -> Line | None:
     return found[0], found[1].format_map(known)
 
 
-def _in_short(record: Record) -> str | None:
-    """What a component did, in a few words; None: it did nothing that counts."""
+def _in_short(record: Record) -> str:
+    """What a component did, in a few words; empty: it did nothing that counts."""
     match record["event"]:
         case "change":
-            return _DID[record["change"]].format(_what(record))
+            return str(_DID[record["change"]].format(_what(record)))
         case "effect":
             return f"{record['what']} {record['outcome']}"
         case "violation":
             return "refused"
-    return None
+    return ""
 
 
 def _what(record: Record) -> str:
