@@ -139,7 +139,7 @@ class _Words:
 # -- records in words ------------------------------------------------------------------------------
 
 _DID: Final[dict[str, str]] = {
-    **DID,
+    **{change.value: did for change, did in DID.items()},
     "modified": DID[Change.CHANGED],
     "reordered": "passed on {} after what came later",
     "rebound": "had {} go on in another session of the agent's",

@@ -238,7 +238,7 @@ WRONG = {
     "inspect nothing": (["inspect"], "needs a COMPONENT", "conductor inspect --help"),
     "inspect two": (["inspect", "a", "b"], "unexpected extra argument", "inspect --help"),
     "inspect missing": (["inspect", "./no.wasm"], "no such module", "check the path"),
-    "fleet nothing": (["fleet"], "`conductor fleet` needs a command", "journal"),
+    "config nothing": (["config"], "`conductor config` needs a command", "check"),
     "log what": (["log", "frob", "x"], "unknown command `frob`", "commands are: show, stats"),
     "log misspelled": (
         ["log", "verfy", "x"],
