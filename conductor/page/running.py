@@ -8,13 +8,14 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.record.turns import reader as turns
+from conductor.record.turns.line import Line, written
 
 _SLICE: Final = 500
 """Lines that are read at a time: the chain goes on between."""
 
 
 class RunningChain:
-    """The trace of a chain: takes its lines (`conductor.record.trace.sinks.Sink`), and is what the
+    """The trace of a chain: takes its events (`conductor.record.trace.sinks.Sink`), and is what the
     page shows (`conductor.page.source.Source`)."""
 
     notice = ""
@@ -23,7 +24,7 @@ class RunningChain:
     def __init__(self, name: str) -> None:
         self.reader, self._lines = turns.held()
         self.reader = turns.Reader(self._lines, name)
-        self._waiting: deque[bytes] = deque()
+        self._waiting: deque[Line] = deque()
         self._come = asyncio.Event()
         self._ended = False
 
@@ -41,9 +42,11 @@ class RunningChain:
 
     def begin(self, line: bytes) -> None:
         """See `Sink`."""
-        self.write(line)
+        self._lines.append(line)
+        self.reader.take(line)
+        self._come.set()
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: Line) -> None:
         """See `Sink`. It is read soon: the chain does not wait for that."""
         self._waiting.append(line)
         self._come.set()
@@ -63,10 +66,12 @@ class RunningChain:
         while self.live:
             await self._come.wait()
             self._come.clear()
-            while self._waiting:
+            while True:
                 for _ in range(min(_SLICE, len(self._waiting))):
                     line = self._waiting.popleft()
-                    self._lines.append(line)
-                    self.reader.take(line)
+                    self._lines.append(written(line))
+                    self.reader.read(line)
                 changed()
+                if not self._waiting:
+                    break
                 await asyncio.sleep(0)

@@ -1,4 +1,4 @@
-"""Telemetry of a chain that runs: takes the lines of its trace, as a file of `--trace` does.
+"""Telemetry of a chain that runs: takes the events of its trace, as a file of `--trace` does.
 
 Nothing here makes the chain wait: the file is written by the event loop, as ever; Prometheus is
 answered by a thread; and what goes to a collector waits in the bounded queue of the SDK.
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from conductor.core.tracing import best_effort
 from conductor.errors import UsageError
 from conductor.record.turns.fold import Fold
-from conductor.record.turns.line import read_line
+from conductor.record.turns.line import Line, read_line
 from conductor.run.plan import Options
 from conductor.spec.model import Spec
 from conductor.telemetry import names
@@ -115,9 +115,9 @@ class Telemetry:
             self._sending = Sending(self._otlp, self._began, self._log, self._state)
             if self._sending.meters is not None:
                 self._measures = Measures(self._fold, *self._keepers, self._sending.meters)
-        self._take(line)
+        self._take(read_line(line))
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: Line) -> None:
         """See `Sink`."""
         self._take(line)
         if self._changed is not None:
@@ -138,11 +138,11 @@ class Telemetry:
             self._sending.close()
 
     @best_effort
-    def _take(self, text: bytes) -> None:
+    def _take(self, line: Line | None) -> None:
         if self.failed:
             return
         try:
-            event = self._fold.take(read_line(text))
+            event = self._fold.take(line)
             if event is None:
                 return
             self._measures.take(event)

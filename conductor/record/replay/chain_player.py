@@ -22,6 +22,7 @@ from conductor.record.trace.file import TraceFile
 from conductor.record.trace.sinks import Several, Sink
 from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import reader as turns
+from conductor.record.turns.line import Line, written
 from conductor.record.turns.lines import HeldLines
 from conductor.run.launch import started
 from conductor.run.plan import Options, Planned
@@ -64,13 +65,14 @@ class _Held:
 
     def begin(self, line: bytes) -> None:
         """See `Sink`."""
-        self.write(line)
+        self._lines.append(line)
+        self.reader.take(line)
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: Line) -> None:
         """See `Sink`."""
         if not self.failed:
-            self._lines.append(line)
-            self.reader.take(line)
+            self._lines.append(written(line))
+            self.reader.read(line)
 
     def gather(self, record: bytes) -> None:
         """See `Sink`. Nobody reads what single components got and sent."""

@@ -16,13 +16,13 @@ from conductor.record.trace.events import EventWriter
 from conductor.record.trace.hops import Crossings
 from conductor.record.turns import counts
 from conductor.record.turns import filter as filters
-from conductor.record.turns.model import Row
-from conductor.record.turns.reader import held
+from conductor.record.turns.fold import Fold
+from conductor.record.turns.line import Line, written
+from conductor.record.turns.reader import row_of
 from conductor.run.ring import AGE, Chunk, Ring
 
 _MOST_EVENTS: Final = 50_000
 """Events after which it begins anew, from what the ring has: so its memory is bounded."""
-_MOST_BYTES: Final = 32 * 1024 * 1024
 _MOST_COUNTED: Final = 20_000
 """Messages of which the figures are: to sort them must not hold up the chain."""
 
@@ -66,8 +66,10 @@ class Figures:
         self._last = kept.chunks[-1] if kept.chunks else None
         self._joiner = Joiner(kept, self._is_of, "all")
         self._events = EventWriter(self, "all", Crossings())
-        self._reader, self._lines = held(_MOST_BYTES)
+        self._fold = Fold()
         self._sent: deque[_Sent] = deque(maxlen=_MOST_COUNTED)
+        self._changed: set[int] = set()
+        """Events that their senders have changed."""
         self._most = 0
         self._since = self._joiner.start or time.monotonic()
 
@@ -77,7 +79,7 @@ class Figures:
 
     def _taken(self) -> Iterator[None]:
         new = None if self._last is None else self._ring.since(self._last)
-        if new is None or self._is_of != self._mode() or len(self._reader) > self._most > 0:
+        if new is None or self._is_of != self._mode() or self._fold.number > self._most > 0:
             self._begin()
         elif new:
             self._todo.extend(new)
@@ -89,27 +91,32 @@ class Figures:
                 if not isinstance(hop, Verdict):
                     self._events.write(hop.trace, hop.departure, hop.target, hop.at, hop.size)
                     yield
-        self._most = self._most or max(_MOST_EVENTS, 2 * len(self._reader))
+        self._most = self._most or max(_MOST_EVENTS, 2 * self._fold.number)
         while self._sent and self._sent[0].at < time.monotonic() - AGE:
             self._sent.popleft()
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: Line) -> None:
         """See `Sink`."""
-        number = len(self._reader)
-        self._lines.append(line)
-        self._reader.take(line)
-        row = self._reader.row(number)
-        if row is None or not counts.counts(row) or not self._is_wanted(row):
+        event = self._fold.take(line)
+        if event is None:
             return
-        at = self._joiner.start + row.at
-        self._sent.append(_Sent(at, row.source, counts.time(row), number))
+        self._changed.difference_update(event.uncut)
+        pair = event.asked.event if event.asked is not None and line.type == "response" else -1
+        shown = row_of(
+            event.number, line, event.turn.number, pair=pair, ms_in=event.ms_in,
+            change=event.change,
+        )  # fmt: skip
+        if shown is None or not counts.counts(shown):
+            return
+        if self._chosen.text.strip() and not self._chosen.matches(shown, lambda _: _text(line)):
+            return
+        if event.change in counts.CHANGED:
+            self._changed.add(event.number)
+        at = self._joiner.start + line.ts
+        self._sent.append(_Sent(at, line.source, counts.time(shown), event.number))
 
-    def _is_wanted(self, row: Row) -> bool:
-        return not self.wanted.strip() or self._chosen.matches(
-            row, lambda number: self._lines.line(number).decode("utf-8", "replace")
-        )
-
-    begin = write
+    def begin(self, line: bytes) -> None:
+        """See `Sink`."""
 
     def gather(self, record: bytes) -> None:
         """See `Sink`."""
@@ -132,8 +139,12 @@ class Figures:
         return {
             name: Counted(
                 len(sent),
-                sum(self._reader.change(one.number) in counts.CHANGED for one in sent),
+                sum(one.number in self._changed for one in sent),
                 sorted(one.ms for one in sent if one.ms is not None),
             )
             for name, sent in by_name.items()
         }
+
+
+def _text(line: Line) -> str:
+    return written(line).decode("utf-8", "replace")

@@ -15,6 +15,7 @@ from conductor.record.ring.joined import Joiner, Verdict
 from conductor.record.trace.events import EventWriter
 from conductor.record.trace.hops import Crossings, shown_name
 from conductor.record.trace.records import FORMAT
+from conductor.record.turns.line import Line, written
 from conductor.run.ring import Ring, Saved
 from conductor.spec import paths, private_files, retention
 
@@ -114,11 +115,11 @@ class _RingFile:
         self._lines: list[bytes] = []
         self._size = 0
 
-    def begin(self, line: bytes) -> None:
-        """See `Sink`."""
-        self.write(line)
+    def write(self, line: Line) -> None:
+        """See `Sink`, but raises `OSError`."""
+        self.begin(written(line))
 
-    def write(self, line: bytes) -> None:
+    def begin(self, line: bytes) -> None:
         """See `Sink`, but raises `OSError`."""
         line = hidden_json_line(line)
         self._lines.append(line)

@@ -1,10 +1,7 @@
-"""Writes hops as events, one JSON object a line, as the reference conductor writes them.
+"""Makes events of hops: what a trace says of each (`conductor.record.turns.line.Line`).
 
-So its viewer shows them (docs/cli.md, "Traces"): `type` (request, response, notification), `ts`
-(seconds since the trace began), `protocol`, `from`, `to`, `id`, `method`, `session`, `params` or
-`payload`, `is_error`, `error_domain`. Our own members stand under `_conductor`. An `id` is unique
-in its file, since the viewer pairs by receiver and id; the sender's own id is
-`_conductor.id`.
+An `id` is unique in its trace, since the reference's viewer pairs by receiver and id; the sender's
+own id is `_conductor.id`.
 """
 
 from __future__ import annotations
@@ -18,6 +15,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import Trace, Violated, json_text
+from conductor.core.guards.names import KNOWN
 from conductor.core.json_text import read_members, too_many_values
 from conductor.record.redaction import (
     MOST_VALUES,
@@ -26,8 +24,9 @@ from conductor.record.redaction import (
     clean_text,
     redacted,
 )
-from conductor.record.trace.hops import Crossings, Departure
+from conductor.record.trace.hops import CONDUCTOR, Crossings, Departure
 from conductor.record.trace.sinks import Sink
+from conductor.record.turns.line import Line, Own
 
 _MCP_CARRIERS: Final = frozenset(
     {"mcp/message", "_mcp/message", "_mcp/request", "_mcp/notification"}
@@ -60,7 +59,7 @@ class _PendingRequest(msgspec.Struct, gc=False):
     target: str
     """Its receiver, by its name in the trace."""
     method: str
-    session: bytes | None
+    session: str | None
     at: float
     mcp: bool
     wrapped: bool
@@ -93,7 +92,6 @@ class _Error(msgspec.Struct):
 
 _error = json_text.Decoder(_Error)
 _text = json_text.Decoder(str)
-_encode = json_text.encode
 _any = json_text.Decoder().decode
 _sorted = json_text.encode_sorted
 
@@ -136,23 +134,29 @@ class EventWriter:
         payload = trace.payload if trace.payload is not None else departure.trace.payload
         if payload is not None and (size is None or trace.payload is None):
             size = len(payload)
-        digest = b""
+        digest = ""
         if payload is not None and too_many_values(payload, MOST_VALUES):
             # To look for secrets in it would hold up the chain.
-            digest, payload = b"" if self._content == "none" else _digest(payload), None
+            digest = "" if self._content == "none" else hashlib.sha256(payload).hexdigest()
+            payload = None
         if payload is not trace.payload:
             trace = msgspec.structs.replace(trace, payload=payload)
+        line = Line(type=trace.kind, ts=round(at, 6))
+        line.own = own = Own(
+            bytes=size or 0, n=trace.number, of=trace.request, passes=departure.trace.passes,
+            way=_way(departure, at), by=CONDUCTOR if departure.trace.own or trace.own else "",
+            sha256=digest,
+        )  # fmt: skip
         if trace.kind == "response":
             request = self._answered(trace, host)
             if request is None:
                 return
             if trace.lost:
                 self._crossings.put_back(request.departure, trace.request)
-            parts = self._response(trace, departure, request, at, size or 0)
+            self._response(line, own, trace, departure, request, at)
         else:
-            parts = self._call(trace, departure, target, at, size or 0, host)
-        head = f'{{"type":"{trace.kind}","ts":{at:.6f},'.encode()
-        self._file.write(b"".join((head, *parts, digest, b"}}\n")))
+            self._call(line, own, trace, departure, target, at, host)
+        self._file.write(line)
 
     def verdict(self, violation: Violated, component: str, at: float) -> None:
         """Writes that `component` broke a rule of its policy."""
@@ -168,40 +172,33 @@ class EventWriter:
             verdict["session"] = clean_name(violation.session[:_LONGEST])
         if self._content == "none":
             del verdict["pointer"], verdict["text"]
-        self._write_about("verdict", verdict, at)
+        self._file.write(Line(type="_conductor", ts=round(at, 6), verdict=verdict))
 
     def happened(self, event: str, component: str, text: str, at: float) -> None:
         """Writes what has happened to `component`: `restart`, `pause` …, and words for it."""
         happened = {"event": event, "component": component, "text": clean_text(text)}
         if self._content == "none":
             del happened["text"]  # a component may have written it
-        self._write_about("happened", happened, at)
-
-    def _write_about(self, name: str, value: dict[str, str], at: float) -> None:
-        """Writes a line that is no event."""
-        line = b'{"type":"_conductor","ts":%.6f,"%b":%b}\n' % (at, name.encode(), _encode(value))
-        self._file.write(line)
+        self._file.write(Line(type="_conductor", ts=round(at, 6), happened=happened))
 
     def _call(
         self,
+        line: Line,
+        own: Own,
         trace: Trace,
         departure: Departure,
         target: str,
         at: float,
-        size: int,
         host: str | None,
-    ) -> list[bytes]:
-        """A request or notification, without its head."""
+    ) -> None:
+        """Says what a request or notification is."""
         method, params = trace.method or "", trace.payload or b"null"
         mcp = _mcp_message(method, params)
-        own = b'"_conductor":{"bytes":%d' % size
         if mcp is not None:
-            own += b',"carrier":' + self._name(method)
+            line.protocol, own.carrier = "mcp", self._name(method)
             method, params = mcp.method, mcp.params
-        session = self._session_of(trace.payload)
-        parts = [b'"protocol":"mcp",' if mcp is not None else b'"protocol":"acp",']
-        parts.append(b'"from":%b,"to":%b,' % (_encode(departure.source), _encode(target)))
-        passes = departure.trace.passes
+        line.source, line.target = departure.source, target
+        line.session = self._session_of(trace.payload)
         if trace.kind == "request":
             self._number += 1
             request = _PendingRequest(
@@ -209,24 +206,18 @@ class EventWriter:
                 departure=_light(departure),
                 target=target,
                 method=method,
-                session=session,
+                session=line.session,
                 at=at,
                 mcp=mcp is not None,
                 wrapped=mcp is not None and mcp.numbered,
                 by=host if trace.number else departure.source,
             )
             self._begin(_key(trace), request)
-            if (passed_on := self._pending.get(passes)) is not None:
+            if (passed_on := self._pending.get(own.passes)) is not None:
                 passed_on.since = departure.left
-            parts.append(b'"id":%d,' % self._number)
-            own += b',"id":' + self._id(departure.trace)
-        own += _numbers(n=trace.number, of=trace.request, passes=passes) + _way(departure, at)
-        if departure.trace.own or trace.own:
-            own += b',"by":"conductor"'
-        parts.append(b'"method":%b,' % self._name(method))
-        if session is not None:
-            parts.append(b'"session":%b,' % session)
-        return [*parts, b'"params":', *self._shown(params, method, own)]
+            line.id, own.id = msgspec.Raw(b"%d" % self._number), self._id(departure.trace)
+        line.method = self._name(method)
+        line.params = self._shown(params, method, own)
 
     def _begin(self, key: _Key, request: _PendingRequest) -> None:
         """A request waits for its answer."""
@@ -251,44 +242,32 @@ class EventWriter:
         return self._end(key)
 
     def _response(
-        self, trace: Trace, departure: Departure, request: _PendingRequest, at: float, size: int
-    ) -> list[bytes]:
-        """A response, without its head."""
-        payload, domain = trace.payload or b"null", "acp" if trace.is_error else None
-        if request.wrapped and domain is None:
+        self,
+        line: Line,
+        own: Own,
+        trace: Trace,
+        departure: Departure,
+        request: _PendingRequest,
+        at: float,
+    ) -> None:
+        """Says what a response is."""
+        payload, domain = trace.payload or b"null", "acp" if trace.is_error else ""
+        if request.wrapped and not domain:
             payload, domain = _unwrapped(payload)
-        session = request.session
-        if session is None and domain is None:
-            session = self._session_of(payload)
-        inside = self._seconds_inside(request, departure.left, at)
-        own = b'"_conductor":{"bytes":%d,"id":%b%b,"method":%b,"ms":%.3f,"ms_in":%.3f' % (
-            size,
-            self._id(request.departure.trace),
-            _numbers(n=trace.number, of=trace.request, passes=departure.trace.passes),
-            self._name(request.method),
-            (at - request.at) * 1000,
-            inside * 1000,
-        )
-        own += _way(departure, at)
-        if departure.trace.past or trace.past:
-            own += b',"past":true'
-        if trace.lost:
-            own += b',"lost":true'
-        if departure.trace.own or trace.own:
-            own += b',"by":"conductor"'
-        if request.mcp:
-            own += b',"protocol":"mcp"'
-        if session is not None:
-            own += b',"session":' + session
-        if domain is not None:
-            own += _code(payload)
-        ends = (_encode(request.target), _encode(request.departure.source))
-        parts = [b'"from":%b,"to":%b,"id":%d,' % (*ends, request.number)]
-        if domain is None:
-            parts.append(b'"is_error":false,')
-        else:
-            parts.append(b'"is_error":true,"error_domain":%b,' % _encode(domain))
-        return [*parts, b'"payload":', *self._shown(payload, None, own)]
+        line.source, line.target = request.target, request.departure.source
+        line.id = msgspec.Raw(b"%d" % request.number)
+        line.is_error, line.error_domain = bool(domain), domain
+        own.id = self._id(request.departure.trace)
+        own.method = self._name(request.method)
+        own.ms = round((at - request.at) * 1000, 3)
+        own.ms_in = round(self._seconds_inside(request, departure.left, at) * 1000, 3)
+        own.past, own.lost = departure.trace.past or trace.past, trace.lost
+        own.protocol = "mcp" if request.mcp else ""
+        own.session = request.session
+        if own.session is None and not domain:
+            own.session = self._session_of(payload)
+        own.code = _code(payload) if domain else None
+        line.payload = self._shown(payload, None, own)
 
     def _seconds_inside(self, request: _PendingRequest, left: float, at: float) -> float:
         """Seconds that the component itself had a request whose answer leaves it at `left`, without
@@ -301,32 +280,33 @@ class EventWriter:
             left = min(left, request.since)
         return max(left - request.at - request.outside, 0.0)
 
-    def _name(self, method: str) -> bytes:
+    def _name(self, method: str) -> str:
         """A method as it is written."""
-        return _encode(method if self._content == "all" else clean_name(method))
+        return method if method in KNOWN or self._content == "all" else clean_name(method)
 
-    def _id(self, trace: Trace) -> bytes:
+    def _id(self, trace: Trace) -> msgspec.Raw:
         """The sender's own id, as it is written."""
         raw = (trace.id or "null").encode()
-        return raw if self._content == "all" else clean_id(raw)
+        return msgspec.Raw(raw if self._content == "all" else clean_id(raw))
 
-    def _session_of(self, payload: bytes | None) -> bytes | None:
+    def _session_of(self, payload: bytes | None) -> str | None:
         """The session that a payload names, as it is written."""
         raw = _session_of(payload)
-        return raw if raw is None or self._content == "all" else clean_id(raw)
+        if raw is None:
+            return None
+        return _text.decode(raw if self._content == "all" else clean_id(raw))
 
-    def _shown(self, payload: bytes, method: str | None, own: bytes) -> tuple[bytes, ...]:
-        """What is written of a payload, and our own members behind it."""
+    def _shown(self, payload: bytes, method: str | None, own: Own) -> msgspec.Raw:
+        """What is written of a payload; what is left out is noted in `own`."""
         if self._content == "none":
-            return b"null", b",", own
-        hidden = b""
+            return msgspec.Raw(b"null")
         if self._content == "redacted":
             clean = redacted(payload, method)
             if clean != payload and clean != payload.strip():
-                hidden = b',"hidden":"%b"' % _value_digest(payload, self._key)
+                own.hidden = _value_digest(payload, self._key)
             payload = clean
         # Outside of strings a newline is only space, and inside of them there is none.
-        return payload.replace(b"\n", b" ") if b"\n" in payload else payload, b",", own, hidden
+        return msgspec.Raw(payload.replace(b"\n", b" ") if b"\n" in payload else payload)
 
 
 def _light(departure: Departure) -> Departure:
@@ -344,33 +324,20 @@ def _key(trace: Trace) -> _Key:
     return trace.number or (sender, trace.id)
 
 
-def _numbers(n: int, of: int, passes: int) -> bytes:
-    """Numbers of messages as members; those that are 0 are left out."""
-    own = b',"n":%d' % n if n else b""
-    if of:
-        own += b',"of":%d' % of
-    return own + b',"passes":%d' % passes if passes else own
-
-
-def _way(departure: Departure, at: float) -> bytes:
+def _way(departure: Departure, at: float) -> float:
     """Between its sender and its receiver, in milliseconds: that time is neither's."""
     ms = (at - departure.left) * 1000
-    return b',"way":%.3f' % ms if ms >= _SHORT else b""
+    return round(ms, 3) if ms >= _SHORT else 0.0
 
 
 # -- payloads --------------------------------------------------------------------------------------
 
 
-def _digest(payload: bytes) -> bytes:
-    """The member `sha256`, in place of a payload."""
-    return b',"sha256":"%b"' % hashlib.sha256(payload).hexdigest().encode()
-
-
-def _value_digest(payload: bytes, key: bytes) -> bytes:
+def _value_digest(payload: bytes, key: bytes) -> str:
     """A digest of the value of a payload: spelling and order of members do not count."""
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         payload = _sorted(_any(payload))
-    return hashlib.blake2b(payload, digest_size=8, key=key).hexdigest().encode()
+    return hashlib.blake2b(payload, digest_size=8, key=key).hexdigest()
 
 
 def _session_of(payload: bytes | None) -> bytes | None:
@@ -394,19 +361,19 @@ def _mcp_message(method: str, params: bytes) -> _McpMessage | None:
     return _McpMessage(inner, bytes(held.get("params", b"null")), "requestId" in held)
 
 
-def _unwrapped(payload: bytes) -> tuple[bytes, str | None]:
+def _unwrapped(payload: bytes) -> tuple[bytes, str]:
     """The outcome of MCP that an answer carries, and the domain of its error."""
     held = read_members(payload) or {}
     if "result" in held:
-        return bytes(held["result"]), None
+        return bytes(held["result"]), ""
     if "error" in held:
         return bytes(held["error"]), "mcp"
-    return payload, None
+    return payload, ""
 
 
-def _code(error: bytes) -> bytes:
-    """The member `code` of an error object: traces without content have nothing else of it."""
+def _code(error: bytes) -> int | None:
+    """The code of an error object: traces without content have nothing else of it."""
     try:
-        return b',"code":%d' % _error.decode(error).code
+        return _error.decode(error).code
     except (msgspec.DecodeError, UnicodeDecodeError):
-        return b""
+        return None

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import UsageError, hidden_json_line
+from conductor.record.turns.line import Line, written
 from conductor.spec.limits import size_in_words
 from conductor.spec.private_files import HINT, open_private, reason
 
@@ -74,8 +75,12 @@ class TraceFile:
         """Takes the first line: there is no event loop yet, so it is written with the next."""
         self._take(hidden_json_line(line))
 
-    def write(self, line: bytes) -> None:
-        """Takes one line."""
+    def write(self, line: Line) -> None:
+        """Takes an event."""
+        self.put(written(line))
+
+    def put(self, line: bytes) -> None:
+        """Takes a line."""
         if self.failed:
             return
         line = hidden_json_line(line)
@@ -126,7 +131,7 @@ class TraceFile:
 
     def _write_records(self) -> None:
         if self._records:
-            self.write(self._of_records())
+            self.put(self._of_records())
 
     def _of_records(self) -> bytes:
         """The line of the records that wait, which then wait no more."""

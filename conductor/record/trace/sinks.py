@@ -1,14 +1,16 @@
-"""Where the lines of a trace go: a file, the page of a chat, telemetry."""
+"""Where the events of a trace go: a file, the page of a chat, telemetry."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Protocol
 
+from conductor.record.turns.line import Line
+
 
 class Sink(Protocol):
-    """Takes the lines of a trace, each with its newline. Nothing that it does holds up the chain,
-    and no method raises."""
+    """Takes the events of a trace. Nothing that it does holds up the chain, and no method
+    raises."""
 
     @property
     def failed(self) -> bool:
@@ -17,7 +19,7 @@ class Sink(Protocol):
     def begin(self, line: bytes) -> None:
         """Takes the first line, before there is an event loop."""
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: Line) -> None:
         """Takes an event."""
 
     def gather(self, record: bytes) -> None:
@@ -28,7 +30,7 @@ class Sink(Protocol):
 
 
 class Several:
-    """Passes every line on to several sinks."""
+    """Passes every event on to several sinks."""
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
         self._sinks = sinks
@@ -43,7 +45,7 @@ class Several:
         for sink in self._sinks:
             sink.begin(line)
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: Line) -> None:
         """See `Sink`."""
         for sink in self._sinks:
             sink.write(line)

@@ -1,4 +1,8 @@
-"""A line of a trace, ours or the reference's, as far as it is understood."""
+"""A line of a trace, ours or the reference's, as far as it is understood.
+
+Lines are written as the reference conductor writes them, so that its viewer shows them
+(docs/cli.md, "Traces"), with our own members below `_conductor`.
+"""
 
 from __future__ import annotations
 
@@ -31,11 +35,14 @@ LONGEST: Final = 200
 """Characters of a name or an id that are kept while a trace is read."""
 
 
+_NULL: Final = msgspec.Raw(b"null")
+
+
 class Own(msgspec.Struct, gc=False):
     """Our own members of an event (docs/cli.md, "Traces")."""
 
     bytes: int = 0
-    id: msgspec.Raw = msgspec.Raw(b"null")
+    id: msgspec.Raw = _NULL
     n: int = 0
     of: int = 0
     passes: int = 0
@@ -77,11 +84,11 @@ class Line(msgspec.Struct, gc=False):
     protocol: str = "acp"
     source: str = msgspec.field(name="from", default="")
     target: str = msgspec.field(name="to", default="")
-    id: msgspec.Raw = msgspec.Raw(b"null")
+    id: msgspec.Raw = _NULL
     method: str = ""
     session: Any = None
-    params: msgspec.Raw = msgspec.Raw(b"null")
-    payload: msgspec.Raw = msgspec.Raw(b"null")
+    params: msgspec.Raw = _NULL
+    payload: msgspec.Raw = _NULL
     is_error: bool = False
     error_domain: str = ""
     own: Own | None = msgspec.field(name="_conductor", default=None)
@@ -209,6 +216,7 @@ class Prompted(msgspec.Struct):
 
 _decode: Final = json_text.Decoder(Line).decode
 _any: Final = json_text.Decoder().decode
+_encode: Final = json_text.encode
 _sorted: Final = json_text.encode_sorted
 _session: Final = json_text.Decoder(_Session).decode
 _error: Final = json_text.Decoder(Error).decode
@@ -227,6 +235,77 @@ def read_line(line: bytes) -> Line | None:
     if not 0 <= read.ts < _LATEST or (read.own is not None and not _lasts(read.own)):
         return None
     return read
+
+
+_RESPONSE: Final = (
+    b'{"type":"response","ts":%.6f,"from":%b,"to":%b,"id":%b,"is_error":%b,"payload":%b,'
+    b'"_conductor":%b}\n'
+)
+_CALL: Final = (
+    b'{"type":"%b","ts":%.6f,"protocol":"%b","from":%b,"to":%b,%b"method":%b,%b"params":%b,'
+    b'"_conductor":%b}\n'
+)
+
+
+def written(line: Line) -> bytes:
+    """An event of ours, a verdict, or what has happened to a component, as a line of a trace."""
+    own = line.own
+    if own is None:
+        name, about = b"verdict", line.verdict
+        if about is None:
+            name, about = b"happened", line.happened
+        return b'{"type":"_conductor","ts":%.6f,"%b":%b}\n' % (line.ts, name, _encode(about))
+    source, target = _encode(line.source), _encode(line.target)
+    if line.type == "response":
+        error = b"false"
+        if line.is_error:
+            error = b'true,"error_domain":"%b"' % line.error_domain.encode()
+        held = (line.ts, source, target, line.id, error, line.payload, _written(own))
+        return _RESPONSE % held
+    id_ = b'"id":%b,' % line.id if line.type == "request" else b""
+    session = b'"session":%b,' % _encode(line.session) if line.session is not None else b""
+    return _CALL % (
+        line.type.encode(), line.ts, line.protocol.encode(), source, target, id_,
+        _encode(line.method), session, line.params, _written(own),
+    )  # fmt: skip
+
+
+def _written(own: Own) -> bytes:
+    """Our own members; what they do not say is left out."""
+    text = b'{"bytes":%d' % own.bytes
+    if own.carrier:
+        text += b',"carrier":' + _encode(own.carrier)
+    if own.id != _NULL:
+        text += b',"id":%b' % own.id
+    if own.n:
+        text += b',"n":%d' % own.n
+    if own.of:
+        text += b',"of":%d' % own.of
+    if own.passes:
+        text += b',"passes":%d' % own.passes
+    if own.ms is not None:
+        text += b',"method":%b,"ms":%.3f,"ms_in":%.3f' % (
+            _encode(own.method), own.ms, own.ms_in or 0.0,
+        )  # fmt: skip
+    if own.way:
+        text += b',"way":%.3f' % own.way
+    if own.past:
+        text += b',"past":true'
+    if own.lost:
+        text += b',"lost":true'
+    if own.by:
+        text += b',"by":"%b"' % own.by.encode()
+    if own.protocol:
+        text += b',"protocol":"%b"' % own.protocol.encode()
+    if own.session is not None:
+        text += b',"session":%b' % _encode(own.session)
+    if own.code is not None:
+        text += b',"code":%d' % own.code
+    if own.hidden:
+        text += b',"hidden":"%b"' % own.hidden.encode()
+    if own.sha256:
+        text += b',"sha256":"%b"' % own.sha256.encode()
+    return text + b"}"
 
 
 def _lasts(own: Own) -> bool:

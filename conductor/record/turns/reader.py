@@ -159,43 +159,14 @@ class Reader:
         line = read_line(self._lines.line(number))
         if line is None:
             return None
-        turn = self._turn_of[number]
-        about, kind = line.verdict or line.happened, "verdict" if line.verdict else "notice"
-        if about is not None:
-            words = {k: v for k, v in about.items() if isinstance(v, str)}
-            return Row(
-                n=number, at=line.ts, kind=kind, source=words.get("component", ""),
-                target=CONDUCTOR, method=words.get("method") or words.get("event", ""),
-                session=words.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
-                change="", protocol="acp", error=words.get("rule", ""), pair=-1,
-                turn=turn,
-            )  # fmt: skip
-        if not line.is_event:
-            return None
-        own, pair, place = line.own or Own(), self._pairs[number], self._change_of[number]
-        method, ms, protocol = own.method or line.method, own.ms or 0.0, line.protocol
-        if line.type == "response" and pair >= 0 and (not own.method or own.ms is None):
+        pair, asked = self._pairs[number], None
+        says_all = line.own is not None and line.own.method and line.own.ms is not None
+        if line.type == "response" and pair >= 0 and not says_all:
             asked = read_line(self._lines.line(pair))
-            if asked is not None:
-                method, protocol = method or asked.method, asked.protocol
-                ms = ms or max(line.ts - asked.ts, 0.0) * 1000
-        return Row(
-            n=number,
-            at=line.ts,
-            kind=line.type,
-            source=line.source,
-            target=line.target,
-            method=method,
-            session=line.names_session,
-            bytes=own.bytes or len(line.body),
-            ms=round(ms, 3),
-            ms_in=round(self._ms_in[number], 3),
-            change="" if place == _NO_CHANGE else _CHANGES[place].value,
-            protocol=own.protocol or protocol,
-            error=error_text(line) if line.is_error else "",
-            pair=pair,
-            turn=turn,
-        )
+        return row_of(
+            number, line, self._turn_of[number], pair=pair, asked=asked,
+            ms_in=self._ms_in[number], change=self.change(number),
+        )  # fmt: skip
 
     def detail(self, number: int) -> TurnDetail:
         """All that is shown of a turn. Raises `IndexError`."""
@@ -259,21 +230,25 @@ class Reader:
 
     def take(self, text: bytes) -> None:
         """Takes the next line, which `lines` has already."""
-        number = len(self)
-        for numbers in (self._pairs, self._got):
+        is_no_event = text.startswith(RECORDS) or not text.strip()
+        line = None if is_no_event else read_line(text)
+        if not self.read(line) and not is_no_event:
+            self.gap(f"line {len(self)} is no event")
+
+    def read(self, line: Line | None) -> bool:
+        """Takes what the next line says, which `lines` has already. False: nothing."""
+        for numbers in (self._pairs, self._got, self._turn_of, self._later):
             numbers.append(-1)
-        self._turn_of.append(-1)
-        self._later.append(-1)
         self._ms_in.append(0.0)
         self._change_of.append(_NO_CHANGE)
-        line = None if text.startswith(RECORDS) else read_line(text)
         event = self._fold.take(line)
         if event is not None:
             self._event(event)
         elif line is not None and line.type == "_conductor":
             self._about(line)
-        elif not text.startswith(RECORDS) and text.strip():
-            self.gap(f"line {number + 1} is no event")
+        else:
+            return False
+        return True
 
     def gap(self, text: str) -> None:
         """Notes that something is missing."""
@@ -337,6 +312,63 @@ class Reader:
         if turn.number and turn.last != number:
             self._later[turn.last] = number
         turn.last = number
+
+
+def row_of(
+    number: int,
+    line: Line,
+    turn: int,
+    *,
+    pair: int,
+    ms_in: float,
+    change: Change | None,
+    asked: Line | None = None,
+) -> Row | None:
+    """An event in short; None for a line that is none.
+
+    Args:
+        number: Its number.
+        line: The event.
+        turn: The number of its turn.
+        pair: See `Reader.pair`.
+        ms_in: See `Reader.ms_in`.
+        change: See `Reader.change`.
+        asked: Of a response its request, if the response does not say what that was.
+    """
+    about, kind = line.verdict or line.happened, "verdict" if line.verdict else "notice"
+    if about is not None:
+        words = {k: v for k, v in about.items() if isinstance(v, str)}
+        return Row(
+            n=number, at=line.ts, kind=kind, source=words.get("component", ""),
+            target=CONDUCTOR, method=words.get("method") or words.get("event", ""),
+            session=words.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
+            change="", protocol="acp", error=words.get("rule", ""), pair=-1,
+            turn=turn,
+        )  # fmt: skip
+    if not line.is_event:
+        return None
+    own = line.own or Own()
+    method, ms, protocol = own.method or line.method, own.ms or 0.0, line.protocol
+    if asked is not None:
+        method, protocol = method or asked.method, asked.protocol
+        ms = ms or max(line.ts - asked.ts, 0.0) * 1000
+    return Row(
+        n=number,
+        at=line.ts,
+        kind=line.type,
+        source=line.source,
+        target=line.target,
+        method=method,
+        session=line.names_session,
+        bytes=own.bytes or len(line.body),
+        ms=round(ms, 3),
+        ms_in=round(ms_in, 3),
+        change="" if change is None else change.value,
+        protocol=own.protocol or protocol,
+        error=error_text(line) if line.is_error else "",
+        pair=pair,
+        turn=turn,
+    )
 
 
 def _of_ring(ring: Ring) -> str:

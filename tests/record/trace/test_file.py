@@ -57,20 +57,20 @@ def test_lines_are_written_when_time_is_over_or_enough_is_held(
 ) -> None:
     path = tmp_path / "t"
     file = over(os.open(path, os.O_WRONLY | os.O_CREAT), said, timer)
-    file.write(b"1\n")
-    file.write(b"2\n")
+    file.put(b"1\n")
+    file.put(b"2\n")
     assert path.read_bytes() == b""
     assert len(timer.waiting) == 1
     timer.ring()
     assert path.read_bytes() == b"1\n2\n"
     assert timer.waiting == []
     big = b"x" * FLUSH_BYTES + b"\n"
-    file.write(big)
+    file.put(big)
     assert path.read_bytes() == b"1\n2\n" + big
-    file.write(b"3\n")
+    file.put(b"3\n")
     file.close()
     file.close()
-    file.write(b"4\n")
+    file.put(b"4\n")
     timer.ring()
     assert path.read_bytes() == b"1\n2\n" + big + b"3\n"
     assert said == []
@@ -86,7 +86,7 @@ def test_a_failure_is_said_once(
 
     monkeypatch.setattr(os, "write", full)
     for _ in range(3):
-        file.write(b"x" * FLUSH_BYTES)
+        file.put(b"x" * FLUSH_BYTES)
     monkeypatch.undo()
     file.close()
     assert file.failed
@@ -101,7 +101,7 @@ def test_a_pipe_is_waited_for_without_waiting(timer: Timer, said: list[str]) -> 
     file = over(write, said, timer)
     line = b"y" * 999 + b"\n"
     for _ in range(300):
-        file.write(line)
+        file.put(line)
     got = b""
     while len(got) < 300 * len(line):
         got += os.read(read, 1 << 20)
@@ -117,7 +117,7 @@ def test_a_reader_that_does_not_keep_up(timer: Timer, said: list[str]) -> None:
     os.set_blocking(write, False)
     file = over(write, said, timer)
     while not file.failed:
-        file.write(b"z" * (1 << 20))
+        file.put(b"z" * (1 << 20))
     os.close(read)
     assert ["does not keep up" in text for text in said] == [True]
 
@@ -126,7 +126,7 @@ def test_it_ends_with_a_reader_behind(timer: Timer, said: list[str]) -> None:
     read, write = os.pipe()
     os.set_blocking(write, False)
     file = over(write, said, timer)
-    file.write(b"z" * (1 << 20))
+    file.put(b"z" * (1 << 20))
     file.close()
     os.close(read)
     assert ["does not keep up" in text for text in said] == [True]
@@ -184,10 +184,10 @@ def test_a_full_trace_says_so_in_its_last_line_and_once_in_the_log(
     written = 0
     while not file.failed:
         file.gather(b'{"component":"a"}')
-        file.write(event)
+        file.put(event)
         written += 1
     file.gather(b'{"component":"b"}')
-    file.write(event)
+    file.put(event)
     file.close()
     (text,) = said
     assert text.startswith("warning trace the trace `t` is full (1 MiB), nothing more is written")

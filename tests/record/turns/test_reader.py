@@ -17,6 +17,7 @@ import conductor as library
 from conductor.cli import main
 from conductor.record.turns import edits, reader
 from conductor.record.turns import filter as filters
+from conductor.record.turns.line import read_line, written
 from conductor.record.turns.model import Change
 from conductor.record.turns.reader import Reader
 from tests.harness.process.command import conductor
@@ -63,6 +64,17 @@ def look_at_all(made: Reader) -> None:
         assert all(share.ms >= 0 for share in turn.shares)
         if turn.ms is not None:
             assert all(share.ms <= turn.ms + 0.01 for share in turn.shares)
+
+
+def test_what_is_read_of_a_line_writes_the_same_line() -> None:
+    events = 0
+    for line in ours():
+        read = read_line(line)
+        assert read is not None
+        if read.is_event:
+            events += 1
+            assert written(read) == line
+    assert events > 100
 
 
 # -- the reference ---------------------------------------------------------------------------------
