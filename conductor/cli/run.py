@@ -202,7 +202,7 @@ class Started(Owner):
         if chosen is not None:
             from conductor.run.judged_folder import JudgedFolder
 
-            upstream = JudgedFolder(upstream, *chosen, self.log.say)
+            self.judged = JudgedFolder(*chosen, self.log.say)
         self._says_failure = says_failure
         if self.parsed.dialect:
             self.outer_dialect = DIALECTS.get(self.parsed.dialect)

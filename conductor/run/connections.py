@@ -15,7 +15,7 @@ from conductor.core import UPSTREAM
 from conductor.core.roles.initialize import successor_name
 from conductor.errors import ComponentError
 from conductor.run.report_checks import refusal
-from conductor.transports.base import Ended, Events, Transport
+from conductor.transports.base import Ended, Transport
 
 if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
@@ -25,18 +25,46 @@ _HANDOVER: Final = 0.2
 
 
 class PeerEvents:
-    """Turns what one transport reports into calls of its runtime."""
+    """Turns what one transport reports into calls of its runtime, once it is in its place."""
 
-    __slots__ = ("_ended", "_name", "_runtime")
+    __slots__ = ("_early", "_ended", "_how", "_name", "_runtime", "heard")
 
-    def __init__(self, runtime: Runtime, name: str) -> None:
+    def __init__(self, runtime: Runtime, name: str, *, early: bool = False) -> None:
+        """`early`: the transport is opened before its place is free."""
         self._runtime = runtime
         self._name = name
         self._ended = False
+        self._early: list[bytes] | None = [] if early else None
+        """What came before it was in its place; None: it is."""
+        self._how: Ended | None = None
+        """How it ended before that."""
+        self.heard = asyncio.Event()
+        """Set once it has sent something, or ended, before that."""
+
+    def refused(self) -> str | None:
+        """Why a host of guests cannot serve, by the first line it sent; None if it is ready."""
+        if not self._early:
+            return f"it {self._how.text}" if self._how is not None else "it ended"
+        try:
+            refused = refusal(self._early[0])
+        except ValueError as wrong:
+            return f"its first line is no report: {wrong}"
+        return None if refused is None else refused.text
+
+    def take_place(self) -> None:
+        """Its transport is in its place: what has come already counts."""
+        frames, self._early = self._early, None
+        if frames:
+            self.received(frames)
+        if self._how is not None:
+            self.ended(self._how)
 
     def received(self, frames: list[bytes]) -> None:
         """Routes the lines and writes what they lead to."""
-        if not self._ended:
+        if self._early is not None:
+            self.heard.set()
+            self._early += frames
+        elif not self._ended:
             self._runtime.feed(self._name, frames)
 
     def oversized(self, head: bytes, limit: int) -> None:
@@ -53,7 +81,10 @@ class PeerEvents:
 
     def ended(self, how: Ended) -> None:
         """The connection is gone."""
-        if not self._ended:
+        if self._early is not None:
+            self.heard.set()
+            self._how = how
+        elif not self._ended:
             self._ended = True
             self._runtime.ended(self._name, how)
 
@@ -64,65 +95,6 @@ class PeerEvents:
     def rename(self, name: str) -> None:
         """The peer has another name from now on."""
         self._name = name
-
-
-class Handover:
-    """Keeps the events of a transport that was opened before its place was free."""
-
-    def __init__(self) -> None:
-        self._target: Events | None = None
-        self._frames: list[bytes] = []
-        self.how: Ended | None = None
-        self.heard = asyncio.Event()
-        """Set once it has sent something, or ended."""
-
-    def refused(self) -> str | None:
-        """Why a host of guests cannot serve, by the first line it sent; None if it is ready."""
-        if not self._frames:
-            return f"it {self.how.text}" if self.how is not None else "it ended"
-        try:
-            refused = refusal(self._frames[0])
-        except ValueError as wrong:
-            return f"its first line is no report: {wrong}"
-        return None if refused is None else refused.text
-
-    def to(self, target: Events) -> None:
-        """Hands everything over, from now on and what has come already."""
-        self._target = target
-        if self._frames:
-            target.received(self._frames)
-        if self.how is not None:
-            target.ended(self.how)
-
-    def received(self, frames: list[bytes]) -> None:
-        """Keeps frames until the handover."""
-        self.heard.set()
-        if self._target is not None:
-            self._target.received(frames)
-        else:
-            self._frames += frames
-
-    def oversized(self, head: bytes, limit: int) -> None:
-        """Passes on, or forgets."""
-        if self._target is not None:
-            self._target.oversized(head, limit)
-
-    def undeliverable(self, frame: bytes, why: str) -> None:
-        """Passes on; before the handover nothing is written."""
-        if self._target is not None:
-            self._target.undeliverable(frame, why)
-
-    def drained(self) -> None:
-        """Passes on."""
-        if self._target is not None:
-            self._target.drained()
-
-    def ended(self, how: Ended) -> None:
-        """Keeps the end until the handover."""
-        self.how = how
-        self.heard.set()
-        if self._target is not None:
-            self._target.ended(how)
 
 
 class Connections:
@@ -149,7 +121,8 @@ class Connections:
 
     async def open(self, name: str, transport: Transport) -> None:
         """Puts a transport in a component's place and opens it. Raises `ComponentError`."""
-        events = self._put(name, transport)
+        events = PeerEvents(self._runtime, name)
+        self._put(name, transport, events)
         try:
             await transport.open(events)
         except ComponentError:
@@ -157,15 +130,12 @@ class Connections:
             self._gone[name].set()
             raise
 
-    def replace(self, name: str, transport: Transport) -> Events:
-        """Puts an opened transport in a component's place and closes the former one.
-
-        Returns the events that the new transport must report to.
-        """
+    def replace(self, name: str, transport: Transport, events: PeerEvents) -> None:
+        """Puts an opened transport in a component's place and closes the former one."""
         before = self.transports[name]
         self.silence(name)
         self._close_later(before)
-        return self._put(name, transport)
+        self._put(name, transport, events)
 
     def rename(self, name: str, to: str) -> None:
         """A peer has another name from now on."""
@@ -194,11 +164,10 @@ class Connections:
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
 
-    def _put(self, name: str, transport: Transport) -> PeerEvents:
+    def _put(self, name: str, transport: Transport, events: PeerEvents) -> None:
         self.transports[name] = transport
         self._gone[name] = asyncio.Event()
-        self._events[name] = PeerEvents(self._runtime, name)
-        return self._events[name]
+        self._events[name] = events
 
     def hear(self, name: str) -> None:
         """Logs what a component wrote to standard error before anything else about it is logged."""

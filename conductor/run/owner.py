@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
     from conductor.core import Closure, Dialect
+    from conductor.run.judged_folder import JudgedFolder
     from conductor.run.launch import Launcher
     from conductor.spec.model import Spec
 
@@ -27,6 +28,8 @@ class Owner:
     """Plans other components for the running chain; None: it gets none."""
     outer_dialect: Dialect | None = None
     """The dialect of the outer conductor, where that is known."""
+    judged: JudgedFolder | None = None
+    """The folder by which the chain was chosen; None: any will do."""
 
     def respec(self) -> Sequence[Spec]:
         """The components as they are to be from now on, at a reload. Raises `ConductorError`: then

@@ -21,7 +21,7 @@ from conductor.editor.transport import DeskTransport
 from conductor.errors import ComponentError, ConductorError, counted, one_line
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
-from conductor.run.connections import Connections, Handover
+from conductor.run.connections import Connections, PeerEvents
 from conductor.run.outboxes import Outboxes
 from conductor.run.owner import Owner
 from conductor.run.performer import Performer
@@ -384,12 +384,12 @@ class Runtime:
         scp = has_section(self.router.initialized)
         return self.router.mode == "agent" and (len(self.planned) > 1 or scp)
 
-    def adopt(self, name: str, transport: Transport, events: Handover) -> None:
+    def adopt(self, name: str, transport: Transport, events: PeerEvents) -> None:
         """Puts an opened transport in a component's place and closes the former one."""
-        target = self.connections.replace(name, transport)
+        self.connections.replace(name, transport, events)
         self.flow.forget(name)
         self.services.forget(name)
-        events.to(target)
+        events.take_place()
 
     def oversized(self, name: str, head: bytes, limit: int) -> None:
         """A line beyond the limit was skipped: a request in it is answered, if its id was read."""

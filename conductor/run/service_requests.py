@@ -137,9 +137,12 @@ class ServiceRequests:
 
     def look(self, frames: Iterable[bytes]) -> None:
         """Learns from the client's lines in which folders proxies may read files."""
-        if self._learns_roots:
+        judged = self._runtime.owner.judged
+        if self._learns_roots or judged is not None:
             for frame in frames:
-                self._roots.look(frame)
+                folder = self._roots.look(frame)
+                if folder and judged is not None:
+                    judged.opened(folder)
 
     def answered(self, data: bytes) -> None:
         """Learns from whole lines for the client which sessions those folders belong to."""

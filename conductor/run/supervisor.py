@@ -17,7 +17,7 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.restart_state import Action, Bypass, GiveUp, Recovery, Restart
 from conductor.core.roles.initialize import successor_name
 from conductor.errors import ComponentError, ConductorError
-from conductor.run.connections import Handover
+from conductor.run.connections import PeerEvents
 from conductor.run.plan import Configuration, Planned
 from conductor.transports.base import Ended, Transport
 
@@ -251,7 +251,7 @@ class Supervisor:
     async def _try_swap(self, name: str) -> None:
         runtime, planned, place = self._runtime, self._planned[name], self._places[name]
         assert planned.renew is not None
-        events, build, taken = Handover(), _stamp(planned.files), False
+        events, build, taken = PeerEvents(runtime, name, early=True), _stamp(planned.files), False
         try:
             fresh = planned.renew()
             await fresh.open(events)
@@ -279,7 +279,7 @@ class Supervisor:
         runtime.record("swap", name, text)
 
     async def _take_over(
-        self, name: str, place: asyncio.Lock, fresh: Transport, events: Handover
+        self, name: str, place: asyncio.Lock, fresh: Transport, events: PeerEvents
     ) -> bool:
         """Puts a new build in place as soon as the component has its role, and no open request;
         False if it has left the chain, or has been replaced in it, before that."""

@@ -16,12 +16,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.json_text import holds
-
-SETUPS: Final = frozenset({"session/new", "session/load", "session/resume", "session/fork"})
-"""Requests by which a client names folders."""
-
-ENDS: Final = frozenset({"session/close", "session/delete"})
-"""Requests by which it gives them up."""
+from conductor.core.policy.key_table import CLOSING, SETUP
 
 _ANSWER: Final = b'{"jsonrpc":"2.0","id":'
 """How answers of ours begin."""
@@ -76,28 +71,30 @@ class Roots:
         """Whether an answer to the client may change anything."""
         return bool(self._open)
 
-    def look(self, frame: bytes) -> None:
-        """Learns from a frame of the client's; ignores those that begin or end no session."""
+    def look(self, frame: bytes) -> str:
+        """Learns from a frame of the client's; ignores those that begin or end no session. Returns
+        the folder that a session is set up in; empty: none is."""
         if len(frame) > _SETUP_BYTES or not _may_concern(frame):
-            return
+            return ""
         try:
             request = json_text.decode(frame, type=_Request)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return
+            return ""
         if isinstance(request.id, UnsetType):
-            return
+            return ""
         params = request.params
-        if request.method in SETUPS:
+        if request.method in SETUP:
             # Of a fork the client names the session it is made from.
             session = "" if request.method == "session/fork" else params.session_id
             setup = _PendingSetup(
                 session, self._taken((params.cwd, *(params.additional_directories or ())))
             )
-        elif request.method in ENDS and params.session_id in self._sessions:
+        elif request.method in CLOSING and params.session_id in self._sessions:
             setup = _PendingSetup(params.session_id, ())
         else:
-            return
+            return ""
         self._open[bytes(request.id)] = setup
+        return params.cwd if request.method in SETUP else ""
 
     def answered(self, data: bytes) -> None:
         """Learns from whole lines for the client, as they are written."""
