@@ -8,17 +8,15 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final
 
 from conductor.cli import report
-from conductor.cli.log_kinds import unreadable
 from conductor.cli.log_rows import DID, DIM, HEAD, PLAIN, WRONG, Line, Rows
-from conductor.cli.log_verify import EXIT_BROKEN
+from conductor.cli.log_verify import EXIT_BROKEN, records
 from conductor.core import json_text
 from conductor.errors import counted, one_line
-from conductor.record.audit.file import BrokenChainError, verified
+from conductor.record.audit.file import BrokenChainError
 from conductor.record.diff import NOTHING, Nothing
 from conductor.record.turns import edits
 from conductor.record.turns.filter import Filter
 from conductor.record.turns.model import Change, Edit, Item, Row
-from conductor.spec import untrusted_files
 
 Record = dict[str, Any]
 
@@ -34,10 +32,10 @@ def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
     broken: BrokenChainError | None = None
     empty = True
     try:
-        for number, line in enumerate(_lines(path)):
+        for sealed, _, line in records(path):
             empty = False
             record = _decode(line)
-            if not wanted.matches(_row(number, record), _text(line)):
+            if not wanted.matches(_row(sealed.seq, record), _text(line)):
                 continue
             if as_json:
                 report.say_line(line)
@@ -64,16 +62,6 @@ def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
 def _text(line: bytes) -> Callable[[int], str]:
     """A record as filters look for words in it."""
     return lambda _: line.decode()
-
-
-def _lines(path: str) -> Iterator[bytes]:
-    """The lines of an audit, each after it was checked. Raises as `show` does."""
-    try:
-        with untrusted_files.ordinary(path) as file, untrusted_files.ordinary(path) as again:
-            for _ in verified(file):
-                yield again.readline()
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
 
 
 _CHANGES: Final = {"modified": Change.CHANGED}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Iterator
 from typing import Annotated, Final
 
 import msgspec
@@ -11,6 +12,8 @@ import typer
 from conductor.cli import report
 from conductor.cli.log_kinds import AuditPath, kind_for, unreadable
 from conductor.cli.typer_options import Json, paragraphs
+from conductor.record.audit.file import BrokenChainError, Head, Record, verified
+from conductor.spec import untrusted_files
 
 EXIT_BROKEN: Final = 1
 
@@ -70,25 +73,31 @@ def verify(
     return EXIT_BROKEN
 
 
+def records(path: str) -> Iterator[tuple[Record, Head, bytes]]:
+    """The records of an audit, each after it was checked: with the end of the chain behind it, and
+    its line. Raises `BrokenChainError` at the first wrong line, `UsageError` for a file that cannot
+    be read."""
+    try:
+        with untrusted_files.ordinary(path) as file, untrusted_files.ordinary(path) as again:
+            for record, head in verified(file):
+                yield record, head, again.readline()
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from None
+
+
 def _verdict(path: str, expected: str | None) -> Verdict:
     """Reads a whole audit; `expected` is the digest of a line that has to be there."""
-    from conductor.record.audit.file import BrokenChainError, Head, verified
-    from conductor.spec import untrusted_files
-
     head = Head()
     events: Counter[str] = Counter()
     first = last = line = problem = None
     is_there = expected is None
     try:
-        with untrusted_files.ordinary(path) as file:
-            for record, head in verified(file):
-                events[record.event] += 1
-                first, last = first or record.ts, record.ts
-                is_there = is_there or head.digest == expected
+        for record, head, _ in records(path):
+            events[record.event] += 1
+            first, last = first or record.ts, record.ts
+            is_there = is_there or head.digest == expected
     except BrokenChainError as broken:
         line, problem = broken.line, broken.why
-    except (OSError, ValueError) as error:
-        raise unreadable(path, error) from None
     if problem is None and not head.records:
         problem = "holds no record at all"
     elif problem is None and not is_there:
