@@ -12,8 +12,9 @@ import msgspec
 
 from conductor.core import json_text
 from conductor.errors import UsageError
-from conductor.record.replay.recording import MOST_LINE, unreadable, within_memory
+from conductor.record.replay.recording import MOST_LINE, within_memory
 from conductor.record.trace.chain import ChainComponent
+from conductor.record.turns.lines import unreadable
 from conductor.spec import untrusted_files
 
 CLIENT: Final = "client"

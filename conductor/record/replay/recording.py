@@ -10,6 +10,7 @@ import msgspec
 from conductor.core import json_text
 from conductor.errors import UsageError
 from conductor.record.trace.records import FORMAT
+from conductor.record.turns.lines import unreadable
 from conductor.spec import untrusted_files
 
 _MARK: Final = b'{"type":"_conductor"'
@@ -148,12 +149,6 @@ def _lines(path: str) -> Iterator[_Line]:
                         )
     except OSError as error:
         raise unreadable(path, error) from None
-
-
-def unreadable(path: str, error: OSError) -> UsageError:
-    """What is wrong with the file of a trace."""
-    why = error.strerror or str(error)
-    return UsageError(f"cannot read the trace `{path}`: {why}", "check the path")
 
 
 def within_memory(path: str, size: int) -> int:
