@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.effects import Adapted
-from conductor.core.json_text import read_members, write_members
+from conductor.core.json_text import elements, read_members, text_of, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import heading
 from conductor.core.policy.key_table import UPDATE, update
@@ -48,8 +48,7 @@ class _Prompt(msgspec.Struct):
     prompt: list[_Block] = []
 
 
-_list: Final = json_text.Decoder(list[Raw]).decode
-_types: Final = json_text.Decoder(_Prompt).decode
+_types: Final = json_text.Decoder(_Prompt)
 
 
 def untaken(result: bytes) -> frozenset[str]:
@@ -69,16 +68,11 @@ def untaken(result: bytes) -> frozenset[str]:
 def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]:
     """The params of a prompt with words for the blocks of the types `untaken`, and which those are;
     what is no block, or of another type, stays as it is."""
-    try:
-        for read in _types(params).prompt:
-            if read.type in untaken:
-                break
-        else:
-            return params, ()  # nearly all
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
+    read = _types.find(params)
+    if read is not None and all(block.type not in untaken for block in read.prompt):
+        return params, ()  # nearly all
     members = read_members(params) or {}
-    blocks = elements(members.get("prompt", Raw(b"[]")))
+    blocks = elements(members.get("prompt"))
     replaced: dict[str, None] = {}
     for at, block in enumerate(blocks):
         type_ = text_of((read_members(block) or {}).get("type"))
@@ -111,22 +105,6 @@ def in_words(block: Raw, type_: str, why: str) -> Raw:
         text = json_text.encode(said)
     kept: dict[str, Raw] = {name: members[name] for name in _KEPT if name in members}
     return write_members({"type": Raw(b'"text"'), "text": Raw(text), **kept})
-
-
-def elements(raw: Raw) -> list[Raw]:
-    """The elements of a list; none of anything else."""
-    try:
-        return _list(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return []
-
-
-def text_of(raw: Raw | None) -> str:
-    """A text; empty: it is none."""
-    try:
-        return json_text.decode(b"null" if raw is None else raw, type=str)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
 
 
 def adapt(parts: Parts, peer: Peer, params: Raw, session: str | None) -> Raw:

@@ -12,7 +12,6 @@ from itertools import accumulate, takewhile
 from typing import Final
 
 import msgspec
-from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.jsonrpc import Params
@@ -61,27 +60,22 @@ class _Prompt(msgspec.Struct):
     prompt: list[Block]
 
 
-_prompt: Final = json_text.Decoder(_Prompt).decode
-_kept: Final = json_text.Decoder(Kept).decode
+_prompt: Final = json_text.Decoder(_Prompt)
+_kept: Final = json_text.Decoder(Kept)
 
 
 def blocks(params: Params) -> list[Block] | None:
     """The blocks of a prompt; None: they cannot be read."""
-    try:
-        return _prompt(params).prompt if isinstance(params, Raw) else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    prompt = _prompt.find(params)
+    return prompt.prompt if prompt is not None else None
 
 
 def read(records: Iterable[bytes]) -> list[Kept]:
     """The prompts of a session, from its first one on."""
     found: list[Kept] = []
-    for record in records:
-        try:
-            kept = _kept(record)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue  # of another version
-        found = [kept] if kept.first else [*found, kept]
+    for kept in map(_kept.find, records):
+        if kept is not None:  # else it is of another version
+            found = [kept] if kept.first else [*found, kept]
     return found
 
 

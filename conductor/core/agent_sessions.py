@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Any, Final, NamedTuple
 
-import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.guards.modes import SET_MODE, SET_MODEL, SET_OPTION, VALUES, Which, choice
-from conductor.core.json_text import read_members, write_members
+from conductor.core.json_text import read_members, text_of, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import CLOSING, SETTINGS, SETUP
 from conductor.core.roles.initialize_params import version_of
@@ -214,14 +213,13 @@ def _choose(session: OpenSession, which: Which, value: Raw) -> None:
         del session.choices[next(iter(session.choices))]
 
 
+_options: Final = json_text.Decoder(list[dict[str, Raw]])
+
+
 def _shown(listing: dict[str, Raw]) -> dict[Which, Raw]:
     """The options that the agent lists, with their values."""
     shown: dict[Which, Raw] = {}
-    try:
-        options = json_text.decode(listing.get("configOptions", b"[]"), type=list[dict[str, Raw]])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return shown
-    for option in options:
+    for option in _options.find(listing.get("configOptions")) or ():
         name = text_of(option.get("configId", option.get("id")))
         if name and "currentValue" in option:
             shown[SET_OPTION, name] = option["currentValue"]
@@ -230,14 +228,6 @@ def _shown(listing: dict[str, Raw]) -> dict[Which, Raw]:
 
 def _object(params: Raw | bytes | UnsetType) -> Raw | bytes:
     return b"{}" if isinstance(params, UnsetType) else params
-
-
-def text_of(raw: Raw | None) -> str:
-    """The text that a member is; empty: it is none."""
-    try:
-        return json_text.decode(b"null" if raw is None else raw, type=str)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
 
 
 def _json(value: Any) -> Raw:

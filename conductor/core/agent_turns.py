@@ -31,18 +31,14 @@ class _SessionUpdate(msgspec.Struct):
     sessionId: str = ""  # noqa: N815 - the wire's name
 
 
-_decode = msgspec.json.Decoder(_SessionUpdate).decode
+_update: Final = json_text.Decoder(_SessionUpdate)
 
 
 def reported_state(params: Raw) -> tuple[str, str | None]:
     """The session and the state that an update reports; None: it is no `state_update`."""
-    try:
-        message = _decode(params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        try:
-            message = json_text.decode(params, type=_SessionUpdate)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return "", None
+    message = _update.find(params)
+    if message is None:
+        return "", None
     is_state = message.update.sessionUpdate == STATE_KIND
     return message.sessionId, message.update.state if is_state else None
 
@@ -53,26 +49,21 @@ class _Result(msgspec.Struct):
     meta: Any = msgspec.field(name="_meta", default=None)
 
 
-_result = json_text.Decoder(_Result).decode
+_result: Final = json_text.Decoder(_Result)
 
 
 def stop_reason(body: bytes) -> str | None:
     """Why a turn ended, by the result of its prompt; None: it does not say, and in version 2 the
     turn has only begun."""
-    if b'"stopReason"' not in body:
-        return None
-    try:
-        result = _result(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-    return result.stopReason if result.messageId is None else None
+    result = _result.find(body) if b'"stopReason"' in body else None
+    return result.stopReason if result is not None and result.messageId is None else None
 
 
 class _Submission(msgspec.Struct):
     idempotencyKey: str = ""  # noqa: N815 - the wire's name
 
 
-_submission = json_text.Decoder(_Submission).decode
+_submission: Final = json_text.Decoder(_Submission)
 
 
 class Insertions:
@@ -86,19 +77,13 @@ class Insertions:
     @staticmethod
     def key(params: Raw) -> str:
         """The key of a prompt; empty: it has none."""
-        if b'"idempotencyKey"' not in bytes(params):
-            return ""
-        try:
-            return _submission(params).idempotencyKey
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return ""
+        found = _submission.find(params) if b'"idempotencyKey"' in bytes(params) else None
+        return found.idempotencyKey if found is not None else ""
 
     def repeats(self, agent: str, session: str, key: str, body: bytes) -> bool:
         """Whether an agent answers a prompt with the message that it has become before."""
-        try:
-            message = _result(body).messageId
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            return False
+        result = _result.find(body)
+        message = result.messageId if result is not None else None
         if not key or message is None:
             return False
         before = self._messages.pop((agent, session, key), None)
@@ -115,9 +100,8 @@ def only_begun(version: int | None, member: bytes, body: bytes) -> bool:
 
 def refused_by(body: bytes) -> str:
     """The component that has ended a turn with a refusal; empty: none says so."""
-    if f'"{STAMP}"'.encode() not in body:
-        return ""
-    meta = _result(body).meta
+    result = _result.find(body) if f'"{STAMP}"'.encode() in body else None
+    meta = result.meta if result is not None else None
     by = meta.get(STAMP) if isinstance(meta, dict) else None
     return by if isinstance(by, str) else ""
 

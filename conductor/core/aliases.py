@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.json_text import read_members, write_members
+from conductor.core.json_text import elements, read_members, text_of, write_members
 from conductor.patterns import lazy_pattern
 
 NAMES: Final = ("sessionId", "session_id", "senderSessionId", "recipientSessionId")
@@ -42,7 +42,6 @@ _NAMED: Final = lazy_pattern(
 )
 _encode: Final = json_text.encode
 _text: Final = json_text.Decoder(str).decode
-_entries: Final = json_text.Decoder(list[Raw]).decode
 
 
 class Aliases(msgspec.Struct, frozen=True):
@@ -79,16 +78,13 @@ class Aliases(msgspec.Struct, frozen=True):
         return session in self.down and session not in self.bound
 
 
-_aliases: Final = json_text.Decoder(Aliases).decode
+_aliases: Final = json_text.Decoder(Aliases)
 
 
 def of_json(raw: Raw | None) -> Aliases | None:
     """The aliases that `to_json` wrote; None: there are none."""
-    try:
-        aliases = _aliases(b"{}" if raw is None else raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # a host of guests may relay anything
-    return aliases if aliases.down else None
+    aliases = _aliases.find(raw)  # a host of guests may relay anything
+    return aliases if aliases is not None and aliases.down else None
 
 
 def to_json(aliases: Aliases | None) -> bytes:
@@ -113,13 +109,10 @@ def renamed(text: bytes, ids: Mapping[str, str]) -> bytes:
 
 def listed(result: bytes, left_out: Mapping[str, object] | frozenset[str]) -> bytes:
     """The result of `session/list` without some sessions; as it came where it has none of them."""
-    members = read_members(result)
-    try:
-        entries = _entries(members["sessions"]) if members is not None else []
-        kept = [entry for entry in entries if _id(entry) not in left_out]
-    except (KeyError, msgspec.DecodeError):
-        return result
-    if members is None or len(kept) == len(entries):
+    members = read_members(result) or {}
+    entries = elements(members.get("sessions"))
+    kept = [entry for entry in entries if _id(entry) not in left_out]
+    if len(kept) == len(entries):
         return result
     members["sessions"] = Raw(b"[" + b",".join(map(bytes, kept)) + b"]")
     return bytes(write_members(members))
@@ -127,8 +120,4 @@ def listed(result: bytes, left_out: Mapping[str, object] | frozenset[str]) -> by
 
 def _id(entry: Raw) -> str:
     """The session an entry of a list is about; empty: none."""
-    members = read_members(entry) or {}
-    try:
-        return _text(members[NAMES[0]])
-    except (KeyError, msgspec.DecodeError):
-        return ""
+    return text_of((read_members(entry) or {}).get(NAMES[0]))

@@ -7,22 +7,17 @@ editor sends the owner goes straight there, past all others.
 
 from __future__ import annotations
 
-from typing import Final
-
-import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.aliases import renamed
 from conductor.core.component import Role
 from conductor.core.exchange import Exchange
-from conductor.core.json_text import read_members, write_members
+from conductor.core.json_text import read_members, text_of, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Malformed, Params
 from conductor.core.policy.key_table import LOG, OF_EDITOR, STAMP, Direction
 from conductor.core.state import Lane, Peer, PendingRequest, Renamed, Straight
 from conductor.core.topology import onward
-
-_text: Final = json_text.Decoder(str).decode
 
 
 class EditorMessages:
@@ -131,7 +126,4 @@ def _meta(members: dict[str, Raw] | None) -> dict[str, Raw] | None:
 
 def _name(raw: Raw | UnsetType | None) -> str | None:
     """The component that a message names; None: none, or it is no text."""
-    try:
-        return _text(raw) if isinstance(raw, Raw) else None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
+    return text_of(raw) if isinstance(raw, Raw) else None

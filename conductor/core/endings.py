@@ -6,6 +6,8 @@ its `initialize` again.
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 from msgspec import UNSET, Raw
 
@@ -47,13 +49,13 @@ class _Initialized(msgspec.Struct):
     agentCapabilities: _AgentCapabilities | None = None  # noqa: N815
 
 
+_initialized: Final = json_text.Decoder(_Initialized)
+
+
 def _closes(answer: Answer | None) -> bool:
     """Version 1: whether the answer to `initialize` says that the agent closes sessions."""
-    try:
-        result = json_text.decode(answer[1] if answer else b"{}", type=_Initialized)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return False
-    capabilities = result.agentCapabilities
+    result = _initialized.find(answer[1] if answer is not None else None)
+    capabilities = result.agentCapabilities if result is not None else None
     sessions = capabilities.sessionCapabilities if capabilities is not None else None
     return sessions is not None and sessions.close is not None
 

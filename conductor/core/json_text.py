@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, Generic, Literal, TypeVar, cast, overload
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from conductor.patterns import lazy_pattern
 
@@ -276,6 +276,21 @@ class Decoder(Generic[T]):
         whole = self._decode(hidden.replace(_MARK, _SIGN_BYTES))
         return cast("T", _each_text(whole, _unsign))
 
+    def find(self, raw: Raw | bytes | UnsetType | None) -> T | None:
+        """The value of a JSON text; None: there is none, or none that can be read as the type."""
+        if raw is None or raw is UNSET:
+            return None
+        try:
+            return self._decode(raw)
+        except msgspec.ValidationError:
+            return None
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            pass
+        try:
+            return self.decode(raw)
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            return None
+
 
 @overload
 def decode(raw: Raw | bytes | memoryview | str) -> Any: ...
@@ -325,10 +340,11 @@ def formatted(data: bytes, indent: int = 2) -> bytes:
     return whole.replace(_SIGN_BYTES, b"\\u")
 
 
-# -- the members of one object ---------------------------------------------------------------------
+# -- the members of one object, the elements of one array ------------------------------------------
 
-_quick = msgspec.json.Decoder(dict[str, Raw]).decode
-_decode = Decoder(dict[str, Raw]).decode
+_object: Final = Decoder(dict[str, Raw])
+_array: Final = Decoder(list[Raw])
+_text: Final = Decoder(str)
 
 
 def read_members(raw: Raw | bytes | UnsetType | None) -> dict[str, Raw] | None:
@@ -336,18 +352,17 @@ def read_members(raw: Raw | bytes | UnsetType | None) -> dict[str, Raw] | None:
 
     Values stay raw, so a member that is not touched is written back byte for byte.
     """
-    if raw is None or isinstance(raw, UnsetType):
-        return None
-    try:
-        return _quick(raw)
-    except msgspec.ValidationError:
-        return None
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    try:
-        return _decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    return _object.find(raw)
+
+
+def elements(raw: Raw | None) -> list[Raw]:
+    """The elements of a JSON array; none of anything else."""
+    return _array.find(raw) or []
+
+
+def text_of(raw: Raw | bytes | None) -> str:
+    """The text of a JSON string; empty: it is none."""
+    return _text.find(raw) or ""
 
 
 def write_members(members: dict[str, Raw]) -> Raw:

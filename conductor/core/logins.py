@@ -10,15 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.effects import LogLine
-from conductor.core.json_text import (
-    read_members,
-    write_members,
-)
+from conductor.core.json_text import elements, read_members, text_of, write_members
 
 if TYPE_CHECKING:
     from conductor.core.parts import Parts
@@ -71,13 +67,13 @@ class Logins:
 
     def _usable_of(self, listed: Raw, logs: bool) -> Raw:
         agent = self._topology.peers[self._topology.components[-1].name]
-        methods, kept = _list(listed), list[Raw]()
+        methods, kept = elements(listed), list[Raw]()
         for method in methods:
             usable = self._usable(method, agent)
             if isinstance(usable, Raw):
                 kept.append(usable)
             elif logs:
-                name = _text((read_members(method) or {}).get("name"))
+                name = text_of((read_members(method) or {}).get("name"))
                 self._parts.exchange.emit(
                     LogLine("warning", agent.name, f"the login `{name}` {usable}")
                 )
@@ -90,14 +86,14 @@ class Logins:
         members = read_members(method) or {}
         if not agent.component.logins:
             return _ELSEWHERE if _starts_something(members) else write_members(members)
-        if _text(members.get("type")) != "terminal":
+        if text_of(members.get("type")) != "terminal":
             return method
         if not _has_terminal(read_members(self._topology.upstream.passed) or {}):
             return _NO_TERMINAL
         if _id(members) not in _offered(agent):
             return _NOT_ITS_OWN
         ours = Raw(json_text.encode(FLAG + agent.name))
-        args = [ours, *_list(members.get("args"))]
+        args = [ours, *elements(members.get("args"))]
         return write_members({**members, "args": Raw(json_text.encode(args))})
 
 
@@ -105,7 +101,7 @@ def _starts_something(members: dict[str, Raw]) -> bool:
     """Whether some client may read off a login what to start: some take names in any case."""
     names = {name.lower(): value for name, value in members.items()}
     old = _OLD_FORM in (read_members(names.get(_META)) or {})
-    return old or "args" in names or _text(names.get("type")).lower() == "terminal"
+    return old or "args" in names or text_of(names.get("type")).lower() == "terminal"
 
 
 def _has_terminal(params: dict[str, Raw]) -> bool:
@@ -121,27 +117,11 @@ def _has_terminal(params: dict[str, Raw]) -> bool:
 def _offered(agent: Peer) -> Sequence[str]:
     """The ids of the logins by terminal that an agent has offered."""
     _, result = agent.answered or (b"", b"")
-    listed = _list((read_members(result) or {}).get(_METHODS))
+    listed = elements((read_members(result) or {}).get(_METHODS))
     each = [read_members(method) or {} for method in listed]
-    return [_id(members) for members in each if _text(members.get("type")) == "terminal"]
+    return [_id(members) for members in each if text_of(members.get("type")) == "terminal"]
 
 
 def _id(members: dict[str, Raw]) -> str:
     """The id of a login: `id` in ACP v1, `methodId` in v2."""
-    return _text(members.get("id", members.get("methodId")))
-
-
-def _list(raw: Raw | None) -> list[Raw]:
-    """The elements of an array; none if it is no array."""
-    try:
-        return json_text.decode(raw or b"[]", type=list[Raw])
-    except msgspec.DecodeError:
-        return []
-
-
-def _text(raw: Raw | None) -> str:
-    """A text; empty if it is none."""
-    try:
-        return json_text.decode(raw or b'""', type=str)
-    except msgspec.DecodeError:
-        return ""
+    return text_of(members.get("id", members.get("methodId")))

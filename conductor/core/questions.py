@@ -27,12 +27,13 @@ class _Initialize(msgspec.Struct):
     clientCapabilities: _Capabilities | None = None  # noqa: N815 - a name of the protocol
 
 
+_initialize: Final = json_text.Decoder(_Initialize)
+
+
 def _declares_notices(params: Raw) -> bool:
     """Version 1: whether the client's `initialize` says that it shows notices."""
-    try:
-        capabilities = json_text.decode(params, type=_Initialize).clientCapabilities
-    except msgspec.DecodeError:
-        return False
+    declared = _initialize.find(params)
+    capabilities = declared.clientCapabilities if declared is not None else None
     session = capabilities.session if capabilities is not None else None
     return session is not None and session.notices is not None
 

@@ -11,7 +11,7 @@ from functools import partial
 from typing import Final
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.aliases import MOST, Aliases
@@ -42,6 +42,9 @@ _SHOWN: Final = 80
 class _Wanted(msgspec.Struct):
     sessionId: str  # noqa: N815 - a name of the wire
     to: str
+
+
+_wanted: Final = json_text.Decoder(_Wanted)
 
 
 class Rebind(Follower, msgspec.Struct):
@@ -111,11 +114,10 @@ class Rebinding:
 
     def _read(self, peer: Peer, params: Params, pending: PendingRequest | None) -> _Wanted | None:
         """What a call asks for; None: nothing that can be read, and it is declined."""
-        try:
-            return json_text.decode(b"" if isinstance(params, UnsetType) else params, type=_Wanted)
-        except (msgspec.DecodeError, UnicodeDecodeError):
+        wanted = _wanted.find(params)
+        if wanted is None:
             self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending)
-            return None
+        return wanted
 
     def _settle(self, asked: Rebind) -> None:
         """Binds a session, once the other one is set as the user has set this one."""

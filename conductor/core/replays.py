@@ -15,10 +15,9 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core import additions, json_text
-from conductor.core.adaptation import elements, text_of
 from conductor.core.additions import Kept, Replay, Span, Titles
 from conductor.core.effects import Keep, Recall
-from conductor.core.json_text import holds, read_members, write_members
+from conductor.core.json_text import elements, holds, read_members, text_of, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import heading, read_message, session_of

@@ -9,14 +9,13 @@ from collections.abc import Iterable
 from itertools import count
 from typing import Final
 
-import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.aliases import KEPT
 from conductor.core.component import Role
 from conductor.core.effects import Reached, Serve
-from conductor.core.json_text import read_members, write_members
+from conductor.core.json_text import read_members, text_of, write_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -58,7 +57,6 @@ _MOST_LOOKED_AT: Final = 8 * 1024 * 1024
 """Bytes of params that are looked through for where a call goes."""
 _MOST_WHERE: Final = 2000
 """Characters of that."""
-_text: Final = json_text.Decoder(str).decode
 
 _SHOWN: Final = 80
 """Characters of a name chosen by a component that an error repeats."""
@@ -124,10 +122,7 @@ def where_of(name: str, params: Params) -> str:
     """Where outside of the chain a call has its effect; empty: its params do not say."""
     size = size_of(params)
     members = read_members(params) if size <= _MOST_LOOKED_AT else None
-    try:
-        return _text((members or {}).get(CALLS[name].outside, b""))[:_MOST_WHERE]
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
+    return text_of((members or {}).get(CALLS[name].outside))[:_MOST_WHERE]
 
 
 def _service_of(name: str) -> str:

@@ -9,8 +9,8 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.agent_sessions import AgentSessions, text_of
-from conductor.core.json_text import read_members
+from conductor.core.agent_sessions import AgentSessions
+from conductor.core.json_text import read_members, text_of
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.own_terminals import RELEASE

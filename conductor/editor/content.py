@@ -11,8 +11,8 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.adaptation import elements, in_words, text_of
-from conductor.core.json_text import read_members, write_members
+from conductor.core.adaptation import in_words
+from conductor.core.json_text import elements, read_members, text_of, write_members
 from conductor.core.policy.key_table import UPDATE
 from conductor.editor.messages import sections
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.aliases import renamed
-from conductor.core.json_text import Decoder
+from conductor.core.json_text import Decoder, read_members, text_of
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
 from conductor.core.policy.params import McpMessage, SessionNames, SessionUpdate
@@ -57,10 +56,9 @@ class Message(NamedTuple):
 
 NO_MESSAGE: Final = Message("", UNSET, NO_HEADING)
 
-_session_update: Final = msgspec.json.Decoder(SessionUpdate).decode
-_session: Final = msgspec.json.Decoder(SessionNames).decode
-_members: Final = msgspec.json.Decoder(dict[str, Raw]).decode
-_text: Final = Decoder(str).decode
+_session_update: Final = Decoder(SessionUpdate)
+_session: Final = Decoder(SessionNames)
+_inner: Final = Decoder(McpMessage)
 
 _KEYS: Final = {kind: update(kind) for kind in KINDS}
 _UNKNOWN: Final = update("")
@@ -76,27 +74,9 @@ _ADDRESSES: Final = (
 _SCP: Final = ("name",)
 
 
-_Read = TypeVar("_Read")
-
-
-def _read(decode: Callable[[Raw | bytes], _Read], params: Raw) -> _Read | None:
-    """What is read of params, where that can be; half an emoji somewhere in them is no obstacle."""
-    try:
-        return decode(params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    try:
-        slowly: Callable[[Raw | bytes], _Read] = _SLOWLY[decode]
-        return slowly(params)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
 def session_of(params: Params) -> str | None:
     """The session a message belongs to, or None if it names none."""
-    if isinstance(params, UnsetType):
-        return None
-    read = _read(_session, params)
+    read = _session.find(params)
     return None if read is None else read.session
 
 
@@ -106,9 +86,7 @@ def heading(method: str, params: Params, session: str | None = None) -> Heading:
     `session`: what `session_of` reads of the params, where somebody has read that already.
     """
     if method == UPDATE:
-        if isinstance(params, UnsetType):
-            return Heading(_UNKNOWN, None)
-        read = _read(_session_update, params)
+        read = _session_update.find(params)
         if read is None:
             return Heading(_UNKNOWN, session_of(params))
         held, session = read.update, read.session
@@ -128,36 +106,14 @@ def read_message(method: str, params: Params, session: str | None = None) -> Mes
 
 def addresses(method: str, params: Params) -> tuple[str, ...]:
     """The servers and connections that an MCP message names."""
-    if isinstance(params, UnsetType):
-        return ()
-    members = _read(_members, params) or {}
-    named = []
-    for name in _SCP if method == "_scp/mcp" else _ADDRESSES:
-        if name in members:
-            try:
-                named.append(_text(members[name]))
-            except (msgspec.DecodeError, UnicodeDecodeError):
-                named.append("")  # nobody's
-    return tuple(named)
-
-
-_inner: Final = msgspec.json.Decoder(McpMessage).decode
-
-
-_SLOWLY: Final[dict[Any, Any]] = {
-    _session_update: Decoder(SessionUpdate).decode,
-    _session: Decoder(SessionNames).decode,
-    _members: Decoder(dict[str, Raw]).decode,
-    _inner: Decoder(McpMessage).decode,
-}
-"""What reads the same where the texts hold half an emoji."""
+    members = read_members(params) or {}
+    names = _SCP if method == "_scp/mcp" else _ADDRESSES
+    return tuple(text_of(members[name]) for name in names if name in members)  # empty: nobody's
 
 
 def inner_method(method: str, params: Params) -> str | None:
     """The method of MCP that a message of MCP over ACP is about."""
-    if not method.startswith(MCP_FAMILIES) or isinstance(params, UnsetType):
-        return None
-    read = _read(_inner, params)
+    read = _inner.find(params) if method.startswith(MCP_FAMILIES) else None
     return None if read is None else read.method
 
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.guards.every_message import asks_login
 from conductor.core.guards.reading import value_of
-from conductor.core.json_text import holds, read_members, write_members
+from conductor.core.json_text import holds, read_members, text_of, write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.policy.key_table import PROMPT, STAMP
 from conductor.core.state import Peer, PendingRequest
@@ -79,8 +78,8 @@ def named(peer: Peer, body: bytes) -> bytes:
     data = read_members(raw) if raw is not None else {}
     if data is None:
         data = {} if raw is None or bytes(raw) == b"null" else {"said": raw}
-    name = _name(peer, _text(data.get("component")))
-    message = visible(_text(members.get("message")))
+    name = _name(peer, text_of(data.get("component")))
+    message = visible(text_of(members.get("message")))
     if not message.startswith((f"{name}: ", f"proxy `{name}`")):
         message = f"{name}: {message}"
     words = {"message": Raw(_encode(message)), "data": write_members({**data, **_of(name)})}
@@ -97,7 +96,7 @@ def _result(carried: PendingRequest, body: bytes, said: bytes) -> bytes:
     members = read_members(Raw(body)) or {}
     meta = read_members(members.get("_meta", Raw(b"{}"))) or {}
     theirs = read_members((read_members(Raw(said)) or {}).get("_meta", Raw(b"{}"))) or {}
-    name = _name(carried.lane.peer, _text(theirs.get(STAMP)))
+    name = _name(carried.lane.peer, text_of(theirs.get(STAMP)))
     stamped = write_members({**meta, STAMP: Raw(_encode(name))})
     return bytes(write_members({**members, "_meta": stamped}))
 
@@ -105,7 +104,7 @@ def _result(carried: PendingRequest, body: bytes, said: bytes) -> bytes:
 def _refuses(body: bytes) -> bool:
     if not holds(body, _STOPS):
         return False
-    return _text((read_members(Raw(body)) or {}).get("stopReason")) == _REFUSAL
+    return text_of((read_members(Raw(body)) or {}).get("stopReason")) == _REFUSAL
 
 
 _STAMP: Final = f'"{STAMP}"'.encode()
@@ -117,11 +116,3 @@ def _name(peer: Peer, said: str) -> str:
     if peer.component.hosts and said in peer.component.known_as:
         return said
     return (peer.launched_by or peer).name
-
-
-def _text(raw: Raw | None) -> str:
-    try:
-        value = json_text.decode(raw) if raw is not None else ""
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ""
-    return value if isinstance(value, str) else ""

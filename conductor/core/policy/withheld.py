@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import msgspec
-from msgspec import UnsetType
 
 from conductor.core import json_text
 from conductor.core.guards.reading import Json, pairs, value_of
@@ -42,7 +41,7 @@ class _Update(msgspec.Struct):
     update: _Call
 
 
-_read = json_text.Decoder(_Update).decode
+_update: Final = json_text.Decoder(_Update)
 
 
 class Withheld:
@@ -134,10 +133,8 @@ class Withheld:
 
 def _call(params: Params) -> _Call:
     """What an update says about its call; nothing, where that cannot be read."""
-    try:
-        return _Call() if isinstance(params, UnsetType) else _read(params).update
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return _Call()
+    read = _update.find(params)
+    return _Call() if read is None else read.update
 
 
 def _named(value: Json) -> Iterator[str]:

@@ -17,7 +17,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core import json_text
@@ -65,10 +64,7 @@ def select_version(params: Params) -> Raw:
 
 def version_of(members: dict[str, Raw]) -> int | None:
     """The `protocolVersion` among the members of an `initialize` request or result, if any."""
-    try:
-        return _number.decode(members.get("protocolVersion", _NONE))
-    except msgspec.DecodeError:
-        return None
+    return _number.find(members.get("protocolVersion"))
 
 
 def _has_info(members: dict[str, Raw]) -> bool:
