@@ -15,7 +15,7 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.effects import Adapted
-from conductor.core.json_text import elements, read_members, text_of, write_members
+from conductor.core.json_text import elements, member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import heading
 from conductor.core.policy.key_table import UPDATE, update
@@ -53,14 +53,11 @@ _types: Final = json_text.Decoder(_Prompt)
 
 def untaken(result: bytes) -> frozenset[str]:
     """The types of blocks that an agent does not take in prompts, by its answer to `initialize`."""
-    members = read_members(result) or {}
-    if version_of(members) == 2:
-        session = read_members((read_members(members.get("capabilities")) or {}).get("session"))
-        taken = read_members((session or {}).get("prompt")) or {}
+    if version_of(read_members(result) or {}) == 2:
+        taken = read_members(member_at(result, "capabilities", "session", "prompt")) or {}
         has = {name for name, value in taken.items() if bytes(value) not in (b"null", b"false")}
     else:
-        agent = read_members(members.get("agentCapabilities")) or {}
-        taken = read_members(agent.get("promptCapabilities")) or {}
+        taken = read_members(member_at(result, "agentCapabilities", "promptCapabilities")) or {}
         has = {name for name, value in taken.items() if bytes(value) == b"true"}
     return frozenset(type_ for type_, name in _CAPABILITIES.items() if name not in has)
 
@@ -75,7 +72,7 @@ def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]
     blocks = elements(members.get("prompt"))
     replaced: dict[str, None] = {}
     for at, block in enumerate(blocks):
-        type_ = text_of((read_members(block) or {}).get("type"))
+        type_ = text_of(member_at(block, "type"))
         words = in_words(block, type_, _WHY) if type_ in untaken else None
         if words is not None:
             blocks[at] = words
@@ -131,14 +128,14 @@ def spoke(peer: Peer, params: Params) -> None:
 def words_of(session: str, result: Raw) -> list[Raw]:
     """The params of the updates that an agent has not sent for a prompt, but has put into the
     result: `content`, a text, a block or a list of blocks."""
-    content = (read_members(result) or {}).get("content")
+    content = member_at(result, "content")
     if content is None:
         return []  # nearly all
     updates = []
     for block in elements(content) or [content]:
         is_text = bytes(block).startswith(b'"')
         shown = write_members({"type": Raw(b'"text"'), "text": block}) if is_text else block
-        if text_of((read_members(shown) or {}).get("type")):
+        if text_of(member_at(shown, "type")):
             chunk = {"sessionUpdate": "agent_message_chunk", "content": shown}
             params = {"sessionId": session, "update": chunk}
             updates.append(Raw(json_text.encode(params)))

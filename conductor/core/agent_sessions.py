@@ -14,7 +14,7 @@ from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.guards.modes import SET_MODE, SET_MODEL, SET_OPTION, VALUES, Which, choice
-from conductor.core.json_text import read_members, text_of, write_members
+from conductor.core.json_text import has_object, member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import CLOSING, SETTINGS, SETUP
 from conductor.core.roles.initialize_params import version_of
@@ -96,14 +96,14 @@ class AgentSessions:
         again. None: it gets it, as it gets what sets the session up or closes it."""
         if not self.lost or method in SETUP or method in CLOSING:
             return None
-        return self.lost.get(text_of((read_members(params) or {}).get(_SESSION)))
+        return self.lost.get(text_of(member_at(params, _SESSION)))
 
     def asked(self, method: str, params: Raw | bytes | UnsetType) -> bool:
         """The agent gets a request; returns whether its answer counts."""
         if method in _LOGOUTS:
             self.login = None
         if method in CLOSING:
-            session = text_of((read_members(params) or {}).get(_SESSION))
+            session = text_of(member_at(params, _SESSION))
             self.open.pop(session, None)
             self.lost.pop(session, None)
         return method in SETUP or method in SETTINGS or method in LOGINS
@@ -195,15 +195,11 @@ class AgentSessions:
 def opens_by(result: bytes) -> str:
     """The method by which an agent takes a session up again, by its answer to `initialize`; empty:
     it cannot. Where it can do so without showing the conversation again, it need not show that."""
-    members = read_members(result) or {}
-    if version_of(members) == 2:
-        capabilities = read_members(members.get("capabilities")) or {}
-        return _RESUME if read_members(capabilities.get("session")) is not None else ""
-    agent = read_members(members.get("agentCapabilities")) or {}
-    sessions = read_members(agent.get("sessionCapabilities")) or {}
-    if read_members(sessions.get("resume")) is not None:
+    if version_of(read_members(result) or {}) == 2:
+        return _RESUME if has_object(result, "capabilities", "session") else ""
+    if has_object(result, "agentCapabilities", "sessionCapabilities", "resume"):
         return _RESUME
-    return _LOAD if bytes(agent.get("loadSession", b"")) == b"true" else ""
+    return _LOAD if member_at(result, "agentCapabilities", "loadSession") == Raw(b"true") else ""
 
 
 def _choose(session: OpenSession, which: Which, value: Raw) -> None:

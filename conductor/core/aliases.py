@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.json_text import elements, read_members, text_of, write_members
+from conductor.core.json_text import elements, member_at, read_members, text_of, write_members
 from conductor.patterns import lazy_pattern
 
 NAMES: Final = ("sessionId", "session_id", "senderSessionId", "recipientSessionId")
@@ -120,4 +120,4 @@ def listed(result: bytes, left_out: Mapping[str, object] | frozenset[str]) -> by
 
 def _id(entry: Raw) -> str:
     """The session an entry of a list is about; empty: none."""
-    return text_of((read_members(entry) or {}).get(NAMES[0]))
+    return text_of(member_at(entry, NAMES[0]))

@@ -6,9 +6,6 @@ its `initialize` again.
 
 from __future__ import annotations
 
-from typing import Final
-
-import msgspec
 from msgspec import UNSET, Raw
 
 from conductor.core import json_text
@@ -16,6 +13,7 @@ from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Reopen
+from conductor.core.json_text import has_object
 from conductor.core.parts import Parts
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
@@ -37,27 +35,10 @@ from conductor.core.state import (
 from conductor.core.topology import join, onward
 
 
-class _SessionCapabilities(msgspec.Struct):
-    close: dict[str, Raw] | None = None
-
-
-class _AgentCapabilities(msgspec.Struct):
-    sessionCapabilities: _SessionCapabilities | None = None  # noqa: N815 - a name of the protocol
-
-
-class _Initialized(msgspec.Struct):
-    agentCapabilities: _AgentCapabilities | None = None  # noqa: N815
-
-
-_initialized: Final = json_text.Decoder(_Initialized)
-
-
 def _closes(answer: Answer | None) -> bool:
     """Version 1: whether the answer to `initialize` says that the agent closes sessions."""
-    result = _initialized.find(answer[1] if answer is not None else None)
-    capabilities = result.agentCapabilities if result is not None else None
-    sessions = capabilities.sessionCapabilities if capabilities is not None else None
-    return sessions is not None and sessions.close is not None
+    said = answer[1] if answer is not None else None
+    return has_object(said, "agentCapabilities", "sessionCapabilities", "close")
 
 
 def _goes_on_inside(host: Peer, session: str) -> bool:

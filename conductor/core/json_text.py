@@ -355,6 +355,17 @@ def read_members(raw: Raw | bytes | UnsetType | None) -> dict[str, Raw] | None:
     return _object.find(raw)
 
 
+def member_at(whole: Raw | bytes | UnsetType | None, name: str, *names: str) -> Raw | None:
+    """The value to which names of members lead, from object to object; None: there is none."""
+    found = (read_members(whole) or {}).get(name)
+    return member_at(found, *names) if names else found
+
+
+def has_object(whole: Raw | bytes | UnsetType | None, name: str, *names: str) -> bool:
+    """Whether what is there is an object: so capabilities are declared."""
+    return read_members(member_at(whole, name, *names)) is not None
+
+
 def elements(raw: Raw | None) -> list[Raw]:
     """The elements of a JSON array; none of anything else."""
     return _array.find(raw) or []

@@ -295,10 +295,7 @@ _error = Decoder(ErrorObject)
 
 def read_error(body: bytes) -> ErrorObject:
     """The code and message of an error object."""
-    try:
-        return _error.decode(body)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return ErrorObject()
+    return _error.find(body) or ErrorObject()
 
 
 def unknown_method(error: ErrorObject) -> bool:

@@ -14,7 +14,7 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.effects import LogLine
-from conductor.core.json_text import elements, read_members, text_of, write_members
+from conductor.core.json_text import elements, member_at, read_members, text_of, write_members
 
 if TYPE_CHECKING:
     from conductor.core.parts import Parts
@@ -73,7 +73,7 @@ class Logins:
             if isinstance(usable, Raw):
                 kept.append(usable)
             elif logs:
-                name = text_of((read_members(method) or {}).get("name"))
+                name = text_of(member_at(method, "name"))
                 self._parts.exchange.emit(
                     LogLine("warning", agent.name, f"the login `{name}` {usable}")
                 )
@@ -106,18 +106,17 @@ def _starts_something(members: dict[str, Raw]) -> bool:
 
 def _has_terminal(params: dict[str, Raw]) -> bool:
     """Whether the client that sent these params of `initialize` has logins by terminal."""
-    for name in ("clientCapabilities", "capabilities"):
-        held = read_members(params.get(name)) or {}
-        for where, key in (("auth", "terminal"), (_META, _OLD_FORM)):
-            if (read_members(held.get(where)) or {}).get(key) not in _NOTHING:
-                return True
-    return False
+    return any(
+        member_at(params.get(name), *path) not in _NOTHING
+        for name in ("clientCapabilities", "capabilities")
+        for path in (("auth", "terminal"), (_META, _OLD_FORM))
+    )
 
 
 def _offered(agent: Peer) -> Sequence[str]:
     """The ids of the logins by terminal that an agent has offered."""
     _, result = agent.answered or (b"", b"")
-    listed = elements((read_members(result) or {}).get(_METHODS))
+    listed = elements(member_at(result, _METHODS))
     each = [read_members(method) or {} for method in listed]
     return [_id(members) for members in each if text_of(members.get("type")) == "terminal"]
 

@@ -4,38 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
 from msgspec import Raw
 
-from conductor.core import json_text
 from conductor.core.effects import Answered, Closure
 from conductor.core.exchange import Exchange
+from conductor.core.json_text import has_object
 from conductor.core.state import PendingRequest, Straight
 
 _NO_CLIENT: Final = Closure("no client is there to answer")
 
 
-class _Session(msgspec.Struct):
-    notices: dict[str, Raw] | None = None
-
-
-class _Capabilities(msgspec.Struct):
-    session: _Session | None = None
-
-
-class _Initialize(msgspec.Struct):
-    clientCapabilities: _Capabilities | None = None  # noqa: N815 - a name of the protocol
-
-
-_initialize: Final = json_text.Decoder(_Initialize)
-
-
 def _declares_notices(params: Raw) -> bool:
     """Version 1: whether the client's `initialize` says that it shows notices."""
-    declared = _initialize.find(params)
-    capabilities = declared.clientCapabilities if declared is not None else None
-    session = capabilities.session if capabilities is not None else None
-    return session is not None and session.notices is not None
+    return has_object(params, "clientCapabilities", "session", "notices")
 
 
 class Questions:

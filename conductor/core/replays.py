@@ -17,7 +17,14 @@ from msgspec import Raw, UnsetType
 from conductor.core import additions, json_text
 from conductor.core.additions import Kept, Replay, Span, Titles
 from conductor.core.effects import Keep, Recall
-from conductor.core.json_text import elements, holds, read_members, text_of, write_members
+from conductor.core.json_text import (
+    elements,
+    holds,
+    member_at,
+    read_members,
+    text_of,
+    write_members,
+)
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import heading, read_message, session_of
@@ -263,7 +270,7 @@ class Replays:
 
     def _takes(self, now: _Session, params: Raw, key: str, source: Source) -> None:
         """The agent says words of the user's."""
-        told = read_members((read_members(params) or {}).get("update")) or {}
+        told = read_members(member_at(params, "update")) or {}
         content = told.get("content", Raw(b"null"))
         blocks = [content] if key == _CHUNK else elements(content)
         texts = [additions.bare(_text(block)) for block in blocks]

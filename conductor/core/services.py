@@ -15,7 +15,7 @@ from conductor.core import json_text
 from conductor.core.aliases import KEPT
 from conductor.core.component import Role
 from conductor.core.effects import Reached, Serve
-from conductor.core.json_text import read_members, text_of, write_members
+from conductor.core.json_text import member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -120,9 +120,8 @@ def too_large(name: str, size: int, service_bytes: int) -> str | None:
 
 def where_of(name: str, params: Params) -> str:
     """Where outside of the chain a call has its effect; empty: its params do not say."""
-    size = size_of(params)
-    members = read_members(params) if size <= _MOST_LOOKED_AT else None
-    return text_of((members or {}).get(CALLS[name].outside))[:_MOST_WHERE]
+    known = size_of(params) <= _MOST_LOOKED_AT
+    return text_of(member_at(params, CALLS[name].outside))[:_MOST_WHERE] if known else ""
 
 
 def _service_of(name: str) -> str:

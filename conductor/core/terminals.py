@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.agent_sessions import AgentSessions
-from conductor.core.json_text import read_members, text_of
+from conductor.core.json_text import member_at, read_members, text_of
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.own_terminals import RELEASE
@@ -39,7 +39,7 @@ class Terminals:
 
     def opened(self, asked: AgentTerminal, member: bytes, body: bytes) -> None:
         """The client has answered."""
-        terminal = text_of((read_members(body) or {}).get("terminalId"))
+        terminal = text_of(member_at(body, "terminalId"))
         if member == b"error" or not terminal:
             return
         if asked.open is not _known(asked.lane.peer).terminals:  # who asked is gone by now

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.adaptation import in_words
-from conductor.core.json_text import elements, read_members, text_of, write_members
+from conductor.core.json_text import elements, member_at, read_members, text_of, write_members
 from conductor.core.policy.key_table import UPDATE
 from conductor.editor.messages import sections
 
@@ -36,7 +36,7 @@ def session_and_update(line: bytes) -> tuple[str, Raw] | None:
     if not line.startswith(_notification):
         return None
     params = Raw(line[len(_notification) : line.rindex(b"}")])
-    return text_of((read_members(params) or {}).get("sessionId")), params
+    return text_of(member_at(params, "sessionId")), params
 
 
 def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]:
@@ -71,7 +71,7 @@ def _of_tool(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
 
 
 def _block(raw: Raw, untaken: frozenset[str], found: dict[str, None]) -> Raw:
-    type_ = text_of((read_members(raw) or {}).get("type"))
+    type_ = text_of(member_at(raw, "type"))
     words = in_words(raw, type_, "this editor shows none") if type_ in untaken else None
     if words is None:
         return raw

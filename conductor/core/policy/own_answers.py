@@ -14,7 +14,7 @@ from msgspec import Raw
 from conductor.core import json_text
 from conductor.core.guards.every_message import asks_login
 from conductor.core.guards.reading import value_of
-from conductor.core.json_text import holds, read_members, text_of, write_members
+from conductor.core.json_text import holds, member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.policy.key_table import PROMPT, STAMP
 from conductor.core.state import Peer, PendingRequest
@@ -95,16 +95,13 @@ def _result(carried: PendingRequest, body: bytes, said: bytes) -> bytes:
         return body
     members = read_members(Raw(body)) or {}
     meta = read_members(members.get("_meta", Raw(b"{}"))) or {}
-    theirs = read_members((read_members(Raw(said)) or {}).get("_meta", Raw(b"{}"))) or {}
-    name = _name(carried.lane.peer, text_of(theirs.get(STAMP)))
+    name = _name(carried.lane.peer, text_of(member_at(said, "_meta", STAMP)))
     stamped = write_members({**meta, STAMP: Raw(_encode(name))})
     return bytes(write_members({**members, "_meta": stamped}))
 
 
 def _refuses(body: bytes) -> bool:
-    if not holds(body, _STOPS):
-        return False
-    return text_of((read_members(Raw(body)) or {}).get("stopReason")) == _REFUSAL
+    return holds(body, _STOPS) and text_of(member_at(body, "stopReason")) == _REFUSAL
 
 
 _STAMP: Final = f'"{STAMP}"'.encode()

@@ -18,7 +18,7 @@ from conductor.core import json_text, jsonrpc
 from conductor.core.agent_turns import only_begun, reported_state
 from conductor.core.dialects import CANCEL
 from conductor.core.guards import Violation
-from conductor.core.json_text import read_members
+from conductor.core.json_text import member_at
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
 from conductor.core.parts import Parts
 from conductor.core.policy.checks import RIGHTS
@@ -110,7 +110,7 @@ class Turns:
     def cancel_request(self, lane: Lane, params: Params) -> None:
         """`$/cancel_request`, which names the request by its id on this hop. What the conductor
         holds itself is answered at once."""
-        raw = (read_members(params) or {}).get("requestId")
+        raw = member_at(params, "requestId")
         key = jsonrpc.canonical_id(raw) if raw is not None else None
         pending = lane.requests.received.get(key) if key is not None else None
         if pending is not None and self._may_cancel(pending):
