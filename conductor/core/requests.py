@@ -384,7 +384,7 @@ class Requests:
             case AnswerTo.PAST:
                 parts.policed.answered_past(pending, member, body)
             case AnswerTo.COPY:
-                parts.observers.copy_answered(pending)
+                parts.waits.ready(pending.held)
             case AnswerTo.ROLE:
                 parts.initializer.role_answered(pending.handshake, pending, member, body)
             case AnswerTo.LAUNCH:

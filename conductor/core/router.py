@@ -105,7 +105,7 @@ class Router:
             if peer.s.aliases is not None:  # it had them before its host was started again
                 exchange.sessions.adopted(peer.name, peer.s.aliases)
         if mode != "auto":
-            self.settle_mode(mode)
+            exchange.topology.settle_mode(mode)
 
     # -- the chain -----------------------------------------------------------------------------
 
@@ -139,15 +139,6 @@ class Router:
     def received(self) -> int:
         """How many messages there have been: any that comes raises it."""
         return self._exchange.count
-
-    @property
-    def tracing(self) -> bool:
-        """Whether `Trace` effects are made."""
-        return self._exchange.tracing
-
-    def settle_mode(self, mode: str) -> None:
-        """Fixes agent or proxy mode, and joins the lanes accordingly."""
-        self._exchange.topology.settle_mode(mode)
 
     def start(self) -> Effects:
         """Configures each component. To be performed before anything is received."""
@@ -298,11 +289,6 @@ class Router:
         """
         self._parts.rearranging.pause(self.peers[name], paused=paused)
         return self._exchange.taken()
-
-    def paused(self, name: str) -> bool:
-        """Whether all that is new goes past this peer."""
-        policy_state = self.peers[name].policy_state
-        return policy_state is not None and policy_state.paused
 
     def rearrange(
         self, reason: Closure, owned: Mapping[str, Collection[str]] | None = None

@@ -150,6 +150,13 @@ class Waits:
             self.go_on(waiting)
         in_flight.releasing = False
 
+    def ready(self, waiting: WaitingInOrder | None) -> None:
+        """What a message has waited for besides its place is there; None: no message has."""
+        if waiting is not None:
+            assert isinstance(waiting, Waiting)
+            waiting.ready = True
+            self.release(waiting.lane)
+
     def resume(self, peer: Peer) -> None:
         """Sends on what waits for a peer, in order, or puts it back."""
         for waiting in peer.take_backlog():

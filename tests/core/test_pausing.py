@@ -55,13 +55,11 @@ def pause(pb: Playbook, name: str = "g") -> None:
     """At a moment at which nothing is open."""
     assert pb.router.quiet()
     pb.router.pause(name, paused=True)
-    assert pb.router.paused(name)
 
 
 def resume(pb: Playbook, name: str = "g") -> None:
     """What is new goes through it again."""
     pb.router.pause(name, paused=False)
-    assert not pb.router.paused(name)
 
 
 def past(pb: Playbook, asked: object) -> None:

@@ -35,7 +35,7 @@ def test_a_chain_needs_an_agent_and_names_that_differ() -> None:
 
 def test_what_the_router_tells_about_itself() -> None:
     router = Router([Component("agent")], "auto", options=RouterOptions(tracing=True))
-    assert (router.mode, router.version, router.tracing) == ("auto", None, True)
+    assert (router.mode, router.version) == ("auto", None)
     assert router.upstream is router.peers["client"]
 
 

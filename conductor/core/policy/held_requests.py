@@ -153,8 +153,7 @@ class HeldRequests(ABC):
                 self._answer_held(carried, member, body)
             case State.PASSED if carried.held is not None:  # the answer has waited for just this
                 self.answered_past(carried, member, body)
-                carried.held.ready = True
-                self._parts.waits.release(carried.lane)
+                self._parts.waits.ready(carried.held)
             case State.PASSED if policy_state.enforced:
                 text = f"answered `{carried.method}` that it had passed on, too early"
                 self._report(carried, Violation(IDENTITY, text))

@@ -149,6 +149,11 @@ def update(kind: str) -> str:
     return f"{UPDATE}[{kind if kind in KINDS else UNKNOWN_KIND}]"
 
 
+def matches(name: str, key: str) -> bool:
+    """Whether a name is about a key; it may end in `*`."""
+    return key.startswith(name[:-1]) if name.endswith("*") else key == name
+
+
 class Row(msgspec.Struct, frozen=True):
     """One row of the table: keys of one direction (a key may end in `*`) and what may be held."""
 
@@ -172,9 +177,7 @@ class Row(msgspec.Struct, frozen=True):
 
     def covers(self, key: str) -> bool:
         """Whether the row is about this key."""
-        return any(
-            key.startswith(own[:-1]) if own.endswith("*") else key == own for own in self.keys
-        )
+        return any(matches(own, key) for own in self.keys)
 
 
 _DOWN, _UP = Direction.DOWN, Direction.UP

@@ -129,9 +129,7 @@ class PolicedNotifications:
     def _copy_back(self, lane: Lane, copy: Notification) -> None:
         """A component passes on a copy: the original has gone on."""
         lane.in_flight.copied_notifications.remove(copy)
-        if copy.held is not None:
-            copy.held.ready = True
-            self._parts.waits.release(lane)
+        self._parts.waits.ready(copy.held)
 
     def _copy_or_own(self, lane: Lane, message: Message, rights: int) -> None:
         """A component passes on a copy, maybe changed, or sends a notification of its own."""

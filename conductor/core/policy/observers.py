@@ -94,14 +94,6 @@ class Observers:
             for copy in lane.in_flight.copies.values()
         )
 
-    def copy_answered(self, copy: PendingRequest) -> None:
-        """The component answers a copy: nothing waits for it any more."""
-        if copy.held is not None:
-            copy.held.ready = True
-            assert copy.target is not None
-            self._parts.waits.release(copy.target)
-            self._parts.waits.release(copy.target.other)
-
     def answered(self, copy: PendingRequest, member: bytes, body: bytes) -> None:
         """The original has its answer."""
         copy.upstream = (member, body)
@@ -123,3 +115,4 @@ class Observers:
         copy.passed_on_by = (*copy.passed_on_by, pending)
         if copy.upstream is not None:
             self._exchange.reply(pending, *copy.upstream, copy=True)
+        self._parts.waits.ready(copy.held)

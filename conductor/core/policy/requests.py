@@ -75,9 +75,6 @@ class PolicedRequests(HeldRequests):
             self._parts.checks.report(lane.peer, lane.direction, copy.heading, violation)
         pending.traced = None  # what goes on is the original
         self._parts.observers.passed_on(copy, pending)
-        if copy.held is not None:
-            copy.held.ready = True
-            self._parts.waits.release(lane)
 
     def _forwarded_by(
         self, lane: Lane, method: str, params: Params, pending: PendingRequest

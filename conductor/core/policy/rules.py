@@ -25,7 +25,7 @@ from conductor.core.policy.key_table import (
     UPDATE,
     Direction,
     Right,
-    Row,
+    matches,
     row_of,
     update,
 )
@@ -42,11 +42,8 @@ class Rule(msgspec.Struct, frozen=True):
 
     def covers(self, direction: Direction, key: str) -> bool:
         """Whether the rule is about this key."""
-        if direction is not self.direction:
-            return False
-        if self.key.endswith("*"):
-            return key.startswith(self.key[:-1])
-        return key == self.key or (self.key == UPDATE and key.startswith(f"{UPDATE}["))
+        of_kind = self.key == UPDATE and key.startswith(f"{UPDATE}[")
+        return direction is self.direction and (of_kind or matches(self.key, key))
 
 
 _CONTEXT: Final = (
@@ -146,7 +143,7 @@ GRANT_NAMES: Final[tuple[str, ...]] = Grants.__struct_fields__
 
 def of_word(word: str, key: str) -> bool:
     """Whether a word of `editor=` is about a key."""
-    return Row(Direction.UP, EDITOR[word], Right.NONE, "").covers(key)
+    return any(matches(name, key) for name in EDITOR[word])
 
 
 class Policy(msgspec.Struct, frozen=True):
@@ -209,7 +206,7 @@ class Policy(msgspec.Struct, frozen=True):
         """Whether a named grant holds for a key."""
         value = getattr(self.grants, name)
         if name == "methods":
-            return any(key.startswith(m[:-1]) if m.endswith("*") else key == m for m in value)
+            return any(matches(one, key) for one in value)
         if name == "editor":
             return any(of_word(word, key) for word in value)
         return bool(value)
@@ -279,17 +276,14 @@ def lacking(wanted: Grants, held: Grants) -> Grants:
     for name in GRANT_NAMES:
         value, given = getattr(wanted, name), getattr(held, name)
         if isinstance(value, tuple):
-            values[name] = tuple(word for word in value if not _covered(word, given))
+            values[name] = tuple(
+                word for word in value if not any(matches(one, word) for one in given)
+            )
         elif name == "turns":
             values[name] = value if given not in (value, "unprompted") else ""
         else:
             values[name] = value if value != given else type(value)()
     return Grants(**values)
-
-
-def _covered(word: str, held: tuple[str, ...]) -> bool:
-    """Whether a word is in a list, or matches a pattern there."""
-    return any(word == name or (name.endswith("*") and word.startswith(name[:-1])) for name in held)
 
 
 def merged(first: Grants, second: Grants) -> Grants:
