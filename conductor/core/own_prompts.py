@@ -120,13 +120,6 @@ class OwnPrompts:
                 return wrong
         return None
 
-    def host_samples(self, lane: Lane, text: Params, request: PendingRequest) -> Malformed | None:
-        """The same of a message that leaves a host of guests, unless the host passes that on."""
-        given = lane.other.requests.sent.get(request.key)
-        if given is not None and given.method == request.method:
-            return None
-        return self.samples(lane, text, request)
-
     def _whose(self, peer: Peer, request: PendingRequest, *, here: bool) -> tuple[str, str]:
         """The component whose prompt this is, and the turns it may have; empty: it has no account,
         since it is trusted or kept elsewhere."""

@@ -285,8 +285,7 @@ class OwnTurns:
         ids it is taken for the oldest of that session which the component has not passed on, or
         has the answer to, while it has no turn there."""
         if lane.peer.sideband:
-            given = lane.other.requests.sent.get(request.key)
-            return given is not None and given.method == PROMPT
+            return not request.is_first
         if self.any and self._mine(lane.peer, request.names):
             return False
         held = self._held(lane, request.names)

@@ -218,7 +218,8 @@ class Requests:
         if trusted and peer.sideband and peer.role is Role.PROXY:
             # A guest, and a host of guests, passes a request on under the same id.
             given = lane.other.requests.sent.get(pending.key)
-            pending.flow = pending.flow if given is None else given.flow
+            if given is not None and given.method == method:
+                pending.flow = given.flow
         if peer.agent_sessions is not None and method.startswith("terminal/"):
             self._agent_asks(lane, method, params, pending)
         if method in CONCERNED:
@@ -239,7 +240,8 @@ class Requests:
                 self._parts.own_turns.prompts(lane, pending, send)
                 return
         elif trusted and peer.component.hosts and method.startswith(MCP_FAMILIES):
-            wrong = self._parts.own_turns.own_prompts.host_samples(lane, params, pending)
+            own_prompts = self._parts.own_turns.own_prompts
+            wrong = own_prompts.samples(lane, params, pending) if pending.is_first else None
             if wrong is not None:
                 exchange.refuse(pending, wrong)
                 return

@@ -364,9 +364,14 @@ class PendingRequest(Request):
         return self.given is not None and self.given.wanted
 
     @property
+    def is_first(self) -> bool:
+        """Whether it is as its flow began, and passes on no other, as far as anybody knows."""
+        return self.flow.lane is self.origin
+
+    @property
     def is_own(self) -> bool:
         """Whether a component has sent it of its own, and not passed it on: see `Flow.own`."""
-        return self.flow.own and self.flow.lane is self.origin
+        return self.flow.own and self.is_first
 
     @property
     def is_taken(self) -> bool:
