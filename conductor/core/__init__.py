@@ -15,7 +15,7 @@ names all that a router is made of.
     payloads        long texts that a component gets as references
 
     policy, guards  what a policed component may do; see those packages
-    state           peers, their lanes, pending requests
+    state           peers, their lanes, requests
     topology        the peers of one chain, joined
     tracing         what a trace records, and the numbers of messages
     adaptation      what an agent does not take, in words

@@ -16,7 +16,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, text_of, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Malformed, Params
 from conductor.core.policy.key_table import LOG, OF_EDITOR, STAMP, Direction
-from conductor.core.state import Lane, Peer, PendingRequest, Renamed, Straight
+from conductor.core.state import Lane, Peer, Renamed, Straight, Visit
 from conductor.core.topology import onward
 
 
@@ -69,7 +69,7 @@ class EditorMessages:
             for held in peer.s.requests.sent.values()
         )
 
-    def deliver(self, method: str, params: Params, pending: PendingRequest) -> bool:
+    def deliver(self, method: str, params: Params, pending: Visit) -> bool:
         """Sends the owner a message of the editor's; False where it names none, which only an
         outer conductor that knows nothing of owners sends.
 

@@ -26,8 +26,8 @@ from conductor.core.state import (
     Lane,
     Next,
     Peer,
-    PendingRequest,
     Source,
+    Visit,
     Waiting,
     copy_of,
     unread,
@@ -175,7 +175,7 @@ class Endings:
             source = Source(peer.p.other, exchange.next_number(), own=True)
             exchange.notify(lane, STOP, params, source)
 
-    def _goes_on(self, pending: PendingRequest, chain: bool) -> bool:
+    def _goes_on(self, pending: Visit, chain: bool) -> bool:
         """Whether a request goes on, or is answered, without the component that had it.
 
         Args:
@@ -308,7 +308,7 @@ class Endings:
             self._exchange.tracer.notified(None, peer.p, STOP, params)
 
     @staticmethod
-    def _sent(peer: Peer, key: bytes) -> PendingRequest | None:
+    def _sent(peer: Peer, key: bytes) -> Visit | None:
         at, _, id_ = key.partition(b":")
         requests = peer.id_spaces()[int(at)]
         pending = requests.sent.get(id_)
@@ -338,11 +338,11 @@ class Endings:
             first = first or reason
         return first
 
-    def _open(self) -> list[PendingRequest]:
+    def _open(self) -> list[Visit]:
         spaces = self._exchange.upstream.id_spaces()
         return [pending for requests in spaces for pending in requests.received.values()]
 
-    def _holder(self, pending: PendingRequest) -> Peer | None:
+    def _holder(self, pending: Visit) -> Peer | None:
         """The peer furthest down the chain that a request of this method still waits for."""
         seen: set[str] = set()
         target = pending.target

@@ -45,9 +45,9 @@ from conductor.core.state import (
     Next,
     Noted,
     Peer,
-    PendingRequest,
     Source,
     TracedRequest,
+    Visit,
     Waiting,
 )
 from conductor.core.topology import Topology, join, onward
@@ -195,7 +195,7 @@ class Exchange:
                 session = aliases.down.get(session, session)
         return session
 
-    def follow(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def follow(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """A request that sets a session up, or something in it, leaves by `lane`."""
         session = session_of(params)
         below = None if session is None else self.innermost(lane, session)
@@ -215,14 +215,14 @@ class Exchange:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def own_request(self, method: str) -> PendingRequest:
+    def own_request(self, method: str) -> Visit:
         """A request of the conductor's own."""
-        pending = PendingRequest(None, b"null", b"null", method)
+        pending = Visit(None, b"null", b"null", method)
         if self.tracing:
             pending.number, pending.traced = next(self._traced), TracedRequest(None)
         return pending
 
-    def forward(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def forward(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it, or the folders that
         it names are known."""
         own = self._own_folders if method in SETUP and self._options.resolving else None
@@ -268,7 +268,7 @@ class Exchange:
         """A `Resolve` effect was performed."""
         self._own_folders.resolved(token, folders, theirs)
 
-    def go(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def go(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p and not method.startswith(NO_QUESTIONS):
@@ -322,7 +322,7 @@ class Exchange:
         self.watch(mends=self.mends)
 
     def send(
-        self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: PendingRequest
+        self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: Visit
     ) -> None:
         """Writes a request now, and remembers what its answer belongs to."""
         if lane.peer.agent_sessions is not None and not self._noted(lane, method, params, pending):
@@ -362,7 +362,7 @@ class Exchange:
             self._send_cancel(pending, lane)
 
     def _noted(
-        self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: PendingRequest
+        self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: Visit
     ) -> bool:
         """Takes note of a request to an agent that may be started again; False if it is refused,
         since the agent has not taken its session up again."""
@@ -380,7 +380,7 @@ class Exchange:
             pending.followers = (*pending.followers, Noted(noted))
         return True
 
-    def _id(self, lane: Lane, pending: PendingRequest) -> bytes:
+    def _id(self, lane: Lane, pending: Visit) -> bytes:
         """The id a request is written under: a fresh id, except in a host of guests. There a
         request keeps the id that the conductor above gave it until it leaves the host."""
         origin, requests = pending.origin, lane.requests
@@ -398,13 +398,13 @@ class Exchange:
             return requests.fresh_id()
         return _OWN_ID.format(next(self._own_ids)).encode()
 
-    def drop(self, pending: PendingRequest) -> None:
+    def drop(self, pending: Visit) -> None:
         """A request goes no further: its asker is gone, or has been answered meanwhile. What
         follows it, as copies do, is answered all the same."""
         if pending.followers or pending.copies or pending.passes_on is not None:
             self.refuse(pending, Malformed(REQUEST_CANCELLED, "Request cancelled"))
 
-    def cancel_hop(self, pending: PendingRequest, source: Source | None = None) -> None:
+    def cancel_hop(self, pending: Visit, source: Source | None = None) -> None:
         """Tells the peer that has a request that it is cancelled, or will once it gets it.
 
         Args:
@@ -415,7 +415,7 @@ class Exchange:
         if target is not None and target.requests.sent.get(pending.target_id) is pending:
             self._send_cancel(pending, target)
 
-    def _send_cancel(self, pending: PendingRequest, lane: Lane) -> None:
+    def _send_cancel(self, pending: Visit, lane: Lane) -> None:
         number = 0
         if pending.traced is not None:
             params = b'{"requestId":%b}' % pending.target_id
@@ -426,7 +426,7 @@ class Exchange:
     # -- answers -------------------------------------------------------------------------------
 
     def reply(
-        self, pending: PendingRequest, member: bytes, body: Raw | bytes, *, copy: bool = False
+        self, pending: Visit, member: bytes, body: Raw | bytes, *, copy: bool = False
     ) -> None:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and tells all who
         have to do with the request. `copy`: it is an observer's request."""
@@ -468,9 +468,7 @@ class Exchange:
         if pending.state is not State.CLOSED:
             self._parts.policed.answered_elsewhere(pending)
 
-    def _in_version_2(
-        self, pending: PendingRequest, body: Raw | bytes
-    ) -> tuple[Raw | bytes, Raw | None]:
+    def _in_version_2(self, pending: Visit, body: Raw | bytes) -> tuple[Raw | bytes, Raw | None]:
         """The result for the client of version 2, and the update that ends the turn, if a component
         has answered its prompt and not the agent."""
         prompted = pending.method == PROMPT
@@ -487,19 +485,19 @@ class Exchange:
         if whole is not None:
             self.deliver(lane.peer, tag + whole)
 
-    def refuse(self, pending: PendingRequest, error: Malformed) -> None:
+    def refuse(self, pending: Visit, error: Malformed) -> None:
         """Answers `pending` with an error of the conductor's own."""
         body = jsonrpc.error_object(error.code, error.text, error.data)
         pending.answer_number = 0
         self.reply(pending, b"error", body)
 
-    def fail(self, pending: PendingRequest, reason: Closure) -> None:
+    def fail(self, pending: Visit, reason: Closure) -> None:
         """Answers `pending` with the reason a component is gone."""
         text, hint = marked(reason.text), marked(reason.hint)
         text = f"{text}\nhint: {hint}" if hint else text
         self.refuse(pending, Malformed(INTERNAL_ERROR, text, data=reason.data or None))
 
-    # -- what never became a pending request ---------------------------------------------------
+    # -- what never became a visit --------------------------------------------------------------
 
     def reject_frame(self, lane: Lane, frame: bytes, error: Malformed) -> None:
         """Answers junk where somebody could use the answer: upstream, or where an id was read."""

@@ -14,7 +14,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import read_message, session_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, CLOSING, PROMPT
 from conductor.core.policy.turns import REFUSED, turn_cancelled
-from conductor.core.state import Lane, Next, PendingRequest, Waiting
+from conductor.core.state import Lane, Next, Visit, Waiting
 
 
 class HeldPrompts:
@@ -23,7 +23,7 @@ class HeldPrompts:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._waiting: dict[PendingRequest, Waiting] = {}
+        self._waiting: dict[Visit, Waiting] = {}
         """Prompts that are held, and settings that wait behind one of their session."""
         self.on = 0
         """How many hold all prompts; 0: nobody."""
@@ -38,7 +38,7 @@ class HeldPrompts:
         """How many requests are held and still waited for."""
         return sum(pending.origin is not None for pending in self._waiting)
 
-    def keeps(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> bool:
+    def keeps(self, lane: Lane, method: str, params: Params, pending: Visit) -> bool:
         """Whether a request waits for the release: a prompt, and what must not overtake one. A
         request that closes a session goes on, and ends the session's held prompts."""
         if lane is not self._exchange.upstream.p:
@@ -67,12 +67,12 @@ class HeldPrompts:
             if held.message.session == session and held.message.method == PROMPT:
                 self._answer(pending, turn_cancelled(self._exchange.version))
 
-    def cancelled(self, pending: PendingRequest) -> None:
+    def cancelled(self, pending: Visit) -> None:
         """A request is cancelled by its id: if it is held, that is its answer."""
         if pending in self._waiting:
             self._answer(pending, REFUSED)
 
-    def _answer(self, pending: PendingRequest, answer: tuple[bytes, bytes]) -> None:
+    def _answer(self, pending: Visit, answer: tuple[bytes, bytes]) -> None:
         del self._waiting[pending]
         if pending.origin is not None:
             self._exchange.reply(pending, *answer)

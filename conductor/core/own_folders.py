@@ -21,7 +21,7 @@ from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.sessions import guest_of
-from conductor.core.state import Lane, Next, PendingRequest, Waiting
+from conductor.core.state import Lane, Next, Visit, Waiting
 
 if TYPE_CHECKING:
     from conductor.core.parts import Parts
@@ -35,11 +35,11 @@ class OwnFolders:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._sessions = parts.exchange.sessions
-        self._waiting: dict[int, tuple[PendingRequest, Waiting, tuple[str, ...]]] = {}
+        self._waiting: dict[int, tuple[Visit, Waiting, tuple[str, ...]]] = {}
         """By token, with their folders as they are written."""
         self._last = 0
 
-    def keeps(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> bool:
+    def keeps(self, lane: Lane, method: str, params: Params, pending: Visit) -> bool:
         """Whether a set-up that goes out by `lane` waits until its folders are known."""
         if lane.peer.role not in (Role.AGENT, Role.OUTER) or not _is_own(pending):
             return False
@@ -71,7 +71,7 @@ class OwnFolders:
         self._parts.waits.go_on(waiting)
 
 
-def _is_own(pending: PendingRequest) -> bool:
+def _is_own(pending: Visit) -> bool:
     """Whether a request is one of a policed component's own."""
     flow = pending.flow
     if flow.lane is None or flow.lane.peer.role is not Role.PROXY:

@@ -20,7 +20,7 @@ from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, Direction
 from conductor.core.policy.sessions import guest_of
 from conductor.core.policy.turns import TURNS
-from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Lane, Peer, Visit
 from conductor.core.waits import FreePrompt
 
 MOST_PROMPTS: Final = 64
@@ -76,7 +76,7 @@ class OwnPrompts:
     # -- components --------------------------------------------------------------------------------
 
     def refuses(
-        self, lane: Lane, session: str | None, request: PendingRequest, *, here: bool = False
+        self, lane: Lane, session: str | None, request: Visit, *, here: bool = False
     ) -> Malformed | None:
         """Why a component's own prompt in a session does not go on by `lane`; None: it does, and
         counts.
@@ -110,7 +110,7 @@ class OwnPrompts:
         return Malformed(INVALID_REQUEST, text, data=data)
 
     def samples(
-        self, lane: Lane, text: Params, request: PendingRequest, *, here: bool = False
+        self, lane: Lane, text: Params, request: Visit, *, here: bool = False
     ) -> Malformed | None:
         """Why a message or an answer of a component's own MCP server does not go on, which has the
         agent's model asked; None: it does, and counts. `here`: it is an answer."""
@@ -120,7 +120,7 @@ class OwnPrompts:
                 return wrong
         return None
 
-    def _whose(self, peer: Peer, request: PendingRequest, *, here: bool) -> tuple[str, str]:
+    def _whose(self, peer: Peer, request: Visit, *, here: bool) -> tuple[str, str]:
         """The component whose prompt this is, and the turns it may have; empty: it has no account,
         since it is trusted or kept elsewhere."""
         if self._exchange.topology.hosted and not here:
@@ -163,7 +163,7 @@ class OwnPrompts:
 
     # -- peer agents -------------------------------------------------------------------------------
 
-    def at_port(self, lane: Lane, params: Params, request: PendingRequest) -> None:
+    def at_port(self, lane: Lane, params: Params, request: Visit) -> None:
         """A component asks its peer agent something; raises `Malformed` for a prompt too many."""
         wrong = None
         if request.method == PROMPT:

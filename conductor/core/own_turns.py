@@ -26,7 +26,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.service_table import TURN_BEGIN, TURN_END
-from conductor.core.state import Follower, Lane, Peer, PendingRequest, Waiting, unread
+from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, unread
 from conductor.core.turn_queue import (
     MOST_WAIT,
     Begins,
@@ -94,11 +94,11 @@ class OwnTurns:
         """Whether any component has a turn, or wants one."""
         return bool(self._asked) or self.queue.any
 
-    def waits(self, request: PendingRequest) -> bool:
+    def waits(self, request: Visit) -> bool:
         """Whether a prompt waits for a turn, so that it has not gone on."""
         return bool(self._waiting(request))
 
-    def _waiting(self, request: PendingRequest) -> list[QueuedTurn]:
+    def _waiting(self, request: Visit) -> list[QueuedTurn]:
         """The turn that a request waits for, if it does."""
         return [
             turn
@@ -108,7 +108,7 @@ class OwnTurns:
 
     # -- the calls -----------------------------------------------------------------------------
 
-    def begin(self, peer: Peer, params: Params, request: PendingRequest, guest: str = "") -> None:
+    def begin(self, peer: Peer, params: Params, request: Visit, guest: str = "") -> None:
         """A component begins a turn by `turn/begin`: the answer comes once it has it.
 
         Args:
@@ -162,9 +162,7 @@ class OwnTurns:
             "hint: `,turns=unprompted` lets it at any time"
         )
 
-    def end(
-        self, peer: Peer, params: Params, request: PendingRequest | None, guest: str = ""
-    ) -> None:
+    def end(self, peer: Peer, params: Params, request: Visit | None, guest: str = "") -> None:
         """A component ends its turn by `turn/end`."""
         try:
             named = json_text.decode(_given(params), type=_Named)
@@ -181,7 +179,7 @@ class OwnTurns:
         if request is not None:  # also of one that was over already
             self._exchange.reply(request, b"result", b"{}")
 
-    def _refuse(self, request: PendingRequest | None, code: int, text: str) -> None:
+    def _refuse(self, request: Visit | None, code: int, text: str) -> None:
         if request is not None:
             peer = request.origin.peer if request.origin is not None else self._exchange.upstream
             self._exchange.log("warning", peer, text)
@@ -194,7 +192,7 @@ class OwnTurns:
             if state == "idle":
                 self._do(self.queue.seen(session))
 
-    def agent_gets(self, lane: Lane, request: PendingRequest, params: Raw) -> None:
+    def agent_gets(self, lane: Lane, request: Visit, params: Raw) -> None:
         """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
         it answers that its turn is over, or had been before."""
         if request.session is None or lane.port:  # the sessions of a peer agent are others
@@ -205,7 +203,7 @@ class OwnTurns:
         self._do(self.queue.works(session, True))
 
     def agent_answered(
-        self, asked: AgentPrompt, pending: PendingRequest, member: bytes, body: bytes
+        self, asked: AgentPrompt, pending: Visit, member: bytes, body: bytes
     ) -> None:
         """Version 2: the agent has answered a prompt."""
         below, key = pending.session or "", asked.key
@@ -240,13 +238,13 @@ class OwnTurns:
         """A prompt of the client waits for the turns of a session."""
         self._do(self.queue.client_waits(session))
 
-    def client_prompts(self, request: PendingRequest) -> None:
+    def client_prompts(self, request: Visit) -> None:
         """A prompt of the client goes on."""
         if request.names is not None:
             self.own_prompts.user_prompts(request.names)
             self._follow(request, request.names, None)
 
-    def prompts(self, lane: Lane, request: PendingRequest, send: Waiting) -> None:
+    def prompts(self, lane: Lane, request: Visit, send: Waiting) -> None:
         """A component prompts by `lane`: `send` goes on, once it may. A prompt that a policed
         component was given comes here only if it is not passed on under its id."""
         peer, session = lane.peer, request.names
@@ -267,7 +265,7 @@ class OwnTurns:
             turn = QueuedTurn((peer, ""), session, known_as, False, nests, request, send)
             self._ask(turn)
 
-    def _follow(self, request: PendingRequest, session: str, turn: QueuedTurn | None) -> None:
+    def _follow(self, request: Visit, session: str, turn: QueuedTurn | None) -> None:
         """Counts a prompt as one that runs, until it is over."""
         if self._hosted:
             return
@@ -280,7 +278,7 @@ class OwnTurns:
         else:
             self._do(self.queue.over(prompt))
 
-    def passes_on(self, lane: Lane, request: PendingRequest) -> bool:
+    def passes_on(self, lane: Lane, request: Visit) -> bool:
         """Whether a prompt of a trusted component is one that it was given. Where a library chooses
         ids it is taken for the oldest of that session which the component has not passed on, or
         has the answer to, while it has no turn there."""
@@ -309,7 +307,7 @@ class OwnTurns:
             return session is not None and bool(self._parts.turns.held(lane, session))
         return bool(self._held(lane, session))
 
-    def _held(self, lane: Lane, session: str | None) -> list[PendingRequest]:
+    def _held(self, lane: Lane, session: str | None) -> list[Visit]:
         """The prompts of a session that a trusted component holds, the oldest first."""
         inner = lane.other
         given = inner.requests.prompts(session)
@@ -343,7 +341,7 @@ class OwnTurns:
             if turn.owner[0] is peer:
                 self._end(turn)
 
-    def cancelled(self, request: PendingRequest) -> None:
+    def cancelled(self, request: Visit) -> None:
         """A request is cancelled by who has sent it: a prompt of a component's own that waits for a
         turn goes nowhere; after one of the client's, components send no more of their own."""
         if request.method == PROMPT and request.origin is self._exchange.upstream.p:
@@ -374,12 +372,12 @@ class OwnTurns:
             self._do(self.queue.begin(turn))
             return
         self._asked.append(turn)
-        call = PendingRequest(None, b"null", b"null", TURN_BEGIN)
+        call = Visit(None, b"null", b"null", TURN_BEGIN)
         call.followers = (turn,)
         params = json_text.encode(_Wanted(turn.known_as, turn.show, turn.nests))
         self._parts.services.perform(turn.owner[0], TURN_BEGIN, Raw(params), call)
 
-    def decided(self, turn: QueuedTurn, call: PendingRequest, member: bytes, body: bytes) -> None:
+    def decided(self, turn: QueuedTurn, call: Visit, member: bytes, body: bytes) -> None:
         """The conductor above a host has answered; or the prompt that is a turn by itself is
         answered."""
         if call is turn.request:

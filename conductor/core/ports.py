@@ -46,7 +46,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.rules import Grants
 from conductor.core.policy.sessions import MAKES_ONE, MOST_SUBSESSIONS, Sessions
 from conductor.core.policy.turns import NOT_GIVEN
-from conductor.core.state import Follower, Lane, Peer, PendingRequest
+from conductor.core.state import Follower, Lane, Peer, Visit
 
 _NEW: Final = SETUP[0]
 _CLOSE: Final = "session/close"
@@ -83,7 +83,7 @@ class Ports:
         self._sessions: dict[str, Sessions] = {}
         """By port: the sessions with its peer agent. Another agent may use the same ids."""
 
-    def ask(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def ask(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request on across a port; `Malformed` where it may not pass."""
         assert lane.across is not None
         if lane.direction is Direction.DOWN:
@@ -167,7 +167,7 @@ class Ports:
         return found
 
     def answers(
-        self, asked: AtPort, pending: PendingRequest, member: bytes, body: bytes
+        self, asked: AtPort, pending: Visit, member: bytes, body: bytes
     ) -> tuple[bytes, bytes]:
         """A component's answer to its peer agent, or the error in its place."""
         lane, method, request = asked.port, pending.method, asked.params
@@ -181,7 +181,7 @@ class Ports:
         self._parts.checks.report(lane.peer, Direction.UP, heading(method, request), found)
         return b"error", error(lane.peer, found)
 
-    def answered(self, port: Lane, pending: PendingRequest, member: bytes, body: bytes) -> None:
+    def answered(self, port: Lane, pending: Visit, member: bytes, body: bytes) -> None:
         """An MCP server of a component's has answered its peer agent."""
         if member == b"result" and not self._exchange.topology.hosted:
             name, method = port.peer.name, pending.method
@@ -213,7 +213,7 @@ class Ports:
         assert lane is not None
         return self._sessions.setdefault(f"{lane.peer.name}/{lane.port}", Sessions())
 
-    def _follow(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def _follow(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """A component opens a session with its peer agent, or ends it; `Malformed` if it has too
         many."""
         known = self.sessions(lane)

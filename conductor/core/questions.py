@@ -9,7 +9,7 @@ from msgspec import Raw
 from conductor.core.effects import Answered, Closure
 from conductor.core.exchange import Exchange
 from conductor.core.json_text import has_object
-from conductor.core.state import PendingRequest, Straight
+from conductor.core.state import Straight, Visit
 
 _NO_CLIENT: Final = Closure("no client is there to answer")
 
@@ -24,7 +24,7 @@ class Questions:
 
     def __init__(self, exchange: Exchange) -> None:
         self._exchange = exchange
-        self._open: dict[PendingRequest, int] = {}
+        self._open: dict[Visit, int] = {}
         """With their tokens."""
         self._deaf = False
 
@@ -61,6 +61,6 @@ class Questions:
         for pending in list(self._open):
             self._exchange.fail(pending, reason)
 
-    def answered(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
+    def answered(self, pending: Visit, member: bytes, body: bytes) -> None:
         """A question is answered."""
         self._exchange.emit(Answered(self._open.pop(pending), member, body))

@@ -24,7 +24,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
 from conductor.core.policy.sessions import FOLLOWED, Session, places
 from conductor.core.service_table import TURN_END
-from conductor.core.state import Follower, Lane, Peer, PendingRequest
+from conductor.core.state import Follower, Lane, Peer, Visit
 from conductor.core.topology import onward
 from conductor.errors import one_line
 
@@ -52,7 +52,7 @@ class Rebind(Follower, msgspec.Struct):
 
     peer: Peer
     wanted: _Wanted
-    pending: PendingRequest | None
+    pending: Visit | None
     turns: Sequence[Raw] = ()
     """Those that a guest has meanwhile, and that end then."""
 
@@ -69,7 +69,7 @@ class Rebinding:
         self._parts = parts
         self._exchange = parts.exchange
 
-    def ask(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
+    def ask(self, peer: Peer, params: Params, pending: Visit | None) -> None:
         """A component calls `rebind`."""
         wanted = self._read(peer, params, pending)
         if wanted is None:
@@ -81,7 +81,7 @@ class Rebinding:
         # What runs in front of the host, or behind it, only the conductor above knows.
         ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
         session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
-        call = PendingRequest(None, b"null", b"null", REBIND)
+        call = Visit(None, b"null", b"null", REBIND)
         call.followers = (Rebind(peer, wanted, pending),)
         self._parts.services.perform(
             peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call
@@ -96,9 +96,7 @@ class Rebinding:
         elif asked.pending is not None:
             self._exchange.reply(asked.pending, member, body)
 
-    def relayed(
-        self, host: Peer, guest: str, params: Params, pending: PendingRequest | None
-    ) -> None:
+    def relayed(self, host: Peer, guest: str, params: Params, pending: Visit | None) -> None:
         """A host asks whether anything runs in two sessions, as they are called above it. While
         nothing does, the guest gets a turn in both, and keeps it until they are bound."""
         wanted = self._read(host, params, pending)
@@ -112,7 +110,7 @@ class Rebinding:
             turns = [{"turn": self._parts.own_turns.keep(host, guest, id_)} for id_ in ids]
             self._exchange.reply(pending, b"result", json_text.encode({"turns": turns}))
 
-    def _read(self, peer: Peer, params: Params, pending: PendingRequest | None) -> _Wanted | None:
+    def _read(self, peer: Peer, params: Params, pending: Visit | None) -> _Wanted | None:
         """What a call asks for; None: nothing that can be read, and it is declined."""
         wanted = _wanted.find(params)
         if wanted is None:
@@ -210,7 +208,7 @@ class Rebinding:
         params = Raw(json_text.encode({"sessionId": session, "update": update}))
         self._parts.notifications.send_for(peer.p, UPDATE, params)
 
-    def _decline(self, peer: Peer, wrong: str, pending: PendingRequest | None) -> None:
+    def _decline(self, peer: Peer, wrong: str, pending: Visit | None) -> None:
         self._exchange.log("warning", peer, f"{peer.label}: `{REBIND}`: {wrong}")
         if pending is not None:
             error = Malformed(INVALID_PARAMS, f"`{REBIND}`: {wrong}", data={"service": REBIND})

@@ -29,7 +29,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import heading, read_message, session_of
 from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
-from conductor.core.state import Flow, Lane, Next, PendingRequest, Replayed, Source, Waiting
+from conductor.core.state import Flow, Lane, Next, Replayed, Source, Visit, Waiting
 
 _NEW, *_REPLAYING, _FORK = SETUP
 _CHUNK: Final = update("user_message_chunk")
@@ -87,13 +87,13 @@ class Replays:
         """Of the sessions that the client has open, by its ids."""
         self._repeating: dict[str, _Session] = {}
         """By the client's ids."""
-        self._waiting: dict[int, tuple[PendingRequest, Waiting]] = {}
+        self._waiting: dict[int, tuple[Visit, Waiting]] = {}
         """Requests of the client's that wait for records."""
         self._last = 0
 
     # -- prompts -------------------------------------------------------------------------------
 
-    def client_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> bool:
+    def client_asks(self, lane: Lane, method: str, params: Params, pending: Visit) -> bool:
         """Whether a request of the client's goes on only once the records are there."""
         session = pending.names
         if method == _NEW:
@@ -123,9 +123,7 @@ class Replays:
         """What the agent calls a session of the client's."""
         return self._exchange.innermost(self._exchange.upstream.p, session)
 
-    def answered(
-        self, asked: Replayed, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def answered(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> None:
         """A prompt is over, or in version 2 the agent has it; or the client has a new session, if
         that was granted."""
         self._given.pop(pending.flow, None)
@@ -140,7 +138,7 @@ class Replays:
         if len(self._fresh) > _MOST_SESSIONS:
             del self._fresh[next(iter(self._fresh))]
 
-    def agent_gets(self, lane: Lane, pending: PendingRequest, sent: Raw, got: Raw) -> None:
+    def agent_gets(self, lane: Lane, pending: Visit, sent: Raw, got: Raw) -> None:
         """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
         below = pending.session or ""
         if self._keeps_nothing(below):
@@ -208,7 +206,7 @@ class Replays:
             self._titles.add(session, kept)
         self._watch()
 
-    def _loads(self, session: str, prompts: list[Kept], pending: PendingRequest) -> None:
+    def _loads(self, session: str, prompts: list[Kept], pending: Visit) -> None:
         """The client loads a session: until it is answered, its agent repeats prompts."""
         for prompt in prompts:
             self._titles.add(session, prompt)
@@ -216,9 +214,7 @@ class Replays:
         pending.rewriters = (*pending.rewriters, now)
         self._watch()
 
-    def rewritten(
-        self, asked: Replayed, pending: PendingRequest, member: bytes, body: bytes
-    ) -> bytes:
+    def rewritten(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> bytes:
         """What an answer becomes: a list of sessions. Before the client hears that a session is
         loaded, it gets what waits of that."""
         if isinstance(asked, _Recalled):

@@ -53,12 +53,12 @@ from conductor.core.state import (
     Lane,
     Next,
     Noted,
-    PendingRequest,
     Renamed,
     Replayed,
     Seen,
     Straight,
     TracedRequest,
+    Visit,
     Waiting,
 )
 from conductor.core.turn_queue import Prompt, QueuedTurn
@@ -86,7 +86,7 @@ class Requests:
 
     def accept(
         self, lane: Lane, method: str, message: Message, batch: Batch | None
-    ) -> PendingRequest | None:
+    ) -> Visit | None:
         """Makes a request pending, or refuses its id."""
         assert isinstance(message.id, Raw)
         raw_id = bytes(message.id)
@@ -107,7 +107,7 @@ class Requests:
         ) and (excess := self._excess(lane, key, size)):
             text, known = excess, key
         else:
-            pending = PendingRequest(lane, raw_id, key, method, batch, self._exchange.number)
+            pending = Visit(lane, raw_id, key, method, batch, self._exchange.number)
             pending.size = size
             requests.size += size
             if self._exchange.tracing and lane.peer.joined:
@@ -140,7 +140,7 @@ class Requests:
             f"hint: raise the component's {limit} if this is intended"
         )
 
-    def route(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def route(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends an accepted request where it belongs, or refuses it."""
         try:
             if method in ENVELOPES:
@@ -160,7 +160,7 @@ class Requests:
         except Malformed as error:
             self._exchange.refuse(pending, error)
 
-    def _extension(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def _extension(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request of no part of ACP where it belongs; `Malformed` where that is nowhere."""
         service = called(lane, method)
         if service is not None:
@@ -174,9 +174,7 @@ class Requests:
             params = self._parts.editor.named(lane, method, params)
         self._send_across(lane, method, params, pending)
 
-    def _send_across(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest
-    ) -> None:
+    def _send_across(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request of the conversation on; `Malformed` where it comes too early."""
         if lane.peer is self._exchange.upstream:
             self._parts.initializer.upstream.check_begun()
@@ -189,7 +187,7 @@ class Requests:
         else:
             self.send_on(lane, method, params, pending)
 
-    def _cross(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def _cross(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request on across a port. What a component prompts there, says by MCP servers of
         its own or answers as one, and all that is refused there, is reported; what a host lets
         through, the conductor above reports."""
@@ -211,7 +209,7 @@ class Requests:
                 where = f"{lane.port}, session {session}" if session else lane.port
                 self._exchange.emit(Reached(name, method, where, size_of(params), refused))
 
-    def send_on(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def send_on(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request of the conversation on, which nothing holds."""
         exchange, peer = self._exchange, lane.peer
         trusted = peer.policy_state is None or not peer.policy_state.enforced
@@ -247,12 +245,12 @@ class Requests:
                 return
         self.send_out(lane, method, params, pending)
 
-    def _agent_asks(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def _agent_asks(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """An agent that may be started again asks something about a terminal."""
         if method in own_terminals.FOLLOWED:
             self._parts.reviving.terminals.asked(lane, method, params, pending)
 
-    def _client_asks(self, method: str, params: Params, pending: PendingRequest) -> None:
+    def _client_asks(self, method: str, params: Params, pending: Visit) -> None:
         """A request of the client's goes on."""
         sessions = self._exchange.sessions
         if method in ENTERING:
@@ -270,7 +268,7 @@ class Requests:
             sessions.client_ends(session, method, params)
             self._parts.own_turns.closed(session)
 
-    def send_out(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def send_out(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """A request leaves its sender, who may send it."""
         if lane.policed:
             self._parts.policed.ask(lane, method, params, pending)
@@ -352,14 +350,14 @@ class Requests:
         self._exchange.log("warning", peer, jsonrpc.dropped(key, open_))
         return None
 
-    def _may_be_meant(self, lane: Lane, pending: PendingRequest, message: Message) -> bool:
+    def _may_be_meant(self, lane: Lane, pending: Visit, message: Message) -> bool:
         """Whether an answer without its id may be to this request. Never where it would give a
         permission: to a request for one, or to a question of the conductor's own."""
         own = pending.origin is None and lane.peer is self._exchange.upstream
         permits = own or pending.method == PERMISSION
         return pending.wanted and message.jsonrpc == "2.0" and not permits
 
-    def complete(self, pending: PendingRequest, member: bytes, body: Raw | bytes) -> None:
+    def complete(self, pending: Visit, member: bytes, body: Raw | bytes) -> None:
         """Hands a peer's answer to who takes it: the component that carries the request, or by
         `answer_to`."""
         to = pending.answer_to
@@ -379,7 +377,7 @@ class Requests:
             pending.traced.response = member, bytes(body)
         self._taken(to, pending, member, bytes(body))
 
-    def _taken(self, to: AnswerTo, pending: PendingRequest, member: bytes, body: bytes) -> None:
+    def _taken(self, to: AnswerTo, pending: Visit, member: bytes, body: bytes) -> None:
         """The taker of an answer takes it."""
         parts = self._parts
         match to:
@@ -402,7 +400,7 @@ class Requests:
             case _:
                 assert to is AnswerTo.NOBODY
 
-    def rewritten(self, pending: PendingRequest, member: bytes, body: bytes) -> Answer:
+    def rewritten(self, pending: Visit, member: bytes, body: bytes) -> Answer:
         """What the answer to a request becomes on its way back."""
         rewriters, pending.rewriters = pending.rewriters, ()
         for rewriter in reversed(rewriters):
@@ -424,9 +422,7 @@ class Requests:
                     body = listed(body, others) if member == b"result" else body
         return member, body
 
-    def follow(
-        self, follower: Follower, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def follow(self, follower: Follower, pending: Visit, member: bytes, body: bytes) -> None:
         """One thing follows the answer to a request."""
         parts, own_turns = self._parts, self._parts.own_turns
         match follower:

@@ -21,7 +21,7 @@ from conductor.core.jsonrpc import AUTH_REQUIRED, Params, read_error
 from conductor.core.parts import Parts
 from conductor.core.policy.key_table import STATE_KIND, UPDATE
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.state import AnswerTo, Peer, PendingRequest, Straight
+from conductor.core.state import AnswerTo, Peer, Straight, Visit
 from conductor.core.terminals import Terminals
 
 
@@ -32,7 +32,7 @@ class Reviving:
         self._parts = parts
         self._exchange = parts.exchange
         self.terminals = Terminals(parts)
-        self._asked: PendingRequest | None = None
+        self._asked: Visit | None = None
         """What the present process has not answered: what an earlier one has not, is over."""
         self._steps: deque[Step] = deque()
         """What is to be set yet in the session that the agent has taken up last."""
@@ -94,7 +94,7 @@ class Reviving:
             self._parts.initializer.has_time(peer, pending)
         self._exchange.send(peer.p, method, params, pending)
 
-    def answered(self, peer: Peer, pending: PendingRequest, member: bytes, body: bytes) -> None:
+    def answered(self, peer: Peer, pending: Visit, member: bytes, body: bytes) -> None:
         """The agent has answered one."""
         if pending is not self._asked or peer.closure is not None:
             return

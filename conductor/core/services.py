@@ -34,7 +34,7 @@ from conductor.core.service_table import (
     TURN_BEGIN,
     TURN_END,
 )
-from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Lane, Peer, Visit
 
 ALIASES: Final = {"_proxy/log": "log", "_proxy/metric": "metric", "_proxy/config": "config"}
 """Names by which the oldest generation of proxies calls services (the P/ACP proposal)."""
@@ -136,11 +136,11 @@ class Services:
         self._parts = parts
         self._exchange = parts.exchange
         self.rebinding = Rebinding(parts)
-        self._open: dict[int, PendingRequest] = {}
+        self._open: dict[int, Visit] = {}
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
 
-    def ask(self, lane: Lane, name: str, params: Params, pending: PendingRequest | None) -> None:
+    def ask(self, lane: Lane, name: str, params: Params, pending: Visit | None) -> None:
         """Has a call performed, or refuses it.
 
         Args:
@@ -165,7 +165,7 @@ class Services:
             return
         self._take(peer, name, params, pending)
 
-    def _take(self, peer: Peer, name: str, params: Params, pending: PendingRequest | None) -> None:
+    def _take(self, peer: Peer, name: str, params: Params, pending: Visit | None) -> None:
         """A call that may be made: a few are taken here, the shell performs all others."""
         if name == CONFIG:
             self._config(peer, pending)
@@ -190,9 +190,7 @@ class Services:
                 Reached(peer.name, name, where, size_of(params), why.partition("\n")[0])
             )
 
-    def perform(
-        self, peer: Peer, name: str, params: Params, pending: PendingRequest | None
-    ) -> None:
+    def perform(self, peer: Peer, name: str, params: Params, pending: Visit | None) -> None:
         """Has the shell perform a call."""
         token = None
         if pending is not None:
@@ -201,12 +199,12 @@ class Services:
         raw = None if isinstance(params, UnsetType) else bytes(params)
         self._exchange.emit(Serve(peer.name, name, token, raw))
 
-    def _config(self, peer: Peer, pending: PendingRequest | None) -> None:
+    def _config(self, peer: Peer, pending: Visit | None) -> None:
         if pending is not None:
             self._exchange.reply(pending, b"result", configuration(peer) or b"{}")
 
     def _begin_turn(
-        self, peer: Peer, params: Params, pending: PendingRequest | None, guest: str = ""
+        self, peer: Peer, params: Params, pending: Visit | None, guest: str = ""
     ) -> None:
         if pending is not None:  # else nobody would learn which turn it is
             self._parts.own_turns.begin(peer, params, pending, guest)
@@ -221,7 +219,7 @@ class Services:
         else:
             self._begin_turn(peer, Raw(params), pending, guest)
 
-    def _read(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
+    def _read(self, peer: Peer, params: Params, pending: Visit | None) -> None:
         try:
             if peer.payloads is None:
                 raise ValueError("it gets no references: its limit `text_bytes` is off")
@@ -232,7 +230,7 @@ class Services:
             if pending is not None:
                 self._exchange.reply(pending, b"result", part)
 
-    def _keep(self, peer: Peer, params: Params, pending: PendingRequest | None) -> None:
+    def _keep(self, peer: Peer, params: Params, pending: Visit | None) -> None:
         members = read_members(params)
         if members is not None and KEPT in members:
             self._decline(peer, KEEP, f"`{KEPT}` is the conductor's own", pending)
@@ -244,7 +242,7 @@ class Services:
         if pending is not None:
             self._exchange.reply(pending, b"result", b"{}")
 
-    def _decline(self, peer: Peer, name: str, wrong: str, pending: PendingRequest | None) -> None:
+    def _decline(self, peer: Peer, name: str, wrong: str, pending: Visit | None) -> None:
         """Refuses a call with wrong params."""
         self._exchange.log("warning", peer, f"{peer.label}: {wrong}")
         if pending is not None:

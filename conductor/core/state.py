@@ -1,6 +1,7 @@
-"""The state of one chain: its peers, their lanes, and the requests that are pending on them.
+"""The state of one chain: its peers, their lanes, and the requests that are open: each is a flow
+and its visits.
 
-These records refer to each other (a lane knows its peer, a pending request the lane it came from),
+These records refer to each other (a lane knows its peer, a visit the lane it came from),
 so they share one module. What changes them is elsewhere.
 """
 
@@ -49,7 +50,7 @@ _MOST_KEYS: Final = 1024
 
 
 class AnswerTo(IntEnum):
-    """Who takes the answer to a pending request (`Requests.complete`).
+    """Who takes the answer to a visit (`Requests.complete`).
 
     Integers, since the hash of other enum members is a call of a Python function.
     """
@@ -238,8 +239,9 @@ class Flow(msgspec.Struct, eq=False):
         return True
 
 
-class PendingRequest(Request):
-    """One request that has no answer: who sent it under which id, and where it went under which.
+class Visit(Request):
+    """A flow at one hop, without an answer: who sent it under which id, and where it went under
+    which.
 
     Where it went to a component with a policy state, that carries it: what `carry` sets is known
     from then on, and `state` says where the request stands with the component. What a component is
@@ -296,7 +298,7 @@ class PendingRequest(Request):
     for it."""
     excused: Excuse | None
     retries: int
-    passed_on_by: tuple[PendingRequest, ...]
+    passed_on_by: tuple[Visit, ...]
     """Of a copy: the component's requests by which it passed the copy on; they are answered as the
     original is."""
     handshake: Handshake
@@ -328,14 +330,14 @@ class PendingRequest(Request):
         self.cancelled = False
         self.followers: tuple[Follower, ...] = ()
         """What follows its answer, in order, whether or not the asker is still there."""
-        self.copies: tuple[PendingRequest, ...] = ()
+        self.copies: tuple[Visit, ...] = ()
         """The copies of it, which are answered and cancelled as it is."""
-        self.bypassed: tuple[tuple[Lane, Heading, PendingRequest | None], ...] = ()
+        self.bypassed: tuple[tuple[Lane, Heading, Visit | None], ...] = ()
         """Bypassed components whose pending messages this answer must not overtake, outermost
         first: the lane it came in by, its heading, and the copy that was shown there."""
-        self.passes_on: PendingRequest | None = None
+        self.passes_on: Visit | None = None
         """The carried request that a component with a policy state passes on by it."""
-        self.forwarded: PendingRequest | None = None
+        self.forwarded: Visit | None = None
         """The request by which the component that has it passed it on. Of a program without a
         policy, which chooses ids, that is known of prompts alone."""
         self.session: str | None = None
@@ -379,7 +381,7 @@ class PendingRequest(Request):
         return bool(self.passed_on_by) or self.answer_to is not AnswerTo.COPY
 
     @property
-    def given(self) -> PendingRequest | None:
+    def given(self) -> Visit | None:
         """The request that a policed component passes on by it; None: it is its sender's own, or
         nobody polices that."""
         carried = self.passes_on
@@ -394,7 +396,7 @@ class PendingRequest(Request):
         self.forwarded, self.upstream, self.held, self.excused = None, None, None, None
         self.retries = 0
 
-    def stands_for(self, carried: PendingRequest, *, passed: bool) -> None:
+    def stands_for(self, carried: Visit, *, passed: bool) -> None:
         """It takes the place of a request that a component has carried and not answered. `passed`:
         the component has passed that on, so what it still answers is compared with the answer."""
         self.answer_to, self.heading, self.excused = AnswerTo.PAST, carried.heading, carried.excused
@@ -405,14 +407,14 @@ class PendingRequest(Request):
             self.forwarded.passes_on = self
 
 
-def unread(method: str) -> PendingRequest:
+def unread(method: str) -> Visit:
     """A placeholder for a request: nobody reads its answer."""
-    pending = PendingRequest(None, b"null", b"null", method)
+    pending = Visit(None, b"null", b"null", method)
     pending.answer_to = AnswerTo.NOBODY
     return pending
 
 
-def copy_of(message: Message, answer: Answer | None = None) -> PendingRequest:
+def copy_of(message: Message, answer: Answer | None = None) -> Visit:
     """A copy of a request that a component is shown, or given its role by. `answer`: that of the
     original."""
     copy = unread(message.method)
@@ -421,8 +423,8 @@ def copy_of(message: Message, answer: Answer | None = None) -> PendingRequest:
     return copy
 
 
-class PendingRequests:
-    """The pending requests of one id space, by raw id.
+class IdSpace:
+    """The visits of one id space, by raw id.
 
     A connection has one, or one for each side where its dialect keeps the sides apart (`channel`).
     """
@@ -431,14 +433,14 @@ class PendingRequests:
 
     def __init__(self, ids: Iterator[int] | None = None) -> None:
         self._ids = count(1) if ids is None else ids
-        self._ignored: dict[bytes, PendingRequest] = {}
-        self._prompts: dict[str | None, list[PendingRequest]] = {}
+        self._ignored: dict[bytes, Visit] = {}
+        self._prompts: dict[str | None, list[Visit]] = {}
         """Those sent that are prompts, by session; some may have been answered."""
         self._given = 0
         """How many these are, at most."""
-        self.sent: dict[bytes, PendingRequest] = {}
+        self.sent: dict[bytes, Visit] = {}
         """Written to the peer, and not answered by it."""
-        self.received: dict[bytes, PendingRequest] = {}
+        self.received: dict[bytes, Visit] = {}
         """Sent by the peer, and not answered to it."""
         self.size = 0
         """Bytes of those received."""
@@ -451,7 +453,7 @@ class PendingRequests:
             pass
         return id_
 
-    def lose(self, id_: bytes) -> PendingRequest | None:
+    def lose(self, id_: bytes) -> Visit | None:
         """Takes off a request that gets no answer."""
         self.lost = True
         return self.sent.pop(id_, None)
@@ -471,7 +473,7 @@ class PendingRequests:
                 return None
         return next(iter(self.sent))
 
-    def give_prompt(self, session: str | None, pending: PendingRequest) -> None:
+    def give_prompt(self, session: str | None, pending: Visit) -> None:
         """A prompt is sent to a trusted component, in a session as the component calls it."""
         self._given += 1
         if self._given > 2 * len(self.sent) + _MOST_IGNORED:
@@ -482,7 +484,7 @@ class PendingRequests:
             self._given = sum(map(len, self._prompts.values()))
         self._prompts[session] = [*self.prompts(session), pending]
 
-    def prompts(self, session: str | None) -> list[PendingRequest]:
+    def prompts(self, session: str | None) -> list[Visit]:
         """The prompts of a session that the peer has not answered, the oldest first."""
         found = self._prompts.get(session)
         if found is None:
@@ -490,7 +492,7 @@ class PendingRequests:
         found[:] = [one for one in found if self.sent.get(one.target_id) is one]
         return found
 
-    def ignore(self, id_: bytes, pending: PendingRequest) -> None:
+    def ignore(self, id_: bytes, pending: Visit) -> None:
         """Expects an answer that concerns nobody; the oldest such are expected no longer."""
         self.sent[id_] = self._ignored[id_] = pending
         if len(self._ignored) > _MOST_IGNORED:
@@ -521,14 +523,7 @@ class Waiting(WaitingInOrder, eq=False):
 
     next: Next
     lane: Lane
-    of: (
-        PendingRequest
-        | Source
-        | Notification
-        | tuple[Source, Notification]
-        | tuple[PendingRequest, PendingRequest]
-        | None
-    )
+    of: Visit | Source | Notification | tuple[Source, Notification] | tuple[Visit, Visit] | None
     """The request; of a notification where it comes from, and what carries it; of a copy that, and
     the original."""
     message: Message = NO_MESSAGE
@@ -561,7 +556,7 @@ class Lane:
         "writer",
     )
 
-    def __init__(self, peer: Peer, side: Side, requests: PendingRequests, writer: Writer) -> None:
+    def __init__(self, peer: Peer, side: Side, requests: IdSpace, writer: Writer) -> None:
         self.peer = peer
         self.side = side
         self.requests = requests
@@ -576,7 +571,7 @@ class Lane:
         """The lane by which its peer sends on what comes in here."""
         self.direction = Direction.DOWN
         """Which way messages go that its peer sends here."""
-        self.in_flight: InFlight[PendingRequest] = InFlight()
+        self.in_flight: InFlight[Visit] = InFlight()
         """What a peer with a policy state was given that would leave here."""
         self.rights: dict[str, int] = {}
         """Its rights on what comes in here, by key, as far as they are known."""
@@ -654,7 +649,7 @@ class Handshake:
 
     def __init__(
         self,
-        pending: PendingRequest,
+        pending: Visit,
         params: Params,
         left: list[Dialect],
     ) -> None:
@@ -667,7 +662,7 @@ class Handshake:
         """The number of the message by which it began."""
         self.reopened = False
         """Whether the peer has been started once more; that happens once."""
-        self.onward: PendingRequest | None = None
+        self.onward: Visit | None = None
         """The `initialize` that a policed peer has forwarded for it."""
         self.upstream: Answer | None = None
         """How that was answered."""
@@ -816,7 +811,7 @@ class Peer:
         """How it answered the `initialize` that reached it."""
         self.joined = True
         """Whether it is part of the chain; one that is to join takes its role before."""
-        self.shadow: PendingRequest | None = None
+        self.shadow: Visit | None = None
         """The `initialize` it got a copy of, where the original passes it by."""
         self.agent_sessions: AgentSessions | None = None
         """Of an agent that may be started again: what it has to get back."""
@@ -849,7 +844,7 @@ class Peer:
         self.sideband = False
         self.sides: dict[bytes, Lane] = {}
         """Its lanes by side byte, where its dialect has side bytes."""
-        plain, requests = Writer(), PendingRequests(ids)
+        plain, requests = Writer(), IdSpace(ids)
         self.p = Lane(self, Side.P, requests, plain)
         self.s = Lane(self, Side.S, requests, plain)
         self.c = Lane(self, Side.P, requests, plain)
@@ -874,7 +869,7 @@ class Peer:
         if longest is not None and self.role is Role.PROXY:
             self.refer(Payloads(longest) if self.payloads is None else self.payloads)
         if dialect.sideband and not self.sides:
-            self.s.requests, self.c.requests = PendingRequests(self.ids), PendingRequests()
+            self.s.requests, self.c.requests = IdSpace(self.ids), IdSpace()
             self._id_spaces = [self.p.requests, self.s.requests, self.c.requests]
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
@@ -912,7 +907,7 @@ class Peer:
         waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
         return waiting
 
-    def begin_handshake(self, pending: PendingRequest, params: Params) -> Handshake:
+    def begin_handshake(self, pending: Visit, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""
         unknown = self.dialect_state is DialectState.UNKNOWN
         left = list(DETECTION) if unknown else [self.dialect]
@@ -944,6 +939,6 @@ class Peer:
         """The lane of a side."""
         return self.p if side is Side.P else self.s
 
-    def id_spaces(self) -> list[PendingRequests]:
-        """Its pending requests, by id space: one, or three."""
+    def id_spaces(self) -> list[IdSpace]:
+        """Its id spaces: one, or three."""
         return self._id_spaces

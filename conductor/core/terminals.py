@@ -14,7 +14,7 @@ from conductor.core.json_text import member_at, read_members, text_of
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.own_terminals import RELEASE
-from conductor.core.state import AgentTerminal, AnswerTo, Lane, Peer, PendingRequest
+from conductor.core.state import AgentTerminal, AnswerTo, Lane, Peer, Visit
 
 _MOST: Final = 1024
 """Terminals of one agent; the first one is forgotten first."""
@@ -27,7 +27,7 @@ class Terminals:
         self._parts = parts
         self._exchange = parts.exchange
 
-    def asked(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def asked(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """An agent opens a terminal, or releases one."""
         known, members = _known(lane.peer), read_members(params) or {}
         session = text_of(members.get("sessionId"))

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final, ParamSpec
 from msgspec import Raw, UnsetType
 
 from conductor.core.effects import Trace
-from conductor.core.state import Lane, Peer, PendingRequest, Source, TracedRequest
+from conductor.core.state import Lane, Peer, Source, TracedRequest, Visit
 
 if TYPE_CHECKING:
     from conductor.core.parts import Parts
@@ -42,7 +42,7 @@ class TraceEffects:
 
     def sent(
         self,
-        pending: PendingRequest,
+        pending: Visit,
         lane: Lane | None,
         method: str,
         params: Raw | bytes | UnsetType,
@@ -68,7 +68,7 @@ class TraceEffects:
             )
         )
 
-    def _taken_back(self, pending: PendingRequest, traced: TracedRequest, lane: Lane) -> None:
+    def _taken_back(self, pending: Visit, traced: TracedRequest, lane: Lane) -> None:
         """The request goes to another peer, or to the same in another form: the response, if any,
         is lost."""
         member, body = traced.response or (b"error", None)
@@ -78,7 +78,7 @@ class TraceEffects:
         self._response(pending, traced, lane, body, is_error=failed, lost=True)
         pending.answer_number, traced.response = 0, None
 
-    def answered(self, pending: PendingRequest, member: bytes, body: Raw | bytes) -> None:
+    def answered(self, pending: Visit, member: bytes, body: Raw | bytes) -> None:
         """A request has its answer, or would have it if the asker were still there."""
         traced = pending.traced
         assert traced is not None
@@ -93,7 +93,7 @@ class TraceEffects:
 
     def _response(
         self,
-        pending: PendingRequest,
+        pending: Visit,
         traced: TracedRequest,
         lane: Lane | None,
         body: bytes | None,
@@ -163,7 +163,7 @@ class TraceEffects:
         return number
 
 
-def _id(pending: PendingRequest, traced: TracedRequest) -> str:
+def _id(pending: Visit, traced: TracedRequest) -> str:
     """The id as the asker wrote it."""
     raw = pending.target_id if traced.source is None else pending.raw_id
     return raw.decode(errors="replace")

@@ -21,7 +21,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from conductor.core.state import Follower, Peer, PendingRequest, Waiting
+from conductor.core.state import Follower, Peer, Visit, Waiting
 
 MOST_WAIT: Final = 120.0
 """Seconds that others wait for a turn, at most; then the conductor ends it."""
@@ -74,7 +74,7 @@ class QueuedTurn(Follower, msgspec.Struct, eq=False):
     """Whether the client sees what the agent says in it."""
     nests: bool
     """Whether its owner holds a prompt of the session."""
-    request: PendingRequest
+    request: Visit
     """The call that is answered when it begins, or the prompt that goes on then …"""
     send: Waiting | None = None
     """… as it waits; None: it is a call."""

@@ -18,8 +18,8 @@ from conductor.core.state import (
     Lane,
     Next,
     Peer,
-    PendingRequest,
     Source,
+    Visit,
     Waiting,
 )
 from conductor.core.turn_queue import Limit
@@ -34,7 +34,7 @@ LOADING: Final = 600.0
 class Hold(msgspec.Struct):  # faster to make than a named tuple: each request has some
     """A component has a request, or its answer, in this state."""
 
-    carried: PendingRequest
+    carried: Visit
     lane: Lane
     state: State
     retries: int
@@ -59,13 +59,13 @@ class Initializing(NamedTuple):
     """A component is to take its role. A policed proxy has the answer to what it passed on."""
 
     peer: Peer
-    asked: Handshake | PendingRequest
+    asked: Handshake | Visit
     """A request: by it an agent gets where it was."""
     answer: Answer | None = None
 
 
-Due = Hold | Round | FreePrompt | Initializing | Limit | PendingRequest | Peer
-"""What a deadline is about; its owner finds out whether that still matters. Of a `PendingRequest`:
+Due = Hold | Round | FreePrompt | Initializing | Limit | Visit | Peer
+"""What a deadline is about; its owner finds out whether that still matters. Of a `Visit`:
 the grace since it was cancelled; of a `Peer`: a host loads its guests."""
 
 
@@ -124,7 +124,7 @@ class Deadlines:
                 parts.initializer.late(due)
             case Initializing():
                 parts.initializer.answer_late(due)
-            case PendingRequest():
+            case Visit():
                 parts.turns.grace_over(due)
             case Peer():
                 self.loaded(due)
@@ -169,7 +169,7 @@ class Waits:
         match waiting.next, of:
             case Next.LEAVES, Source():
                 parts.notifications.goes_past(lane, of, message)
-            case Next.ANSWERS, PendingRequest():
+            case Next.ANSWERS, Visit():
                 if waiting.answer is None:
                     parts.policed.finish(of)
                 else:
@@ -178,22 +178,22 @@ class Waits:
                 parts.notifications.leave_unchanged(lane, of)
             case Next.GIVEN, (Source() as source, Notification() as notification):
                 parts.notifications.send_late(lane, source, notification)
-            case Next.GIVEN, PendingRequest():
+            case Next.GIVEN, Visit():
                 parts.policed.send(of)
-            case Next.COPY, (PendingRequest() as copy, PendingRequest() as original):
+            case Next.COPY, (Visit() as copy, Visit() as original):
                 parts.observers.give(lane, copy, original)
             case Next.COPY, None:
                 parts.observers.notification(lane, message)
             case Next.ARRIVES, Source():
                 parts.exchange.notify(lane, message.method, message.params, of)
-            case Next.INITIALIZE | Next.AGAIN, PendingRequest():
+            case Next.INITIALIZE | Next.AGAIN, Visit():
                 if waiting.next is Next.INITIALIZE or of.origin is not None:
                     parts.initializer.deliver(lane, message.params, of)
             case _:
-                assert isinstance(of, PendingRequest)
+                assert isinstance(of, Visit)
                 self._request_goes_on(waiting, of)
 
-    def _request_goes_on(self, waiting: Waiting, pending: PendingRequest) -> None:
+    def _request_goes_on(self, waiting: Waiting, pending: Visit) -> None:
         parts, lane, message = self._parts, waiting.lane, waiting.message
         if not pending.wanted:
             parts.exchange.drop(pending)

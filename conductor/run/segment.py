@@ -90,7 +90,7 @@ class _ParentLine(msgspec.Struct):
 
 _OWN_REQUEST: Final = b'{"jsonrpc":"2.0","id":"c'
 """The beginning, after the side byte, of a request that a guest sends of its own, and of its answer
-(`conductor.core.state.PendingRequests.fresh_id`)."""
+(`conductor.core.state.IdSpace.fresh_id`)."""
 
 
 def _own_id(line: bytes) -> bytes:

@@ -19,7 +19,7 @@ from conductor.core import UPSTREAM, Router, json_text, jsonrpc
 from conductor.core.dialects import INITIALIZE
 from conductor.core.json_text import holds
 from conductor.core.message import Message
-from conductor.core.state import PendingRequest
+from conductor.core.state import Visit
 from conductor.errors import one_line
 from conductor.run.plan import Planned
 
@@ -108,7 +108,7 @@ class Stage(msgspec.Struct, frozen=True):
         return self.who == CLIENT
 
 
-_PassedOn = tuple[str, PendingRequest]
+_PassedOn = tuple[str, Visit]
 """A request that has no answer, and who is to answer it (`UPSTREAM`: the conductor)."""
 
 
@@ -118,7 +118,7 @@ class Stages:
     def __init__(self, router: Router, planned: Mapping[str, Planned]) -> None:
         self._router = router
         self._planned = planned
-        self._asked: dict[PendingRequest, float] = {}
+        self._asked: dict[Visit, float] = {}
         """The open requests of the client, and when each was seen first."""
         self._passed_on: dict[_PassedOn, float] = {}
         """The requests that components are to answer, in the order of the chain."""
@@ -126,7 +126,7 @@ class Stages:
         """The requests that a report has named."""
         self._over: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         """How long it took to answer what is answered since the last report: by name and method."""
-        self._received: Sequence[Mapping[bytes, PendingRequest]] = ()
+        self._received: Sequence[Mapping[bytes, Visit]] = ()
         self._known = -1
         """How many requests of the client were open; -1: others than prompts."""
         self.now: Stage | None = None
@@ -149,7 +149,7 @@ class Stages:
     def _note(self, now: float) -> None:
         """Reads which requests of the client are open."""
         before, known = self._asked, 0
-        asked: dict[PendingRequest, float] = {}
+        asked: dict[Visit, float] = {}
         spaces = self._router.peers[UPSTREAM].id_spaces()
         self._received = [requests.received for requests in spaces]
         for received in self._received:

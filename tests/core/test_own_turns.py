@@ -11,7 +11,7 @@ from conductor.core import Closure, Component, Send, Serve
 from conductor.core import state as state_module
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.own_turns import MARK, MOST_TURNS
-from conductor.core.state import PendingRequest
+from conductor.core.state import Visit
 from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
 from tests.core.policy.test_hosts import ABOVE, host
 from tests.harness.router.actors import dump
@@ -783,7 +783,7 @@ def test_what_a_trusted_program_has_of_one_that_is_gone_it_passes_on(policed: bo
 def pending_requests() -> int:
     """How many there are in this process."""
     gc.collect()
-    return sum(type(one) is PendingRequest for one in gc.get_objects())
+    return sum(type(one) is Visit for one in gc.get_objects())
 
 
 def test_of_prompts_that_are_over_a_trusted_program_remembers_few(

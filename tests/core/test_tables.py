@@ -11,7 +11,7 @@ from msgspec import UNSET, Raw
 
 from conductor.core import DIALECTS, Component, Router
 from conductor.core.dialects import DETECTION, ENVELOPES, ROLE_METHODS, Dialect, unwrap
-from conductor.core.state import Batch, PendingRequests
+from conductor.core.state import Batch, IdSpace
 from conductor.core.writer import Writer, writers
 from tests.harness.router.actors import FORMS
 
@@ -134,7 +134,7 @@ def test_dialects_are_values() -> None:
 
 
 def test_ids_of_a_link_are_fresh() -> None:
-    link = PendingRequests()
+    link = IdSpace()
     assert [link.fresh_id() for _ in range(3)] == [b"1", b"2", b"3"]
 
 

@@ -13,7 +13,7 @@ from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Message
-from conductor.core.state import Lane, Peer, PendingRequest
+from conductor.core.state import Lane, Peer, Visit
 from conductor.core.tracing import best_effort
 
 _Params = ParamSpec("_Params")
@@ -88,7 +88,7 @@ def _of_notification(
 
 @_audit
 def originated(
-    exchange: Exchange, lane: Lane, message: Message, pending: PendingRequest | None = None
+    exchange: Exchange, lane: Lane, message: Message, pending: Visit | None = None
 ) -> None:
     """A component has sent a message of its own by `lane`; `pending`: it is a request."""
     if _audited(exchange, lane):
@@ -112,9 +112,7 @@ def originated(
 
 
 @_audit
-def request(
-    exchange: Exchange, carried: PendingRequest, params: Params, pending: PendingRequest
-) -> None:
+def request(exchange: Exchange, carried: Visit, params: Params, pending: Visit) -> None:
     """A component has passed on a request, maybe changed, or too late."""
     lane = carried.lane.other
     if not _audited(exchange, lane):
@@ -147,7 +145,7 @@ def request(
 
 
 @_audit
-def answer(exchange: Exchange, carried: PendingRequest, member: bytes, body: bytes) -> None:
+def answer(exchange: Exchange, carried: Visit, member: bytes, body: bytes) -> None:
     """A component has answered a request: by itself, or with what came back, maybe changed, or too
     late."""
     lane, upstream = carried.lane, carried.upstream
@@ -195,7 +193,7 @@ def _towards(lane: Lane) -> str | None:
     return None if lane.across is None else _owner(lane.across.peer).name
 
 
-def _source(carried: PendingRequest) -> str | None:
+def _source(carried: Visit) -> str | None:
     origin = carried.origin
     return None if origin is None else _owner(origin.peer).name
 

@@ -32,7 +32,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rules import CHOICES, of_word
 from conductor.core.policy.states import IN_HAND
-from conductor.core.state import Peer, PendingRequest
+from conductor.core.state import Peer, Visit
 from conductor.patterns import lazy_pattern
 
 _MISSING: Final = {
@@ -126,7 +126,7 @@ class Checks:
         self,
         policy_state: PolicyState,
         direction: Direction,
-        received: Notification | PendingRequest | Message,
+        received: Notification | Visit | Message,
         sent: Params,
         rights: int,
     ) -> Violation | None:
@@ -141,7 +141,7 @@ class Checks:
         return guards.forwarded(context, direction.value, received.method, params, sent)
 
     def answers(
-        self, carried: PendingRequest, direction: Direction, member: bytes, body: bytes
+        self, carried: Visit, direction: Direction, member: bytes, body: bytes
     ) -> Violation | None:
         """What is wrong with a component's answer to a request."""
         policy_state, upstream = carried.policy_state, carried.upstream
@@ -165,7 +165,7 @@ class Checks:
         direction: Direction,
         heading: Heading,
         violation: Violation,
-        pending: PendingRequest,
+        pending: Visit,
     ) -> None:
         """Reports a violation, and answers the request that broke a rule with it."""
         self.report(peer, direction, heading, violation)

@@ -15,7 +15,7 @@ from conductor.core.policy.checks import HOLD, IDENTITY
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.own_answers import signed
-from conductor.core.state import Follower, Handshake, Lane, Peer, PendingRequest
+from conductor.core.state import Follower, Handshake, Lane, Peer, Visit
 
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""
@@ -63,7 +63,7 @@ class PolicedHandshake:
         """Reports that a peer held `initialize`, or its answer, for too long."""
         self._parts.checks.report(peer, _DOWN, _HEADING, Violation(HOLD, text))
 
-    def forwarded(self, lane: Lane, params: Params, pending: PendingRequest) -> Params | None:
+    def forwarded(self, lane: Lane, params: Params, pending: Visit) -> Params | None:
         """The `initialize` a component passes on, as it may go on; None if it may not."""
         peer = lane.peer.launched_by or lane.peer
         policy_state, handshake = peer.policed, peer.handshake
@@ -118,12 +118,12 @@ class PolicedHandshake:
         return upstream
 
     @staticmethod
-    def _carried(peer: Peer, handshake: Handshake) -> PendingRequest:
+    def _carried(peer: Peer, handshake: Handshake) -> Visit:
         """A handshake as a request that is carried."""
         message = Message(INITIALIZE, handshake.params, _HEADING)
         rights = peer.policed.rights(_DOWN, INITIALIZE)
         asked = handshake.pending
-        carried = PendingRequest(asked.origin, asked.raw_id, asked.key, INITIALIZE)
+        carried = Visit(asked.origin, asked.raw_id, asked.key, INITIALIZE)
         carried.carry(peer.p, message, rights)
         carried.number, carried.upstream = handshake.number, handshake.upstream
         return carried

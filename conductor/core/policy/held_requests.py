@@ -30,7 +30,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
-from conductor.core.state import Lane, Next, PendingRequest, Renamed, Waiting, unread
+from conductor.core.state import Lane, Next, Renamed, Visit, Waiting, unread
 from conductor.core.waits import Hold
 
 HOLD_SETUP: Final = 60.0
@@ -48,14 +48,12 @@ class HeldRequests(ABC):
         self._exchange = parts.exchange
 
     @abstractmethod
-    def route(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def route(self, lane: Lane, message: Message, pending: Visit) -> None:
         """Routes a request on from `lane` to the first component that carries it."""
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def came_back(
-        self, carried: PendingRequest, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def came_back(self, carried: Visit, pending: Visit, member: bytes, body: bytes) -> None:
         """The answer to a request that a component passed on is delivered to it: to amend, or as a
         copy."""
         carried.upstream = (member, body)
@@ -75,7 +73,7 @@ class HeldRequests(ABC):
             carried.lane.in_flight.queue.append(carried)
         self._limit(carried)
 
-    def _reply_past(self, carried: PendingRequest) -> None:
+    def _reply_past(self, carried: Visit) -> None:
         """An answer goes past the component that passed its request on, in order."""
         lane, place = carried.lane, Heading("", carried.heading.session)
         # An array is written once all its answers are there: nothing may wait for a round with it.
@@ -88,7 +86,7 @@ class HeldRequests(ABC):
         carried.held = Waiting(Next.ANSWERS, lane, carried, heading=place, ready=not placed)
         self._parts.notifications.defer(carried.held)
 
-    def reply_in_order(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
+    def reply_in_order(self, pending: Visit, member: bytes, body: bytes) -> None:
         """Answers a request in order: the answer waits for what the components that it goes past
         were given before, or for their round with their copy, where its place among texts means
         something."""
@@ -113,9 +111,7 @@ class HeldRequests(ABC):
         self._exchange.reply(pending, member, body)
 
     @staticmethod
-    def _placed_copy(
-        lane: Lane, heading: Heading, copy: PendingRequest | None
-    ) -> PendingRequest | None:
+    def _placed_copy(lane: Lane, heading: Heading, copy: Visit | None) -> Visit | None:
         """The copy, if a component must have had its round with the copy's answer; else None."""
         placed = (
             copy is not None
@@ -126,7 +122,7 @@ class HeldRequests(ABC):
         )
         return copy if placed else None
 
-    def finish(self, carried: PendingRequest) -> None:
+    def finish(self, carried: Visit) -> None:
         """Answers a request as those after the component did."""
         assert carried.upstream is not None
         if carried.state is State.CLOSED:
@@ -137,7 +133,7 @@ class HeldRequests(ABC):
             carried.traced.past = True
         self.over(carried, *carried.upstream)
 
-    def answered(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
+    def answered(self, carried: Visit, member: bytes, body: bytes) -> None:
         """A component answers a request that it was given."""
         policy_state = carried.policy_state
         waited_for = carried.state is State.PASSED and carried.held is not None
@@ -164,7 +160,7 @@ class HeldRequests(ABC):
             case _:
                 self._parts.turns.end(carried)
 
-    def _answer_held(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
+    def _answer_held(self, carried: Visit, member: bytes, body: bytes) -> None:
         """A component answers a request that it holds, before or after the agent has answered."""
         lane, said = carried.lane, body
         body = unsigned(carried, member, said)
@@ -192,7 +188,7 @@ class HeldRequests(ABC):
         self._report(carried, violation)
         self._give_up(carried, error(lane.peer, violation))
 
-    def _samples_too_often(self, carried: PendingRequest, member: bytes, body: bytes) -> bool:
+    def _samples_too_often(self, carried: Visit, member: bytes, body: bytes) -> bool:
         """Whether an answer asks the agent's model once too often; then that is the answer."""
         if type(carried.heading.detail) is not tuple or carried.upstream == (member, body):
             return False
@@ -202,12 +198,12 @@ class HeldRequests(ABC):
             self._fail(carried, error_object(wrong.code, wrong.text, wrong.data))
         return wrong is not None
 
-    def _report(self, carried: PendingRequest, violation: Violation) -> None:
+    def _report(self, carried: Visit, violation: Violation) -> None:
         lane = carried.lane
         self._parts.checks.report(lane.peer, lane.other.direction, carried.heading, violation)
 
     @staticmethod
-    def _fails_closed(carried: PendingRequest) -> bool:
+    def _fails_closed(carried: Visit) -> bool:
         """Whether a request that its component loses is answered with an error: the component
         fails closed, or nobody else can answer it."""
         peer, detail = carried.lane.peer, carried.heading.detail
@@ -215,7 +211,7 @@ class HeldRequests(ABC):
         open_ = carried.state is State.RETURNED
         return not open_ and (its_server or peer.policed.policy.fails == "closed")
 
-    def _give_up(self, carried: PendingRequest, why: bytes) -> None:
+    def _give_up(self, carried: Visit, why: bytes) -> None:
         """A component loses a request by a violation, or since it failed.
 
         Its answer is the one that came back. One that was not passed on goes on unchanged; if the
@@ -228,7 +224,7 @@ class HeldRequests(ABC):
         else:
             self._continue_without(carried)
 
-    def _learn(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
+    def _learn(self, carried: Visit, member: bytes, body: bytes) -> None:
         """Remembers what an answer that goes on says about sessions."""
         policy_state = carried.policy_state
         if member != b"result" or carried.method not in FOLLOWED or not policy_state.enforced:
@@ -239,7 +235,7 @@ class HeldRequests(ABC):
         if policy_state.policy.grants.options:
             sessions.added(policy_state.name, body, carried.heading.session)
 
-    def answered_past(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
+    def answered_past(self, carried: Visit, member: bytes, body: bytes) -> None:
         """A component answers a request after the answer has gone past it: its own is not sent. If
         the two differ, the component lacks a right."""
         upstream = carried.upstream
@@ -249,14 +245,14 @@ class HeldRequests(ABC):
         direction, key = carried.lane.other.direction, carried.heading.key
         self._report(carried, lacks(AMEND, direction, key))
 
-    def answered_elsewhere(self, carried: PendingRequest) -> None:
+    def answered_elsewhere(self, carried: Visit) -> None:
         """A request has its answer, from any side: nothing waits for the component any more."""
         self._close(carried)
         self._release(carried.lane)
 
     # -- the end of a carried request --------------------------------------------------------------
 
-    def _close(self, carried: PendingRequest, *, goes_on: bool = False) -> None:
+    def _close(self, carried: Visit, *, goes_on: bool = False) -> None:
         """The component does not hold a request any more. For a while its messages about that are
         still recognised, by its id: its params, perhaps megabytes, are not kept. `goes_on`: others
         get the request, and what the component says is none of it."""
@@ -275,7 +271,7 @@ class HeldRequests(ABC):
         if lane.other.in_flight.requests.get(id_) is carried:
             self._keep(lane.other.in_flight.requests, left)
 
-    def over(self, carried: PendingRequest, member: bytes, body: bytes) -> None:
+    def over(self, carried: Visit, member: bytes, body: bytes) -> None:
         """Answers a request in order, and sends on what has waited for it."""
         # Closed before its answer: else `Exchange.reply` would close it (`answered_elsewhere`).
         self._close(carried)
@@ -289,7 +285,7 @@ class HeldRequests(ABC):
         self._parts.waits.release(lane)
 
     @staticmethod
-    def _keep(requests: dict[bytes, PendingRequest], left: PendingRequest) -> None:
+    def _keep(requests: dict[bytes, Visit], left: Visit) -> None:
         """Keeps what is left of a closed request, and forgets the oldest if these are too many."""
         # To the end: so the oldest closed requests come first below.
         del requests[left.target_id]
@@ -300,7 +296,7 @@ class HeldRequests(ABC):
             for id_ in closed[:-_MOST_CLOSED]:
                 del requests[id_]
 
-    def _continue_without(self, carried: PendingRequest) -> None:
+    def _continue_without(self, carried: Visit) -> None:
         """A request goes on unchanged, past the component that has lost it."""
         lane, message = carried.lane, carried.message
         self._close(carried, goes_on=True)
@@ -311,11 +307,11 @@ class HeldRequests(ABC):
         self._parts.waits.go_on(Waiting(Next.LEAVES, lane.other, carried, message))
         self._release(lane)
 
-    def _fail(self, carried: PendingRequest, failure: bytes) -> None:
+    def _fail(self, carried: Visit, failure: bytes) -> None:
         carried.answer_number = 0
         self.over(carried, b"error", failure)
 
-    def _limit(self, carried: PendingRequest) -> None:
+    def _limit(self, carried: Visit) -> None:
         """Has a component lose a request that it holds for too long."""
         seconds = _longest(carried)
         if seconds is not None and carried.policy_state.enforced:
@@ -345,7 +341,7 @@ class HeldRequests(ABC):
                 if carried.forwarded is not None and carried.forwarded.key == key:
                     carried.excused = Excuse.GOES_ON
 
-    def lost(self, carried: PendingRequest) -> bool:
+    def lost(self, carried: Visit) -> bool:
         """The component is gone, or cannot take the request; whether that goes on without it, or
         has its answer now."""
         policy_state = carried.policy_state
@@ -364,7 +360,7 @@ class HeldRequests(ABC):
                 self._continue_without(carried)
         return True
 
-    def leave(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def leave(self, lane: Lane, message: Message, pending: Visit) -> None:
         """A request leaves a peer by `lane`."""
         assert lane.across is not None
         if pending.names is None:
@@ -374,7 +370,7 @@ class HeldRequests(ABC):
         self.route(lane.across, message, pending)
 
 
-def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
+def crossing(lane: Lane, message: Message, pending: Visit) -> Message:
     """A request as it leaves a peer by `lane`; its answer gets the ids back that it has now."""
     ids, across = lane.renames, lane.across
     assert ids is not None
@@ -385,7 +381,7 @@ def crossing(lane: Lane, message: Message, pending: PendingRequest) -> Message:
     return message.renamed(ids)
 
 
-def _longest(carried: PendingRequest) -> float | None:
+def _longest(carried: Visit) -> float | None:
     """Seconds that a component may hold a request; None: any time."""
     if carried.method == PROMPT:
         return carried.policy_state.policy.hold

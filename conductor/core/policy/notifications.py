@@ -26,7 +26,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.sessions import LEARNT_FROM
-from conductor.core.state import Lane, Next, Peer, PendingRequest, Source, Waiting
+from conductor.core.state import Lane, Next, Peer, Source, Visit, Waiting
 from conductor.core.waits import ROUND, Round
 
 _STATE: Final = update(STATE_KIND)
@@ -338,7 +338,7 @@ class PolicedNotifications:
 
     # -- the order -------------------------------------------------------------------------------
 
-    def leaves(self, lane: Lane, entry: Notification | PendingRequest) -> None:
+    def leaves(self, lane: Lane, entry: Notification | Visit) -> None:
         """A component passes on an entry by `lane`.
 
         Its turn is over for what it was given before that in the session: unforwarded notifications
@@ -356,7 +356,7 @@ class PolicedNotifications:
                 changes.dropped(self._exchange, lane, older)
         in_flight.leave(entry)
 
-    def _leaves_before(self, lane: Lane, entry: Notification | PendingRequest) -> None:
+    def _leaves_before(self, lane: Lane, entry: Notification | Visit) -> None:
         in_flight = lane.in_flight
         session = entry.heading.session
         for other in in_flight.before(entry):
@@ -364,7 +364,7 @@ class PolicedNotifications:
                 continue
             if type(other) is Notification:
                 self._treat_as_swallowed(lane, other)
-            elif type(other) is PendingRequest:
+            elif type(other) is Visit:
                 in_flight.leave(other)
         for other in in_flight.before(entry):
             # One that goes may let go those behind it.

@@ -12,7 +12,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.entries import Notification, WaitingInOrder, meant
 from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import ORIGINATE
-from conductor.core.state import Lane, Next, Peer, PendingRequest, Waiting, copy_of
+from conductor.core.state import Lane, Next, Peer, Visit, Waiting, copy_of
 
 _MOST_WAITING: Final = 4096
 _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
@@ -52,19 +52,19 @@ class Observers:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def request(self, lane: Lane, message: Message, original: PendingRequest) -> PendingRequest:
+    def request(self, lane: Lane, message: Message, original: Visit) -> Visit:
         """Sends the component at `lane` a copy of a request."""
         copy = self.follow(original, message)
         self.give(lane, copy, original)
         return copy
 
-    def follow(self, original: PendingRequest, message: Message) -> PendingRequest:
+    def follow(self, original: Visit, message: Message) -> Visit:
         """A copy that is answered as `original` is; the caller sends it."""
         copy = copy_of(message)
         original.copies = (*original.copies, copy)
         return copy
 
-    def give(self, lane: Lane, copy: PendingRequest, original: PendingRequest) -> None:
+    def give(self, lane: Lane, copy: Visit, original: Visit) -> None:
         """Sends a copy of a request to the component at `lane`: now, or once it is ready."""
         peer = lane.peer
         if not peer.ready:
@@ -94,13 +94,13 @@ class Observers:
             for copy in lane.in_flight.copies.values()
         )
 
-    def answered(self, copy: PendingRequest, member: bytes, body: bytes) -> None:
+    def answered(self, copy: Visit, member: bytes, body: bytes) -> None:
         """The original has its answer."""
         copy.upstream = (member, body)
         for pending in copy.passed_on_by:
             self._exchange.reply(pending, member, body, copy=True)
 
-    def take(self, lane: Lane, message: Message, pending: PendingRequest) -> PendingRequest | None:
+    def take(self, lane: Lane, message: Message, pending: Visit) -> Visit | None:
         """The copy that a component passes on by `lane`; None if it is none."""
         in_flight, policy_state = lane.in_flight, lane.peer.policed
         if lane.peer.sideband or policy_state.policy.ids == "kept":
@@ -110,7 +110,7 @@ class Observers:
         left = [copy for copy in in_flight.copies.values() if not copy.is_taken]
         return meant(left, message.method, message.params, exactly=may_be_own)
 
-    def passed_on(self, copy: PendingRequest, pending: PendingRequest) -> None:
+    def passed_on(self, copy: Visit, pending: Visit) -> None:
         """A component passes on a copy: it is answered as the original is."""
         copy.passed_on_by = (*copy.passed_on_by, pending)
         if copy.upstream is not None:

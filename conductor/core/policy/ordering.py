@@ -30,7 +30,7 @@ _MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
 
 
 # The full record (`conductor.core.state`) knows lanes, and lanes know `InFlight`. So that no import
-# circle arises, this module, which needs neither lanes nor pending requests, is generic.
+# circle arises, this module, which needs neither lanes nor visits, is generic.
 _Request = TypeVar("_Request", bound=Request)
 
 

@@ -17,14 +17,14 @@ from conductor.core.guards.reading import value_of
 from conductor.core.json_text import holds, member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.policy.key_table import PROMPT, STAMP
-from conductor.core.state import Peer, PendingRequest
+from conductor.core.state import Peer, Visit
 from conductor.errors import visible
 
 _REFUSAL: Final = "refusal"
 _encode = json_text.encode
 
 
-def unsigned(carried: PendingRequest, member: bytes, body: bytes) -> bytes:
+def unsigned(carried: Visit, member: bytes, body: bytes) -> bytes:
     """What a host of guests answers, without the name of the guest that has refused a prompt: the
     guards look at what the guest has said."""
     hosts = carried.lane.peer.component.hosts and carried.policy_state.enforced
@@ -38,7 +38,7 @@ def unsigned(carried: PendingRequest, member: bytes, body: bytes) -> bytes:
     return bytes(write_members({**rest, "_meta": write_members(meta)} if meta else rest))
 
 
-def signed(carried: PendingRequest, member: bytes, body: bytes, said: bytes) -> bytes:
+def signed(carried: Visit, member: bytes, body: bytes, said: bytes) -> bytes:
     """An answer with its component's name, where it is the component's own. `said`: as it came,
     with the name that a host has written."""
     # The agent's client knows whose an MCP server is.
@@ -49,7 +49,7 @@ def signed(carried: PendingRequest, member: bytes, body: bytes, said: bytes) -> 
     return _result(carried, body, said) if carried.method == PROMPT else body
 
 
-def _error(carried: PendingRequest, body: bytes) -> bytes:
+def _error(carried: Visit, body: bytes) -> bytes:
     upstream = carried.upstream
     if upstream is not None and read_error(upstream[1]).code == read_error(body).code:
         return body  # the agent's, in other words perhaps
@@ -90,7 +90,7 @@ def _of(name: str) -> dict[str, Raw]:
     return {"component": Raw(_encode(name))}
 
 
-def _result(carried: PendingRequest, body: bytes, said: bytes) -> bytes:
+def _result(carried: Visit, body: bytes, said: bytes) -> bytes:
     if not _refuses(body) or (carried.upstream is not None and _refuses(carried.upstream[1])):
         return body
     members = read_members(Raw(body)) or {}

@@ -11,7 +11,7 @@ from typing import Final
 from conductor.core.guards.reading import as_object, value_of
 from conductor.core.policy.headings import Message
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.state import PendingRequest, Seen
+from conductor.core.state import Seen, Visit
 
 CREATE: Final = "terminal/create"
 RELEASE: Final = "terminal/release"
@@ -22,7 +22,7 @@ _MOST: Final = 1024
 """Terminals of one component in one session; the first one is forgotten first."""
 
 
-def asked(policy_state: PolicyState, message: Message, pending: PendingRequest) -> None:
+def asked(policy_state: PolicyState, message: Message, pending: Visit) -> None:
     """A component's own request of `FOLLOWED` goes on."""
     session = message.session or ""
     if message.method == CREATE:
@@ -31,7 +31,7 @@ def asked(policy_state: PolicyState, message: Message, pending: PendingRequest) 
         _forget(policy_state, session, as_object(value_of(message.params)).get(_ID))
 
 
-def went_past(policy_state: PolicyState, message: Message, pending: PendingRequest) -> None:
+def went_past(policy_state: PolicyState, message: Message, pending: Visit) -> None:
     """A `terminal/create` of somebody else's goes past a component."""
     if policy_state.terminals:
         session = message.session or ""

@@ -26,7 +26,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import addresses
 from conductor.core.policy.key_table import SETUP
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.state import Lane, Noted, Peer, PendingRequest
+from conductor.core.state import Lane, Noted, Peer, Visit
 
 if TYPE_CHECKING:
     from conductor.core.parts import Parts
@@ -49,7 +49,7 @@ class McpOwnership:
         self._order: defaultdict[PolicyState | None, deque[str]] = defaultdict(deque)
         """By owner, in the order in which they came to be its own."""
 
-    def requested(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def requested(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """One of the requests that are `CONCERNED` leaves a lane. What the client declares is
         nobody else's, even if somebody has claimed it before. What a policed component declares is
         `admitted` after its checks."""
@@ -94,7 +94,7 @@ class McpOwnership:
             declared = guards.declared(method, sent) - known - self._known.keys()
             self._admit(peer.policy_state, declared)
 
-    def opened(self, asked: Noted, pending: PendingRequest, member: bytes, body: bytes) -> None:
+    def opened(self, asked: Noted, pending: Visit, member: bytes, body: bytes) -> None:
         """A connection is open. It belongs to the server's owner: the peer that answers may only
         have passed that answer on."""
         if member == b"result" and pending.target is not None:

@@ -30,7 +30,7 @@ from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_S
 from conductor.core.policy.settling import OwnPrompt, Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import TURNS
-from conductor.core.state import Lane, Next, PendingRequest, Waiting
+from conductor.core.state import Lane, Next, Visit, Waiting
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -56,7 +56,7 @@ class PolicedRequests(HeldRequests):
 
     # -- a request leaves a peer -----------------------------------------------------------------
 
-    def ask(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def ask(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """A request leaves `lane`; `pending` is what its answer will belong to."""
         if lane.peer.policy_state is None:
             self.leave(lane, read_message(method, params, pending.names), pending)
@@ -77,8 +77,8 @@ class PolicedRequests(HeldRequests):
         self._parts.observers.passed_on(copy, pending)
 
     def _forwarded_by(
-        self, lane: Lane, method: str, params: Params, pending: PendingRequest
-    ) -> PendingRequest | None:
+        self, lane: Lane, method: str, params: Params, pending: Visit
+    ) -> Visit | None:
         """The carried request that a component's request passes on, by its id.
 
         In some programs a library chooses ids. There it is the request of equal params, else the
@@ -98,7 +98,7 @@ class PolicedRequests(HeldRequests):
         held = [carried for carried in in_flight.requests.values() if carried.state in NOT_PASSED]
         return meant(held, method, params)
 
-    def _forward(self, carried: PendingRequest, params: Params, pending: PendingRequest) -> None:
+    def _forward(self, carried: Visit, params: Params, pending: Visit) -> None:
         """A component passes on a request that it carries."""
         lane = carried.lane.other
         if carried.state is State.STOPPED:
@@ -135,7 +135,7 @@ class PolicedRequests(HeldRequests):
         self._parts.turns.passed_on(carried, pending)
         self._parts.waits.release(lane)
 
-    def _link(self, carried: PendingRequest, params: Params, pending: PendingRequest) -> None:
+    def _link(self, carried: Visit, params: Params, pending: Visit) -> None:
         """Ties a carried request to the request by which its component passes it on."""
         if carried.policy_state.enforced:
             pending.flow = carried.flow
@@ -147,7 +147,7 @@ class PolicedRequests(HeldRequests):
         if carried.policy_state.enforced and carried.method in FOLLOWED:
             self._exchange.follow(carried.lane.other, carried.method, params, pending)
 
-    def _may_retry(self, carried: PendingRequest, policy_state: PolicyState) -> bool:
+    def _may_retry(self, carried: Visit, policy_state: PolicyState) -> bool:
         """Whether a component may pass on again what it has the answer to: a few times, but no
         prompt that the user has cancelled, nor a prompt with a command of the user's that ran."""
         if not policy_state.enforced:
@@ -159,9 +159,7 @@ class PolicedRequests(HeldRequests):
                 return False
         return carried.flow.may_retry(policy_state)
 
-    def _allowed(
-        self, carried: PendingRequest, params: Params, pending: PendingRequest
-    ) -> Params | None:
+    def _allowed(self, carried: Visit, params: Params, pending: Visit) -> Params | None:
         """The params that go on of a request that a component passes on as `params`.
 
         Where it breaks a rule these are the ones it was given; None if it fails closed.
@@ -181,7 +179,7 @@ class PolicedRequests(HeldRequests):
         self._parts.checks.report(lane.peer, lane.direction, carried.heading, violation)
         return carried.params
 
-    def _originate(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def _originate(self, lane: Lane, message: Message, pending: Visit) -> None:
         """A component sends a request of its own."""
         policy_state, rights = lane.peer.policed, lane.other.rights_on(message.heading)
         if lane.muted(message.heading):
@@ -213,7 +211,7 @@ class PolicedRequests(HeldRequests):
         else:
             self.send_own(lane, message, pending)
 
-    def send_own(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def send_own(self, lane: Lane, message: Message, pending: Visit) -> None:
         """A request of a component's own leaves it by `lane`."""
         policy_state = lane.peer.policed
         enforced, is_prompt = policy_state.enforced, message.method == PROMPT
@@ -234,7 +232,7 @@ class PolicedRequests(HeldRequests):
                 return
         self._own_leaves(lane, message, pending)
 
-    def _settle(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def _settle(self, lane: Lane, message: Message, pending: Visit) -> None:
         """A prompt in a session of the component's own waits until that is set as the agent begins
         one, whatever it was before: a fork of the user's, or the user's own for a while."""
         session = message.session
@@ -248,9 +246,7 @@ class PolicedRequests(HeldRequests):
             return
         self.settling.bring(lane, session, OwnPrompt(message, pending, begins))
 
-    def settled(
-        self, lane: Lane, message: Message, pending: PendingRequest, refused: Refused
-    ) -> None:
+    def settled(self, lane: Lane, message: Message, pending: Visit, refused: Refused) -> None:
         """A prompt goes on in a session of its component's own, which is set, or is refused."""
         if refused:
             text = _NOT_SETTLED.format("; ".join(refused.values()))
@@ -263,7 +259,7 @@ class PolicedRequests(HeldRequests):
         else:
             self._exchange.drop(pending)
 
-    def _own_leaves(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def _own_leaves(self, lane: Lane, message: Message, pending: Visit) -> None:
         self._parts.mcp_ownership.admitted(lane.peer, message.method, None, message.params)
         changes.originated(self._exchange, lane, message, pending)
         self.leave(lane, message, pending)
@@ -279,7 +275,7 @@ class PolicedRequests(HeldRequests):
 
     # -- a request arrives at the next peers -------------------------------------------------------
 
-    def route(self, lane: Lane, message: Message, pending: PendingRequest) -> None:
+    def route(self, lane: Lane, message: Message, pending: Visit) -> None:
         """Routes a request on from `lane` to the first component that carries it."""
         while (policy_state := lane.peer.policy_state) is not None:
             rights, onward = lane.rights_now(message.heading), lane.other
@@ -322,8 +318,8 @@ class PolicedRequests(HeldRequests):
         lane: Lane,
         message: Message,
         rights: int,
-        copy: PendingRequest | None,
-        pending: PendingRequest,
+        copy: Visit | None,
+        pending: Visit,
     ) -> bool:
         """Whether a request that goes past a component waits for what that was given before."""
         # Only what goes up has a place among the texts of a turn.
@@ -338,7 +334,7 @@ class PolicedRequests(HeldRequests):
         self._parts.notifications.defer(held)
         return True
 
-    def _give(self, carried: PendingRequest) -> None:
+    def _give(self, carried: Visit) -> None:
         """Gives a component a request: now, or once it is ready for it."""
         peer, in_flight = carried.lane.peer, carried.lane.other.in_flight
         in_flight.carry(carried)
@@ -347,7 +343,7 @@ class PolicedRequests(HeldRequests):
         else:
             peer.backlog.append(Waiting(Next.GIVEN, carried.lane, carried))
 
-    def send(self, carried: PendingRequest) -> None:
+    def send(self, carried: Visit) -> None:
         """Sends a component a request that it carries, if that still waits."""
         if carried.state is not State.QUEUED:
             return

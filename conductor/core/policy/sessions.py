@@ -29,7 +29,7 @@ from conductor.core.policy.key_table import (
     SETUP,
     update,
 )
-from conductor.core.state import Follower, PendingRequest
+from conductor.core.state import Follower, Visit
 
 _MOST: Final = 4096
 """Sessions of one owner: the user's, or those that one component has opened."""
@@ -257,7 +257,7 @@ class Sessions:
         """Whether a component may send a request for a new session: it has not too many open."""
         return len(self.subsessions(component)) + self._opening[component] < MOST_SUBSESSIONS
 
-    def closes(self, session: str | None, pending: PendingRequest) -> None:
+    def closes(self, session: str | None, pending: Visit) -> None:
         """A request that ends a session goes on: it may be one of a component's own."""
         by = pending.flow.by
         if session is not None and by and self.client(session) == by:
@@ -315,7 +315,7 @@ class Sessions:
         self,
         method: str,
         params: Params,
-        pending: PendingRequest,
+        pending: Visit,
         below: str | None = None,
         *,
         client: bool = False,
@@ -337,9 +337,7 @@ class Sessions:
         followed = Followed(self, params, below, by, payer, opens, client)
         pending.followers = (*pending.followers, followed)
 
-    def answered(
-        self, followed: Followed, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def answered(self, followed: Followed, pending: Visit, member: bytes, body: bytes) -> None:
         """A request that is followed has its answer."""
         method, below, target = pending.method, followed.below, pending.target
         self._opening[followed.by] -= followed.opens

@@ -12,7 +12,7 @@ from conductor.core.jsonrpc import read_error
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import Message, read_message
 from conductor.core.policy.key_table import SETTINGS
-from conductor.core.state import AnswerTo, Follower, Lane, PendingRequest
+from conductor.core.state import AnswerTo, Follower, Lane, Visit
 
 if TYPE_CHECKING:
     from conductor.core.rebinding import Rebind
@@ -25,7 +25,7 @@ class OwnPrompt(msgspec.Struct):
     """A prompt that a component sends in a session of its own, once that is set."""
 
     message: Message
-    pending: PendingRequest
+    pending: Visit
     begins: Settings
     """What the agent begins a session with."""
 
@@ -40,7 +40,7 @@ class Settled(Follower, msgspec.Struct):
     """What goes on once it is set: a prompt, or the session that is to go on as this one."""
     refused: Refused = {}
     rounds: int = _ROUNDS
-    open: dict[PendingRequest, Which] = {}
+    open: dict[Visit, Which] = {}
     """The settings without an answer."""
 
 
@@ -93,9 +93,7 @@ class Settling:
             pending.followers = (*pending.followers, settled)
             self._parts.policed.leave(lane, read_message(which[0], params), pending)
 
-    def answered(
-        self, settled: Settled, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def answered(self, settled: Settled, pending: Visit, member: bytes, body: bytes) -> None:
         """One setting is answered; after the last it is looked whether all is as wanted."""
         which = settled.open.pop(pending)
         if member == b"error":

@@ -35,7 +35,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import IN_HAND, STOPPABLE, Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
-from conductor.core.state import Lane, PendingRequest, Seen, Source
+from conductor.core.state import Lane, Seen, Source, Visit
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""
@@ -98,7 +98,7 @@ class Turns:
             self._parts.observers.notification(lane, message, must=True)
         self._cancelled(lane, session, held)
 
-    def _cancelled(self, lane: Lane, session: str | None, held: list[PendingRequest]) -> None:
+    def _cancelled(self, lane: Lane, session: str | None, held: list[Visit]) -> None:
         """The turns of a session are cancelled: what the component holds of them is answered so,
         it does not retry what it has passed on, and sends no prompts of its own within them."""
         for carried in held:
@@ -118,7 +118,7 @@ class Turns:
             self._parts.held.cancelled(pending)
             self._parts.own_turns.cancelled(pending)
 
-    def _may_cancel(self, pending: PendingRequest) -> bool:
+    def _may_cancel(self, pending: Visit) -> bool:
         """Whether a component may cancel a request it has sent: its own, or one it has passed on
         after the asker has cancelled that."""
         carried = pending.given
@@ -130,7 +130,7 @@ class Turns:
             self._parts.checks.report(lane.peer, lane.direction, heading, Violation(RIGHTS, text))
         return False
 
-    def cancel(self, pending: PendingRequest, source: Source | None = None) -> None:
+    def cancel(self, pending: Visit, source: Source | None = None) -> None:
         """A request is cancelled: whoever has it hears of that, once, and all that have copies. If
         it waits, this goes on with it (`Exchange.send`).
 
@@ -150,13 +150,13 @@ class Turns:
             assert pending.forwarded is not None
             self.cancel(pending.forwarded, source)
 
-    def passed_on(self, carried: PendingRequest, pending: PendingRequest) -> None:
+    def passed_on(self, carried: Visit, pending: Visit) -> None:
         """A component passes a request on by another. One that was cancelled before it got it goes
         on so."""
         if carried.cancelled and carried.policy_state.enforced:
             self.cancel(pending, carried.cancelled_by)
 
-    def stop(self, carried: PendingRequest, answer: tuple[bytes, bytes]) -> None:
+    def stop(self, carried: Visit, answer: tuple[bytes, bytes]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
         already by those after the component."""
         before, after = carried.state, to(carried.state, Event.CANCELLED)
@@ -170,19 +170,19 @@ class Turns:
             carried.lane.other.in_flight.leave(carried)
             self._parts.deadlines.after(GRACE, carried)
 
-    def grace_over(self, carried: PendingRequest) -> None:
+    def grace_over(self, carried: Visit) -> None:
         """The time of a component for a request that was cancelled is over."""
         if to(carried.state, Event.GRACE_OVER) is not None:
             self.end(carried)
 
-    def end(self, carried: PendingRequest) -> None:
+    def end(self, carried: Visit) -> None:
         """A cancelled request is answered; the component has no say about it any more."""
         assert carried.upstream is not None
         carried.answer_number = 0
         self._parts.policed.over(carried, *carried.upstream)
 
     @staticmethod
-    def _held(lane: Lane, session: str | None) -> list[PendingRequest]:
+    def _held(lane: Lane, session: str | None) -> list[Visit]:
         """The prompts of a session that the component at `lane` holds, or their answers."""
         if session is None:
             return []
@@ -192,7 +192,7 @@ class Turns:
     # -- of a component's own --------------------------------------------------------------------
 
     def violation(
-        self, policy_state: PolicyState, lane: Lane, session: str | None, pending: PendingRequest
+        self, policy_state: PolicyState, lane: Lane, session: str | None, pending: Visit
     ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
         if session is None or session in policy_state.turns:
@@ -215,7 +215,7 @@ class Turns:
             return False
         return self._exchange.sessions.is_client(policy_state.name, session)
 
-    def refuses(self, lane: Lane, message: Message, pending: PendingRequest) -> bool:
+    def refuses(self, lane: Lane, message: Message, pending: Visit) -> bool:
         """Whether a request of the agent's is refused at the component of `lane`: no user is there
         to answer it, in a session that the component has opened; or it is about a tool call that a
         turn of the component has hidden, and that nobody can show any more. MCP has its own
@@ -286,7 +286,7 @@ class Turns:
         return [kept for one in self._hidden(policy_state, session) for kept in one.take()]
 
     @staticmethod
-    def held(lane: Lane, session: str) -> list[PendingRequest]:
+    def held(lane: Lane, session: str) -> list[Visit]:
         """The prompts of a session that the policed component which sends by `lane` holds, before
         or after the agent."""
         return [prompt for prompt in lane.in_flight.prompts(session) if prompt.state in IN_HAND]
@@ -298,7 +298,7 @@ class Turns:
             return False
         return bool(self.held(lane, session))
 
-    def opened(self, policy_state: PolicyState, session: str, pending: PendingRequest) -> None:
+    def opened(self, policy_state: PolicyState, session: str, pending: Visit) -> None:
         """A component has sent a prompt of its own."""
         policy_state.turns[session] = False
         pending.followers = (*pending.followers, Seen(policy_state, session, own=True))
@@ -325,9 +325,7 @@ class Turns:
             if policy_state.turns.get(session):
                 _ended(policy_state, session)
 
-    def prompt_passed(
-        self, policy_state: PolicyState, session: str | None, pending: PendingRequest
-    ) -> None:
+    def prompt_passed(self, policy_state: PolicyState, session: str | None, pending: Visit) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
         if session is None or not policy_state.policy.prompts:
             return
@@ -401,6 +399,6 @@ def _count(policy_state: PolicyState, session: str, waiting: int, running: int) 
         policy_state.others.pop(session, None)
 
 
-def _seen(held: list[PendingRequest]) -> bool:
+def _seen(held: list[Visit]) -> bool:
     """Whether a component has been given one of these."""
     return any(carried.state in IN_HAND for carried in held)

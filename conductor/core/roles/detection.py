@@ -27,7 +27,7 @@ from conductor.core.state import (
     Handshake,
     Lane,
     Peer,
-    PendingRequest,
+    Visit,
 )
 
 
@@ -90,7 +90,7 @@ class Detection:
         self._exchange.send(peer.p, LAUNCH, b'{"servers":[%b]}' % server, pending)
 
     def launch_answered(
-        self, handshake: Handshake, pending: PendingRequest, member: bytes, body: bytes
+        self, handshake: Handshake, pending: Visit, member: bytes, body: bytes
     ) -> None:
         """A proxy has answered the request to launch its successor."""
         assert pending.target is not None

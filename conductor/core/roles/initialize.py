@@ -46,7 +46,7 @@ from conductor.core.state import (
     Lane,
     Next,
     Peer,
-    PendingRequest,
+    Visit,
     Waiting,
     unread,
 )
@@ -75,7 +75,7 @@ class Initializer:
 
     # -- requests ------------------------------------------------------------------------------
 
-    def request(self, lane: Lane, method: str, params: Params, pending: PendingRequest) -> None:
+    def request(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Handles `initialize` or a role request from any peer.
 
         Raises:
@@ -105,7 +105,7 @@ class Initializer:
         self.deliver(target, params, pending)
 
     @staticmethod
-    def _trace_shadow(peer: Peer, pending: PendingRequest) -> None:
+    def _trace_shadow(peer: Peer, pending: Visit) -> None:
         """A trace reports an `initialize` with a recorded answer if it reports the `initialize`
         that this passes on: where a proxy is given its role again, not where that is a copy."""
         given = peer.handshake.pending if peer.handshake is not None else None
@@ -133,7 +133,7 @@ class Initializer:
             params = without_peers(params, peer.handshake.params)
         return remove_offer(params, (peer.launched_by or peer).offer_shape)
 
-    def deliver(self, lane: Lane, params: Params, pending: PendingRequest) -> None:
+    def deliver(self, lane: Lane, params: Params, pending: Visit) -> None:
         """Gives a peer `initialize`, in the form that is for it."""
         peer = lane.peer
         if not self._parts.handshake.takes_part(peer):
@@ -166,14 +166,14 @@ class Initializer:
         handshake.pending.answer_to, handshake.pending.handshake = AnswerTo.ROLE, handshake
         self._exchange.send(peer.p, dialect.role, params, handshake.pending)
 
-    def initialize_alone(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
+    def initialize_alone(self, peer: Peer, params: Params, pending: Visit) -> None:
         """Asks a peer to initialize while nobody waits for its answer."""
         handshake = peer.begin_handshake(pending, params)
         if peer.joined:  # what is to join may wait for a service until it has
             self.has_time(peer, handshake)
         self.attempt(peer, handshake)
 
-    def has_time(self, peer: Peer, asked: Handshake | PendingRequest) -> None:
+    def has_time(self, peer: Peer, asked: Handshake | Visit) -> None:
         """A component is to take its role, at any of its starts: it has its time for that, unless
         it stays where it is and nobody waits for it."""
         waited_for = peer.role is Role.PROXY and peer.shadow is None
@@ -182,7 +182,7 @@ class Initializer:
 
     # -- past a proxy --------------------------------------------------------------------------
 
-    def _bypass(self, lane: Lane, params: Params, pending: PendingRequest) -> None:
+    def _bypass(self, lane: Lane, params: Params, pending: Visit) -> None:
         """Initializes a proxy that may not take part with a copy, while the original goes on; what
         the proxy forwards is answered as the original is."""
         peer = lane.peer
@@ -194,7 +194,7 @@ class Initializer:
             self.initialize_alone(peer, params, unread(INITIALIZE))
         self._deliver_ahead(peer, params, pending)
 
-    def _deliver_ahead(self, peer: Peer, params: Params, pending: PendingRequest) -> None:
+    def _deliver_ahead(self, peer: Peer, params: Params, pending: Visit) -> None:
         ahead = peer.p.other.across
         assert ahead is not None
         self.deliver(ahead, params, pending)
@@ -203,7 +203,7 @@ class Initializer:
         """A component has had its time to take its role. A guest that was never started again can
         be written to all the same."""
         peer, asked, _ = due
-        if isinstance(asked, PendingRequest):
+        if isinstance(asked, Visit):
             if peer.p.requests.sent.get(asked.target_id) is asked and asked.wanted:
                 self._exchange.emit(Silent(peer.name, asked.method, _patience(peer)))
         elif peer.handshake is not asked:
@@ -262,7 +262,7 @@ class Initializer:
             self._finish(handshake, *answer)
 
     @staticmethod
-    def _replace(peer: Peer, pending: PendingRequest) -> PendingRequest:
+    def _replace(peer: Peer, pending: Visit) -> Visit:
         """Takes a role request back from a peer: a stand-in, which nobody waits for, gets its
         answer."""
         copy = unread(INITIALIZE)
@@ -274,7 +274,7 @@ class Initializer:
     # -- answers -------------------------------------------------------------------------------
 
     def role_answered(
-        self, handshake: Handshake, pending: PendingRequest, member: bytes, body: bytes
+        self, handshake: Handshake, pending: Visit, member: bytes, body: bytes
     ) -> None:
         """A proxy has answered its role request."""
         assert pending.target is not None
@@ -374,9 +374,7 @@ class Initializer:
         if not peer.ready:
             self._parts.waits.resume(peer)
 
-    def last_answered(
-        self, params: Params, pending: PendingRequest, member: bytes, body: bytes
-    ) -> None:
+    def last_answered(self, params: Params, pending: Visit, member: bytes, body: bytes) -> None:
         """The agent has answered, or in proxy mode the outer conductor for its successor."""
         target = pending.target
         assert target is not None
@@ -403,9 +401,7 @@ class Initializer:
                 peer.agent_sessions.initialized(params, body)
         self._pass_back(pending, member, body, None)
 
-    def _pass_back(
-        self, pending: PendingRequest, member: bytes, body: bytes, kept: Shape | None
-    ) -> None:
+    def _pass_back(self, pending: Visit, member: bytes, body: bytes, kept: Shape | None) -> None:
         """Answers the sender of an `initialize`, without an offer of the hop it came from."""
         answer: Params = Raw(body)
         origin, target = pending.origin, pending.target
@@ -457,7 +453,7 @@ class Initializer:
         self._exchange.chain_fails(peer, reason)
         self._parts.waits.resume(peer)
 
-    def _not_an_agent(self, peer: Peer, pending: PendingRequest, message: str) -> None:
+    def _not_an_agent(self, peer: Peer, pending: Visit, message: str) -> None:
         """Ends the chain over a last component that does not know an agent's first request."""
         what = peer.label.removeprefix("agent ")
         reason = Closure(

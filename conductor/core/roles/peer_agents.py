@@ -19,7 +19,7 @@ from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params, read_error
 from conductor.core.parts import Parts
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.state import AnswerTo, Peer, PendingRequest
+from conductor.core.state import AnswerTo, Peer, Visit
 
 LISTED: Final = "conductor/peers"
 """The member of `_meta` that lists the peer agents, in the role request of a component."""
@@ -56,7 +56,7 @@ class PeerAgents:
         version_and_name: dict[str, Raw] = {"protocolVersion": Raw(b"%d" % version), **info}
         return write_members({**version_and_name, capabilities: Raw(b"{}")})
 
-    def answered(self, pending: PendingRequest, member: bytes, body: bytes) -> None:
+    def answered(self, pending: Visit, member: bytes, body: bytes) -> None:
         """A peer agent has answered `initialize`."""
         assert pending.target is not None
         peer, version = pending.target.peer, self._exchange.version

@@ -8,7 +8,7 @@ import pytest
 
 from conductor.core import Changed, Closure, Effect, Trace
 from conductor.core.policy.ordering import InFlight
-from conductor.core.state import PendingRequest
+from conductor.core.state import Visit
 from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
@@ -238,7 +238,7 @@ def test_what_goes_past_is_overtaken_by_what_is_kept() -> None:
 
 
 def test_the_order_of_the_oldest_sessions_is_forgotten() -> None:
-    given: InFlight[PendingRequest] = InFlight()
+    given: InFlight[Visit] = InFlight()
     assert given.in_order(None, 1)
     for number in range(2000):
         assert given.in_order(f"S{number}", given.comes() + 1)

@@ -20,7 +20,7 @@ from conductor.core.policy.headings import (
     size_of,
 )
 from conductor.core.policy.sessions import Followed, Session, Sessions
-from conductor.core.state import PendingRequest
+from conductor.core.state import Visit
 
 UPDATE = "session/update"
 
@@ -179,7 +179,7 @@ def test_of_a_session_that_nobody_knows_nothing_is_noted() -> None:
     assert not known.ids
     options = json.dumps({"configOptions": [{"id": "effort"}]}).encode()
     for params, below in ((raw({"configId": "effort"}), None), (raw({"sessionId": "S"}), "S")):
-        pending = PendingRequest(None, b"1", b"1", "session/set_config_option")
+        pending = Visit(None, b"1", b"1", "session/set_config_option")
         known.follow("session/set_config_option", params, pending, below)
         pending.target = Router([Component("agent")]).peers["agent"].p
         for follower in pending.followers:

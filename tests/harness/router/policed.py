@@ -22,7 +22,7 @@ from conductor.core.policy.key_table import Direction
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule
 from conductor.core.policy.rules import NO_PROFILE, Grants, Policy, merged
 from conductor.core.policy.states import State
-from conductor.core.state import PendingRequest
+from conductor.core.state import Visit
 from tests.harness.router.actors import FORMS, Actor, Guest, PassThrough, dump
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import V1, Json, error, notification, request, result
@@ -193,13 +193,11 @@ def returned(pb: Playbook, text: str = "hi", asked: object = "a", session: str =
     came_back(pb, asked=asked)
 
 
-def carried(
-    pb: Playbook, direction: Direction = Direction.DOWN, name: str = "g"
-) -> list[PendingRequest]:
+def carried(pb: Playbook, direction: Direction = Direction.DOWN, name: str = "g") -> list[Visit]:
     """The requests that a component carries, oldest first."""
     peer = pb.router.peers[name]
     given = (peer.s if direction is Direction.DOWN else peer.p).in_flight
-    waits = (one for one in given.queue if isinstance(one, PendingRequest))
+    waits = (one for one in given.queue if isinstance(one, Visit))
     return [*given.requests.values(), *(one for one in waits if one.state is State.QUEUED)]
 
 
