@@ -327,6 +327,23 @@ def test_a_prompt_in_no_session_is_paid_by_the_one_that_was_prompted_last() -> N
         assert not sends(pb, name="h", id_="c200 one")
 
 
+def test_what_a_host_sends_under_the_id_of_another_request_is_its_own() -> None:
+    """Else the user's list would have its sessions."""
+    with begun(Component("h", "the host", CHANNEL, hosts=True, guests=GUESTS)) as pb:
+        pb >> ("client", request("p", PROMPT, prompt("hi")))
+        pb << ("h", "p", request(Hole("h"), PROMPT, prompt("hi")))
+        pb >> ("h", "s", request(Hole("h"), "session/new", NEW))
+        pb << ("agent", request(Hole("a"), "session/new", NEW))
+        pb >> ("agent", result(Hole("a"), {"sessionId": "own"}))
+        pb << ("h", "s", result(Hole("h"), {"sessionId": "own"}))
+        pb >> ("client", request("l", "session/list", {}))
+        pb << ("h", "p", request(Hole("l"), "session/list", {}))
+        both, users = (
+            {"sessions": [{"sessionId": one} for one in ids]} for ids in (("S", "own"), ("S",))
+        )
+        pb >> ("h", "p", result(Hole("l"), both)) << ("client", result("l", users))
+
+
 def test_a_host_names_the_guest_whose_prompt_it_is() -> None:
     """Also where another guest passes that on."""
     with host(guest(name="f", grants="turns=unprompted"), guest(CARRIES)) as pb:
