@@ -35,7 +35,7 @@ class _Line(msgspec.Struct):
     prompt: Raw
 
 
-_line: Final = json_text.Decoder(_Line).decode
+_line: Final = json_text.Decoder(_Line)
 
 
 class KeptPrompts:
@@ -137,12 +137,8 @@ def _makes_titles(line: bytes) -> bool:
 def _those_of(data: bytes, agent: str, session: str | None) -> Iterator[tuple[str, bytes]]:
     # Looked for in the whole file: to look at each of its lines takes several times as long.
     named = TITLE_WORDS if session is None else (json_text.encode(session),)
-    for line in _lines_with(data, named):
-        try:
-            read = _line(line)
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            continue  # the machine went down while it was written
-        if read.agent == agent and session in (None, read.session):
+    for read in map(_line.find, _lines_with(data, named)):  # None: torn, the machine went down
+        if read is not None and read.agent == agent and session in (None, read.session):
             yield read.session, bytes(read.prompt)
 
 

@@ -380,12 +380,8 @@ class PolicedNotifications:
         """A guest has been delivered everything that was written to it before its round began, and
         has returned all it had to send for that."""
         for lane in (peer.p, peer.s):
-            self._had_round(lane, peer.policed.round)
-
-    def _had_round(self, lane: Lane, round_: int) -> None:
-        """What a guest was given for a round that is over holds up nothing any more."""
-        if lane.in_flight.queue:
-            self._time_is_up(lane, lane.in_flight.had_round(round_))
+            if lane.in_flight.queue:
+                self._time_is_up(lane, lane.in_flight.had_round(peer.policed.round))
 
     def had_a_round(self, due: Round) -> None:
         """A component has had an entry, or copies, for the time of a round."""

@@ -17,7 +17,6 @@ from conductor.core.policy.rules import (
     Grants,
     Policy,
     Rule,
-    merged,
 )
 from conductor.errors import UnknownWordError
 
@@ -80,25 +79,25 @@ def read_grant(name: str, value: Any = True) -> Grants:
     if name in ("options", "texts"):
         if value not in (True, "yes", "true"):
             raise ValueError(f"is given as `{name}` alone, or as `{name}=yes`")
-        return merged(Grants(options=name == "options"), Grants(texts=name == "texts"))
+        return _grants(name, True)
     listed = value if isinstance(value, list) else str(value).split("+")
     words = tuple(dict.fromkeys(str(word) for word in listed if word)) if value is not True else ()
     choices = CHOICES.get(name)
-    if choices is not None:
-        if not words or (unknown := [word for word in words if word not in choices]):
-            wrong = f", not `{unknown[0]}`" if words else ""
-            text = f"`{name}` is {' or '.join(choices)}{wrong}"
-            raise UnknownWordError(text, unknown[0] if words else "", choices)
-        grants = Grants()
-        for word in words:
-            choice: dict[str, Any] = {name: (word,) if name == "editor" else word}
-            grants = merged(grants, Grants(**choice))
-        return grants
-    pattern, rule = _LISTS[name]
-    if not words or not all(re.fullmatch(pattern, word) for word in words):
-        raise ValueError(rule)
-    listing: dict[str, Any] = {name: words}
-    return Grants(**listing)
+    if choices is None:
+        pattern, rule = _LISTS[name]
+        if not words or not all(re.fullmatch(pattern, word) for word in words):
+            raise ValueError(rule)
+        return _grants(name, words)
+    if not words or (unknown := [word for word in words if word not in choices]):
+        wrong = f", not `{unknown[0]}`" if words else ""
+        text = f"`{name}` is {' or '.join(choices)}{wrong}"
+        raise UnknownWordError(text, unknown[0] if words else "", choices)
+    return _grants(name, words if name == "editor" else max(words, key=choices.index))
+
+
+def _grants(name: str, value: Any) -> Grants:
+    given: dict[str, Any] = {name: value}
+    return Grants(**given)
 
 
 def parse_grant(text: str) -> Grants:

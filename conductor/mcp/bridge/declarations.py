@@ -22,6 +22,7 @@ ENDS: Final = frozenset({"session/close", "session/delete"})
 
 _CONTAINERS: Final = ("mcpServers", "mcp_servers")
 _HOLDER: Final = "tools"
+_list: Final = json_text.Decoder(list[Raw]).find
 _URL: Final = "acp:"
 _OURS: Final = frozenset(
     {"name", "type", "transport", "serverId", "id", "url", "headers", "command", "args", "env"}
@@ -114,13 +115,6 @@ def _entries(container: Raw) -> list[tuple[int | str, Raw]]:
     if listed is not None:
         return list(enumerate(listed))
     return list(read(container).items())
-
-
-def _list(container: Raw) -> list[Raw] | None:
-    try:
-        return json_text.decode(container, type=list[Raw])
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
 
 
 def _form(fields: Mapping[str, Raw], name: str) -> tuple[str, str] | None:

@@ -15,6 +15,7 @@ NULL: Final = b"null"
 EMPTY: Final = b"{}"
 
 write = json_text.encode
+_text: Final = json_text.Decoder(str)
 """JSON of a value; raw members stay as they are."""
 
 
@@ -25,12 +26,7 @@ def read(raw: Raw | bytes | None) -> dict[str, Raw]:
 
 def text(raw: Raw | bytes | None) -> str | None:
     """The text of a JSON string, or None if it is no string."""
-    if raw is None:
-        return None
-    try:
-        return json_text.decode(raw, type=str)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    return _text.find(raw)
 
 
 def value(raw: Raw | bytes | None) -> Any:

@@ -79,12 +79,7 @@ encode: Final = json_text.encode
 
 def text_of(raw: Raw | bytes | None) -> str | None:
     """A JSON text that is a string; None: it is none."""
-    if raw is None:
-        return None
-    try:
-        return _text.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    return _text.find(raw)
 
 
 def session_of(params: Params) -> str | None:
@@ -175,10 +170,7 @@ def blocks_of(params: Params) -> list[Raw]:
 
 def list_of(raw: Raw | None) -> list[Raw] | None:
     """The entries of an array; None: it is none."""
-    try:
-        return None if raw is None else _list.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
+    return _list.find(raw)
 
 
 def inner(members: dict[str, Raw] | None, *names: str) -> dict[str, Raw]:
