@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
+from conductor.record.trace.sinks import Sink
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import Line, written
 
@@ -14,12 +15,11 @@ _SLICE: Final = 500
 """Lines that are read at a time: the chain goes on between."""
 
 
-class RunningChain:
+class RunningChain(Sink):
     """The trace of a chain: takes its events (`conductor.record.trace.sinks.Sink`), and is what the
     page shows (`conductor.page.source.Source`)."""
 
     notice = ""
-    failed = False
 
     def __init__(self, name: str) -> None:
         self.reader, self._lines = turns.held()
@@ -50,9 +50,6 @@ class RunningChain:
         """See `Sink`. It is read soon: the chain does not wait for that."""
         self._waiting.append(line)
         self._come.set()
-
-    def gather(self, record: bytes) -> None:
-        """See `Sink`. Nobody looks at the lines of a component here."""
 
     def close(self) -> None:
         """See `Sink`."""

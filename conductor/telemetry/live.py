@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from conductor.core.tracing import best_effort
 from conductor.errors import UsageError
+from conductor.record.trace.sinks import Sink
 from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import Line, read_line
 from conductor.run.plan import Options
@@ -47,8 +48,8 @@ def wanted(options: Options, specs: Iterable[Spec], log: Log) -> Telemetry:
     return Telemetry(options, otlp, [*specs], log)
 
 
-class Telemetry:
-    """A `conductor.record.trace.sinks.Sink`."""
+class Telemetry(Sink):
+    """Makes spans and numbers of a chain while it runs."""
 
     def __init__(self, options: Options, otlp: str | None, specs: list[Spec], log: Log) -> None:
         self._log = log
@@ -81,8 +82,6 @@ class Telemetry:
                 sampled = run.context.sampled is not False
                 self.traceparent = run.context.traceparent(sampled=sampled)
             self._translator = Translator(self._fold, ids, content=content, facts=facts, run=run)
-        self.failed = False
-        """See `Sink`."""
 
     def _serve(self, port: int) -> None:
         from conductor.telemetry.serving import HOST, Serving
@@ -122,9 +121,6 @@ class Telemetry:
         self._take(line)
         if self._changed is not None:
             self._changed()
-
-    def gather(self, record: bytes) -> None:
-        """See `Sink`: records of what components got are not wanted."""
 
     @best_effort
     def close(self) -> None:

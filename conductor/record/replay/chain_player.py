@@ -55,13 +55,12 @@ class Replayed(msgspec.Struct):
     """Calls of services that the recording has no answer to: component and call."""
 
 
-class _Held:
+class _Held(Sink):
     """A sink that keeps the lines of the run for its reader, until the run is over."""
 
     def __init__(self, reader: turns.Reader, lines: HeldLines) -> None:
         self.reader = reader
         self._lines = lines
-        self.failed = False
 
     def begin(self, line: bytes) -> None:
         """See `Sink`."""
@@ -73,9 +72,6 @@ class _Held:
         if not self.failed:
             self._lines.append(written(line))
             self.reader.read(line)
-
-    def gather(self, record: bytes) -> None:
-        """See `Sink`. Nobody reads what single components got and sent."""
 
     def close(self) -> None:
         """See `Sink`."""

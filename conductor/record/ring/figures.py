@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from conductor.record.ring.file import paced
 from conductor.record.ring.joined import Joiner, Verdict
-from conductor.record.trace.events import EventWriter
+from conductor.record.trace.events import Events
 from conductor.record.trace.hops import Crossings
 from conductor.record.turns import counts
 from conductor.record.turns import filter as filters
@@ -46,10 +46,7 @@ class Counted(NamedTuple):
 
 
 class Figures:
-    """Counts the messages that passed in the last minutes; a
-    `conductor.record.trace.sinks.Sink`."""
-
-    failed = False
+    """Counts the messages that passed in the last minutes."""
 
     def __init__(self, ring: Ring, mode: Callable[[], str], wanted: str = "") -> None:
         """`mode`: of the router. `wanted`: a filter, of what is counted. Raises `UsageError`."""
@@ -65,7 +62,7 @@ class Figures:
         self._todo: deque[Chunk] = deque(kept.chunks)
         self._last = kept.chunks[-1] if kept.chunks else None
         self._joiner = Joiner(kept, self._is_of, "all")
-        self._events = EventWriter(self, "all", Crossings())
+        self._events = Events("all", Crossings())
         self._fold = Fold()
         self._sent: deque[_Sent] = deque(maxlen=_MOST_COUNTED)
         self._changed: set[int] = set()
@@ -89,16 +86,17 @@ class Figures:
             hops, self._joiner.hops = self._joiner.hops, []
             for hop in hops:
                 if not isinstance(hop, Verdict):
-                    self._events.write(hop.trace, hop.departure, hop.target, hop.at, hop.size)
+                    self._take(
+                        self._events.hop(hop.trace, hop.departure, hop.target, hop.at, hop.size)
+                    )
                     yield
         self._most = self._most or max(_MOST_EVENTS, 2 * self._fold.number)
         while self._sent and self._sent[0].at < time.monotonic() - AGE:
             self._sent.popleft()
 
-    def write(self, line: Line) -> None:
-        """See `Sink`."""
+    def _take(self, line: Line | None) -> None:
         event = self._fold.take(line)
-        if event is None:
+        if line is None or event is None:
             return
         self._changed.difference_update(event.uncut)
         pair = event.asked.event if event.asked is not None and line.type == "response" else -1
@@ -114,15 +112,6 @@ class Figures:
             self._changed.add(event.number)
         at = self._joiner.start + line.ts
         self._sent.append(_Sent(at, line.source, counts.time(shown), event.number))
-
-    def begin(self, line: bytes) -> None:
-        """See `Sink`."""
-
-    def gather(self, record: bytes) -> None:
-        """See `Sink`."""
-
-    def close(self) -> None:
-        """See `Sink`."""
 
     @property
     def seconds(self) -> float:

@@ -12,7 +12,7 @@ from conductor.core import json_text
 from conductor.errors import hidden_json_line
 from conductor.record.redaction import clean_text
 from conductor.record.ring.joined import Joiner, Verdict
-from conductor.record.trace.events import EventWriter
+from conductor.record.trace.events import Events
 from conductor.record.trace.hops import Crossings, shown_name
 from conductor.record.trace.records import FORMAT
 from conductor.record.turns.line import Line, written
@@ -84,21 +84,22 @@ def _lines(file: _RingFile, ring: Ring, why: str, mode: str, content: str) -> It
         "content": content,
         "components": joiner.components,
     }
-    file.begin(_encode({**header, "ring": about}) + b"\n")
-    events = EventWriter(file, content, Crossings())
+    file.write(_encode({**header, "ring": about}) + b"\n")
+    line: Line | None
+    events = Events(content, Crossings())
     for hop in joiner.hops:
         if isinstance(hop, Verdict):
-            events.verdict(hop.violation, shown_name(hop.violation.peer), hop.at)
+            line = events.verdict(hop.violation, shown_name(hop.violation.peer), hop.at)
         else:
-            events.write(hop.trace, hop.departure, hop.target, hop.at, hop.size)
+            line = events.hop(hop.trace, hop.departure, hop.target, hop.at, hop.size)
+        if line is not None:
+            file.write(written(line))
         yield
     file.flush()
 
 
 class _RingFile:
-    """A new private file in the folder of rings; a `conductor.record.trace.sinks.Sink`."""
-
-    failed = False
+    """A new private file in the folder of rings."""
 
     def __init__(self) -> None:
         """Raises `OSError`, or `ValueError` for a path that can be none."""
@@ -115,20 +116,13 @@ class _RingFile:
         self._lines: list[bytes] = []
         self._size = 0
 
-    def write(self, line: Line) -> None:
-        """See `Sink`, but raises `OSError`."""
-        self.begin(written(line))
-
-    def begin(self, line: bytes) -> None:
-        """See `Sink`, but raises `OSError`."""
+    def write(self, line: bytes) -> None:
+        """Takes a line. Raises `OSError`."""
         line = hidden_json_line(line)
         self._lines.append(line)
         self._size += len(line)
         if self._size >= _FLUSH:
             self.flush()
-
-    def gather(self, record: bytes) -> None:
-        """See `Sink`: a ring has no records."""
 
     def flush(self) -> None:
         """Writes what is held. Raises `OSError`."""
@@ -138,7 +132,7 @@ class _RingFile:
             left = left[os.write(self._fd, left) :]
 
     def close(self) -> None:
-        """See `Sink`."""
+        """Closes the file."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             os.close(fd)

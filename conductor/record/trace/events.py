@@ -25,7 +25,6 @@ from conductor.record.redaction import (
     redacted,
 )
 from conductor.record.trace.hops import CONDUCTOR, Crossings, Departure
-from conductor.record.trace.sinks import Sink
 from conductor.record.turns.line import Line, Own
 
 _MCP_CARRIERS: Final = frozenset(
@@ -96,11 +95,10 @@ _any = json_text.Decoder().decode
 _sorted = json_text.encode_sorted
 
 
-class EventWriter:
-    """Writes events; `content` is `redacted`, `all` or `none` (sizes only)."""
+class Events:
+    """Makes events; `content` is `redacted`, `all` or `none` (sizes only)."""
 
-    def __init__(self, file: Sink, content: str, crossings: Crossings) -> None:
-        self._file = file
+    def __init__(self, content: str, crossings: Crossings) -> None:
         self._content = content
         self._crossings = crossings
         self._key = os.urandom(16)
@@ -110,7 +108,7 @@ class EventWriter:
         self._open: defaultdict[str | None, int] = defaultdict(int)
         """Bytes of these, by `_PendingRequest.by`."""
 
-    def write(
+    def hop(
         self,
         trace: Trace,
         departure: Departure,
@@ -118,8 +116,8 @@ class EventWriter:
         at: float,
         size: int | None = None,
         host: str | None = None,
-    ) -> None:
-        """Writes a hop to `target`, by its name in the trace.
+    ) -> Line | None:
+        """A hop to `target`, by its name in the trace. None: it answers nothing that is known.
 
         Args:
             trace: the message when it was last seen.
@@ -129,8 +127,6 @@ class EventWriter:
 
         Raises `ValueError` if the host reports a response that does not concern its guests.
         """
-        if self._file.failed:
-            return
         payload = trace.payload if trace.payload is not None else departure.trace.payload
         if payload is not None and (size is None or trace.payload is None):
             size = len(payload)
@@ -150,16 +146,16 @@ class EventWriter:
         if trace.kind == "response":
             request = self._answered(trace, host)
             if request is None:
-                return
+                return None
             if trace.lost:
                 self._crossings.put_back(request.departure, trace.request)
             self._response(line, own, trace, departure, request, at)
         else:
             self._call(line, own, trace, departure, target, at, host)
-        self._file.write(line)
+        return line
 
-    def verdict(self, violation: Violated, component: str, at: float) -> None:
-        """Writes that `component` broke a rule of its policy."""
+    def verdict(self, violation: Violated, component: str, at: float) -> Line:
+        """`component` broke a rule of its policy."""
         verdict = {
             "component": component,
             "rule": violation.rule,
@@ -172,14 +168,14 @@ class EventWriter:
             verdict["session"] = clean_name(violation.session[:_LONGEST])
         if self._content == "none":
             del verdict["pointer"], verdict["text"]
-        self._file.write(Line(type="_conductor", ts=round(at, 6), verdict=verdict))
+        return Line(type="_conductor", ts=round(at, 6), verdict=verdict)
 
-    def happened(self, event: str, component: str, text: str, at: float) -> None:
-        """Writes what has happened to `component`: `restart`, `pause` …, and words for it."""
+    def happened(self, event: str, component: str, text: str, at: float) -> Line:
+        """What has happened to `component`: `restart`, `pause` …, and words for it."""
         happened = {"event": event, "component": component, "text": clean_text(text)}
         if self._content == "none":
             del happened["text"]  # a component may have written it
-        self._file.write(Line(type="_conductor", ts=round(at, 6), happened=happened))
+        return Line(type="_conductor", ts=round(at, 6), happened=happened)
 
     def _call(
         self,

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import UsageError, hidden_json_line
+from conductor.record.trace.sinks import Sink
 from conductor.record.turns.line import Line, written
 from conductor.spec.limits import size_in_words
 from conductor.spec.private_files import HINT, open_private, reason
@@ -28,7 +29,7 @@ Later = Callable[[float, Callable[[], None]], object]
 """Calls a function after so many seconds."""
 
 
-class TraceFile:
+class TraceFile(Sink):
     """Buffers lines and writes them; a failure is reported once and ends the trace, nothing else.
 
     Made by `TraceFile.create`. `log` takes level, component and text. `most` is how many bytes the
@@ -60,8 +61,6 @@ class TraceFile:
         """Whether the reader did not take all of the last write."""
         self._records: list[bytes] = []
         self._records_size = 0
-        self.failed = False
-        """Whether nothing more can be written."""
 
     @classmethod
     def create(cls, path: str, log: Callable[[str, str, str], None], most: int = 0) -> TraceFile:

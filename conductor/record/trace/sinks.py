@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 from conductor.record.turns.line import Line
 
 
-class Sink(Protocol):
+class Sink:
     """Takes the events of a trace. Nothing that it does holds up the chain, and no method
     raises."""
 
-    @property
-    def failed(self) -> bool:
-        """Whether it takes nothing more."""
+    failed = False
+    """Whether it takes nothing more."""
 
     def begin(self, line: bytes) -> None:
         """Takes the first line, before there is an event loop."""
@@ -29,16 +27,11 @@ class Sink(Protocol):
         """Nothing more will come."""
 
 
-class Several:
+class Several(Sink):
     """Passes every event on to several sinks."""
 
     def __init__(self, sinks: Sequence[Sink]) -> None:
         self._sinks = sinks
-
-    @property
-    def failed(self) -> bool:
-        """Whether none of them takes anything more."""
-        return all(sink.failed for sink in self._sinks)
 
     def begin(self, line: bytes) -> None:
         """See `Sink`."""
@@ -49,6 +42,7 @@ class Several:
         """See `Sink`."""
         for sink in self._sinks:
             sink.write(line)
+        self.failed = all(sink.failed for sink in self._sinks)
 
     def gather(self, record: bytes) -> None:
         """See `Sink`."""

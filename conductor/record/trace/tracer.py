@@ -15,7 +15,7 @@ import msgspec
 from conductor.core import UPSTREAM, Trace, Violated, json_text
 from conductor.core.tracing import best_effort
 from conductor.record.trace.chain import ChainComponent
-from conductor.record.trace.events import EventWriter
+from conductor.record.trace.events import Events
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
 from conductor.record.trace.records import Conversation, header, text_lines
 from conductor.record.trace.sinks import Sink
@@ -44,7 +44,7 @@ class Tracer(Tracing):
         self._last = 0.0
         self._names = ChainNames()
         self._crossings = Crossings()
-        self._events = EventWriter(file, content, self._crossings)
+        self._events = Events(content, self._crossings)
         self._mode = ""
         self._guests: dict[str, Conversation] = {}
         """The conversations of guests in a child, by name."""
@@ -94,7 +94,7 @@ class Tracer(Tracing):
             self._crossings.put(to_host, departure, trace.number, inward=True)
             return
         target = self._names.end(trace.target, trace.target_side, mode)
-        self._events.write(trace, departure, target, now)
+        self._passed(trace, departure, target, now)
 
     @best_effort
     def hop(self, host: str, trace: Trace, at: float) -> None:
@@ -120,7 +120,7 @@ class Tracer(Tracing):
             self._crossings.put(host, departure, trace.number, inward=False)
         else:
             size = len(trace.payload or b"")
-            self._events.write(trace, departure, shown_name(trace.target), at, size, host)
+            self._passed(trace, departure, shown_name(trace.target), at, size, host)
 
     @best_effort
     def delivered(
@@ -137,13 +137,13 @@ class Tracer(Tracing):
     @best_effort
     def violated(self, violation: Violated) -> None:
         """Writes a verdict: conductor has undone what a component did."""
-        self._events.verdict(violation, shown_name(violation.peer), self.now())
+        self._file.write(self._events.verdict(violation, shown_name(violation.peer), self.now()))
 
     @best_effort
     def happened(self, event: str, component: str, text: str) -> None:
         """Writes what has happened to a component: it was restarted, paused, replaced …"""
         name = "agent" if self.is_agent(component) else shown_name(component)
-        self._events.happened(event, name, text, self.now())
+        self._file.write(self._events.happened(event, name, text, self.now()))
 
     def close(self) -> None:
         """Writes what is left."""
@@ -170,9 +170,24 @@ class Tracer(Tracing):
         self._last = max(now, self._last)
         return self._last
 
+    def _passed(
+        self,
+        trace: Trace,
+        departure: Departure,
+        target: str,
+        at: float,
+        size: int | None = None,
+        host: str | None = None,
+    ) -> None:
+        if self._file.failed:
+            return
+        line = self._events.hop(trace, departure, target, at, size, host)
+        if line is not None:
+            self._file.write(line)
+
     def _service(self, trace: Trace, source: str, target: str, size: int) -> None:
         """Writes what passed between a component and the conductor itself."""
-        self._events.write(trace, Departure(source, self._last, trace), target, self._last, size)
+        self._passed(trace, Departure(source, self._last, trace), target, self._last, size)
 
 
 def _check_form(trace: Trace) -> None:
