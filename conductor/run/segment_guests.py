@@ -280,7 +280,7 @@ class SegmentGuests:
     def silent(self, of: Silent) -> None:
         """A guest does not take its role: it counts as one that has failed."""
         name, peer = of.peer, self._router.peers[of.peer]
-        if peer.starts > 1:
+        if peer.starts > 1 or peer.component.instance:
             self._recoveries[name].silent()
         text = f"{peer.label} did not answer `{of.method}` within {of.seconds:g} s"
         hint = f"if it needs longer to start, raise its `timeout={of.seconds:g}`"

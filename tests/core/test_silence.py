@@ -67,6 +67,18 @@ def test_a_guest_that_is_started_again_and_is_silent(one: Component, passes: boo
         pb.wake()
 
 
+@pytest.mark.parametrize("profile", ["full", "observer"])
+def test_a_guest_of_a_host_that_is_started_again_is_silent(profile: str) -> None:
+    """The router of the new host has never seen another instance."""
+    second = msgspec.structs.replace(guest(profile=profile), instance="2")
+    with Playbook(Router([second, AGENT])) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", "p", request(Hole("g"), "initialize", V1))
+        if profile == "observer":
+            pb << ("agent", request(Hole("a"), "initialize", V1))
+        pb.wake(HOLD_INITIALIZE) << Silent("g", "initialize", HOLD_INITIALIZE)
+
+
 @pytest.mark.parametrize("first", [True, False])
 def test_a_program_is_silent(first: bool) -> None:
     with Playbook(Router([proxy(), AGENT])) as pb:

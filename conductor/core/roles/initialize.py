@@ -177,7 +177,7 @@ class Initializer:
         """A component is to take its role, at any of its starts: it has its time for that, unless
         it stays where it is and nobody waits for it."""
         waited_for = peer.role is Role.PROXY and peer.shadow is None
-        if waited_for or peer.restarting or peer.component.program:
+        if waited_for or _must_take_role(peer):
             self._parts.deadlines.held(peer, _patience(peer), Initializing(peer, asked))
 
     # -- past a proxy --------------------------------------------------------------------------
@@ -210,7 +210,7 @@ class Initializer:
             pass
         elif _waits_behind(peer):
             self.has_time(peer, asked)  # anew: nobody can answer before those behind it
-        elif peer.restarting or peer.component.program:
+        elif _must_take_role(peer):
             self._exchange.emit(Silent(peer.name, INITIALIZE, _patience(peer)))
         elif not peer.forwarded and peer.shadow is None:
             self._holds(peer, asked)
@@ -464,6 +464,12 @@ class Initializer:
         )
         self._exchange.fail(pending, reason)
         self._exchange.chain_fails(peer, reason)
+
+
+def _must_take_role(peer: Peer) -> bool:
+    """Whether a component counts as ended if it does not take its role; also in a host that was
+    started again itself."""
+    return peer.restarting or peer.component.program or bool(peer.component.instance)
 
 
 def _patience(peer: Peer) -> float:
