@@ -14,7 +14,6 @@ return. See docs/architecture.md.
     names           names of methods, of members and of MCP servers, and what looks like them
     every_message   how a message reads, its method, its session and its `_meta`
     metas           members of `_meta` with text for people, which a grant opens
-    plain_text      prompts that change by plain text alone, of which no rule needs to be asked
     prompts, commands, links, paths
                     prompts, and what is a command or leads outside in them
     sessions, servers

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import UnsetType
 
-from conductor.core.guards import metas, names, plain_text
+from conductor.core.guards import metas, names
 from conductor.core.guards.reading import Document, Params, Unreadable, read
 from conductor.core.guards.rules import (
     EVERY,
@@ -84,17 +84,10 @@ def forwarded(
     if original == sent:
         return None
     name = names.recognised(method)
-    if name == names.PROMPT:
-        before, after = _bytes(original), _bytes(sent)
-        if plain_text.alone_plainly(context, before, after):
-            return None
     given, passed = _document(original), _document(sent)
     if context.grants.texts:
         passed = metas.as_given(name, given, passed)
-    attempt = Attempt(context, direction, name, passed, given)
-    if name == names.PROMPT and plain_text.alone(attempt, before, after):
-        return None
-    return _first("forwarded", attempt)
+    return _first("forwarded", Attempt(context, direction, name, passed, given))
 
 
 def originated(context: Context, direction: str, method: str, params: Params) -> Violation | None:
@@ -140,10 +133,6 @@ def answered(
         came_back=b"" if upstream is None else upstream[0],
     )
     return _first("denied" if member == b"error" else "answered", attempt)
-
-
-def _bytes(raw: Params) -> bytes:
-    return b"" if isinstance(raw, UnsetType) else bytes(raw)
 
 
 def _document(raw: Params | bytes | UnsetType) -> Document:

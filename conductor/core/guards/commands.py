@@ -174,7 +174,7 @@ class _Listed:
         self._longest = _FOLDS * max(map(len, self._words), default=0)
         self._marks = {name[0] for name in commands if _is_mark(name[:1])}
         # Most texts begin with one of these, and nearly no command does.
-        self.plain = _PLAIN - {sign for word in self._words for sign in _cases(word[0])}
+        self._plain = _PLAIN - {sign for word in self._words for sign in _cases(word[0])}
 
     def read(self, text: str) -> str:
         """The command that a text begins with, mark first; empty if it begins with none.
@@ -182,7 +182,7 @@ class _Listed:
         What begins with a slash counts as one, whatever follows, and so does what begins with a
         mark that is listed by itself; other marks need a letter somewhere behind them.
         """
-        if text[:1] in self.plain:
+        if text[:1] in self._plain:
             return ""
         start = _begins(text)
         mark = _mark(text[start : start + 1])
@@ -225,6 +225,8 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
     """
     listed = _listed(frozenset(commands))
     texts = list(_texts(prompt))
+    if not any(text.kind is _Kind.SKILL or listed.read(text.text) for text in texts):
+        return []  # nearly all
     plain = [n for n, text in enumerate(texts) if text.plain]
     start, end = (plain[0], plain[-1]) if plain else (len(texts), -1)
     like_commands = []
@@ -243,25 +245,6 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
             Reading(text.at, text.block, tuple(words), is_command, n <= start, last)
         )
     return like_commands
-
-
-def plainly_begins_none(commands: AbstractSet[str]) -> bool:
-    """Whether no text is a command that begins, after line breaks, with a letter or a digit of
-    ASCII, or with one of `<([{_`."""
-    return not commands or _listed(frozenset(commands)).plain == _PLAIN
-
-
-def may_begin(prompt: list[Json], commands: AbstractSet[str]) -> bool:
-    """Whether a text of a prompt may begin like a command: if not, there are no `readings` of it.
-
-    Less exact, it counts the text of each resource, and each label.
-    """
-    listed = _listed(frozenset(commands))
-    return any(
-        isinstance(text, str) and (kind is _Kind.SKILL or listed.read(text) != "")
-        for block in prompt
-        for text, kind in _texts_of(block)
-    )
 
 
 def asks_for_one(params: Params, commands: AbstractSet[str], grants: Grants) -> bool:
@@ -287,6 +270,8 @@ def kept(attempt: Attempt) -> Breaches:
     context = attempt.context
     before, after = blocks(attempt)
     whole, now = (readings(prompt, context.commands) for prompt in (before, after))
+    if not whole and not now:
+        return  # nearly all
     own = granted(context.grants)
     stay = {canonical(reading.block) for reading in now}
     old = [

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterator
-from typing import Final
+from typing import Final, TypeAlias
 
 import msgspec
 
@@ -121,16 +121,21 @@ def of_server(uri: str, folders: tuple[str, ...]) -> bool:
 def added(attempt: Attempt) -> Breaches:
     """No link and no mention is added to a prompt that leads outside of the session's folders."""
     before, after = blocks(attempt)
-    if many_marks(before, after):
+    had, has = [*_strings(before)], [*_strings(after)]
+    if max(map(_marks, (had, has))) > _MOST_MARKS:
         text = f"a prompt with more than {_MOST_MARKS:,} `@` may not be changed or made"
         yield f"{text}\nhint: send fewer, or leave the prompt as it was", "/prompt"
-    else:
-        yield from _outside(before, after, attempt.context.folders)
+    elif new := [*_references(after, has)]:  # most refer to nothing
+        known = {(old.what, old.name) for _, old in _references(before, had)}
+        yield from _outside(new, known, attempt.context.folders)
 
 
-def _outside(before: list[Json], after: list[Json], folders: tuple[str, ...]) -> Breaches:
-    known = {(reference.what, reference.name) for _, reference in _references(before)}
-    for at, reference in _references(after):
+def _outside(
+    references: list[tuple[str, _Reference]],
+    known: set[tuple[str, str]],
+    folders: tuple[str, ...],
+) -> Breaches:
+    for at, reference in references:
         what, name = reference.what, reference.name
         if (what, name) in known:
             continue
@@ -140,66 +145,60 @@ def _outside(before: list[Json], after: list[Json], folders: tuple[str, ...]) ->
             yield f"{text}\nhint: {_HINTS[what]}", at
 
 
-def many_marks(before: list[Json], after: list[Json], size: int = _MOST_MARKS + 1) -> bool:
-    """Whether a prompt, as it was or as it is sent, is too much to look through for mentions.
-
-    `size`: the bytes of both together: there are no more marks than bytes.
-    """
-    return size > _MOST_MARKS and max(map(_marks, (before, after))) > _MOST_MARKS
+_String: TypeAlias = tuple[int, str, str, Json]
+"""A text in a prompt: the index of its block, the name of its member, itself, and the object that
+holds the member."""
 
 
-def holds_mark(text: str) -> bool:
-    """Whether a sign stands in a text that may begin a mention."""
+def _strings(prompt: list[Json]) -> Iterator[_String]:
+    """Every text in a prompt's blocks; of blobs only those that hold text."""
+    for at, block in enumerate(prompt):
+        found: list[tuple[str, Json, Json]] = [("text", block, None)]
+        for name, value, holder in found:  # which grows: deep blocks take no deep calls
+            if isinstance(value, str):
+                if name == "blob":
+                    yield at, "text", blob_text(value, holder), holder
+                elif name != "data":
+                    yield at, name, value, holder
+            elif isinstance(value, list):
+                found += [(name, element, None) for element in value]
+            else:
+                found += [(inner, held, value) for inner, held in pairs(value)]
+
+
+def _marks(strings: list[_String]) -> int:
+    """About how many signs of a prompt may begin mentions."""
+    texts = [text for _, _, text, _ in strings if _holds_mark(text)]
+    ats = sum(text.count(sign) for text in texts for sign in _AT)
+    return ats + (sum(text.count("\\") for _, _, text, _ in strings) // _ESCAPES if ats else 0)
+
+
+def _holds_mark(text: str) -> bool:
     return "@" in text or (not text.isascii() and any(sign in text for sign in _AT))
 
 
-def _marks(prompt: list[Json]) -> int:
-    """About how many signs of a prompt may begin mentions."""
-    texts = [text for block in prompt for _, text, _ in _strings("text", block)]
-    ats = sum(text.count(sign) for text in texts for sign in _AT)
-    return ats + (sum(text.count("\\") for text in texts) // _ESCAPES if ats else 0)
-
-
-def _references(prompt: list[Json]) -> Iterator[tuple[str, _Reference]]:
+def _references(prompt: list[Json], strings: list[_String]) -> Iterator[tuple[str, _Reference]]:
     """All that a prompt refers to, and where: in its blocks, and in its texts joined."""
-    for at, block in enumerate(prompt):
-        for reference in _of_block(block):
-            yield f"/prompt/{at}", reference
+    for at, name, value, holder in strings:
+        # An agent may write any of these into the prompt's text.
+        for mention in _mentions(value):
+            yield f"/prompt/{at}", _Reference("mention", mention)
+        for label in _labels(value):
+            yield f"/prompt/{at}", _Reference("link", label)
+        if name != "text" and (squash(name) in _REFERENCES or _names_file(value)):
+            resource = as_object(prompt[at]).get("resource")
+            has_text = isinstance(as_object(resource).get("text"), str)
+            embedded = has_text and holder is resource and name == "uri"
+            yield f"/prompt/{at}", _Reference("link", value, embedded)
     plain = [block.get("text") for block in map(as_object, prompt) if block.get("type") == "text"]
     texts = [text for text in plain if isinstance(text, str)]
     for name in _mentions("".join(texts) if len(texts) > 1 else ""):
         yield "/prompt", _Reference("mention", name)
 
 
-def _of_block(block: Json) -> Iterator[_Reference]:
-    """All that a block refers to."""
-    resource = as_object(block).get("resource")
-    has_text = isinstance(as_object(resource).get("text"), str)
-    for name, value, holder in _strings("text", block):
-        # An agent may write any of these into the prompt's text.
-        yield from (_Reference("mention", mention) for mention in _mentions(value))
-        yield from (_Reference("link", label) for label in _labels(value))
-        if name != "text" and (squash(name) in _REFERENCES or _names_file(value)):
-            yield _Reference("link", value, has_text and holder is resource and name == "uri")
-
-
-def _strings(name: str, value: Json, holder: Json = None) -> Iterator[tuple[str, str, Json]]:
-    """Every text in a block, with the name of its member and the object that holds that; of blobs
-    only those that hold text."""
-    if isinstance(value, str):
-        if name == "blob":
-            yield "text", blob_text(value, holder), holder
-        elif name != "data":
-            yield name, value, holder
-    elif isinstance(value, list):
-        for element in value:
-            yield from _strings(name, element)
-    else:
-        for inner, held in pairs(value):
-            yield from _strings(inner, held, value)
-
-
 def _names_file(text: str) -> bool:
+    if text.isascii() and ":" not in text and "%" not in text:
+        return False
     rounds = decoded(text[:200])
     return not rounds or any(
         _file.match(_begun(unicodedata.normalize("NFKC", name))) for name in rounds
@@ -221,10 +220,10 @@ def _bare(name: str) -> str:
 
 def _mentions(text: str) -> Iterator[str]:
     """What the `@`s of a text name, without the punctuation around it."""
+    if not _holds_mark(text):
+        return
     for sign in _AT[1:]:
         text = text.replace(sign, "@")
-    if "@" not in text:
-        return
     texts = [_variable.sub("", text)]
     if "\\" in text:
         texts.append(_escape.sub(lambda match: match[1].translate(_ESCAPED), texts[0]))
@@ -240,7 +239,7 @@ def _mentions(text: str) -> Iterator[str]:
 
 def _labels(text: str) -> Iterator[str]:
     """Where the links of a text lead, if their words begin with an `@`."""
-    for pattern in _LABELS:
+    for pattern in _LABELS if "@" in text else ():
         for match in pattern.finditer(text):
             words = _bare(match[1]).split()
             yield from {"_".join(words), words[0]} if words else ()

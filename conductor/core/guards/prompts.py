@@ -12,7 +12,6 @@ from conductor.core.guards.reading import (
     ABSENT,
     Absent,
     Json,
-    Object,
     as_object,
     canonical,
     difference,
@@ -112,45 +111,31 @@ def _blocks_plain(attempt: Attempt) -> Breaches:
     if old != new and not isinstance(new, list):
         yield "a prompt may not be replaced by what is no list of blocks", "/prompt"
     before, after = blocks(attempt)
-    had, has = _texts(before, after)
-    whole = set(had)
-    frames = Counter(map(_frame, before))
-    frames.subtract(_frame(block) for block, text in zip(after, has, strict=True) if text in whole)
-    for at, block in enumerate(after):
-        if has[at] in whole:
-            continue
-        if not isinstance(block, dict):
-            text = "a block of a prompt may not be replaced by or for what is no object"
-            yield text, f"/prompt/{at}"
-            continue
-        if not isinstance(block.get("text", ""), str):
-            yield "the text of a block may not be made what is no text", f"/prompt/{at}/text"
+    odd = [(block, wrong) for at, block in enumerate(after) if (wrong := [*_shape(block, at)])]
+    whole = {*map(canonical, before)} if odd else set()
+    changed = [(block, wrong) for block, wrong in odd if canonical(block) not in whole]
+    frames = Counter(map(_frame, before)) if changed else Counter()
+    frames.subtract(_frame(block) for block, _ in odd if canonical(block) in whole)
+    for block, wrong in changed:
         frames[frame := _frame(block)] -= 1
         if frames[frame] < 0:
-            yield from _shape(block, at)
-
-
-def _texts(before: list[Json], after: list[Json]) -> tuple[list[str], list[str]]:
-    """The canonical texts of blocks. Most are what they were, at their place from one of both ends,
-    and long: those are written once."""
-    had = [*map(canonical, before)]
-    has: list[str] = []
-    for at, block in enumerate(after):
-        places = (at, at + len(before) - len(after))
-        same = (i for i in places if 0 <= i < len(before) and before[i] == block)
-        kept = next(same, None)
-        has.append(canonical(block) if kept is None else had[kept])
-    return had, has
+            yield from wrong
 
 
 def _frame(block: Json) -> str:
     """What stands around the text of a block: where only that changes, it is as odd as it was."""
     held = as_object(block)
-    return canonical({**held, "text": None} if isinstance(held.get("text"), str) else block)
+    return canonical({**held, "text": ""} if isinstance(held.get("text"), str) else block)
 
 
-def _shape(block: Object, at: int) -> Breaches:
+def _shape(block: Json, at: int) -> Breaches:
     """What no user made looks as ACP has it."""
+    if not isinstance(block, dict):
+        text = "a block of a prompt may not be replaced by or for what is no object"
+        yield text, f"/prompt/{at}"
+        return
+    if not isinstance(block.get("text", ""), str):
+        yield "the text of a block may not be made what is no text", f"/prompt/{at}/text"
     if block.get("type") not in _TYPES:
         text = "a block of a prompt may only be added, or changed, as one of a type of ACP's"
         yield text, f"/prompt/{at}/type"
@@ -159,7 +144,7 @@ def _shape(block: Object, at: int) -> Breaches:
     if not (
         isinstance(resource, dict)
         and isinstance(held.get("text", ""), str)
-        and blob_bytes(held.get("blob", "")) is not None
+        and ("blob" not in held or blob_bytes(held["blob"]) is not None)
     ):
         text = "the resource of a block is an object with a text, or with a blob in base64"
         yield text, f"/prompt/{at}/resource"

@@ -88,11 +88,11 @@ def opened(attempt: Attempt) -> Breaches:
     if not context.grants.sessions:
         yield from not_originated(attempt)
     session = member(params, _ID)
-    own = isinstance(session, str) and session in context.own_sessions
     # A fork copies the whole conversation. The component may read the conversation of a user's
     # session only while it holds a prompt there.
-    forks = attempt.method not in _ENTERS and session in context.prompted
-    if attempt.method != SETUP[0] and not (own or forks):
+    forks = frozenset[str]() if attempt.method in _ENTERS else context.prompted
+    may = isinstance(session, str) and (session in context.own_sessions or session in forks)
+    if attempt.method != SETUP[0] and not may:
         text = f"`{attempt.method}` of a component's own is of a session that it has opened itself"
         yield f"{text}\nhint: `session/fork` may be of one whose prompt it holds", token(_ID)
     if "cwd" not in params:
@@ -126,8 +126,9 @@ def ended(attempt: Attempt) -> Breaches:
 
 def plainly_opened(attempt: Attempt) -> Breaches:
     """A set-up of a component's own has no members that some agent may obey."""
+    opens = attempt.method == SETUP[0]  # which names no session: an agent may take that for its id
     for name in attempt.new:
-        if name not in _PROPOSED:
+        if name not in _PROPOSED or (opens and name in SESSION_NAMES):
             yield no_member(name), token(name)
 
 

@@ -169,6 +169,8 @@ def answers_of_its_own() -> Iterator[Attack]:
             "the user's": {"sessionId": "old", "cwd": "/w"},
             "none": {"cwd": "/w"},
             "no text": {"sessionId": 1, "cwd": "/w"},
+            "an object": {"sessionId": {"s": "s"}, "cwd": "/w"},
+            "a list": {"sessionId": ["s"], "cwd": "/w"},
             "in another spelling": {"session_id": "s", "cwd": "/w"},
         }.items():
             yield makes_up("own-sessions", f"{method}, {what}", method, json.dumps(params)).having(
@@ -192,6 +194,8 @@ def answers_of_its_own() -> Iterator[Attack]:
         ("a mode", "session-setup", {"cwd": "/w", "_meta": {"example.com/mode": "bypass"}}),
         ("a configuration", "session-setup", {"cwd": "/w", "configOptions": []}),
         ("a cursor", "session-setup", {"cwd": "/w", "cursorId": "c"}),
+        ("one that is there", "session-setup", {"cwd": "/w", "sessionId": "s"}),
+        ("an object for a name", "session-setup", {"cwd": "/w", "sessionId": {"s": "s"}}),
     ):
         yield makes_up(guard, f"a session, {what}", "session/new", json.dumps(params)).having(
             sessions="own"

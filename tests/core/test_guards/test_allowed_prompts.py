@@ -105,6 +105,12 @@ def test_a_prompt_asks_for_commands_of_others() -> None:
         assert asks_for_one(Raw(said), frozenset(), Grants(commands=own)) is asks
 
 
+def test_a_command_of_any_spelling_is_found() -> None:
+    commands = frozenset({"Kiss", "5", "\u017fo"})
+    for said in ("kiss", "KISS me", "\u212aiss", "5", "so", "S", "5x"):
+        assert bool(readings([text(said)], commands)) == (said != "S")
+
+
 def test_what_looks_like_a_command_further_on_stays_there() -> None:
     said = text("/review")
     assert rewritten([HELLO, said, HELLO], [HELLO, said, text("bye")])
@@ -140,6 +146,14 @@ def test_with_every_command_those_the_agent_does_not_list_may_be_taken_out() -> 
     assert not rewritten([text("/review it")], [text("Review it.")], context)
     assert not rewritten([HELLO], [said], context)
     assert not sends([said], context)
+
+
+def test_as_many_odd_blocks_may_change_as_there_were() -> None:
+    odd = [{"type": "new", "text": said} for said in "abc"]
+    assert rewritten(odd[:2], [odd[2], odd[0]])
+    assert rewritten(odd[:1], [odd[0], odd[0], HELLO])
+    assert not rewritten(odd[:1], odd[:2])
+    assert not rewritten(odd[:1], [{"type": "new", "text": None}])
 
 
 def test_words_of_odd_blocks_may_change() -> None:

@@ -5,15 +5,18 @@ Each attack is refused by the guard it is meant for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import json
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import msgspec
 import pytest
+from msgspec import UnsetType
 
-from conductor.core.guards import GUARDS, Guard, Violation, check
+from conductor.core.guards import GUARDS, Context, Guard, Violation, check
 from conductor.core.policy.rules import GRANT_NAMES
 from tests.core.test_guards.attack import ALL, Attack, sources
+from tests.core.test_guards.routes import may_answer, may_send, passes
 
 ATTACKS: list[Attack] = [attack for source in sources() for attack in source()]
 OF_EACH: dict[str, list[Attack]] = {
@@ -68,3 +71,38 @@ def test_no_rule_stumbles_behind_the_first_violation(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(check, "_violations", all_of)
     for attack in ATTACKS:
         assert attack.route(attack.context) is not None
+
+
+@pytest.mark.parametrize("odd", [{"a": "b"}, [[]], 1, None], ids=repr)
+def test_no_rule_stumbles_over_what_a_member_is(odd: object) -> None:
+    tried = set[tuple[object, ...]]()
+    for attack in ATTACKS:
+        move = attack.move
+        if move is None or move.way == "denied":
+            continue
+        for name, sent in _with(odd, move.sent):
+            key = move.way, move.method, name, attack.grants
+            if key not in tried:
+                tried.add(key)
+                WAYS[move.way](move.method, sent, attack.context)
+
+
+WAYS: dict[str, Callable[[str, object, Context], bool]] = {
+    "forwarded": lambda method, sent, context: passes(method, {}, sent, context),
+    "originated": may_send,
+    "answered": lambda method, sent, context: may_answer(method, sent, context=context),
+}
+
+
+def _with(odd: object, text: str | UnsetType) -> list[tuple[str, dict[str, object]]]:
+    """An object's members, and the object with something odd in the place of each."""
+    held = _members(text)
+    return [(name, {**held, name: odd}) for name in held]
+
+
+def _members(text: str | UnsetType) -> dict[str, object]:
+    try:
+        held = json.loads(text) if isinstance(text, str) else None
+    except ValueError:
+        return {}
+    return held if isinstance(held, dict) else {}
