@@ -13,7 +13,7 @@ return. See docs/architecture.md.
     reading         JSON read so that no two parsers disagree
     names           names of methods, of members and of MCP servers, and what looks like them
     every_message   how a message reads, its method, its session and its `_meta`
-    metas           members of `_meta` with text for people, which a grant opens
+    metas           members of `_meta` that a component may add or change
     prompts, commands, links, paths
                     prompts, and what is a command or leads outside in them
     sessions, servers

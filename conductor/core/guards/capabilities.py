@@ -13,12 +13,11 @@ from conductor.core.guards.reading import (
     Number,
     Object,
     as_object,
-    difference,
     is_subsequence,
     member,
     token,
 )
-from conductor.core.guards.rules import Attempt, Breaches, Context
+from conductor.core.guards.rules import Attempt, Breaches, Context, stays
 
 _CLIENTS: Final = ("clientCapabilities", "capabilities")
 _AGENTS: Final = ("agentCapabilities", "capabilities")
@@ -102,14 +101,6 @@ def _claims(before: Json | Absent, after: Json | Absent, at: str = "") -> Iterat
             yield from _claims(member(as_object(before), name), value, at + token(name))
 
 
-def _fixed(before: Object, after: Object, but: tuple[str, ...]) -> Breaches:
-    for name in {**before, **after}:
-        if name not in but and name != "_meta":
-            at = difference(member(before, name), member(after, name), token(name))
-            if at is not None:
-                yield f"{name!a:.80} of `initialize` may not be changed or added", at
-
-
 def _lowered(before: Object, after: Object) -> Object:
     """What may be offered in place of `before` by a component that speaks ACP v1 only.
 
@@ -141,7 +132,7 @@ def _offer(attempt: Attempt) -> Object:
 
 def offer_kept(attempt: Attempt) -> Breaches:
     """Beside capabilities, `initialize` stays as it is on its way."""
-    yield from _fixed(_offer(attempt), attempt.new, _CLIENTS)
+    yield from stays("`initialize`", _offer(attempt), attempt.new, (*_CLIENTS, "_meta"))
 
 
 def offered(attempt: Attempt) -> Breaches:
@@ -154,7 +145,8 @@ def offered(attempt: Attempt) -> Breaches:
 def answer_kept(attempt: Attempt) -> Breaches:
     """Beside capabilities and login methods that vanish, the result of `initialize` stays."""
     if isinstance(attempt.before, dict) and isinstance(attempt.after, dict):
-        yield from _fixed(attempt.old, attempt.new, (*_AGENTS, _LOGINS))
+        elsewhere = (*_AGENTS, _LOGINS, "_meta")
+        yield from stays("`initialize`", attempt.old, attempt.new, elsewhere)
         before, after = member(attempt.old, _LOGINS), member(attempt.new, _LOGINS)
         shorter = (
             isinstance(before, list) and isinstance(after, list) and is_subsequence(after, before)

@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final
 
 from conductor.core.guards import names
-from conductor.core.guards.marks import marks
+from conductor.core.guards.metas import marks
 from conductor.core.guards.names import lookalike, squash
 from conductor.core.guards.reading import (
     ABSENT,

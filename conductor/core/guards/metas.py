@@ -1,8 +1,9 @@
-"""Members of `_meta` that hold text for people, a closed list: `texts` lets those be reworded.
+"""Members of `_meta` that a component may add or change: closed lists (docs/conversation.md).
 
-Programs obey what else is in a `_meta`, whatever it looks like: a mode, a kind of event, a trace.
-Every rule sees the words of the list as they were: so a change of them breaks none, and all else
-stays as the rules have it.
+All keys that begin with `conductor.` are the conductor's; a component may mark texts with a few.
+What is for the editor's desk has the name of its component, which the router writes. With `texts`
+a component may reword what is for people; programs obey what else is in a `_meta`, whatever it
+looks like: a mode, a kind of event, a trace.
 """
 
 from __future__ import annotations
@@ -11,11 +12,21 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.guards.marks import SUBCONVERSATION
+from conductor.core.guards.names import squash
 from conductor.core.guards.reading import Absent, Document, Json, Object, as_object, member
-from conductor.core.guards.updates import CALLS
-from conductor.core.policy.key_table import TEXT_KINDS, UPDATE
+from conductor.core.guards.rules import Attempt
+from conductor.core.policy.key_table import OF_EDITOR, STAMP, TEXT_KINDS, UPDATE, WORDED_KINDS
 
+SUBCONVERSATION: Final = "conductor.conversation/subconversation"
+_EVENT: Final = "conductor.conversation/event"
+_TEXTS: Final = ("agent_message_chunk", "agent_message", "agent_thought_chunk", "agent_thought")
+_SEEN: Final = frozenset({"approval", "plan"})
+"""Kinds of events that who keeps a conversation sees: nobody can say that there was one."""
+_PLACE: Final = "/update/_meta"
+"""The pointer to the `_meta` of a text."""
+CALLS: Final = WORDED_KINDS[:2]
+NOTICES: Final = WORDED_KINDS[2:]
+"""The kinds of update that tell of tool calls, and what a person is told beside the turn."""
 _FOR_PEOPLE: Final = (
     # What a terminal has written since the last update: an agent runs it, and the client shows it.
     (CALLS, ("terminal_output", "data")),
@@ -25,8 +36,29 @@ _FOR_PEOPLE: Final = (
 """Kinds of updates, and where in the update's own `_meta` the text stands."""
 
 
+def marks(attempt: Attempt) -> frozenset[tuple[str, str]]:
+    """The marks that a message may have which a component sends, each with the pointer to the
+    `_meta` it stands in."""
+    if attempt.received is None and attempt.method.startswith(OF_EDITOR):
+        own = as_object(attempt.new.get("_meta")).get(STAMP) == attempt.context.component
+        return frozenset({("/_meta", STAMP)}) if own else frozenset()
+    return frozenset((_PLACE, name) for name in of_text(attempt))
+
+
+def of_text(attempt: Attempt) -> frozenset[str]:
+    """The marks that a component may add to this text: none, where it sends no text."""
+    text = as_object(member(attempt.new, "update"))
+    if attempt.method != UPDATE or text.get("sessionUpdate") not in _TEXTS:
+        return frozenset()
+    kind = as_object(as_object(text.get("_meta")).get(_EVENT)).get("kind")
+    if attempt.received is None and isinstance(kind, str) and squash(kind) not in _SEEN:
+        return frozenset({SUBCONVERSATION, _EVENT})
+    return frozenset({SUBCONVERSATION})
+
+
 def as_given(method: str, given: Document, sent: Document) -> Document:
-    """What a component passes on, with those words as they were that it may change."""
+    """What a component passes on, with those words as they were that it may change: so a change of
+    them breaks no rule, and all else stays as the rules have it."""
     if method != UPDATE:
         return sent
     before, after = given.value, sent.value

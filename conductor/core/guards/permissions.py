@@ -9,13 +9,12 @@ from conductor.core.guards.reading import (
     Object,
     Params,
     as_object,
-    difference,
     is_subsequence,
     member,
     token,
     value_of,
 )
-from conductor.core.guards.rules import Attempt, Breaches
+from conductor.core.guards.rules import Attempt, Breaches, stays
 
 _ONCE: Final = "reject_once"
 _REJECTS: Final = (_ONCE, "reject_always")
@@ -29,11 +28,7 @@ def narrowed(attempt: Attempt) -> Breaches:
     if not attempt.context.grants.permission and before != after:
         text = "a permission request may not be changed; hint: `permission=narrow` lets narrow it"
         yield text, ""
-    for name in {**before, **after}:
-        if name != "options":
-            at = difference(member(before, name), member(after, name), token(name))
-            if at is not None:
-                yield f"{name!a:.80} of a permission request may not be changed", at
+    yield from stays("a permission request", before, after, ("options",))
     whole, kept = member(before, "options"), member(after, "options")
     if whole == kept:
         return

@@ -14,12 +14,12 @@ from conductor.core.guards.reading import (
     Json,
     as_object,
     canonical,
-    difference,
+    changes,
     member,
     pairs,
     token,
 )
-from conductor.core.guards.rules import Attempt, Breaches
+from conductor.core.guards.rules import Attempt, Breaches, stays
 from conductor.patterns import lazy_pattern
 
 _OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})
@@ -86,27 +86,9 @@ def blocks(attempt: Attempt) -> tuple[list[Json], list[Json]]:
 
 
 def options_kept(attempt: Attempt) -> Breaches:
-    """What stands beside a prompt's blocks stays, and added blocks look as ACP has them."""
-    before, after = attempt.old, attempt.new
-    for name in {**before, **after}:
-        if name in _OWN:
-            continue
-        at = difference(member(before, name), member(after, name), token(name))
-        if at is not None:
-            yield f"{name!a:.80} of a prompt may not be changed or added", at
-    yield from _blocks_plain(attempt)
-
-
-def no_options(attempt: Attempt) -> Breaches:
-    """A prompt of a component's own has blocks, and nothing beside them."""
-    for name in attempt.new:
-        if name not in _OWN:
-            yield f"a prompt may not be originated with a member {name!a:.80}", token(name)
-    yield from _blocks_plain(attempt)
-
-
-def _blocks_plain(attempt: Attempt) -> Breaches:
-    """Blocks that are not as before have no odd members."""
+    """What stands beside a prompt's blocks stays; blocks that are not as before look as ACP has
+    them."""
+    yield from stays("a prompt", attempt.old, attempt.new, _OWN)
     old, new = member(attempt.old, "prompt"), member(attempt.new, "prompt")
     if old != new and not isinstance(new, list):
         yield "a prompt may not be replaced by what is no list of blocks", "/prompt"
@@ -184,11 +166,10 @@ def ended(attempt: Attempt) -> Breaches:
     """The result of a prompt says why the turn ended as the agent did, or in other words, but for
     cancelled turns; one of a component's own says no more than that, or which message it was."""
     own = attempt.before is ABSENT
-    for name in {**attempt.old, **attempt.new}:
-        was, now = member(attempt.old, name), member(attempt.new, name)
+    for name, was, now in changes(attempt.old, attempt.new):
         stops = name == "stopReason" and _CANCELLED not in (was, now)
         fits = isinstance(now, str) and (stops or (own and name in _RESULT))
         # Other guards keep the session and `_meta` of a result that came back.
         elsewhere = name == "_meta" or (name in SESSION_NAMES and not own)
-        if was != now and not fits and not elsewhere:
+        if not fits and not elsewhere:
             yield f"{name!a:.80} of a prompt's result may not be changed or made up", token(name)

@@ -7,7 +7,7 @@ else.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Container, Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Final, TypeAlias
 
@@ -218,6 +218,17 @@ def difference(
             if old != new:
                 return difference(old, new, at + token(name), steps - 1)
     return at
+
+
+def changes(
+    before: Object, after: Object, but: Container[str] = ()
+) -> Iterator[tuple[str, Json | Absent, Json | Absent]]:
+    """The members in which two objects differ, with what each was and is; without those of `but`,
+    which other rules are about."""
+    for name in {**before, **after}:
+        was, now = member(before, name), member(after, name)
+        if was != now and name not in but:
+            yield name, was, now
 
 
 def is_subsequence(kept: list[Json], whole: list[Json]) -> bool:

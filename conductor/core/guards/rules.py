@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
@@ -17,7 +17,9 @@ from conductor.core.guards.reading import (
     Object,
     Params,
     as_object,
+    changes,
     difference,
+    token,
 )
 from conductor.core.policy.rules import Grants
 
@@ -147,6 +149,14 @@ EVERY: Final = ("*",)
 """The methods of a rule about all messages."""
 OTHERS: Final = ("",)
 """The methods of a rule about all that no other guard has a rule for."""
+
+
+def stays(what: str, before: Object, after: Object, but: Container[str] = ()) -> Breaches:
+    """No member of an object changes, nor is any added, but for those of `but`. What a component
+    sends of its own had none before."""
+    for name, was, now in changes(before, after, but):
+        at = difference(was, now, token(name)) or ""
+        yield f"{name!a:.80} of {what} may not be changed or added", at
 
 
 def unchanged(attempt: Attempt) -> Breaches:

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Final
 
+from conductor.core.guards.command_lists import MEMBER as COMMANDS
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.names import SETUP
 from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import (
     ABSENT,
-    Absent,
     Json,
     Object,
     as_object,
-    difference,
     is_subsequence,
     member,
     token,
@@ -24,9 +22,9 @@ from conductor.core.guards.rules import (
     Attempt,
     Breaches,
     Context,
-    Rule,
     not_originated,
     relayed_only,
+    stays,
 )
 from conductor.core.guards.servers import HOLDER, LISTS
 
@@ -43,7 +41,7 @@ _ENTERS: Final = (SETUP[1], SETUP[2])
 _NEW: Final = (SETUP[0], SETUP[3])
 """The set-ups with a result that names a new session."""
 _LISTED_ELSEWHERE: Final = frozenset({*SESSION_NAMES, "modes", "models", "configOptions", "_meta"})
-"""Members of a set-up's result that other guards are about; `availableCommands` too, as a list."""
+"""Members of a set-up's result that other guards are about; commands too, as a list."""
 
 
 # -- set-ups -------------------------------------------------------------------------------------
@@ -51,35 +49,34 @@ _LISTED_ELSEWHERE: Final = frozenset({*SESSION_NAMES, "modes", "models", "config
 
 def settled(attempt: Attempt) -> Breaches:
     """The client's set-up stays on its way, but for servers that are added."""
-    changed = {**attempt.old, **attempt.new}.keys() - _ELSEWHERE
-    yield from _kept(attempt, [name for name in {**attempt.old, **attempt.new} if name in changed])
+    both = map(_without_servers, (attempt.old, attempt.new))
+    yield from stays(f"`{attempt.method}`", *both, _ELSEWHERE)
 
 
-def member_kept(name: str) -> Rule:
-    """A rule: this member of a set-up stays."""
-
-    def rule(attempt: Attempt) -> Breaches:
-        yield from _kept(attempt, (name,))
-
-    return rule
+def prompt_kept(attempt: Attempt) -> Breaches:
+    """The system prompt of a set-up stays, and a component's own has none."""
+    yield from _member_kept(attempt, SYSTEM_PROMPT)
 
 
-def _kept(attempt: Attempt, names: Collection[str]) -> Breaches:
-    for name in names:
-        old, new = member(attempt.old, name), member(attempt.new, name)
-        if name == HOLDER:
-            old, new = _without_servers(old), _without_servers(new)
-        at = difference(old, new, token(name))
-        if at is not None:
-            yield f"{name!a:.80} of `{attempt.method}` may not be changed or added", at
+def meta_kept(attempt: Attempt) -> Breaches:
+    """`_meta` of a set-up stays."""
+    yield from _member_kept(attempt, "_meta")
 
 
-def _without_servers(value: Json | Absent) -> Json | Absent:
-    """The oldest generation's `tools` without its servers; `ABSENT` where nothing else is in it."""
-    if not isinstance(value, dict):
-        return value
-    rest: Object = {name: held for name, held in value.items() if name not in LISTS}
-    return rest or ABSENT
+def _member_kept(attempt: Attempt, name: str) -> Breaches:
+    old, new = ({name: held[name]} if name in held else {} for held in (attempt.old, attempt.new))
+    yield from stays(f"`{attempt.method}`", old, new)
+
+
+def _without_servers(params: Object) -> Object:
+    """A set-up without the servers in `tools`, where the oldest generation keeps them; without
+    `tools` where nothing else is in it."""
+    tools = params.get(HOLDER)
+    if not isinstance(tools, dict):
+        return params
+    rest = {name: held for name, held in params.items() if name != HOLDER}
+    others: Object = {name: held for name, held in tools.items() if name not in LISTS}
+    return {**rest, HOLDER: others} if others else rest
 
 
 def opened(attempt: Attempt) -> Breaches:
@@ -129,30 +126,17 @@ def plainly_opened(attempt: Attempt) -> Breaches:
     opens = attempt.method == SETUP[0]  # which names no session: an agent may take that for its id
     for name in attempt.new:
         if name not in _PROPOSED or (opens and name in SESSION_NAMES):
-            yield no_member(name), token(name)
-
-
-def no_system_prompt(attempt: Attempt) -> Breaches:
-    """A set-up of a component's own has no system prompt."""
-    if SYSTEM_PROMPT in attempt.new:
-        yield no_member(SYSTEM_PROMPT), token(SYSTEM_PROMPT)
-
-
-def no_member(name: str) -> str:
-    """The sentence about a member that a set-up of a component's own may not have."""
-    return f"{name!a:.80} may not be in a session's set-up of a component's own"
+            text = f"{name!a:.80} may not be in a session's set-up of a component's own"
+            yield text, token(name)
 
 
 def result_kept(attempt: Attempt) -> Breaches:
     """The result of a set-up stays as the agent gave it, but for what other guards let add."""
     if attempt.before is ABSENT or not _both_objects(attempt):
         return
-    for name in {**attempt.old, **attempt.new}:
-        old, new = member(attempt.old, name), member(attempt.new, name)
-        listed = name == "availableCommands" and isinstance(new, list)
-        at = difference(old, new, token(name))
-        if at is not None and name not in _LISTED_ELSEWHERE and not listed:
-            yield f"{name!a:.80} of a session may not be changed: it is as the agent says", at
+    commands = isinstance(attempt.new.get(COMMANDS), list)
+    elsewhere = {*_LISTED_ELSEWHERE, COMMANDS} if commands else _LISTED_ELSEWHERE
+    yield from stays("a session as the agent tells of it", attempt.old, attempt.new, elsewhere)
 
 
 def _both_objects(attempt: Attempt) -> bool:
@@ -189,10 +173,8 @@ def shortened(attempt: Attempt) -> Breaches:
     if not _both_objects(attempt):
         yield from relayed_only(attempt)
         return
-    for name in {**attempt.old, **attempt.new}:
-        at = difference(member(attempt.old, name), member(attempt.new, name), token(name))
-        if at is not None and name not in (_ENTRIES, "_meta", *SESSION_NAMES):
-            yield f"{name!a:.80} of a list of sessions may not be changed or added", at
+    elsewhere = (_ENTRIES, "_meta", *SESSION_NAMES)
+    yield from stays("a list of sessions", attempt.old, attempt.new, elsewhere)
     whole, kept = member(attempt.old, _ENTRIES), member(attempt.new, _ENTRIES)
     if whole == kept:
         return

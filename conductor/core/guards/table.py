@@ -27,6 +27,7 @@ from conductor.core.guards import (
     sessions,
     updates,
 )
+from conductor.core.guards.metas import CALLS, NOTICES
 from conductor.core.guards.names import (
     CONVERSATIONS,
     INITIALIZE,
@@ -312,7 +313,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "The system prompt of a session is the client's.",
         "An `override` that removes the agent's own instructions.",
         TRUSTED,
-        (Rules(SETUP, sessions.member_kept(sessions.SYSTEM_PROMPT), sessions.no_system_prompt),),
+        (Rules(SETUP, sessions.prompt_kept, sessions.prompt_kept),),
     ),
     Guard(
         "session-lists",
@@ -361,7 +362,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "What stands beside a prompt's blocks stays unchanged.",
         "A member, known to some agent, that changes how the turn is run.",
         TRUSTED,
-        (Rules((PROMPT,), prompts.options_kept, prompts.no_options),),
+        (Rules((PROMPT,), prompts.options_kept, prompts.options_kept),),
     ),
     Guard(
         "session-mode",
@@ -390,7 +391,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ("A new or oddly spelled kind of update with an effect that nobody has judged yet."),
         TRUSTED,
         (
-            Rules((UPDATE,), updates.shown, updates.made_up),
+            Rules((UPDATE,), updates.shown, updates.shown),
             updates.of_kinds(("",)),
         ),
     ),
@@ -410,7 +411,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "A harmless title on a harmful call, or a call that never was.",
         "texts",
         (
-            updates.of_kinds(updates.CALLS, updates.call_words),
+            updates.of_kinds(CALLS, updates.call_words),
             updates.of_kinds(TOOL_KINDS),
         ),
     ),
@@ -424,7 +425,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "A warning turned into its contrary, or `/yolo` suggested, which is sent by a click.",
         "texts",
         (
-            updates.of_kinds(updates.NOTICES, updates.notice_words),
+            updates.of_kinds(NOTICES, updates.notice_words),
             updates.of_kinds((SUGGESTIONS_KIND,), updates.fewer_suggestions),
         ),
     ),
@@ -501,7 +502,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         TRUSTED,
         (
             Rules(EVERY, every_message.meta_kept, every_message.meta_kept, every_message.meta_kept),
-            Rules(SETUP, sessions.member_kept("_meta")),
+            Rules(SETUP, sessions.meta_kept),
             Rules(SETUP, servers.metas_namespaced, servers.metas_namespaced),
             Rules((PROMPT,), prompts.metas_kept, prompts.metas_kept),
             Rules((UPDATE,), updates.metas_kept),

@@ -2,32 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from conductor.core.guards import command_lists, modes
 from conductor.core.guards.every_message import SESSION_NAMES, meta
-from conductor.core.guards.marks import of_text
+from conductor.core.guards.metas import of_text
 from conductor.core.guards.names import lookalike
 from conductor.core.guards.reading import (
     Absent,
     Json,
     Object,
     as_object,
+    changes,
     difference,
     is_subsequence,
     member,
     token,
 )
-from conductor.core.guards.rules import Attempt, Breaches, Rules
+from conductor.core.guards.rules import Attempt, Breaches, Rules, stays
 from conductor.core.policy.key_table import TEXT_KINDS, UPDATE, update
 
 _KIND: Final = "sessionUpdate"
 _ELSEWHERE: Final = frozenset({"update", "_meta", *SESSION_NAMES})
 """Members beside an update that other rules are about."""
 _OPTIONS: Final = "config_option_update"
-CALLS: Final = ("tool_call", "tool_call_update")
-NOTICES: Final = ("notice", "compaction_summary_chunk")
 FINISHED: Final = ("completed", "failed", "cancelled")
 """The states of tool calls that nobody approves of any more."""
 
@@ -66,29 +65,12 @@ def _update(params: Object) -> Object:
 
 def shown(attempt: Attempt) -> Breaches:
     """What stands beside an update stays on its way, and it stays an object of clear kind."""
-    old, new = attempt.old, attempt.new
-    for name in {**old, **new}:
-        if name in _ELSEWHERE:
-            continue
-        at = difference(member(old, name), member(new, name), token(name))
-        if at is not None:
-            yield f"{name!a:.80} of a session update may not be changed or added", at
-    before, after = member(old, "update"), member(new, "update")
-    if before != after and not (isinstance(before, dict) and isinstance(after, dict)):
+    yield from stays("a session update", attempt.old, attempt.new, _ELSEWHERE)
+    before, after = member(attempt.old, "update"), member(attempt.new, "update")
+    objects = isinstance(before, dict) and isinstance(after, dict)
+    if attempt.received is not None and before != after and not objects:
         yield "a session update may not be replaced by or for what is no object", "/update"
-    yield from _clear_kind(as_object(before), as_object(after))
-
-
-def made_up(attempt: Attempt) -> Breaches:
-    """An update of a component's own stands alone, and its kind is clear."""
-    for name in attempt.new:
-        if name not in _ELSEWHERE:
-            yield f"{name!a:.80} may not be in a session update of a component's own", token(name)
-    yield from _clear_kind({}, _update(attempt.new))
-
-
-def _clear_kind(before: Object, after: Object) -> Breaches:
-    odd = lookalike(after, (_KIND,), before)
+    odd = lookalike(as_object(after), (_KIND,), as_object(before))
     if odd is not None:
         yield f"member {odd!a:.80} could be taken for `{_KIND}`", "/update" + token(odd)
 
@@ -109,14 +91,6 @@ def _not_announced(attempt: Attempt, kind: str, update: Object) -> Breaches:
     named = member(update, _KIND)
     what = f"{named!a:.80}" if isinstance(named, str) else "no known kind"
     yield f"a session update of {what} may not be originated", "/update"
-
-
-def _changed(old: Object, new: Object) -> Iterator[tuple[str, _Value, _Value]]:
-    """The members that differ, but for `_meta`, which is a guard of its own."""
-    for name in {**old, **new}:
-        was, now = member(old, name), member(new, name)
-        if name != "_meta" and was != now:
-            yield name, was, now
 
 
 def of_kinds(
@@ -140,7 +114,7 @@ def of_kinds(
             text = "a session update may not be turned into one of another kind"
             yield text, f"/update/{_KIND}"
             return
-        for name, was, now in _changed(old, new):
+        for name, was, now in changes(old, new, ("_meta",)):
             breaches = None if extended is None else extended(attempt, name, was, now)
             if breaches is not None:
                 yield from breaches
@@ -185,7 +159,7 @@ def call_words(attempt: Attempt, name: str, was: _Value, now: _Value) -> bool:
     if not attempt.context.grants.texts or call.get("status") not in FINISHED:
         return False
     if name == "rawOutput":
-        return _same_but_texts(was, now)
+        return _reworded(was, now, name, None)
     if name != "content" or not isinstance(was, list) or not isinstance(now, list):
         return False
     return len(was) == len(now) and all(
@@ -233,11 +207,12 @@ _KEPT: Final = ("_meta", "annotations")
 
 
 def _reworded(
-    before: Json | Absent, after: Json | Absent, name: str, words: frozenset[str] = _TEXTS
+    before: _Value, after: _Value, name: str, words: frozenset[str] | None = _TEXTS
 ) -> bool:
-    """Whether two values of a member differ in words only."""
+    """Whether two values of a member differ in words only: in texts of members with these names, or
+    in any (None)."""
     if isinstance(before, str) and isinstance(after, str):
-        return before == after or name in words
+        return before == after or words is None or name in words
     if isinstance(before, dict) and isinstance(after, dict):
         return before.keys() == after.keys() and all(
             held == after[key] or (key not in _KEPT and _reworded(held, after[key], key, words))
@@ -293,15 +268,3 @@ def _is_plan(plan: Object) -> bool:
         case {"type": "markdown", "content": str(), **rest}:
             return not rest
     return False
-
-
-def _same_but_texts(before: Json | Absent, after: Json | Absent) -> bool:
-    if isinstance(before, dict) and isinstance(after, dict):
-        return before.keys() == after.keys() and all(
-            held == after[key] or (key not in _KEPT and _same_but_texts(held, after[key]))
-            for key, held in before.items()
-        )
-    if isinstance(before, list) and isinstance(after, list):
-        both = zip(before, after, strict=False)
-        return len(before) == len(after) and all(_same_but_texts(*pair) for pair in both)
-    return before == after or (isinstance(before, str) and isinstance(after, str))
