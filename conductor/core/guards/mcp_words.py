@@ -13,7 +13,7 @@ from typing import Final
 
 from msgspec import UnsetType
 
-from conductor.core.guards import commands, links, names
+from conductor.core.guards import commands, links
 from conductor.core.guards.every_message import SESSION_NAMES, is_login, is_namespaced, no_meta_key
 from conductor.core.guards.names import folded, head, lookalike, squash
 from conductor.core.guards.reading import (
@@ -29,6 +29,7 @@ from conductor.core.guards.reading import (
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context
 from conductor.core.jsonrpc import AUTH_REQUIRED, Params
+from conductor.core.policy.key_table import PROMPT
 from conductor.patterns import lazy_pattern
 
 SAMPLE: Final = "sampling/createMessage"
@@ -267,7 +268,7 @@ def _prompted(context: Context, content: Json, at: str) -> Breaches:
     bare: list[Json] = [_without_uri(one) for one in blocks]
     for rule, prompt in ((commands.kept, blocks), (links.added, bare)):
         held: Json = {"prompt": prompt}
-        attempt = Attempt(context, "down", names.PROMPT, Document(held))
+        attempt = Attempt(context, "down", PROMPT, Document(held))
         for text, _ in rule(attempt):
             yield text, at
 

@@ -7,33 +7,17 @@ from collections.abc import Container, Iterable
 from functools import lru_cache
 from typing import Final
 
+from conductor.core.policy.key_table import LIST, ROWS
 from conductor.patterns import lazy_pattern
 
 CANCEL: Final = "$/cancel_request"
 """The router decides whether a component may send this: it is about one hop's request."""
 
 INITIALIZE: Final = ("initialize", "proxy/initialize", "_proxy/initialize")
-SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
-PROMPT: Final = "session/prompt"
-UPDATE: Final = "session/update"
-PERMISSION: Final = "session/request_permission"
 SCP_MCP: Final = "_scp/mcp"
-
-STOP: Final = "session/cancel"
-LISTS: Final = ("session/list", "session/status")
-MODES: Final = ("session/set_mode", "session/set_model", "session/set_config_option")
+LISTS: Final = (LIST, "session/status")
 CONVERSATIONS: Final = ("_conversation/summarize", "_conversation/augment")
 """The requests that are answered with a conversation as data."""
-LIFECYCLE: Final = (
-    STOP,
-    "session/close",
-    "session/delete",
-    "session/archive",
-    "session/unarchive",
-    "session/set_title",
-    "session/options",
-    "tool_call/cancel",
-)
 CONDUCTORS: Final = (*INITIALIZE, "_scp/proxy")
 CONDUCTOR_PREFIXES: Final = ("proxy/", "_proxy/", "_conductor/")
 
@@ -41,20 +25,6 @@ MCP: Final = ("mcp/", "_mcp/")
 FAMILIES: Final = ("fs/", "terminal/", "elicitation/", "auth/", "providers/", *MCP)
 """Every method with such a prefix, known or not, falls under one guard."""
 
-_OTHERS: Final = (
-    CANCEL,
-    *CONDUCTORS,
-    *SETUP,
-    PROMPT,
-    UPDATE,
-    PERMISSION,
-    SCP_MCP,
-    *MODES,
-    *LIFECYCLE,
-    *LISTS,
-    "authenticate",
-    "logout",
-)
 _IN_FAMILIES: Final = (
     "fs/read_text_file",
     "fs/write_text_file",
@@ -86,7 +56,8 @@ _IN_FAMILIES: Final = (
     "_mcp/server_to_client/request",
     "_mcp/server_to_client/notification",
 )
-KNOWN: Final = frozenset({*_OTHERS, *_IN_FAMILIES})
+_OF_ROWS: Final = {key for row in ROWS for key in row.keys if key[0] != "_" and key[-1] not in "*]"}
+KNOWN: Final = frozenset({CANCEL, *CONDUCTORS, SCP_MCP, *_OF_ROWS, *_IN_FAMILIES})
 """The methods of ACP v1 and v2 (schema 1.20.0, of November 2026) and of all generations of MCP over
 ACP."""
 

@@ -11,7 +11,7 @@ from collections.abc import Set as AbstractSet
 from typing import Final, TypeAlias
 
 from conductor.core.guards.every_message import meta
-from conductor.core.guards.names import SCP_MCP, SETUP, folded, head, lookalike, recognised
+from conductor.core.guards.names import SCP_MCP, folded, head, lookalike, recognised
 from conductor.core.guards.reading import (
     ABSENT,
     Absent,
@@ -26,6 +26,7 @@ from conductor.core.guards.reading import (
     value_of,
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context, relayed_only, unchanged
+from conductor.core.policy.key_table import SETUP
 from conductor.patterns import lazy_pattern
 
 LISTS: Final = ("mcpServers", "mcp_servers")

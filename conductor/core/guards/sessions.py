@@ -6,7 +6,6 @@ from typing import Final
 
 from conductor.core.guards.command_lists import MEMBER as COMMANDS
 from conductor.core.guards.every_message import SESSION_NAMES
-from conductor.core.guards.names import SETUP
 from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import (
     ABSENT,
@@ -27,6 +26,7 @@ from conductor.core.guards.rules import (
     stays,
 )
 from conductor.core.guards.servers import HOLDER, LISTS
+from conductor.core.policy.key_table import SETUP
 
 _ID: Final = SESSION_NAMES[0]
 SYSTEM_PROMPT: Final = "systemPrompt"

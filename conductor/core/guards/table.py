@@ -28,17 +28,7 @@ from conductor.core.guards import (
     updates,
 )
 from conductor.core.guards.metas import CALLS, NOTICES
-from conductor.core.guards.names import (
-    CONVERSATIONS,
-    INITIALIZE,
-    LISTS,
-    MODES,
-    PERMISSION,
-    PROMPT,
-    SCP_MCP,
-    SETUP,
-    STOP,
-)
+from conductor.core.guards.names import CONVERSATIONS, INITIALIZE, LISTS, SCP_MCP
 from conductor.core.guards.rules import (
     EVERY,
     OTHERS,
@@ -53,8 +43,13 @@ from conductor.core.policy.key_table import (
     COMMANDS_KIND,
     MODE_KINDS,
     OPTIONS_KIND,
+    PERMISSION,
+    PROMPT,
     READ,
+    SETTINGS,
+    SETUP,
     STATE_KINDS,
+    STOP,
     SUGGESTIONS_KIND,
     TEXT_KINDS,
     TOOL_KINDS,
@@ -377,7 +372,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
         ),
         "options",
         (
-            Rules(MODES, unchanged, not_originated, modes.obeyed, modes.denied),
+            Rules(SETTINGS, unchanged, not_originated, modes.obeyed, modes.denied),
             Rules(SETUP, answered=modes.reported),
             updates.of_kinds((MODE_KINDS[0],)),
             updates.of_kinds(
