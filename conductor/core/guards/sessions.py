@@ -49,8 +49,8 @@ _LISTED_ELSEWHERE: Final = frozenset({*SESSION_NAMES, "modes", "models", "config
 
 def settled(attempt: Attempt) -> Breaches:
     """The client's set-up stays on its way, but for servers that are added."""
-    both = map(_without_servers, (attempt.old, attempt.new))
-    yield from stays(f"`{attempt.method}`", *both, _ELSEWHERE)
+    old, new = map(_without_servers, (attempt.old, attempt.new))
+    yield from stays(f"`{attempt.method}`", old, new, _ELSEWHERE)
 
 
 def prompt_kept(attempt: Attempt) -> Breaches:
