@@ -290,7 +290,7 @@ class Dispatcher:
                 agent_turns.updated(lane.peer, session, state)
                 if not lane.port:  # the sessions of a peer agent are others
                     session = self._exchange.outermost(lane, session)
-                    self._parts.own_turns.reported(session, state)
+                    self._parts.own_turns.queue.reported(session, state)
 
     def _special_notification(self, lane: Lane, method: str, params: Params) -> None:
         if method in ENVELOPES:

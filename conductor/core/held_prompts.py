@@ -51,7 +51,7 @@ class HeldPrompts:
             in_turn = self._parts.own_turns.queue.blocks(session)
             waits = self.on > 0 or in_turn
             if in_turn:
-                self._parts.own_turns.client_waits(session)
+                self._parts.own_turns.queue.client_waits(session)
         else:
             waits = behind and method in AFTER_PROMPTS
         if waits:
@@ -83,7 +83,7 @@ class HeldPrompts:
         blocks = self._parts.own_turns.queue.blocks
         self._go_on(lambda session: not blocks(session))
         for held in list(self._waiting.values()) if not self.on else ():
-            self._parts.own_turns.client_waits(held.message.session)
+            self._parts.own_turns.queue.client_waits(held.message.session)
 
     def turn_over(self, session: str) -> None:
         """No component has a turn in a session any more: what waits there goes on."""

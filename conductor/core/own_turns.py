@@ -29,14 +29,8 @@ from conductor.core.service_table import TURN_BEGIN, TURN_END
 from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, unread
 from conductor.core.turn_queue import (
     MOST_WAIT,
-    Begins,
-    Ends,
-    Free,
-    Limit,
     Prompt,
     QueuedTurn,
-    Steps,
-    TooLong,
     TurnEvent,
     TurnQueue,
     TurnState,
@@ -84,7 +78,7 @@ class OwnTurns:
         self._exchange = parts.exchange
         self.own_prompts = OwnPrompts(parts)
         self._hosted = parts.exchange.topology.hosted
-        self.queue = TurnQueue()
+        self.queue = TurnQueue(parts)
         self._insertions = Insertions()
         self._asked: list[QueuedTurn] = []
         """In a host: what its guests have or want."""
@@ -133,7 +127,7 @@ class OwnTurns:
         known_as = self._exchange.outermost(peer.p, session)
         call = unread(TURN_BEGIN)
         turn = QueuedTurn((peer, guest), session, known_as, show=False, nests=True, request=call)
-        self._do(self.queue.begin(turn))
+        self.queue.begin(turn)
         return turn.id
 
     def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
@@ -190,7 +184,7 @@ class OwnTurns:
         if method == UPDATE and not self._hosted and not isinstance(params, UnsetType):
             session, state = reported_state(params)
             if state == "idle":
-                self._do(self.queue.seen(session))
+                self.queue.seen(session)
 
     def agent_gets(self, lane: Lane, request: Visit, params: Raw) -> None:
         """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
@@ -200,7 +194,7 @@ class OwnTurns:
         session = self._exchange.outermost(lane, request.session)
         key, worked = self._insertions.key(params), self.queue.agent_works(session)
         request.followers = (*request.followers, AgentPrompt(session, key, worked))
-        self._do(self.queue.works(session, True))
+        self.queue.works(session, True)
 
     def agent_answered(
         self, asked: AgentPrompt, pending: Visit, member: bytes, body: bytes
@@ -210,7 +204,7 @@ class OwnTurns:
         assert pending.target is not None
         agent = pending.target.peer
         if not only_begun(self._exchange.version, member, body):
-            self._do(self.queue.works(asked.session, False))
+            self.queue.works(asked.session, False)
         elif self._insertions.repeats(agent.name, below, key, body) and not asked.worked:
             self._idle(agent, below)
 
@@ -221,22 +215,9 @@ class OwnTurns:
         params = Raw(json_text.encode({"sessionId": session, "update": update}))
         self._parts.notifications.send_for(agent.p, UPDATE, params)
         updated(agent, session, "idle")
-        self.reported(self._exchange.outermost(agent.p, session), "idle")
-
-    def reported(self, session: str, state: str) -> None:
-        """Version 2: the agent reports what a session does."""
-        self._do(self.queue.reported(session, state))
+        self.queue.reported(self._exchange.outermost(agent.p, session), "idle")
 
     # -- prompts -------------------------------------------------------------------------------
-
-    def ends(self, session: str, idle: Waiting) -> None:
-        """Version 2: a component has answered a prompt of the client, who is told that the session
-        is idle, once it is."""
-        self._do(self.queue.ends(session, idle))
-
-    def client_waits(self, session: str | None) -> None:
-        """A prompt of the client waits for the turns of a session."""
-        self._do(self.queue.client_waits(session))
 
     def client_prompts(self, request: Visit) -> None:
         """A prompt of the client goes on."""
@@ -276,7 +257,7 @@ class OwnTurns:
         if only_begun(self._exchange.version, member, body):
             prompt.begun = True  # it is over with the agent's idle state
         else:
-            self._do(self.queue.over(prompt))
+            self.queue.over(prompt)
 
     def passes_on(self, lane: Lane, request: Visit) -> bool:
         """Whether a prompt of a trusted component is one that it was given. Where a library chooses
@@ -349,7 +330,7 @@ class OwnTurns:
         for turn in self._waiting(request):
             self._end(turn)
 
-    def _late(self, turn: QueuedTurn) -> None:
+    def late(self, turn: QueuedTurn) -> None:
         """Others have waited too long for a turn: the agent is to stop what it does in it."""
         peer, guest = turn.owner
         text = f"{_name(peer, guest)} had a turn while others waited for {MOST_WAIT:.0f} s: it ends"
@@ -369,7 +350,7 @@ class OwnTurns:
     def _ask(self, turn: QueuedTurn) -> None:
         """A component wants a turn."""
         if not self._hosted:
-            self._do(self.queue.begin(turn))
+            self.queue.begin(turn)
             return
         self._asked.append(turn)
         call = Visit(None, b"null", b"null", TURN_BEGIN)
@@ -390,18 +371,18 @@ class OwnTurns:
             return
         turn.id = json_text.decode(body, type=_Named).turn
         if turn.move(TurnEvent.BEGUN):
-            self._begun(turn)
+            self.begun(turn)
         else:
             self._relay_end(turn)
 
     def _end(self, turn: QueuedTurn) -> None:
         if not self._hosted:
-            self._do(self.queue.end(turn))
+            self.queue.end(turn)
         elif turn.move(TurnEvent.ENDED):
             self._asked.remove(turn)
             if turn.id:
                 self._relay_end(turn)
-            self._over(turn)
+            self.over(turn)
 
     def _relay_end(self, turn: QueuedTurn) -> None:
         params = Raw(json_text.encode(_Named(turn.id)))
@@ -409,28 +390,7 @@ class OwnTurns:
 
     # -- what follows --------------------------------------------------------------------------
 
-    def time_is_up(self, limit: Limit) -> None:
-        """The time of a turn, or of all turns of a session, is over."""
-        self._do(self.queue.time_is_up(limit))
-
-    def _do(self, steps: Steps) -> None:
-        """Does what the queue says."""
-        for step in steps:
-            match step:
-                case Begins(turn):
-                    self._begun(turn)
-                case Ends(turn):
-                    self._over(turn)
-                case TooLong(turn):
-                    self._late(turn)
-                case Free(session):
-                    self._parts.held.turn_over(session)
-                case Waiting():
-                    self._parts.waits.go_on(step)
-                case _:
-                    self._parts.deadlines.after(step.seconds, step)
-
-    def _begun(self, turn: QueuedTurn) -> None:
+    def begun(self, turn: QueuedTurn) -> None:
         """A turn begins: its owner learns it, or its prompt goes on."""
         request, policy_state = turn.request, turn.owner[0].policy_state
         if policy_state is not None:
@@ -443,7 +403,7 @@ class OwnTurns:
         request.followers = (*request.followers, turn)
         self._parts.waits.go_on(turn.send)
 
-    def _over(self, turn: QueuedTurn) -> None:
+    def over(self, turn: QueuedTurn) -> None:
         """A turn is over. The client learns of the end of one that it has seen, and not asked for:
         in version 2 by the agent's state, or in its stead where it was not prompted. Such is also
         what goes on of a turn when the prompt is over in which it began."""

@@ -73,7 +73,7 @@ class Reviving:
             params = Raw(json_text.encode({"sessionId": session, "update": update}))
             self._parts.notifications.send_for(peer.p, UPDATE, params)
         known_as = self._exchange.outermost(peer.p, session)
-        self._parts.own_turns.reported(known_as, "idle")
+        self._parts.own_turns.queue.reported(known_as, "idle")
 
     # -- it is back ------------------------------------------------------------------------------
 

@@ -7,20 +7,17 @@ waits for.
 
 While a turn lasts, prompts of the client wait, and so do turns of others, in order of arrival; what
 the client sent goes first. They wait for `MOST_WAIT` seconds at most.
-
-What is to be done as a turn begins or is over, each step yields; the caller does it at once, before
-the step goes on (`conductor.core.own_turns`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from enum import Enum
 from itertools import count
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
+from conductor.core.parts import Parts
 from conductor.core.state import Follower, Peer, Visit, Waiting
 
 MOST_WAIT: Final = 120.0
@@ -127,44 +124,17 @@ class _Session(msgspec.Struct, eq=False):
         return bool(self.open or self.prompts or self.waiting)
 
 
-class Begins(NamedTuple):
-    """A turn has begun."""
-
-    turn: QueuedTurn
-
-
-class Ends(NamedTuple):
-    """A turn is over."""
-
-    turn: QueuedTurn
-
-
-class TooLong(NamedTuple):
-    """Others have waited for a turn for too long: it ends now."""
-
-    turn: QueuedTurn
-
-
-class Free(NamedTuple):
-    """What the client has sent and waits in a session goes on."""
-
-    session: str
-
-
 class Limit(msgspec.Struct, eq=False):
     """The time of a turn, or of all turns of a session, runs: `TurnQueue.time_is_up` after it."""
 
-    seconds: float
     of: QueuedTurn | _Session
-
-
-Steps = Iterator[Begins | Ends | TooLong | Free | Limit | Waiting]
 
 
 class TurnQueue:
     """The turns and prompts of all sessions of one chain."""
 
-    def __init__(self) -> None:
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
         self._sessions: dict[str, _Session] = {}
         self._turns: dict[QueuedTurn, None] = {}
         """Those that are not over, whatever their session: few, where sessions are many."""
@@ -198,52 +168,52 @@ class TurnQueue:
         found = self._sessions.get(session)
         return found is not None and found.works
 
-    def ends(self, session: str, tell: Waiting) -> Steps:
+    def ends(self, session: str, tell: Waiting) -> None:
         """Version 2: a component has answered a prompt of the client. `tell` tells the client that
         the session is idle: now, or once no component has a turn there and the agent is idle."""
         found = self._sessions.get(session)
         if found is None or not (found.open or found.works):
-            yield tell
+            self._parts.waits.go_on(tell)
         else:
             found.owed = tell
 
-    def client_waits(self, session: str | None) -> Steps:
+    def client_waits(self, session: str | None) -> None:
         """A prompt of the client waits for the turns of a session, which block it."""
         assert session is not None
         found = self._sessions[session]
         found.client_waits = True
-        yield from self._limit(found)
+        self._limit(found)
 
     # -- turns ---------------------------------------------------------------------------------
 
-    def begin(self, turn: QueuedTurn) -> Steps:
+    def begin(self, turn: QueuedTurn) -> None:
         """A component wants a turn: it begins now, or once the session is idle."""
         found = self._sessions.setdefault(turn.known_as, _Session())
         within = any(turn.owner == other.owner for other in found.open)
         if (turn.nests or within) and found.late:
             turn.move(TurnEvent.ENDED)
-            yield Ends(turn)
+            self._parts.own_turns.over(turn)
             return
         self._turns[turn] = None
         if within or not (found.works if turn.nests else found.busy):
-            yield from self._begin(found, turn)
+            self._begin(found, turn)
         else:
             found.waiting.append(turn)
-            yield from self._limit(found)
+            self._limit(found)
 
-    def _begin(self, found: _Session, turn: QueuedTurn) -> Steps:
+    def _begin(self, found: _Session, turn: QueuedTurn) -> None:
         turn.move(TurnEvent.BEGUN)
         turn.id = f"turn-{next(self._ids)}"
         found.open.append(turn)
-        yield from self._limit(found)  # who waits has waited for something else so far
-        yield Begins(turn)
+        self._limit(found)  # who waits has waited for something else so far
+        self._parts.own_turns.begun(turn)
 
-    def end(self, turn: QueuedTurn) -> Steps:
+    def end(self, turn: QueuedTurn) -> None:
         """A turn is ended; it is over once no prompt of it runs."""
         if turn.move(TurnEvent.ENDED):
-            yield from self._settle(turn, TurnEvent.QUIET)
+            self._settle(turn, TurnEvent.QUIET)
 
-    def _settle(self, turn: QueuedTurn, event: TurnEvent) -> Steps:
+    def _settle(self, turn: QueuedTurn, event: TurnEvent) -> None:
         """Takes a turn that is over out of its session, and lets others go on."""
         if turn.state is TurnState.ENDING and (event is TurnEvent.LATE or not turn.prompts):
             turn.move(event)
@@ -254,34 +224,34 @@ class TurnQueue:
             if turn in turns:  # not in any: it was over before its last prompt
                 turns.remove(turn)
                 del self._turns[turn]
-                yield Ends(turn)
-                yield from self._go_on(turn.known_as)
+                self._parts.own_turns.over(turn)
+                self._go_on(turn.known_as)
 
-    def _go_on(self, session: str) -> Steps:
+    def _go_on(self, session: str) -> None:
         """Something is over in a session: what may go on now does."""
         self._news.append(session)
         if len(self._news) == 1:  # else the loop takes it: what goes on may be over at once
             while self._news:
-                yield from self._next(self._news[0])
+                self._next(self._news[0])
                 del self._news[0]
 
-    def _next(self, session: str) -> Steps:
+    def _next(self, session: str) -> None:
         found = self._sessions.get(session)
         if found is not None and not found.open:
             found.client_waits = found.late = False
             found.deadline = None
             if found.owed is not None and not found.works:
                 tell, found.owed = found.owed, None
-                yield tell
+                self._parts.waits.go_on(tell)
         if not self.blocks(session):
-            yield Free(session)
+            self._parts.held.turn_over(session)
         found = self._sessions.get(session)
         if found is not None:
-            yield from self._limit(found)
+            self._limit(found)
         if found is None or found.open or found.prompts:
             return
         if found.waiting:
-            yield from self._begin(found, found.waiting.pop(0))
+            self._begin(found, found.waiting.pop(0))
         elif found.owed is None:
             del self._sessions[session]
 
@@ -301,26 +271,26 @@ class TurnQueue:
             or all(prompt.turn is turn for prompt in found.prompts)
         ]
 
-    def _limit(self, found: _Session) -> Steps:
+    def _limit(self, found: _Session) -> None:
         if found.deadline is None and self._waited_for(found):
-            found.deadline = Limit(MOST_WAIT, found)
-            yield found.deadline
+            found.deadline = Limit(found)
+            self._parts.deadlines.after(MOST_WAIT, found.deadline)
 
-    def time_is_up(self, limit: Limit) -> Steps:
+    def time_is_up(self, limit: Limit) -> None:
         """The agent has not ended a turn in time, or others have waited in a session as long as
         they may."""
         found = limit.of
         if isinstance(found, QueuedTurn):
-            yield from self._settle(found, TurnEvent.LATE)
+            self._settle(found, TurnEvent.LATE)
         elif found.deadline is limit:
             found.deadline = None
             turns = self._waited_for(found)
             found.late = found.late or bool(turns)
             for turn in turns:
-                yield TooLong(turn)
+                self._parts.own_turns.late(turn)
                 if turn.prompts:
-                    yield Limit(LAST_WORDS, turn)
-                yield from self.end(turn)
+                    self._parts.deadlines.after(LAST_WORDS, Limit(turn))
+                self.end(turn)
 
     # -- prompts -------------------------------------------------------------------------------
 
@@ -333,7 +303,7 @@ class TurnQueue:
             turn.prompted = True
         return prompt
 
-    def over(self, prompt: Prompt) -> Steps:
+    def over(self, prompt: Prompt) -> None:
         """A prompt is over."""
         found, turn = self._sessions.get(prompt.session), prompt.turn
         if found is None or prompt not in found.prompts:
@@ -345,10 +315,10 @@ class TurnQueue:
             return
         if turn is not None:
             turn.prompts -= 1
-            yield from self._settle(turn, TurnEvent.QUIET)
-        yield from self._go_on(prompt.session)
+            self._settle(turn, TurnEvent.QUIET)
+        self._go_on(prompt.session)
 
-    def reported(self, session: str, state: str) -> Steps:
+    def reported(self, session: str, state: str) -> None:
         """Version 2: the agent reports what a session does. A prompt of a turn is over then; one of
         the client's once the client sees it, so that nobody prompts while that is on its way."""
         found = self._sessions.get(session)
@@ -362,10 +332,10 @@ class TurnQueue:
         elif state == "idle":
             # First: what goes on now may have the agent work again.
             found.works = False
-            yield from self._idle(session, ours=False)
-            yield from self.works(session, found.works)
+            self._idle(session, ours=False)
+            self.works(session, found.works)
 
-    def works(self, session: str, now: bool) -> Steps:
+    def works(self, session: str, now: bool) -> None:
         """Version 2: whether the agent works on a prompt in a session."""
         found = self._sessions.get(session)
         if found is None:
@@ -373,16 +343,16 @@ class TurnQueue:
         found.works = now
         while not now and (turn := next((one for one in found.waiting if one.nests), None)):
             found.waiting.remove(turn)
-            yield from self._begin(found, turn)
+            self._begin(found, turn)
 
-    def seen(self, session: str) -> Steps:
+    def seen(self, session: str) -> None:
         """Version 2: the client sees that a session is idle."""
         if session in self._sessions:
             self._sessions[session].owed = None
-        yield from self._idle(session, ours=True)
+        self._idle(session, ours=True)
 
-    def _idle(self, session: str, *, ours: bool) -> Steps:
+    def _idle(self, session: str, *, ours: bool) -> None:
         found = self._sessions.get(session, _Session())
         begun = [one for one in found.prompts if one.begun and (one.turn is None) is ours]
         for prompt in begun:
-            yield from self.over(prompt)
+            self.over(prompt)

@@ -129,7 +129,7 @@ class Deadlines:
             case Peer():
                 self.loaded(due)
             case Limit():
-                parts.own_turns.time_is_up(due)
+                parts.own_turns.queue.time_is_up(due)
             case _:
                 assert due is None  # an earlier one of the same token
 
