@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import json_text
 from conductor.core.guards.modes import SET_MODE, SET_MODEL, SET_OPTION, VALUES, Which, choice
 from conductor.core.json_text import has_object, member_at, read_members, text_of, write_members
-from conductor.core.jsonrpc import Params
+from conductor.core.jsonrpc import Params, or_empty
 from conductor.core.policy.key_table import CLOSING, SETTINGS, SETUP
 from conductor.core.roles.initialize_params import version_of
 
@@ -111,7 +111,7 @@ class AgentSessions:
     def done(self, method: str, params: Raw | bytes | UnsetType, result: bytes) -> None:
         """The agent has done what such a request asks for."""
         if method in LOGINS:
-            self.login = Step(method, Raw(bytes(_object(params))))
+            self.login = Step(method, Raw(bytes(or_empty(params))))
         elif method in SETUP:
             self._set_up(method, read_members(params) or {}, result)
         else:
@@ -220,10 +220,6 @@ def _shown(listing: dict[str, Raw]) -> dict[Which, Raw]:
         if name and "currentValue" in option:
             shown[SET_OPTION, name] = option["currentValue"]
     return shown
-
-
-def _object(params: Raw | bytes | UnsetType) -> Raw | bytes:
-    return b"{}" if isinstance(params, UnsetType) else params
 
 
 def _json(value: Any) -> Raw:

@@ -31,7 +31,7 @@ class HeldPrompts:
     @property
     def may_keep(self) -> bool:
         """Whether any prompt is to wait."""
-        return self.on > 0 or bool(self._waiting) or self._parts.own_turns.any
+        return self.on > 0 or bool(self._waiting) or self._parts.own_turns.queue.any
 
     @property
     def count(self) -> int:

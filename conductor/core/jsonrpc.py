@@ -193,6 +193,11 @@ def structured(params: Params) -> Params:
     return UNSET
 
 
+def or_empty(params: Raw | bytes | UnsetType) -> Raw | bytes:
+    """The params of a message, or an empty object where it has none."""
+    return b"{}" if isinstance(params, UnsetType) else params
+
+
 def canonical_id(raw: Raw | bytes) -> bytes | None:
     r"""The raw JSON of a request id in the spelling used for comparing, or None if it is no id.
 

@@ -20,11 +20,13 @@ from conductor.core.jsonrpc import (
     REQUEST_CANCELLED,
     Malformed,
     Params,
+    or_empty,
 )
 from conductor.core.own_prompts import OwnPrompts
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
+from conductor.core.policy.policy_state import PolicyState
 from conductor.core.service_table import TURN_BEGIN, TURN_END
 from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, unread
 from conductor.core.turn_queue import (
@@ -80,23 +82,12 @@ class OwnTurns:
         self._hosted = parts.exchange.topology.hosted
         self.queue = TurnQueue(parts)
         self._insertions = Insertions()
-        self._asked: list[QueuedTurn] = []
-        """In a host: what its guests have or want."""
 
-    @property
-    def any(self) -> bool:
-        """Whether any component has a turn, or wants one."""
-        return bool(self._asked) or self.queue.any
-
-    def waits(self, request: Visit) -> bool:
-        """Whether a prompt waits for a turn, so that it has not gone on."""
-        return bool(self._waiting(request))
-
-    def _waiting(self, request: Visit) -> list[QueuedTurn]:
-        """The turn that a request waits for, if it does."""
+    def waiting(self, request: Visit) -> list[QueuedTurn]:
+        """The turn that a request waits for, if it does, so that it has not gone on."""
         return [
             turn
-            for turn in self._all()
+            for turn in self.queue.turns()
             if turn.request is request and turn.state is TurnState.WAITING
         ]
 
@@ -109,7 +100,7 @@ class OwnTurns:
             guest: the guest it is for, where `peer` is a host.
         """
         try:
-            wanted = json_text.decode(_given(params), type=_Wanted)
+            wanted = json_text.decode(or_empty(params), type=_Wanted)
         except _MALFORMED as error:
             self._refuse(request, INVALID_PARAMS, f"`{TURN_BEGIN}`: {error}")
             return
@@ -133,7 +124,7 @@ class OwnTurns:
     def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
         """Why a component may not begin a turn; None if it may."""
         peer, policy_state = lane.peer, lane.peer.policy_state
-        if sum(turn.owner == (peer, guest) for turn in self._all()) >= MOST_TURNS:
+        if sum(turn.owner == (peer, guest) for turn in self.queue.turns()) >= MOST_TURNS:
             return f"has, or waits for, {MOST_TURNS} turns\nhint: it is to end them first"
         known_as = self._exchange.outermost(peer.p, session)
         client = self._exchange.sessions.find(known_as).client
@@ -159,11 +150,11 @@ class OwnTurns:
     def end(self, peer: Peer, params: Params, request: Visit | None, guest: str = "") -> None:
         """A component ends its turn by `turn/end`."""
         try:
-            named = json_text.decode(_given(params), type=_Named)
+            named = json_text.decode(or_empty(params), type=_Named)
         except _MALFORMED as error:
             self._refuse(request, INVALID_PARAMS, f"`{TURN_END}`: {error}")
             return
-        turns = [turn for turn in self._all() if turn.id == named.turn]
+        turns = [turn for turn in self.queue.turns() if turn.id == named.turn]
         if any(turn.owner != (peer, guest) for turn in turns):
             text = f"{_name(peer, guest)} does not have this turn: another component does"
             self._refuse(request, INVALID_REQUEST, text)
@@ -265,7 +256,7 @@ class OwnTurns:
         has the answer to, while it has no turn there."""
         if lane.peer.sideband:
             return not request.is_first
-        if self.any and self._mine(lane.peer, request.names):
+        if self.queue.any and self._mine(lane.peer, request.names):
             return False
         held = self._held(lane, request.names)
         if held:
@@ -276,7 +267,7 @@ class OwnTurns:
         """The turns that a component has in a session."""
         return [
             turn
-            for turn in self._all()
+            for turn in self.queue.turns()
             if turn.session == session and turn.owner[0] is peer and turn.state is TurnState.OPEN
         ]
 
@@ -305,20 +296,20 @@ class OwnTurns:
     def stopped(self, session: str | None) -> None:
         """The client cancels the turns of a session: those of components end too."""
         self.own_prompts.user_stops(session)
-        for turn in self._all():
+        for turn in self.queue.turns():
             if turn.known_as == session and turn.state is TurnState.OPEN:
                 self._end(turn)
 
     def closed(self, session: str | None) -> None:
         """The client closes a session: nobody waits for a turn in it."""
         self.own_prompts.user_stops(session)
-        for turn in reversed(self._all()):  # those that wait first, so that none begins
+        for turn in reversed(self.queue.turns()):  # those that wait first, so that none begins
             if turn.known_as == session:
                 self._end(turn)
 
     def gone(self, peer: Peer) -> None:
         """A component is gone, or paused: it loses its turns."""
-        for turn in reversed(self._all()):
+        for turn in reversed(self.queue.turns()):
             if turn.owner[0] is peer:
                 self._end(turn)
 
@@ -327,7 +318,7 @@ class OwnTurns:
         turn goes nowhere; after one of the client's, components send no more of their own."""
         if request.method == PROMPT and request.origin is self._exchange.upstream.p:
             self.own_prompts.user_stops(request.names)
-        for turn in self._waiting(request):
+        for turn in self.waiting(request):
             self._end(turn)
 
     def late(self, turn: QueuedTurn) -> None:
@@ -344,15 +335,12 @@ class OwnTurns:
 
     # -- here, or in the conductor above ---------------------------------------------------------
 
-    def _all(self) -> list[QueuedTurn]:
-        return list(self._asked) if self._hosted else self.queue.turns()
-
     def _ask(self, turn: QueuedTurn) -> None:
         """A component wants a turn."""
         if not self._hosted:
             self.queue.begin(turn)
             return
-        self._asked.append(turn)
+        self.queue.known[turn] = None
         call = Visit(None, b"null", b"null", TURN_BEGIN)
         call.followers = (turn,)
         params = json_text.encode(_Wanted(turn.known_as, turn.show, turn.nests))
@@ -365,8 +353,8 @@ class OwnTurns:
             self._end(turn)
             return
         if member == b"error":
-            if turn in self._asked:
-                self._asked.remove(turn)
+            if turn in self.queue.known:
+                del self.queue.known[turn]
                 self._exchange.reply(turn.request, member, body)
             return
         turn.id = json_text.decode(body, type=_Named).turn
@@ -379,7 +367,7 @@ class OwnTurns:
         if not self._hosted:
             self.queue.end(turn)
         elif turn.move(TurnEvent.ENDED):
-            self._asked.remove(turn)
+            del self.queue.known[turn]
             if turn.id:
                 self._relay_end(turn)
             self.over(turn)
@@ -392,9 +380,7 @@ class OwnTurns:
 
     def begun(self, turn: QueuedTurn) -> None:
         """A turn begins: its owner learns it, or its prompt goes on."""
-        request, policy_state = turn.request, turn.owner[0].policy_state
-        if policy_state is not None:
-            policy_state.shown[turn.id] = turn.session, turn.show
+        request = turn.request
         turn.owner[0].streams &= not self._is_seen(turn)
         if turn.send is None:
             self._exchange.reply(request, b"result", json_text.encode(_Named(turn.id)))
@@ -410,13 +396,13 @@ class OwnTurns:
         peer = turn.owner[0]
         if not turn.id:
             self._exchange.refuse(turn.request, Malformed(REQUEST_CANCELLED, _NO_MORE))
-        elif peer.policy_state is not None:
-            peer.policy_state.shown.pop(turn.id, None)
         if turn.kept is not None:
             self._parts.waits.go_on(turn.kept)
         if not self._is_seen(turn):
             return
-        peer.streams = not any(one.owner[0] is peer and self._is_seen(one) for one in self._all())
+        peer.streams = not any(
+            one.owner[0] is peer and self._is_seen(one) for one in self.queue.turns()
+        )
         update: dict[str, Any] | None = None
         if self._exchange.version != 2 and turn.outside:
             meta = {MARK: {"state": "idle", "component": turn.owner[1] or peer.name}}
@@ -426,6 +412,15 @@ class OwnTurns:
         if update is not None and peer.p.across is not None:
             params = json_text.encode({"sessionId": turn.session, "update": update})
             self._parts.notifications.send_for(peer.p, UPDATE, Raw(params))
+
+    def shows(self, policy_state: PolicyState, session: str) -> bool:
+        """Whether the client sees what is said in a component's turn: in the innermost."""
+        begun = [
+            turn
+            for turn in self.queue.turns()
+            if turn.id and turn.session == session and turn.owner[0].policy_state is policy_state
+        ]
+        return bool(begun) and begun[-1].show
 
     def keeps_state(self, peer: Peer, params: Params, later: Waiting) -> bool:
         """Version 2: whether the agent's idle state waits. To the user their own turn runs on while
@@ -449,10 +444,6 @@ class OwnTurns:
     def _goes_on_outside(self, turn: QueuedTurn) -> None:
         """Takes note of whether the owner of a turn still holds the prompt in which it began."""
         turn.outside |= not (turn.nests and self._holds(turn.owner[0].p.other, turn.session))
-
-
-def _given(params: Params) -> Raw | bytes:
-    return b"{}" if isinstance(params, UnsetType) else params
 
 
 def _name(peer: Peer, guest: str) -> str:

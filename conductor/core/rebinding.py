@@ -286,7 +286,7 @@ class Rebinding:
                     if request.method in FOLLOWED:
                         counts = target in behind
                     elif request.method == PROMPT:
-                        waits = target is None and self._parts.own_turns.waits(request)
+                        waits = target is None and bool(self._parts.own_turns.waiting(request))
                         counts = not waits and (target is None or target in behind)
                     else:
                         counts = origin in behind and target not in behind

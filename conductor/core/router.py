@@ -259,7 +259,7 @@ class Router:
         """Whether all components are there, none holds back anything that others wait for, and none
         has or wants a turn. What all of them then pass on as it came goes through as it is."""
         guests = [peer for peer in self.peers.values() if peer is not self.upstream]
-        own_turns = self._parts.own_turns.any
+        own_turns = self._parts.own_turns.queue.any
         return self.version is not None and not own_turns and all(map(_is_at_rest, guests))
 
     def knows_all_about(self, session: str | None, key: bytes) -> bool:
@@ -575,9 +575,7 @@ def _is_at_rest(peer: Peer) -> bool:
     policy_state, lanes = peer.policy_state, (peer.p, peer.s)
     if not peer.ready or peer.closure is not None or peer.backlog:
         return False
-    if policy_state is not None and (
-        policy_state.paused or policy_state.turns or policy_state.shown
-    ):
+    if policy_state is not None and (policy_state.paused or policy_state.turns):
         return False
     return not any(
         lane.in_flight.queue or lane.in_flight.unforwarded.items or lane.renames for lane in lanes

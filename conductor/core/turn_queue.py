@@ -136,20 +136,21 @@ class TurnQueue:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._sessions: dict[str, _Session] = {}
-        self._turns: dict[QueuedTurn, None] = {}
-        """Those that are not over, whatever their session: few, where sessions are many."""
+        self.known: dict[QueuedTurn, None] = {}
+        """The turns that are not over, whatever their session: few, where sessions are many. In a
+        host of guests, what these have or want from the conductor above."""
         self._news: list[str] = []
         """Sessions in which something is over, and what may go on has not yet."""
         self._ids = count(1)
 
     def turns(self) -> list[QueuedTurn]:
         """The turns that are not over; those that wait last."""
-        return sorted(self._turns, key=lambda turn: turn.state is TurnState.WAITING)
+        return sorted(self.known, key=lambda turn: turn.state is TurnState.WAITING)
 
     @property
     def any(self) -> bool:
         """Whether any component has a turn, or wants one."""
-        return bool(self._turns)
+        return bool(self.known)
 
     def blocks(self, session: str | None) -> bool:
         """Whether prompts of the client wait in a session."""
@@ -194,7 +195,7 @@ class TurnQueue:
             turn.move(TurnEvent.ENDED)
             self._parts.own_turns.over(turn)
             return
-        self._turns[turn] = None
+        self.known[turn] = None
         if within or not (found.works if turn.nests else found.busy):
             self._begin(found, turn)
         else:
@@ -223,7 +224,7 @@ class TurnQueue:
         for turns in (found.open, found.waiting):
             if turn in turns:  # not in any: it was over before its last prompt
                 turns.remove(turn)
-                del self._turns[turn]
+                del self.known[turn]
                 self._parts.own_turns.over(turn)
                 self._go_on(turn.known_as)
 

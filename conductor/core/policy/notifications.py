@@ -276,7 +276,7 @@ class PolicedNotifications:
         """Whether a notification that goes past a component says, in version 2, that the turn is
         over in which a turn of the component's nests: then it goes on when that is over."""
         policy_state = onward.peer.policed
-        if message.key != _STATE or not (policy_state.shown and policy_state.enforced):
+        if message.key != _STATE or not policy_state.enforced:
             return False
         later = Waiting(Next.LEAVES, onward, source, message)
         return self._parts.own_turns.keeps_state(onward.peer, message.params, later)

@@ -50,7 +50,6 @@ class PolicyState:
         "round",
         "rounds",
         "servers",
-        "shown",
         "terminals",
         "text",
         "turns",
@@ -92,8 +91,6 @@ class PolicyState:
         """The sessions of those prompts in which the agent has asked the user since."""
         self.withheld: dict[str, Withheld] = {}
         """What tools do in those prompts, and the client has not seen, by session."""
-        self.shown: dict[str, tuple[str, bool]] = {}
-        """Its turns: the session of each, and whether the client sees it; the innermost last."""
         self.others: dict[str, tuple[int, int]] = {}
         """The sessions in which prompts run that are not its own: how many wait for their answer,
         and how many in version 2 have it. Kept of those that may prompt by themselves."""

@@ -91,6 +91,8 @@ class Session(msgspec.Struct):
     enters it, the session is the user's."""
     closed: bool = False
     """Whether the component has closed it."""
+    ended: dict[str, str] = {}
+    """By which requests the client has ended it, with what these say."""
     payer: str = ""
     """The user's session for which the component has opened it: its account pays for prompts."""
 
@@ -124,8 +126,6 @@ class Sessions:
         """By component: sessions that go on as others, and which those are."""
         self._opening: Counter[str] = Counter()
         """How many sessions each component is opening."""
-        self._ended: dict[str, dict[str, str]] = {}
-        """By session: by which requests the client has ended it."""
         self.words: frozenset[str] = frozenset()
         """What the agent calls its modes, models and options, as people read it."""
         self._default: Settings | None = None
@@ -282,7 +282,8 @@ class Sessions:
             return
         if session not in self._known and method == PROMPT:
             self._add(session, Session())
-        self._ended.pop(session, None)
+        elif session in self._known:
+            self._known[session].ended = {}
 
     def _is_clients(self, session: str | None) -> None:
         if session is not None:
@@ -296,18 +297,19 @@ class Sessions:
         known = self._known.get(session) if session is not None else None
         if session is None or known is None or known.client or session not in self.of_client:
             return False
-        return session not in self._ended
+        return not known.ended
 
     def client_ends(self, session: str | None, method: str, params: Params) -> None:
         """The client ends a session."""
         if session is not None:
             self.of_client.pop(session, None)
-            if session in self._known:
-                self._ended.setdefault(session, {})[method] = _said(params)
+            known = self._known.get(session)
+            if known is not None:
+                known.ended = {**known.ended, method: _said(params)}
 
     def repeats(self, session: str, method: str, params: Params) -> bool:
         """Whether the client has ended a session so, but for the session's id."""
-        return self._ended.get(session, {}).get(method) == _said(params)
+        return self._known.get(session, _NOTHING).ended.get(method) == _said(params)
 
     # -- set-ups -------------------------------------------------------------------------------
 
@@ -476,7 +478,6 @@ class Sessions:
             theirs = [id_ for id_, other in self._known.items() if _owner(other) == owner]
             if len(theirs) > _MOST:
                 del self._known[theirs[0]]
-                self._ended.pop(theirs[0], None)
 
 
 def places(session: Session) -> tuple[str, set[str]]:

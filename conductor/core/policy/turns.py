@@ -347,8 +347,8 @@ class Turns:
                 return False
             hidden = policy_state.withheld.get(session)
             begun = hidden is not None and hidden.about(heading.detail)
-            return begun or not _is_shown(policy_state, session)
-        if _is_shown(policy_state, session):
+            return begun or not self._parts.own_turns.shows(policy_state, session)
+        if self._parts.own_turns.shows(policy_state, session):
             return False
         if heading.key == _STATE:  # within a turn of the user's it may be of what was before
             return not self.held(lane, session)
@@ -357,7 +357,7 @@ class Turns:
     def heard_too(self, policy_state: PolicyState, heading: Heading) -> bool:
         """Whether an update belongs to one that the client sees."""
         session = self._own_turn(policy_state, heading.session)
-        shown = session is not None and _is_shown(policy_state, session)
+        shown = session is not None and self._parts.own_turns.shows(policy_state, session)
         return shown and heading.key in _TURNS
 
     def _own_turn(self, policy_state: PolicyState, session: str | None) -> str | None:
@@ -369,12 +369,6 @@ class Turns:
                 if id_ in policy_state.turns:
                     return id_
         return None
-
-
-def _is_shown(policy_state: PolicyState, session: str) -> bool:
-    """Whether the client sees what is said in a component's turn: in the innermost."""
-    shows = (show for of, show in reversed(policy_state.shown.values()) if of == session)
-    return next(shows, False)
 
 
 def _ended(policy_state: PolicyState, session: str) -> None:
