@@ -218,8 +218,8 @@ class Requests:
             given = lane.other.requests.sent.get(pending.key)
             if given is not None and given.method == method:
                 pending.flow = given.flow
-        if peer.agent_sessions is not None and method.startswith("terminal/"):
-            self._agent_asks(lane, method, params, pending)
+        if peer.agent_sessions is not None and method in own_terminals.FOLLOWED:
+            self._parts.reviving.asks(lane, method, params, pending)
         if method in CONCERNED:
             self._parts.mcp_ownership.requested(lane, method, params, pending)
         if method in FOLLOWED and trusted:
@@ -244,11 +244,6 @@ class Requests:
                 exchange.refuse(pending, wrong)
                 return
         self.send_out(lane, method, params, pending)
-
-    def _agent_asks(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
-        """An agent that may be started again asks something about a terminal."""
-        if method in own_terminals.FOLLOWED:
-            self._parts.reviving.terminals.asked(lane, method, params, pending)
 
     def _client_asks(self, method: str, params: Params, pending: Visit) -> None:
         """A request of the client's goes on."""
@@ -386,7 +381,7 @@ class Requests:
             case AnswerTo.COPY:
                 parts.waits.ready(pending.held)
             case AnswerTo.ROLE:
-                parts.initializer.role_answered(pending.handshake, pending, member, body)
+                parts.initializer.role_answered(pending.handshake, member, body)
             case AnswerTo.LAUNCH:
                 parts.detection.launch_answered(pending.handshake, pending, member, body)
             case AnswerTo.LAST:
@@ -452,7 +447,7 @@ class Requests:
             case Rebind():
                 parts.services.rebinding.decided(follower, member, body)
             case AgentTerminal():
-                parts.reviving.terminals.opened(follower, member, body)
+                parts.reviving.has_terminal(follower, member, body)
             case Noted() if pending.method in CONNECT:
                 parts.mcp_ownership.opened(follower, pending, member, body)
             case Noted(params):

@@ -1,13 +1,15 @@
 """An agent is started again behind the editor, and gets where it was.
 
 It gets the same `initialize`, takes each open session up again under the same id, one after the
-other, and gets what has been set there since. What it says of those sessions meanwhile, the
+other, and gets what has been set there since. Nobody knows its terminals any more, and they are
+released in its place. What it says of those sessions meanwhile, the
 conversation so far, reaches nobody. Prompts wait, and so does whatever else comes for it.
 """
 
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 from msgspec import Raw
 
@@ -16,13 +18,16 @@ from conductor.core.adaptation import untaken
 from conductor.core.agent_sessions import LOGINS, UNABLE, AgentSessions, Step, opens_by
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
-from conductor.core.json_text import read_members
+from conductor.core.json_text import member_at, read_members, text_of
 from conductor.core.jsonrpc import AUTH_REQUIRED, Params, read_error
 from conductor.core.parts import Parts
 from conductor.core.policy.key_table import STATE_KIND, UPDATE
+from conductor.core.policy.own_terminals import RELEASE
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.state import AnswerTo, Peer, Straight, Visit
-from conductor.core.terminals import Terminals
+from conductor.core.state import AgentTerminal, AnswerTo, Lane, Peer, Straight, Visit
+
+_MOST_TERMINALS: Final = 1024
+"""Terminals of one agent; the first one is forgotten first."""
 
 
 class Reviving:
@@ -31,7 +36,6 @@ class Reviving:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self.terminals = Terminals(parts)
         self._asked: Visit | None = None
         """What the present process has not answered: what an earlier one has not, is over."""
         self._steps: deque[Step] = deque()
@@ -51,7 +55,7 @@ class Reviving:
             peer.admitted = False
         self._parts.endings.leaving(peer, reason)
         self._forget_closed(peer)
-        self.terminals.gone(peer)
+        self._release_terminals(peer)
         turns, peer.turns = peer.turns or {}, {}
         for session in turns:
             self._end_turn(peer, session, reason)
@@ -175,6 +179,43 @@ class Reviving:
         """A session is where it was, or is lost."""
         _known(peer).returning.popleft()
         self._next(peer)
+
+    # -- its terminals -----------------------------------------------------------------------------
+
+    def asks(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
+        """An agent opens a terminal at its client, or releases one."""
+        known, members = _known(lane.peer), read_members(params) or {}
+        session = text_of(members.get("sessionId"))
+        if method == RELEASE:
+            known.terminals.pop((session, text_of(members.get("terminalId"))), None)
+            return
+        asked = AgentTerminal(lane, session, known.terminals)
+        pending.followers = (*pending.followers, asked)
+
+    def has_terminal(self, asked: AgentTerminal, member: bytes, body: bytes) -> None:
+        """The client has opened a terminal, or refused to."""
+        terminal = text_of(member_at(body, "terminalId"))
+        if member == b"error" or not terminal:
+            return
+        if asked.open is not _known(asked.lane.peer).terminals:  # who asked is gone by now
+            self._release(asked.lane, asked.session, terminal)
+            return
+        asked.open[asked.session, terminal] = None
+        if len(asked.open) > _MOST_TERMINALS:
+            del asked.open[next(iter(asked.open))]
+
+    def _release_terminals(self, peer: Peer) -> None:
+        known = _known(peer)
+        terminals, known.terminals = known.terminals, {}
+        for session, terminal in terminals:
+            self._release(peer.p, session, terminal)
+
+    def _release(self, lane: Lane, session: str, terminal: str) -> None:
+        """Releases a terminal in the agent's place, by the way that its own messages go."""
+        params = Raw(json_text.encode({"sessionId": session, "terminalId": terminal}))
+        pending = self._exchange.own_request(RELEASE)
+        pending.answer_to = AnswerTo.CONDUCTOR
+        self._parts.requests.send_out(lane, RELEASE, params, pending)
 
 
 def _known(peer: Peer) -> AgentSessions:

@@ -93,8 +93,7 @@ class Detection:
         self, handshake: Handshake, pending: Visit, member: bytes, body: bytes
     ) -> None:
         """A proxy has answered the request to launch its successor."""
-        assert pending.target is not None
-        peer = pending.target.peer
+        peer = handshake.peer
         self._exchange.reply(pending, member, body)
         if handshake.role_answer is None:
             return  # its envelopes have shown meanwhile that it is no `scp` proxy

@@ -188,9 +188,8 @@ class Initializer:
         peer = lane.peer
         if peer.closure is None and peer.handshake is None:
             peer.initialize = params
-            peer.shadow = self._parts.observers.follow(
-                pending, Message(INITIALIZE, params, _HEADING)
-            )
+            message = Message(INITIALIZE, params, _HEADING)
+            peer.shadow = self._parts.observers.follow(pending, message)
             self.initialize_alone(peer, params, unread(INITIALIZE))
         self._deliver_ahead(peer, params, pending)
 
@@ -222,14 +221,9 @@ class Initializer:
         from now on, and the original goes on without it; any other ends the chain."""
         pending = handshake.pending
         held = f"has held `{INITIALIZE}` for more than {_patience(peer):g} s"
-        reason = Closure(
-            f"{peer.label} {held}",
-            "it neither passed it on nor answered; is it a proxy? `conductor check` tells",
-            {"component": peer.name},
-        )
         if not self._parts.handshake.goes_without(peer, held):
-            self._exchange.fail(pending, reason)
-            self._exchange.chain_fails(peer, reason)
+            hint = "it neither passed it on nor answered; is it a proxy? `conductor check` tells"
+            self._chain_ends(peer, pending, f"{peer.label} {held}", hint)
             return
         handshake.pending = self._replace(peer, pending)
         handshake.pending.answer_to, handshake.pending.handshake = AnswerTo.ROLE, handshake
@@ -273,12 +267,9 @@ class Initializer:
 
     # -- answers -------------------------------------------------------------------------------
 
-    def role_answered(
-        self, handshake: Handshake, pending: Visit, member: bytes, body: bytes
-    ) -> None:
+    def role_answered(self, handshake: Handshake, member: bytes, body: bytes) -> None:
         """A proxy has answered its role request."""
-        assert pending.target is not None
-        peer = pending.target.peer
+        peer = handshake.peer
         unknown = peer.dialect_state is DialectState.UNKNOWN
         if member == b"error":
             error = read_error(body)
@@ -309,8 +300,7 @@ class Initializer:
     def take_launched(self, handshake: Handshake) -> None:
         """A proxy has launched its successor, or has had the time to: its answer goes back with
         what that answered, as soon as both are known."""
-        assert handshake.pending.target is not None
-        peer = handshake.pending.target.peer
+        peer = handshake.peer
         answer = self._exchange.peers[successor_name(peer.name)].recorded_answer
         if answer is None and peer.shadow is None:
             if peer.forwarded or not handshake.had_time:
@@ -333,8 +323,7 @@ class Initializer:
 
     def _judge(self, handshake: Handshake, member: bytes, body: bytes) -> None:
         """A proxy's answer to its role request goes back, as far as its policy lets it."""
-        assert handshake.pending.target is not None
-        peer = handshake.pending.target.peer
+        peer = handshake.peer
         if peer.policy_state is not None and peer.shadow is None:
             if member == b"result" and peer.offer_shape is not None:
                 unflagged = remove_offer(Raw(body), _kept_shape(peer))
@@ -359,8 +348,7 @@ class Initializer:
 
     def _finish(self, handshake: Handshake, member: bytes, body: bytes) -> None:
         """The handshake is over: its answer goes back, and what waited for it goes on."""
-        assert handshake.pending.target is not None
-        peer = handshake.pending.target.peer
+        peer = handshake.peer
         if peer.handshake is handshake:
             peer.handshake = None
         if peer.restarting:
@@ -446,24 +434,27 @@ class Initializer:
         self._without_role(handshake, text, hint)
 
     def _without_role(self, handshake: Handshake, text: str, hint: str) -> None:
-        pending, peer = handshake.pending, handshake.peer
-        reason = Closure(text, hint, {"component": peer.name})
+        peer = handshake.peer
         peer.handshake = None
+        self._chain_ends(peer, handshake.pending, text, hint)
+        self._parts.waits.resume(peer)
+
+    def _chain_ends(self, peer: Peer, pending: Visit, text: str, hint: str) -> None:
+        """The chain fails by a component, and so does the `initialize` that it has."""
+        reason = Closure(text, hint, {"component": peer.name})
         self._exchange.fail(pending, reason)
         self._exchange.chain_fails(peer, reason)
-        self._parts.waits.resume(peer)
 
     def _not_an_agent(self, peer: Peer, pending: Visit, message: str) -> None:
         """Ends the chain over a last component that does not know an agent's first request."""
         what = peer.label.removeprefix("agent ")
-        reason = Closure(
+        self._chain_ends(
+            peer,
+            pending,
             f"the last component, {what}, is not an agent (it answered `{INITIALIZE}`: {message})",
             "a chain ends with an agent: put one behind it, such as `demo`, or use "
             "`conductor proxy` for a chain without an agent",
-            {"component": peer.name},
         )
-        self._exchange.fail(pending, reason)
-        self._exchange.chain_fails(peer, reason)
 
 
 def _must_take_role(peer: Peer) -> bool:
