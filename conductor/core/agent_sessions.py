@@ -13,10 +13,12 @@ from typing import Any, Final, NamedTuple
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import json_text
-from conductor.core.guards.modes import SET_MODE, SET_MODEL, SET_OPTION, VALUES, Which, choice
+from conductor.core.guards import modes
+from conductor.core.guards.modes import Settings, Which, choice
+from conductor.core.guards.reading import Json, value_of
 from conductor.core.json_text import has_object, member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import Params, or_empty
-from conductor.core.policy.key_table import CLOSING, SETTINGS, SETUP
+from conductor.core.policy.key_table import CLOSING, MODE_KINDS, SETTINGS, SETUP
 from conductor.core.roles.initialize_params import version_of
 
 _MOST: Final = 4096
@@ -32,7 +34,7 @@ _META: Final = "_meta"
 _ONCE: Final = ("replayFrom", "cursorId")
 """Members of a set-up that are about that request alone."""
 _HISTORY: Final = "conductor.conversation/history"
-_MODES: Final = (b"current_mode_update", b"config_option_update")
+_MODES: Final = tuple(kind.encode() for kind in MODE_KINDS)
 
 UNABLE: Final = "it cannot take its sessions up again"
 NOT_BEGUN: Final = "it has not answered `initialize` yet"
@@ -53,7 +55,7 @@ class OpenSession:
     def __init__(self, setup: dict[str, Raw]) -> None:
         self.setup = setup
         """The params by which it was set up last, without the id."""
-        self.choices: dict[Which, Raw] = {}
+        self.choices: dict[Which, Json] = {}
         """What is set in it since, the last at the end: the ids of modes, values of options."""
 
 
@@ -115,7 +117,7 @@ class AgentSessions:
         elif method in SETUP:
             self._set_up(method, read_members(params) or {}, result)
         else:
-            self._chosen(method, read_members(params) or {})
+            self._choose(params, modes.asked(method, value_of(params)))
 
     def _set_up(self, method: str, params: dict[str, Raw], body: bytes) -> None:
         named = (read_members(body) or {}) if method in (_NEW, _FORK) else params
@@ -135,30 +137,25 @@ class AgentSessions:
         if len(self.open) > _MOST:
             del self.open[next(iter(self.open))]
 
-    def _chosen(self, method: str, params: dict[str, Raw]) -> None:
-        session = self.open.get(text_of(params.get(_SESSION)))
-        value = params.get(VALUES[method])
-        if session is not None and value is not None:
-            _choose(session, (method, text_of(params.get("configId"))), value)
+    def _choose(self, params: Raw | bytes | UnsetType, chosen: Settings) -> None:
+        """Something is set in the session that params name."""
+        session = self.open.get(text_of((read_members(params) or {}).get(_SESSION)))
+        if session is None:
+            return
+        for which, value in chosen.items():
+            session.choices.pop(which, None)
+            session.choices[which] = value
+            if len(session.choices) > _MOST_CHOICES:
+                del session.choices[next(iter(session.choices))]
 
     def updated(self, params: Raw) -> None:
         """The agent has sent an update: it may have changed a setting by itself."""
         text = bytes(params)
         if not any(kind in text for kind in _MODES):
             return
-        members = read_members(params) or {}
-        session = self.open.get(text_of(members.get(_SESSION)))
-        update = read_members(members.get("update"))
-        if session is None or update is None:
-            return
-        kind = json_text.utf8(text_of(update.get("sessionUpdate")))
-        if kind not in _MODES:
-            return
-        shown = _shown(update)
-        if "currentModeId" in update:
-            shown[SET_MODE, ""] = update["currentModeId"]
-        for which, value in shown.items():
-            _choose(session, which, value)
+        update = read_members(member_at(params, "update")) or {}
+        if text_of(update.get("sessionUpdate")) in MODE_KINDS:
+            self._choose(params, modes.shown(value_of(write_members(update))))
 
     # -- after a restart -------------------------------------------------------------------------
 
@@ -169,19 +166,11 @@ class AgentSessions:
 
     def settings(self, session: str, result: bytes) -> list[Step]:
         """The requests that set what the agent, by its answer to the first, has set otherwise."""
-        found = read_members(result) or {}
-        shown = _shown(found)
-        for which, held, current in (
-            (SET_MODE, "modes", "currentModeId"),
-            (SET_MODEL, "models", "currentModelId"),
-        ):
-            state = read_members(found.get(held)) or {}
-            if current in state:
-                shown[which, ""] = state[current]
+        shown = modes.shown(value_of(result))
         return [
             Step(which[0], choice(session, which, value, self.version))
             for which, value in self.open[session].choices.items()
-            if which not in shown or bytes(shown[which]) != bytes(value)
+            if which not in shown or shown[which] != value
         ]
 
     def refused(self, session: str, why: str) -> None:
@@ -200,26 +189,6 @@ def opens_by(result: bytes) -> str:
     if has_object(result, "agentCapabilities", "sessionCapabilities", "resume"):
         return _RESUME
     return _LOAD if member_at(result, "agentCapabilities", "loadSession") == Raw(b"true") else ""
-
-
-def _choose(session: OpenSession, which: Which, value: Raw) -> None:
-    session.choices.pop(which, None)
-    session.choices[which] = Raw(bytes(value))
-    if len(session.choices) > _MOST_CHOICES:
-        del session.choices[next(iter(session.choices))]
-
-
-_options: Final = json_text.Decoder(list[dict[str, Raw]])
-
-
-def _shown(listing: dict[str, Raw]) -> dict[Which, Raw]:
-    """The options that the agent lists, with their values."""
-    shown: dict[Which, Raw] = {}
-    for option in _options.find(listing.get("configOptions")) or ():
-        name = text_of(option.get("configId", option.get("id")))
-        if name and "currentValue" in option:
-            shown[SET_OPTION, name] = option["currentValue"]
-    return shown
 
 
 def _json(value: Any) -> Raw:

@@ -38,13 +38,14 @@ class EarlyUpdates:
     def opens(self) -> None:
         """The client asks for a new session."""
         self._opening += 1
-        self.any = True
+        self.any = self._parts.exchange.may_keep = True
 
     def opened(self) -> None:
         """It has its answer: what is of sessions that it knows now goes on; all, with the last."""
         self._opening -= 1
         self._go_on(all_=not self._opening)
         self.any = self._opening > 0
+        self._parts.exchange.watch(mends=self._parts.exchange.mends)
 
     def keeps(self, lane: Lane, method: str, params: Params, source: Source) -> bool:
         """Whether a notification waits."""

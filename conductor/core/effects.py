@@ -212,17 +212,17 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     session: str | None
     number: int
     """The number of the message that the component got, or originated."""
-    before: bytes | None
+    before: bytes | None = None
     """The params it got, or for a response `{"result":…}` or `{"error":…}`; None: none."""
     after: bytes | None
     """The same, as sent on; None: dropped."""
-    source: str | None
+    source: str | None = None
     """The sender's name and its id; for a response see the target."""
-    source_id: str | None
-    target: str | None
+    source_id: str | None = None
+    target: str | None = None
     """The receiver's name, and the id: of a request the component's own, of a response that of the
     asker's request."""
-    target_id: str | None
+    target_id: str | None = None
 
 
 class Adapted(msgspec.Struct, frozen=True):

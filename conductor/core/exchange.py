@@ -225,7 +225,7 @@ class Exchange:
     def forward(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it, or the folders that
         it names are known."""
-        own = self._own_folders if method in SETUP and self._options.resolving else None
+        own = self.own_folders if method in SETUP and self._options.resolving else None
         if own is None or not own.keeps(lane, method, params, pending):
             self.go(lane, method, params, pending)
 
@@ -236,13 +236,15 @@ class Exchange:
         return Logins(self._parts)
 
     @cached_property
-    def _early(self) -> EarlyUpdates:
+    def early(self) -> EarlyUpdates:
+        """What waits at the client's end for the answer that names its session."""
         from conductor.core.early_updates import EarlyUpdates  # no start waits for it
 
         return EarlyUpdates(self._parts)
 
     @cached_property
-    def _own_folders(self) -> OwnFolders:
+    def own_folders(self) -> OwnFolders:
+        """The set-ups of components that wait for the real places of their folders."""
         from conductor.core.own_folders import OwnFolders  # no start waits for it
 
         return OwnFolders(self._parts)
@@ -262,17 +264,13 @@ class Exchange:
     def watch(self, *, mends: bool) -> None:
         """From now on updates for the client may hold what components added, or may not."""
         self.mends = mends
-        self.may_keep = mends or self._early.any
-
-    def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> None:
-        """A `Resolve` effect was performed."""
-        self._own_folders.resolved(token, folders, theirs)
+        self.may_keep = mends or self.early.any
 
     def go(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p and not method.startswith(NO_QUESTIONS):
-            self._early.asked()
+            self.early.asked()
         if peer.ready:
             self.send(lane, method, params, pending)
         elif peer.closure is not None:
@@ -289,7 +287,7 @@ class Exchange:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p:
-            if self._early.keeps(lane, method, params, source):
+            if self.early.keeps(lane, method, params, source):
                 return
             if self.mends:
                 shown = self.replays.shown(params, source)
@@ -310,16 +308,6 @@ class Exchange:
         else:
             text = f"`{method}` dropped: {peer.label} is not there for it"
             self.log("debug", source.lane.peer, text)
-
-    def opens(self) -> None:
-        """The client asks for a new session."""
-        self._early.opens()
-        self.may_keep = True
-
-    def opened(self) -> None:
-        """That is answered."""
-        self._early.opened()
-        self.watch(mends=self.mends)
 
     def send(
         self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: Visit

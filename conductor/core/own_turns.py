@@ -276,7 +276,7 @@ class OwnTurns:
         the agent."""
         policy_state = lane.peer.policy_state
         if policy_state is not None and policy_state.enforced:
-            return session is not None and bool(self._parts.turns.held(lane, session))
+            return bool(self._parts.turns.held(lane, session))
         return bool(self._held(lane, session))
 
     def _held(self, lane: Lane, session: str | None) -> list[Visit]:

@@ -169,7 +169,6 @@ class Rebinding:
                 Changed(
                     peer=name, change="rebound", kind="request", direction="down", method=REBIND,
                     session=session, number=number, before=shown[0], after=shown[1],
-                    source=None, source_id=None, target=None, target_id=None,
                 )
             )  # fmt: skip
 

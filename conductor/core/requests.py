@@ -255,7 +255,7 @@ class Requests:
             if method == PROMPT:
                 self._parts.own_turns.client_prompts(pending)
             elif method in MAKES_ONE and self._exchange.topology.mode == "agent":
-                self._exchange.opens()
+                self._exchange.early.opens()
         elif method == LIST:
             pending.rewriters = (Followed(sessions),)
         elif method in CLOSING:
@@ -431,7 +431,7 @@ class Requests:
                 follower.sessions.answered(follower, pending, member, body)
                 one = follower.client and pending.method in MAKES_ONE
                 if one and self._exchange.topology.mode == "agent":
-                    self._exchange.opened()
+                    self._exchange.early.opened()
             case QueuedTurn():
                 own_turns.decided(follower, pending, member, body)
             case AgentPrompt():

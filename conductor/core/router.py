@@ -475,7 +475,7 @@ class Router:
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> Effects:
         """A `Resolve` effect was performed: both lists without links; empty where the agent is on
         another machine."""
-        self._exchange.resolved(token, folders, theirs)
+        self._exchange.own_folders.resolved(token, folders, theirs)
         return self._exchange.taken()
 
     def recalled(self, token: int, records: Sequence[tuple[str, bytes]]) -> Effects:

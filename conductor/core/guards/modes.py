@@ -326,7 +326,6 @@ def _whole(context: Context, listed: Json | Absent, at: str) -> Breaches:
 _half: Final = lazy_pattern(r"[\ud800-\udfff]")
 _MOST_SET: Final = 256
 """Settings that one message says, at most."""
-_BOOLEANS: Final = (b"true", b"false")
 _CURRENT: Final = {
     "modes": (SET_MODE, "currentModeId"),
     "models": (SET_MODEL, "currentModelId"),
@@ -377,13 +376,13 @@ def _is_plain(value: Json) -> bool:
     return isinstance(value, bool) or (isinstance(value, str) and not _half.search(value))
 
 
-def choice(session: str, which: Which, value: object, version: int | None) -> Raw:
-    """The params of the request that sets something; `value` may be raw JSON."""
+def choice(session: str, which: Which, value: Json, version: int | None) -> Raw:
+    """The params of the request that sets something."""
     method, option = which
     params: dict[str, object] = {"sessionId": session}
     if method == SET_OPTION:
         params["configId"] = option
-        if isinstance(value, bool) or (isinstance(value, Raw) and bytes(value) in _BOOLEANS):
+        if isinstance(value, bool):
             params["type"] = "boolean"
         elif version == 2:
             params["type"] = "id"

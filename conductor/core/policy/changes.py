@@ -80,9 +80,7 @@ def _of_notification(
         before=shown(notification.params),
         after=after,
         source=notification.source or None,
-        source_id=None,
         target=None if after is None else _towards(lane),
-        target_id=None,
     )
 
 
@@ -101,10 +99,7 @@ def originated(
                 method=message.method,
                 session=message.session,
                 number=exchange.number,
-                before=None,
                 after=shown(message.params),
-                source=None,
-                source_id=None,
                 target=_towards(lane),
                 target_id=None if pending is None else _text(pending.raw_id),
             )
@@ -164,8 +159,6 @@ def answer(exchange: Exchange, carried: Visit, member: bytes, body: bytes) -> No
             number=carried.number,
             before=before,
             after=after,
-            source=None,
-            source_id=None,
             target=_source(carried),
             target_id=_text(carried.raw_id),
         )

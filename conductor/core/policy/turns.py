@@ -9,7 +9,7 @@ whatever the component says, or as the agent has answered if it has. `session/cl
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Final
 
 from msgspec import Raw, UnsetType
@@ -82,7 +82,7 @@ class Turns:
         """The cancellation of a session's turns goes past the component at `lane`, which gets a
         copy if it holds that right, holds a prompt, or has a turn of its own open."""
         session = message.session
-        held = self._held(lane, session)
+        held = self.held(lane.other, session, STOPPABLE)
         concerned = _seen(held) or session in lane.peer.policed.turns
         if rights & COPY or concerned:
             self._parts.observers.notification(lane, message, must=concerned)
@@ -91,7 +91,7 @@ class Turns:
     def closing(self, lane: Lane, heading: Heading) -> None:
         """A request that ends a session goes past the component at `lane`."""
         session = heading.session
-        held = self._held(lane, session)
+        held = self.held(lane.other, session, STOPPABLE)
         if _seen(held):
             params = Raw(json_text.encode({"sessionId": session}))
             message = Message(STOP, params, Heading(STOP, session))
@@ -180,14 +180,6 @@ class Turns:
         assert carried.upstream is not None
         carried.answer_number = 0
         self._parts.policed.over(carried, *carried.upstream)
-
-    @staticmethod
-    def _held(lane: Lane, session: str | None) -> list[Visit]:
-        """The prompts of a session that the component at `lane` holds, or their answers."""
-        if session is None:
-            return []
-        prompts = lane.other.in_flight.prompts(session)
-        return [prompt for prompt in prompts if prompt.state in STOPPABLE]
 
     # -- of a component's own --------------------------------------------------------------------
 
@@ -286,10 +278,11 @@ class Turns:
         return [kept for one in self._hidden(policy_state, session) for kept in one.take()]
 
     @staticmethod
-    def held(lane: Lane, session: str) -> list[Visit]:
+    def held(lane: Lane, session: str | None, states: Collection[State] = IN_HAND) -> list[Visit]:
         """The prompts of a session that the policed component which sends by `lane` holds, before
         or after the agent."""
-        return [prompt for prompt in lane.in_flight.prompts(session) if prompt.state in IN_HAND]
+        prompts = () if session is None else lane.in_flight.prompts(session)
+        return [prompt for prompt in prompts if prompt.state in states]
 
     def runs_within(self, policy_state: PolicyState, lane: Lane, session: str | None) -> bool:
         """Version 2: whether a turn of the component's own runs in one of the user's, which that
