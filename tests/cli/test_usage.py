@@ -195,8 +195,8 @@ WRONG = {
     ),
     "option misspelt": (
         ["agent", "redact,profil=observer,grant=clock", "demo"],
-        "no option `profil`; did you mean `profile`?",
-        "options are: name, dialect, grant",
+        "no option `profil` in `redact,profil=observer`",
+        "did you mean `profile`?",
     ),
     "option without value": (
         ["agent", "./no.py,config.mode", "demo"],
@@ -206,7 +206,7 @@ WRONG = {
     "no option at all": (
         ["agent", "datetime,colour=red", "demo"],
         "no option `colour` in `datetime,colour=red`",
-        "options are: name, dialect, grant",
+        "its settings are: config.template",
     ),
     "exec without prompt": (["exec", "demo"], "needs a prompt", "conductor exec demo -p"),
     "exec with a component behind the agent": (
