@@ -316,7 +316,7 @@ HARM: Final = {
     "escapes": r"""print('{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1",'
         '"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":'
         '"\\ud800 \\u001b[2J <script>"}}}}'); sys.exit(7)""",
-    "answers to nothing": 'print("\\n".join(json.dumps({"jsonrpc": "2.0", "id": n, "result": {}})'
+    "answers to nothing": 'print("\\n".join(json.dumps({"jsonrpc": "1.0", "id": n, "result": {}})'
     " for n in range(5000, 7000))); sys.exit(7)",
     "methods of its own": 'print("\\n".join(json.dumps({"jsonrpc": "2.0", "method": "_" + str(n)})'
     " for n in range(2000))); sys.exit(7)",
