@@ -14,6 +14,7 @@ return. See docs/architecture.md.
     names           names of methods, of members and of MCP servers, and what looks like them
     every_message   how a message reads, its method, its session and its `_meta`
     metas           members of `_meta` that a component may add or change
+    plain_text      prompts of plain texts alone, of which no rule needs to be asked
     prompts, commands, links, paths
                     prompts, and what is a command or leads outside in them
     sessions, servers

@@ -11,7 +11,7 @@ from typing import Final, Literal, TypeAlias
 
 from msgspec import UnsetType
 
-from conductor.core.guards import metas, names
+from conductor.core.guards import metas, names, plain_text
 from conductor.core.guards.reading import Document, Params, Unreadable, read
 from conductor.core.guards.rules import (
     EVERY,
@@ -23,7 +23,7 @@ from conductor.core.guards.rules import (
 )
 from conductor.core.guards.table import GUARDS
 from conductor.core.guards.updates import key_of
-from conductor.core.policy.key_table import UPDATE
+from conductor.core.policy.key_table import PROMPT, UPDATE
 
 _LONGEST_POINTER: Final = 500
 MOST_JUDGED: Final = 25_000
@@ -84,6 +84,8 @@ def forwarded(
     if original == sent:
         return None
     name = names.recognised(method)
+    if name == PROMPT and plain_text.alone(context, _bytes(original), _bytes(sent)):
+        return None
     given, passed = _document(original), _document(sent)
     if context.grants.texts:
         passed = metas.as_given(name, given, passed)
@@ -133,6 +135,10 @@ def answered(
         came_back=b"" if upstream is None else upstream[0],
     )
     return _first("denied" if member == b"error" else "answered", attempt)
+
+
+def _bytes(raw: Params) -> bytes:
+    return b"" if isinstance(raw, UnsetType) else bytes(raw)
 
 
 def _document(raw: Params | bytes | UnsetType) -> Document:

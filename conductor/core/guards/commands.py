@@ -174,7 +174,7 @@ class _Listed:
         self._longest = _FOLDS * max(map(len, self._words), default=0)
         self._marks = {name[0] for name in commands if _is_mark(name[:1])}
         # Most texts begin with one of these, and nearly no command does.
-        self._plain = _PLAIN - {sign for word in self._words for sign in _cases(word[0])}
+        self.plain = _PLAIN - {sign for word in self._words for sign in _cases(word[0])}
 
     def read(self, text: str) -> str:
         """The command that a text begins with, mark first; empty if it begins with none.
@@ -182,7 +182,7 @@ class _Listed:
         What begins with a slash counts as one, whatever follows, and so does what begins with a
         mark that is listed by itself; other marks need a letter somewhere behind them.
         """
-        if text[:1] in self._plain:
+        if text[:1] in self.plain:
             return ""
         start = _begins(text)
         mark = _mark(text[start : start + 1])
@@ -245,6 +245,12 @@ def readings(prompt: list[Json], commands: AbstractSet[str]) -> list[Reading]:
             Reading(text.at, text.block, tuple(words), is_command, n <= start, last)
         )
     return like_commands
+
+
+def plainly_begins_none(commands: AbstractSet[str]) -> bool:
+    """Whether no text is a command that begins, after line breaks, with a letter or a digit of
+    ASCII, or with one of `<([{_`."""
+    return not commands or _listed(frozenset(commands)).plain == _PLAIN
 
 
 def asks_for_one(params: Params, commands: AbstractSet[str], grants: Grants) -> bool:
