@@ -11,7 +11,7 @@ import typer
 from conductor.cli import options, report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_show import matching
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import output_option, paragraphs
 from conductor.errors import UsageError, counted, visible_path
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
@@ -41,13 +41,7 @@ def export(
     wanted: Wanted = "",
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the spans to this file.",
-            show_default=False,
-        ),
+        output_option("Write the spans to this file."),
     ] = None,
     format_: Annotated[
         str | None,

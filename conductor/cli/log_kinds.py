@@ -53,7 +53,7 @@ TRACE: Final = Kind(
     {"verify": "it is not sealed"},
     "`--audit FILE` writes files that can be verified",
 )
-"""Also that of a ring, and that of the reference conductor."""
+"""The file of a ring is a trace too, and so is the file of the reference conductor."""
 AUDIT: Final = Kind(
     "an audit",
     # Of a line that somebody has changed one of both is left.

@@ -10,7 +10,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.log_kinds import TracePath, kind_for
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import output_option, paragraphs
 from conductor.errors import UsageError
 from conductor.spec.limits import size_in_words
 
@@ -54,13 +54,7 @@ def view(
     ] = False,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Write the page as one file.",
-            show_default=False,
-        ),
+        output_option("Write the page as one file."),
     ] = None,
     turn: Annotated[
         int | None,

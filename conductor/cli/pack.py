@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeAlias
 import typer
 
 from conductor.cli import report
-from conductor.cli.typer_options import Folder, paragraphs
+from conductor.cli.typer_options import Folder, output_option, paragraphs
 from conductor.errors import counted
 
 HELP: Final = paragraphs(
@@ -36,13 +36,7 @@ def pack(
     folder: Folder = ".",
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The file to write. Default: NAME-VERSION.tar.gz.",
-            show_default=False,
-        ),
+        output_option("The file to write. Default: NAME-VERSION.tar.gz."),
     ] = None,
     allow: Allowed = None,
 ) -> int:

@@ -10,7 +10,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.pack import Allowed
-from conductor.cli.typer_options import Folder, paragraphs
+from conductor.cli.typer_options import Folder, output_option, paragraphs
 from conductor.errors import UsageError, counted
 from conductor.spec.paths import MANIFEST
 
@@ -46,13 +46,7 @@ def publish(
     ] = False,
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FOLDER",
-            help="Also write what is sent into a new folder, as an OCI layout.",
-            show_default=False,
-        ),
+        output_option("Also write what is sent into a new folder, as an OCI layout.", "FOLDER"),
     ] = None,
     sign: Annotated[
         str | None,

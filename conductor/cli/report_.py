@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from conductor.cli import report
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import output_option, paragraphs
 from conductor.errors import ConductorError, UsageError, counted, visible_path
 
 HELP: Final = paragraphs(
@@ -33,11 +33,8 @@ _YES: Final = ("y", "yes")
 def report_(
     output: Annotated[
         str | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="The file to write, which must be new. Default: conductor-report-DATE.txt here.",
+        output_option(
+            "The file to write, which must be new. Default: conductor-report-DATE.txt here."
         ),
     ] = None,
     show: Annotated[bool, typer.Option("--show", help="Print all of it first.")] = False,

@@ -23,6 +23,11 @@ Folder = Annotated[
 ]
 
 
+def output_option(what: str, metavar: str = "FILE") -> Any:
+    """The option `--output`; `what`: the help."""
+    return typer.Option("--output", "-o", metavar=metavar, help=what, show_default=False)
+
+
 def paragraphs(*texts: str) -> str:
     """Help text; typer wraps each paragraph by itself."""
     return "\n\n".join(texts)
