@@ -63,6 +63,12 @@ RULES: Final = (
         ("msgspec", "websockets", "aiohttp"),
     ),
     Rule("conductor.transports.remote.address", BASE, ("msgspec",)),
+    # One server of HTTP for all that listens.
+    Rule(
+        "conductor.http",
+        ("conductor.http", "conductor.transports", "conductor.core", *BASE),
+        ("h11", "msgspec"),
+    ),
     Rule(
         "conductor.services",
         ("conductor.services", "conductor.core", *BASE),
@@ -76,8 +82,8 @@ RULES: Final = (
     ),
     Rule(
         "conductor.mcp",
-        ("conductor.mcp", "conductor.transports", "conductor.core", *BASE),
-        ("msgspec", "uvicorn", "h11"),
+        ("conductor.mcp", "conductor.http", "conductor.transports", "conductor.core", *BASE),
+        ("msgspec",),
     ),
     # The bridge is pure, as the core is. Agents wait for the shim to start.
     Rule(
@@ -139,7 +145,13 @@ RULES: Final = (
         "conductor.telemetry",
         (
             *("conductor.telemetry", "conductor.record", "conductor.run", "conductor.spec"),
-            *("conductor.transports", "conductor.core", *BASE, "conductor.version"),
+            *(
+                "conductor.http",
+                "conductor.transports",
+                "conductor.core",
+                *BASE,
+                "conductor.version",
+            ),
         ),
         ("msgspec", "opentelemetry"),
     ),
@@ -150,6 +162,7 @@ RULES: Final = (
             *(
                 "conductor.editor.messages",
                 "conductor.editor.ranges",
+                "conductor.http",
                 "conductor.run",
                 "conductor.spec",
                 "conductor.mcp",
@@ -157,7 +170,7 @@ RULES: Final = (
             ),
             *("conductor.core", *BASE, "conductor.version"),
         ),
-        ("anyio", "msgspec", "starlette", "uvicorn", "h11"),
+        ("anyio", "msgspec"),
     ),
     Rule(
         "conductor.serve",

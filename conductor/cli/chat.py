@@ -129,9 +129,9 @@ class _Sitting:
             *EditorRoutes(self._chat, self._chat.cwd).all,
         ]
         port = self._listening.getsockname()[1]
-        app = server.app(self._source, port, secret, _START, routes, frames=True)
+        page = server.Page(self._source, port, secret, _START, routes, frames=True)
         running.add_done_callback(lambda _: self._chain_ended())
-        async with server.serving(app, self._listening, log_view.complain):
+        async with server.serving(page.serve, self._listening, log_view.complain):
             with log_view.announced(self._listening, secret, opens=opens):
                 await self._ending.wait()
 

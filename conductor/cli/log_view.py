@@ -97,9 +97,9 @@ def _run(source: Source, *, port: int, opens: bool, at: str) -> int:
     listening = listen(port)
     pauses = [pausing(Elsewhere(source).pause)] if source.live else []
     secret = server.new_secret()
-    app = server.app(source, listening.getsockname()[1], secret, "trace.html", pauses)
+    page = server.Page(source, listening.getsockname()[1], secret, "trace.html", pauses)
     shown = announced(listening, secret, opens=opens, at=at)
-    asyncio.run(server.serve(source, app, listening, complain, shown))
+    asyncio.run(server.serve(source, page.serve, listening, complain, shown))
     return 0
 
 

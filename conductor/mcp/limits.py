@@ -1,6 +1,7 @@
 """Every limit of the MCP bridge and its doors; docs/mcp.md lists them.
 
-`conductor.transports.entrance` adds the limits for connections that have not shown a secret.
+`conductor.http.limits` has those of connections over HTTP, and `conductor.transports.entrance` adds
+the limits for connections that have not shown a secret.
 """
 
 from __future__ import annotations
@@ -56,20 +57,6 @@ LINGER_SECONDS: Final = 10.0
 
 # -- HTTP ------------------------------------------------------------------------------------------
 
-HTTP_CONNECTIONS: Final = 256
-"""Connections that have shown a secret. A further one closes the connection that has been idle
-longest; if none is idle, it gets 503."""
-
-HEAD_BYTES: Final = 16 * 1024
-HEADERS: Final = 100
-"""Headers of one request."""
-
-HEAD_SECONDS: Final = 10.0
-"""For the head of a request, from the connection's start or the head's first byte."""
-
-BODY_SECONDS: Final = 30.0
-"""For the body of a request, from the end of its head."""
-
 BODIES: Final = 256 * _MIB
 """Bytes of all bodies that are being read or wait for the bridge. One body of `--line-limit` bytes
 always has room."""
@@ -80,12 +67,6 @@ SESSIONS: Final = 1000
 UNHEARD: Final = 1000
 """Messages kept for a session without an open GET; then the oldest is dropped."""
 
-KEEP_ALIVE_SECONDS: Final = 75
-"""How long an idle connection stays open."""
-
 SILENCE_SECONDS: Final = 15.0
 """Time without a message after which a response becomes a stream, and a stream shows that it is
 alive: many clients give up a response that stays silent for 30 s or 60 s."""
-
-SHUTDOWN_SECONDS: Final = 2.0
-"""For responses to be written when the server ends."""

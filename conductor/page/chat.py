@@ -10,12 +10,11 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from conductor.client.chat import Chat
 from conductor.errors import UsageError
+from conductor.http.request import Request, Response
+from conductor.http.routes import Route
 from conductor.page.data import Data, data
 from conductor.page.posts import MOST_BODY, Pause, pausing, taking
 from conductor.page.running import RunningChain
@@ -99,14 +98,14 @@ class ChatRoutes:
             ("sessions", _Older, MOST_BODY, self._older),
         )
         for name, shape, most, act in posts:
-            routes.append(Route(f"/api/chat/{name}", taking(shape, most, act), methods=["POST"]))
+            routes.append(Route(f"/api/chat/{name}", taking(shape, most, act), "POST"))
         return routes
 
     async def news(self, request: Request) -> Response:
         """How much there is of the trace, and the state of the chat unless its version is `seen`
         already."""
         news = {**self._data.now(), "version": self._chat.version}
-        if request.query_params.get("seen") != str(self._chat.version):
+        if request.query.get("seen") != str(self._chat.version):
             news["chat"] = {**self._chat.state(), "lacks": self._lacks()}
         return data(news)
 

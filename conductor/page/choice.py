@@ -11,7 +11,7 @@ import time
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from conductor.record.turns import filter as filters
@@ -23,7 +23,7 @@ _KEPT: Final = 24
 _SLICE: Final = 0.02
 """Seconds of searching at a time: other requests are answered between."""
 
-Gone = Callable[[], Awaitable[bool]]
+Gone = Callable[[], bool]
 """Whether nobody waits for the answer any more."""
 
 
@@ -56,7 +56,7 @@ class Choice:
         async with self._busy:
             first, behind = self._range()
             self._at = max(self._at, first)
-            while self._at < behind and not await gone():
+            while self._at < behind and not gone():
                 end = time.monotonic() + _SLICE
                 while self._at < behind and time.monotonic() < end:
                     self._slice(min(self._at + 100, behind))

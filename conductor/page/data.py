@@ -8,11 +8,10 @@ from collections.abc import Callable
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
 
 from conductor.core import json_text
 from conductor.errors import ConductorError
+from conductor.http.request import Request, Response
 from conductor.page.choice import Choice, Choices, Wanted
 from conductor.page.source import Source, head
 from conductor.record.turns.reader import Reader
@@ -36,7 +35,7 @@ _encode: Final = json_text.encode
 
 def failure(status: int, why: str) -> Response:
     """An error, as the page shows it."""
-    return Response(_encode({"error": why}), status, media_type="application/json")
+    return Response(_encode({"error": why}), status)
 
 
 def refusal(error: ConductorError, status: int = 400) -> Response:
@@ -46,12 +45,12 @@ def refusal(error: ConductorError, status: int = 400) -> Response:
 
 def data(value: Any) -> Response:
     """A value as JSON."""
-    return Response(_encode(value), media_type="application/json")
+    return Response(_encode(value))
 
 
 async def _made(make: Callable[[], Any]) -> Response:
     """A value that takes long to make: others are answered meanwhile."""
-    return Response(await asyncio.to_thread(lambda: _encode(make())), media_type="application/json")
+    return Response(await asyncio.to_thread(lambda: _encode(make())))
 
 
 def _short(value: Any) -> Any:
@@ -86,9 +85,9 @@ class Data:
         return reader
 
     async def _choice(self, request: Request, turn: int | None) -> Choice:
-        asked, reader = request.query_params, self._reader
+        asked, reader = request.query, self._reader
         wanted = Wanted(asked.get("filter", ""), asked.get("component", ""), turn)
-        return await self._choices[reader].of(wanted, request.is_disconnected)
+        return await self._choices[reader].of(wanted, lambda: request.is_left)
 
     async def head(self, request: Request) -> Response:
         """What the trace is of."""
@@ -113,7 +112,7 @@ class Data:
     async def turns(self, request: Request) -> Response:
         """The turns from number `after` on, or those whose numbers `only` lists."""
         reader = self._reader
-        only = request.query_params.get("only")
+        only = request.query.get("only")
         if only is not None:
             numbers = [
                 int(n) for n in only.split(",")[:_MOST_TURNS] if n.isdecimal() and len(n) < 10
@@ -126,7 +125,7 @@ class Data:
 
     async def turn(self, request: Request) -> Response:
         """A turn in detail."""
-        reader, number = self._reader, request.path_params["number"]
+        reader, number = self._reader, int(request.parts["number"])
         if number >= reader.count:
             return failure(404, "there is no such turn")
         key = number, reader.span(number)[1]
@@ -141,7 +140,7 @@ class Data:
             return failure(
                 413, f"this turn has {size_in_words(len(held))} to show, too much for a page"
             )
-        return Response(held, media_type="application/json")
+        return Response(held)
 
     async def find(self, request: Request) -> Response:
         """How many events a filter chooses, and how many of each turn."""
@@ -154,7 +153,7 @@ class Data:
     async def rows(self, request: Request) -> Response:
         """Events in short: of those that are wanted `limit` from place `after` on, how many there
         are, and the place of event `event`."""
-        turn = _number(request, "turn", 0) if "turn" in request.query_params else None
+        turn = _number(request, "turn", 0) if "turn" in request.query else None
         after, limit = _number(request, "after", 0), _number(request, "limit", 500)
         try:
             choice = await self._choice(
@@ -168,13 +167,13 @@ class Data:
             "count": len(choice.numbers),
             "rows": choice.rows(after, min(limit, _MOST_ROWS)),
         }
-        if "event" in request.query_params:
+        if "event" in request.query:
             answer["place"] = choice.place(_number(request, "event", 0))
         return data(answer)
 
     async def event(self, request: Request) -> Response:
         """A line of the trace as it is, and the number of the event that it passes on."""
-        number = request.path_params["number"]
+        number = int(request.parts["number"])
         line = self._reader.line(number)
         if not line.strip():
             return failure(404, "this event is not there any more")
@@ -189,5 +188,5 @@ class Data:
 
 
 def _number(request: Request, name: str, default: int) -> int:
-    text = request.query_params.get(name, "")
+    text = request.query.get(name, "")
     return int(text) if text.isascii() and text.isdigit() and len(text) < 10 else default

@@ -12,14 +12,14 @@ from functools import partial
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from conductor.client.chat import Chat
+from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR
 from conductor.editor.messages import COMMENT_EVENT, PANEL_EVENT
 from conductor.errors import ConductorError, RequestError, UsageError
+from conductor.http.request import Request, Response
+from conductor.http.routes import Route
 from conductor.page import frames
 from conductor.page.data import data, failure
 from conductor.page.posts import MOST_BODY, refused, taking
@@ -78,24 +78,24 @@ class EditorRoutes:
             Route("/api/chat/file", self.file),
             Route("/api/chat/found/{what}", self.found),
             *(
-                Route(f"/api/chat/{name}", taking(shape, most, act), methods=["POST"])
+                Route(f"/api/chat/{name}", taking(shape, most, act), "POST")
                 for name, shape, most, act in posts
             ),
         ]
 
     async def frame(self, request: Request) -> Response:
         """The HTML of a panel, in a document that can reach nothing."""
-        panel = self._editing.framed(request.path_params["secret"])
+        panel = self._editing.framed(request.parts["secret"])
         if panel is None:
             return failure(404, "this panel has changed, or is gone")
         scripts = panel.params.get("scripts") is True
         html = frames.document(str(panel.params.get("contents", "")), scripts=scripts)
-        headers = frames.headers(scripts=scripts)
-        return Response(html, media_type="text/html; charset=utf-8", headers=headers)
+        headers = tuple(frames.headers(scripts=scripts).items())
+        return Response(json_text.utf8(html), kind="text/html; charset=utf-8", headers=headers)
 
     async def shown(self, request: Request) -> Response:
         """A panel or comment: the message that has shown it, and what was said below it."""
-        one = self._editing.shown(request.path_params["number"])
+        one = self._editing.shown(int(request.parts["number"]))
         if one is None:
             return failure(404, "this has changed, or is gone")
         address = f"/frame/{one.secret}"
@@ -104,26 +104,26 @@ class EditorRoutes:
 
     async def lines(self, request: Request) -> Response:
         """Lines of the log, those behind so many."""
-        after = request.query_params.get("after", "0")
+        after = request.query.get("after", "0")
         return data(self._editing.lines(int(after) if after.isdecimal() else 0))
 
     async def file(self, request: Request) -> Response:
         """A file of the project, as text."""
-        return await _done(partial(self._project.file, request.query_params.get("url", "")))
+        return await _done(partial(self._project.file, request.query.get("url", "")))
 
     async def found(self, request: Request) -> Response:
         """What a search in the project finds: for components that may have its files, too."""
         if not self._chat.reads:
             why = "components get no files of the project"
             return refused(UsageError(why, "`conductor chat --fs read` lends them to the chain"))
-        asked = request.query_params
+        asked = request.query
         word, url = asked.get("word", ""), asked.get("url", "")
         searches: dict[str, Callable[[], Any]] = {
             "references": partial(self._project.references, word),
             "definitions": partial(self._project.definitions, word),
             "diagnostics": partial(self._project.diagnostics, url),
         }
-        search = searches.get(request.path_params["what"])
+        search = searches.get(request.parts["what"])
         return failure(404, "there is no such search") if search is None else await _done(search)
 
     # -- what the person does ------------------------------------------------------------------

@@ -7,26 +7,19 @@ from collections.abc import Awaitable, Callable
 from typing import Any, Final
 
 import msgspec
-from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
-from starlette.routing import Route
 
 from conductor.core import json_text
 from conductor.errors import ConductorError, UsageError
+from conductor.http.request import ClientLeft, Request, Response, TooLarge
+from conductor.http.routes import Answer, Route
 from conductor.page.data import data, failure, refusal
 
 MOST_BODY: Final = 64 * 1024
-_LOOK: Final = 0.2
-"""Seconds between two looks whether somebody still waits for an answer."""
-
-
-class TooLargeError(Exception):
-    """A request has a body that nobody reads to its end."""
 
 
 def taking(
     shape: type, most: int, act: Callable[[Any], Awaitable[Any]], *, patient: bool = False
-) -> Callable[[Request], Awaitable[Response]]:
+) -> Answer:
     """Serves a POST: its body becomes `shape`, and `act` does it.
 
     `patient`: it may take long, and does not happen any more once nobody waits for it.
@@ -34,13 +27,13 @@ def taking(
 
     async def serve(request: Request) -> Response:
         try:
-            body = await _body(request, most)
+            body = await request.body(most)
             asked: Any = json_text.decode(body or b"{}", type=shape)
-        except TooLargeError:
+        except TooLarge:
             return failure(413, f"this is more than {most >> 10} KiB, too much for one request")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return failure(400, f"the request cannot be read: {error}")
-        except ClientDisconnect:
+        except ClientLeft:
             return failure(400, "the request has no end")
         work = act(asked)
         try:
@@ -53,25 +46,15 @@ def taking(
 
 
 async def _waited_for(request: Request, work: Awaitable[Any]) -> Any:
-    task = asyncio.ensure_future(work)
+    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(request.left())
     try:
-        while not task.done() and not await request.is_disconnected():
-            await asyncio.wait((task,), timeout=_LOOK)
+        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
         if not task.done():
             raise ConductorError("nobody waits for it any more")
         return task.result()
     finally:
         task.cancel()
-
-
-async def _body(request: Request, most: int) -> bytes:
-    """The body of a request. Raises `TooLargeError`."""
-    body = bytearray()
-    async for part in request.stream():
-        body += part
-        if len(body) > most:
-            raise TooLargeError
-    return bytes(body)
+        leaving.cancel()
 
 
 def refused(error: ConductorError) -> Response:
@@ -97,4 +80,4 @@ def pausing(pause: Pause) -> Route:
     async def act(asked: _Switch) -> None:
         await pause(asked.name, asked.paused)
 
-    return Route("/api/pause", taking(_Switch, MOST_BODY, act, patient=True), methods=["POST"])
+    return Route("/api/pause", taking(_Switch, MOST_BODY, act, patient=True), "POST")

@@ -10,24 +10,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hmac
 import os
 import secrets
 import signal
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
-from typing import Any, Final
+from collections.abc import AsyncIterator, Callable, Sequence
+from typing import Final
 
-from starlette.applications import Starlette
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp, Receive, Scope, Send
-
-from conductor.mcp.http.server import HttpServer
+from conductor.http.headers import misdirected, shows
+from conductor.http.request import Handler, Request, Response
+from conductor.http.routes import Answer, Route, Routes
+from conductor.http.server import HttpServer
 from conductor.page.data import Data, failure
 from conductor.page.source import Source
-from conductor.transports.host import is_named
 
 STATIC: Final = os.path.join(os.path.dirname(__file__), "static")
 HOST: Final = "127.0.0.1"
@@ -41,11 +36,11 @@ FRAMES: Final = "; frame-src 'self'"
 """What a page with frames adds. It also keeps a frame from going elsewhere."""
 
 _HEADERS: Final = (
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"cache-control", b"no-store"),
-    (b"cross-origin-opener-policy", b"same-origin"),
-    (b"cross-origin-resource-policy", b"same-origin"),
+    ("x-content-type-options", "nosniff"),
+    ("referrer-policy", "no-referrer"),
+    ("cache-control", "no-store"),
+    ("cross-origin-opener-policy", "same-origin"),
+    ("cross-origin-resource-policy", "same-origin"),
 )
 _TYPES: Final = {
     ".html": "text/html; charset=utf-8",
@@ -56,8 +51,6 @@ _TYPES: Final = {
 _REOPEN: Final = (
     "this address needs the secret that `conductor` printed: open the whole address again"
 )
-
-Handler = Callable[[Request], Awaitable[Response]]
 
 
 def new_secret() -> str:
@@ -78,100 +71,82 @@ def listen(port: int = 0) -> socket.socket:
     return listening
 
 
-class Guard:
-    """Lets in only requests to this very server, from its own page, and those for data only with
-    the secret; and puts the headers of a careful page on every answer."""
+class Page:
+    """The whole server of a page.
 
-    def __init__(self, app: ASGIApp, port: int, secret: str, policy: str) -> None:
-        self._app = app
-        self._headers = ((b"content-security-policy", policy.encode()), *_HEADERS)
+    It lets in only requests to this very server, from its own page, and those for data only with
+    the secret; and puts the headers of a careful page on every answer.
+    """
+
+    def __init__(
+        self,
+        source: Source,
+        port: int,
+        secret: str,
+        start: str,
+        more: Sequence[Route] = (),
+        *,
+        frames: bool = False,
+    ) -> None:
+        """Make it.
+
+        Args:
+            source: The trace that it shows.
+            port: Where it listens.
+            secret: What requests for data must bring.
+            start: The name of the page in `static` that `/` shows.
+            more: Further routes; what is below `/api/` needs the secret.
+            frames: The page shows frames of this server.
+        """
+        pages = Data(source)
+        self._routes = Routes(
+            (
+                Route("/", _file(start)),
+                Route("/api/head", pages.head),
+                Route("/api/turns", pages.turns),
+                Route("/api/turn/{number:int}", pages.turn),
+                Route("/api/rows", pages.rows),
+                Route("/api/event/{number:int}", pages.event),
+                Route("/api/find", pages.find),
+                *more,
+                Route("/{name}", _static),
+            ),
+            failure,
+        )
+        self._headers = (("content-security-policy", POLICY + FRAMES * frames), *_HEADERS)
         self._port = port
-        self._origins = {f"http://{name}:{port}".encode() for name in _NAMES}
-        self._secret = f"Bearer {secret}".encode()
+        self._secret = secret.encode()
 
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Serves one request, or refuses it."""
-        if scope["type"] != "http":
-            return
+    async def serve(self, request: Request) -> None:
+        """Answers one request, or refuses it."""
+        request.more = self._headers
+        refusal = self._refused(request)
+        await request.respond(refusal or await self._routes.answer(request))
 
-        async def careful(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                given = list(message.get("headers", ()))
-                names = {name for name, _ in given}
-                others = [each for each in self._headers if each[0] not in names]
-                message["headers"] = [*given, *others]
-            await send(message)
-
-        refusal = self._refused(scope)
-        app = self._app if refusal is None else refusal
-        try:
-            await app(scope, receive, careful)
-        finally:
-            scope["state"]["connection"].answered()
-
-    def _refused(self, scope: Scope) -> Response | None:
-        headers: dict[bytes, bytes] = dict(scope["headers"])
-        if not is_named(headers.get(b"host", b"").decode("latin-1"), _NAMES, self._port):
-            return failure(421, "this is not the name of this server")
-        origin = headers.get(b"origin")
-        if origin is not None and origin not in self._origins:
-            return failure(403, "another site may not ask here")
-        if headers.get(b"sec-fetch-site", b"same-origin") not in (
-            b"same-origin",
-            b"none",
-        ) and not self._is_opened(scope["path"], headers):
-            return failure(403, "another site may not ask here")
-        if scope["path"].startswith("/api/"):
-            given = headers.get(b"authorization", b"")
-            if not hmac.compare_digest(given, self._secret):
+    def _refused(self, request: Request) -> Response | None:
+        headers = request.headers
+        if why := misdirected(headers, _NAMES, self._port):
+            return failure(*why)
+        site = headers.get("sec-fetch-site") or "same-origin"
+        if site not in ("same-origin", "none") and not self._is_opened(request):
+            return failure(403, "requests of other web pages are refused")
+        if request.path.startswith("/api/"):
+            if not shows(headers, self._secret):
                 return failure(401, _REOPEN)
-            if not scope["state"]["connection"].admit():
+            if not request.admit():
                 return failure(503, "too many requests of this page are open: close some windows")
         return None
 
     @staticmethod
-    def _is_opened(path: str, headers: dict[bytes, bytes]) -> bool:
+    def _is_opened(request: Request) -> bool:
         """Whether somebody leads a window to the page, as the file does that a browser is opened
         with. That page alone holds nothing."""
-        wanted = {b"sec-fetch-mode": b"navigate", b"sec-fetch-dest": b"document"}
-        return path == "/" and wanted.items() <= headers.items()
+        headers = request.headers
+        mode, target = headers.get("sec-fetch-mode"), headers.get("sec-fetch-dest")
+        return request.path == "/" and (mode, target) == ("navigate", "document")
 
 
-def app(
-    source: Source,
-    port: int,
-    secret: str,
-    start: str,
-    more: Sequence[BaseRoute] = (),
-    *,
-    frames: bool = False,
-) -> ASGIApp:
-    """The whole server.
-
-    Args:
-        source: The trace that it shows.
-        port: Where it listens.
-        secret: What requests for data must bring.
-        start: The name of the page in `static` that `/` shows.
-        more: Further routes; what is below `/api/` needs the secret.
-        frames: The page shows frames of this server.
-    """
-    pages = Data(source)
-    routes = [
-        Route("/", _file(start)),
-        Route("/api/head", pages.head),
-        Route("/api/turns", pages.turns),
-        Route("/api/turn/{number:int}", pages.turn),
-        Route("/api/rows", pages.rows),
-        Route("/api/event/{number:int}", pages.event),
-        Route("/api/find", pages.find),
-        *more,
-        Route("/{name}", _static),
-    ]
-    return Guard(Starlette(routes=routes), port, secret, POLICY + FRAMES * frames)
-
-
-def _file(name: str) -> Handler:
+def _file(name: str) -> Answer:
     async def serve(request: Request) -> Response:
         return _static_file(name)
 
@@ -179,7 +154,7 @@ def _file(name: str) -> Handler:
 
 
 async def _static(request: Request) -> Response:
-    return _static_file(request.path_params["name"])
+    return _static_file(request.parts["name"])
 
 
 def _static_file(name: str) -> Response:
@@ -188,16 +163,17 @@ def _static_file(name: str) -> Response:
         return failure(404, "there is no such file")
     with open(os.path.join(STATIC, name), "rb") as file:
         content = file.read()
-    return Response(content, media_type=_TYPES.get(os.path.splitext(name)[1], "text/plain"))
+    kind = _TYPES.get(os.path.splitext(name)[1], "text/plain; charset=utf-8")
+    return Response(content, kind=kind)
 
 
 @contextlib.asynccontextmanager
 async def serving(
-    app: ASGIApp, listening: socket.socket, complain: Callable[[str], None]
+    handler: Handler, listening: socket.socket, complain: Callable[[str], None]
 ) -> AsyncIterator[None]:
     """Serves a page meanwhile. Who has not shown the secret makes room for others, and has a few
     seconds for a request. `complain` logs a sentence."""
-    server = HttpServer(app, listening, complain)
+    server = HttpServer(handler, listening, complain)
     try:
         yield
     finally:
@@ -206,7 +182,7 @@ async def serving(
 
 async def serve(
     source: Source,
-    app: ASGIApp,
+    handler: Handler,
     listening: socket.socket,
     complain: Callable[[str], None],
     shown: contextlib.AbstractContextManager[None],
@@ -218,7 +194,7 @@ async def serve(
         loop.add_signal_handler(number, ending.set)
     reading = asyncio.create_task(source.run(lambda: None))
     try:
-        async with serving(app, listening, complain):
+        async with serving(handler, listening, complain):
             with shown:
                 await ending.wait()
     finally:

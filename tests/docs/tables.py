@@ -27,6 +27,7 @@ from conductor.core.policy.rules import CHOICES, GRANT_NAMES, PROFILE_NAMES, SAY
 from conductor.core.policy.states import MOVES
 from conductor.core.service_table import TABLE as CALLS
 from conductor.core.service_table import Call
+from conductor.http import limits as http
 from conductor.mcp import limits as mcp
 from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.run.plan import Options
@@ -291,24 +292,24 @@ def doors() -> str:
         ),
         (
             "connections",
-            mcp.HTTP_CONNECTIONS,
+            http.CONNECTIONS,
             "HTTP, with the secret",
             "the one that is idle longest is closed; if none is, the new one gets 503",
         ),
         ("shims", mcp.STDIO_CLIENTS, "connections of shims", "the new one is closed"),
         (
             "head",
-            f"{mcp.HEAD_BYTES // kib} KiB, {mcp.HEADERS} headers",
+            f"{http.HEAD_BYTES // kib} KiB, {http.HEADERS} headers",
             "the head of a request",
             "400, 431",
         ),
         (
             "head seconds",
-            f"{mcp.HEAD_SECONDS:g} s",
+            f"{http.HEAD_SECONDS:g} s",
             "from a connection, or a first byte, to the end of the head",
             "408",
         ),
-        ("body seconds", f"{mcp.BODY_SECONDS:g} s", "from the head to the end", "408"),
+        ("body seconds", f"{http.BODY_SECONDS:g} s", "from the head to the end", "408"),
         ("body", "`--line-limit`", "one body", "413, before it is read"),
         (
             "bodies",

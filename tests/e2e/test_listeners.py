@@ -45,9 +45,9 @@ _LISTEN: Final = frozenset(
 """Calls by which a program listens."""
 _BINDS: Final = {
     "conductor/control/server.py": "conductor/control/server.py",
-    "conductor/page/server.py": "conductor/mcp/http/server.py",
+    "conductor/page/server.py": "conductor/http/server.py",
     "conductor/serve/server.py": "conductor/serve/server.py",
-    "conductor/telemetry/serving.py": "conductor/telemetry/serving.py",
+    "conductor/telemetry/serving.py": "conductor/http/server.py",
     "conductor/transports/private.py": "conductor/mcp/doors/stdio.py",
 }
 """Where conductor listens, and where the entrance of that socket is made."""

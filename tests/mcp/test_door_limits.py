@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from conductor.http import limits as http_limits
 from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
 from conductor.transports import entrance
@@ -106,7 +107,7 @@ HALF = {
 
 @pytest.mark.parametrize("what", HALF)
 def test_a_head_that_does_not_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.25)
+    monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.25)
     sent, status = HALF[what]
 
     async def body(door: Http) -> None:
@@ -120,7 +121,7 @@ def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPat
     async def body(door: Http) -> None:
         raw = await door.connect(door.request())
         assert (await raw.answer())[0] == 200
-        monkeypatch.setattr(limits, "HEAD_SECONDS", 0.25)
+        monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.25)
         raw.writer.write(b"POST /1/m")
         assert (await raw.rest())[9:12] == b"408"
 
@@ -128,7 +129,7 @@ def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_body_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "BODY_SECONDS", 0.25)
+    monkeypatch.setattr(http_limits, "BODY_SECONDS", 0.25)
 
     async def body(door: Http) -> None:
         for head in (door.head(length=100) + b"{", door.head("Transfer-Encoding: chunked") + b"1"):
@@ -237,7 +238,7 @@ def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_known_clients_that_are_idle_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HTTP_CONNECTIONS", 2)
+    monkeypatch.setattr(http_limits, "CONNECTIONS", 2)
 
     async def body(door: Http) -> None:
         first, second = [await door.connect(door.request()) for _ in range(2)]
@@ -254,7 +255,7 @@ def test_known_clients_that_are_idle_make_room(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_when_all_are_busy_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(limits, "HTTP_CONNECTIONS", 2)
+    monkeypatch.setattr(http_limits, "CONNECTIONS", 2)
 
     async def body(door: Http) -> None:
         door.bridge.quiet = True
@@ -319,7 +320,7 @@ def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPat
         await door.bridge.until(lambda: bool(door.bridge.frames))
         assert len(door.bridge.frames) == 1
         door.bridge.quiet = False
-        monkeypatch.setattr(limits, "HEAD_SECONDS", 0.25)
+        monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.25)
         door.bridge.send(door.bridge.opens[0][0], {"id": 1, "result": {}})
         for _ in range(100):
             assert (await raw.answer())[0] == 200

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from conductor.mcp import limits
+from conductor.http import limits
+from conductor.http.request import Request
 from conductor.page import server
 from tests.harness.process.command import conductor
 from tests.page.viewing import Lines, Viewed
@@ -152,7 +153,7 @@ def test_a_connection_that_sends_no_request_in_time_is_ended(
 ) -> None:
     monkeypatch.setattr(limits, "HEAD_SECONDS", 0.01)
 
-    async def nothing(_scope: object, _receive: object, _send: object) -> None:
+    async def nothing(_request: Request) -> None:
         """Answers nobody."""
 
     async def ended() -> list[bytes]:

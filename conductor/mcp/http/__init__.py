@@ -5,7 +5,8 @@
     app        answers requests of HTTP
     requests   what a request must have, and how it is refused
     session    one connection: the frames that wait for each of its responses
-    server     uvicorn, which reads and writes HTTP; loaded when the first listener opens
+
+`conductor.http` serves; it is loaded when the first listener opens.
 
 Each listener has a path, and a secret that every request shows in `Authorization`. Frames pass
 unchanged: only the bridge reads MCP.

@@ -13,7 +13,7 @@ from conductor.mcp.http.listeners import Listeners
 from conductor.transports.private import listening_socket
 
 if TYPE_CHECKING:
-    from conductor.mcp.http.server import HttpServer
+    from conductor.http.server import HttpServer
 
 
 class HttpDoor(Listeners):
@@ -48,7 +48,7 @@ class HttpDoor(Listeners):
                 f"no loopback port for the MCP servers of this chain: {error.strerror or error}",
                 "let the agent use stdio: --mcp-bridge stdio",
             ) from None
-        from conductor.mcp.http.server import HttpServer
+        from conductor.http.server import HttpServer
 
         complain = lambda text: self._log("warning", NAME, text)  # noqa: E731
         return HttpServer(self._app.serve, listening, complain)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-import hmac
 import re
-from collections.abc import Iterable
 from typing import Final
 
 import msgspec
@@ -25,15 +23,16 @@ from conductor.core.jsonrpc import (
     PARSE_ERROR,
     UNSUPPORTED_VERSION,
 )
+from conductor.http.headers import Headers, misdirected, shows
 from conductor.mcp.bridge import json, protocol
-from conductor.transports.host import is_named
 
 SESSION: Final = "mcp-session-id"
 VERSION: Final = "mcp-protocol-version"
 _METHOD: Final = "mcp-method"
 _NAME: Final = "mcp-name"
-_ROUTING: Final = (SESSION, VERSION, _METHOD, _NAME, "authorization", "host", "origin")
-"""Headers that may come once only: two readers of a repeated one could disagree."""
+_ONCE: Final = (SESSION, VERSION, _METHOD, _NAME)
+"""Headers that may come once only, beside those of every server."""
+_NAMES: Final = ("127.0.0.1", "localhost")
 
 _NAMED: Final = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 """The member of `params` that `Mcp-Name` repeats."""
@@ -135,58 +134,23 @@ def read(body: bytes) -> Incoming:
     )
 
 
-class Headers:
-    """The headers of one request, by lower-case name."""
-
-    def __init__(self, lines: Iterable[tuple[bytes, bytes]]) -> None:
-        self._values: dict[str, str] = {}
-        self.repeated = ""
-        """A header that came more often than it may; empty if there is none."""
-        for raw_name, value in lines:
-            name = raw_name.decode("latin-1").lower()
-            if name in self._values and name in _ROUTING:
-                self.repeated = name
-            self._values[name] = value.decode("latin-1").strip()
-
-    def get(self, name: str) -> str | None:
-        """The value of a header, if it is there."""
-        return self._values.get(name)
-
-    def accepts(self, kind: str) -> bool:
-        """Whether the client accepts this media type; without `Accept` it accepts any."""
-        accept = self._values.get("accept")
-        if accept is None:
-            return True
-        kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
-        return bool({kind, f"{kind.partition('/')[0]}/*", "*/*"} & kinds)
-
-    @property
-    def modern(self) -> bool:
-        """Whether the headers name a revision without sessions."""
-        return (self._values.get(VERSION) or "") >= _FIRST_STATELESS
+def is_modern(headers: Headers) -> bool:
+    """Whether the headers name a revision without sessions."""
+    return (headers.get(VERSION) or "") >= _FIRST_STATELESS
 
 
 def check_origin(headers: Headers, port: int) -> None:
     """Refuses requests of web pages, also of those whose host name was rebound to loopback."""
-    if headers.repeated:
-        raise Refused(400, f"the header `{headers.repeated}` came twice")
-    names = ("127.0.0.1", "localhost")
-    if not is_named(headers.get("host") or "", names, port):
-        raise Refused(421, "this server answers to 127.0.0.1 and localhost only")
-    origin = headers.get("origin")
-    if origin is not None and origin not in {f"http://{name}:{port}" for name in names}:
-        raise Refused(403, "requests of web pages are refused")
+    if refusal := misdirected(headers, _NAMES, port, _ONCE):
+        raise Refused(*refusal)
 
 
 def check_secret(headers: Headers, secret: bytes | None) -> None:
-    """Refuses requests without the secret, with one text and in constant time.
+    """Refuses requests without the secret, with one text.
 
     `secret`: None if there is no such listener.
     """
-    scheme, _, given = (headers.get("authorization") or "").partition(" ")
-    wanted = secret if secret is not None else b"\0" * 64
-    same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), wanted)
-    if scheme.lower() != "bearer" or not same or secret is None:
+    if not shows(headers, secret):
         raise Refused(
             401,
             "this MCP server belongs to a session of a conductor, and the request lacks its "

@@ -1,0 +1,74 @@
+"""The headers of one request: by which name it calls this server, from which page, and with which
+secret. Pure."""
+
+from __future__ import annotations
+
+import hmac
+from collections.abc import Container, Iterable, Sequence
+from typing import Final
+
+from conductor.transports.host import is_named
+
+_ONCE: Final = ("authorization", "host", "origin")
+"""Headers that may come once only: two readers of a repeated one could disagree."""
+
+
+class Headers:
+    """Headers by lower-case name."""
+
+    def __init__(self, lines: Iterable[tuple[bytes, bytes]]) -> None:
+        """`lines`: names in lower case, and values."""
+        self._values: dict[str, str] = {}
+        self._repeated: list[str] = []
+        for raw_name, value in lines:
+            name = raw_name.decode("latin-1")
+            if name in self._values:
+                self._repeated.append(name)
+            self._values[name] = value.decode("latin-1").strip()
+
+    def get(self, name: str) -> str | None:
+        """The value of a header, if it is there; the last one of a repeated header."""
+        return self._values.get(name)
+
+    def repeated(self, once: Container[str]) -> str | None:
+        """A header of `once` that came more than once."""
+        return next((name for name in self._repeated if name in once), None)
+
+    def accepts(self, kind: str) -> bool:
+        """Whether the client accepts this media type; without `Accept` it accepts any."""
+        accept = self._values.get("accept")
+        if accept is None:
+            return True
+        kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
+        return bool({kind, f"{kind.partition('/')[0]}/*", "*/*"} & kinds)
+
+
+def misdirected(
+    headers: Headers, names: Sequence[str], port: int | None, once: Iterable[str] = ()
+) -> tuple[int, str] | None:
+    """Why a request is not for the server called `names` at `port`: a status and a sentence; None
+    if it is. `port`: None if the server may be reached by another port, and has no page.
+
+    So no web page of somebody else gets through, not even if the name of its site was rebound to
+    this machine. `once`: further headers that may come once only.
+    """
+    if repeated := headers.repeated({*_ONCE, *once}):
+        return 400, f"the header `{repeated}` came twice"
+    if not is_named(headers.get("host") or "", names, port):
+        return 421, f"this server answers to {' and '.join(names)} only"
+    origin = headers.get("origin")
+    own = () if port is None else {f"http://{name}:{port}" for name in names}
+    if origin is not None and origin not in own:
+        return 403, "requests of other web pages are refused"
+    return None
+
+
+def shows(headers: Headers, secret: bytes | None) -> bool:
+    """Whether a request shows a secret as its bearer token, compared in constant time.
+
+    `secret`: None if there is none, so that no request shows it.
+    """
+    scheme, _, given = (headers.get("authorization") or "").partition(" ")
+    wanted = secret if secret is not None else b"\0" * 64
+    same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), wanted)
+    return scheme.lower() == "bearer" and same and secret is not None

@@ -1,0 +1,31 @@
+"""Every limit of a connection over HTTP.
+
+`conductor.transports.entrance` adds the limits for connections that have not shown a secret.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+CONNECTIONS: Final = 256
+"""Connections that have shown a secret. A further one closes the connection that has been idle
+longest; if none is idle, it gets 503."""
+
+HEAD_BYTES: Final = 16 * 1024
+HEADERS: Final = 100
+"""Headers of one request."""
+
+HEAD_SECONDS: Final = 10.0
+"""For the head of a request, from the connection's start or the head's first byte."""
+
+BODY_SECONDS: Final = 30.0
+"""For the body of a request, from the end of its head."""
+
+KEEP_ALIVE_SECONDS: Final = 75.0
+"""How long an idle connection stays open."""
+
+SHUTDOWN_SECONDS: Final = 2.0
+"""For responses to be written when the server ends."""
+
+AHEAD: Final = 64 * 1024
+"""Bytes of a body that have come and that nobody has taken; beyond them a connection waits."""

@@ -1,0 +1,171 @@
+"""One request of a client, and the answer to it."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
+from urllib.parse import parse_qsl, unquote
+
+import msgspec
+
+from conductor.http import limits
+from conductor.http.headers import Headers
+
+if TYPE_CHECKING:
+    import h11
+
+    from conductor.http.connection import Connection
+
+Handler: TypeAlias = "Callable[[Request], Awaitable[None]]"
+"""Answers a request."""
+
+
+class ClientLeft(Exception):  # noqa: N818 - nothing is wrong
+    """The client has left before its request was whole."""
+
+
+class TooLarge(Exception):  # noqa: N818 - it is an answer
+    """A body is longer than its reader takes."""
+
+
+class Response(msgspec.Struct, frozen=True):
+    """An answer in one piece."""
+
+    body: bytes = b""
+    status: int = 200
+    kind: str = "application/json"
+    """The media type of the body; a response without a body has none."""
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+class Request:
+    """A request.
+
+    Attributes:
+        method: As the client wrote it.
+        path: Without percent codes, and without the query.
+        query: The members of the query; the last one of a repeated member.
+        headers: Its headers.
+        port: Where the server listens.
+        parts: What the path has in the places that its route names.
+        more: Headers that every answer gets, unless the answer has them already.
+        is_begun: Whether an answer has been begun.
+        is_ended: Whether an answer is whole.
+    """
+
+    def __init__(self, connection: Connection, head: h11.Request, port: int) -> None:
+        target, _, query = head.target.decode("latin-1").partition("?")
+        self.method = head.method.decode("latin-1")
+        self.path = unquote(target)
+        self.query: dict[str, str] = dict(parse_qsl(query, keep_blank_values=True))
+        self.headers = Headers(head.headers)
+        self.port = port
+        self.parts: Mapping[str, str] = {}
+        self.more: tuple[tuple[str, str], ...] = ()
+        self.is_begun = False
+        self.is_ended = False
+        self._connection = connection
+        self._chunks: deque[bytes] = deque()
+        self._waiting = 0
+        """Bytes in these chunks."""
+        self._whole = False
+        self._left = False
+        self._changed = asyncio.Event()
+        self._gone = asyncio.Event()
+
+    def admit(self) -> bool:
+        """Its client has shown a secret; False if there is no room for its connection."""
+        return self._connection.admit()
+
+    # -- the body ------------------------------------------------------------------------------
+
+    @property
+    def is_much(self) -> bool:
+        """Whether much of its body has come that nobody has taken."""
+        return self._waiting > limits.AHEAD
+
+    async def chunks(self) -> AsyncIterator[bytes]:
+        """Its body as it comes. Raises `ClientLeft`."""
+        self._connection.go_on()
+        while True:
+            while self._chunks:
+                chunk = self._chunks.popleft()
+                self._waiting -= len(chunk)
+                self._connection.flow()
+                yield chunk
+            if self._whole:
+                return
+            if self._left:
+                raise ClientLeft
+            self._changed.clear()
+            await self._changed.wait()
+
+    async def body(self, most: int) -> bytes:
+        """Its whole body. Raises `TooLarge` beyond `most` bytes, and `ClientLeft`."""
+        body = bytearray()
+        async for chunk in self.chunks():
+            body += chunk
+            if len(body) > most:
+                raise TooLarge
+        return bytes(body)
+
+    @property
+    def is_left(self) -> bool:
+        """Whether its client has left."""
+        return self._left
+
+    async def left(self) -> None:
+        """Returns once the client has left."""
+        await self._gone.wait()
+
+    # -- the answer ----------------------------------------------------------------------------
+
+    async def respond(self, response: Response) -> None:
+        """Answers in one piece."""
+        kind = (("content-type", response.kind),) if response.body else ()
+        size = ("content-length", str(len(response.body)))
+        self.begin(response.status, (*kind, size, *response.headers))
+        await self.send(response.body)
+        self.end()
+
+    def begin(self, status: int, headers: Iterable[tuple[str, str]]) -> None:
+        """Begins an answer."""
+        self.is_begun = True
+        given = [*headers]
+        names = {name.lower() for name, _ in given}
+        given += [each for each in self.more if each[0] not in names]
+        lines = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given]
+        self._connection.write_head(status, lines)
+
+    async def send(self, data: bytes) -> None:
+        """Sends a part of an answer, and waits while the client does not read."""
+        if data and self.method != "HEAD":
+            self._connection.write(data)
+            await self._connection.drain()
+
+    def end(self) -> None:
+        """The answer is whole."""
+        self.is_ended = True
+        self._connection.write_end()
+
+    # -- for its connection --------------------------------------------------------------------
+
+    def arrived(self, data: bytes) -> None:
+        """A part of its body has come; nobody takes the body of a request that is answered."""
+        if not self.is_ended:
+            self._chunks.append(data)
+            self._waiting += len(data)
+            self._changed.set()
+
+    def arrived_whole(self) -> None:
+        """Its body is whole."""
+        self._whole = True
+        self._changed.set()
+
+    def leave(self) -> None:
+        """Its client has left."""
+        self._left = True
+        self._changed.set()
+        self._gone.set()

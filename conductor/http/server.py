@@ -1,0 +1,107 @@
+"""A listening socket, the connections that come in at it, and their end."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from conductor.errors import place_of
+from conductor.http import limits
+from conductor.http.connection import Connection
+from conductor.http.request import ClientLeft, Handler, Request
+from conductor.transports.entrance import Entrance
+
+
+class HttpServer:
+    """Serves a listening socket, which it owns, in the running event loop."""
+
+    def __init__(
+        self, handler: Handler, listening: socket.socket, complain: Callable[[str], None]
+    ) -> None:
+        """`complain` logs a sentence."""
+        self.port: int = listening.getsockname()[1]
+        self._handler = handler
+        self._complain = complain
+        self._connections: set[Connection] = set()
+        self._admitted: dict[Connection, None] = {}
+        """Connections that have shown a secret; the one with the latest request is the last."""
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._entrance = Entrance(listening, self._accepted, complain, self._close_idle)
+
+    # -- for connections -----------------------------------------------------------------------
+
+    def admit(self, connection: Connection) -> bool:
+        """A connection has shown a secret; False if there is no room for it."""
+        new = connection not in self._admitted
+        if new and len(self._admitted) >= limits.CONNECTIONS and not self._close_idle():
+            return False
+        self._entrance.leave(connection)
+        self._admitted.pop(connection, None)
+        self._admitted[connection] = None
+        return True
+
+    def leave(self, connection: Connection) -> None:
+        """A connection has ended."""
+        self._entrance.leave(connection)
+        self._admitted.pop(connection, None)
+        self._connections.discard(connection)
+
+    def serve(self, connection: Connection, request: Request) -> None:
+        """Answers a request."""
+        self._start(self._answer(connection, request))
+
+    # -- its life ------------------------------------------------------------------------------
+
+    async def aclose(self) -> None:
+        """Stops listening, lets answers end for a moment, and closes all connections."""
+        self._entrance.close()
+        for connection in [*self._connections]:
+            connection.finish()
+        if self._tasks:
+            await asyncio.wait(self._tasks, timeout=limits.SHUTDOWN_SECONDS)
+        for task in [*self._tasks]:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        for connection in [*self._connections]:
+            connection.turn_away()
+
+    def _accepted(self, accepted: socket.socket) -> Connection:
+        connection = Connection(self)
+        self._connections.add(connection)
+        self._start(self._open(connection, accepted))
+        return connection
+
+    async def _open(self, connection: Connection, accepted: socket.socket) -> None:
+        try:
+            loop = asyncio.get_running_loop()
+            await loop.connect_accepted_socket(lambda: connection, accepted)
+        except (OSError, asyncio.CancelledError):
+            accepted.close()  # the client has left, or there is no descriptor for it
+            self.leave(connection)
+
+    async def _answer(self, connection: Connection, request: Request) -> None:
+        try:
+            await self._handler(request)
+        except ClientLeft:
+            pass  # nobody waits for an answer
+        except Exception as error:  # other requests go on
+            self._complain(f"a defect of conductor: {place_of(error)}")
+        finally:
+            connection.answered()
+
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _close_idle(self) -> bool:
+        """Closes the connection that has been idle longest; False if none is idle."""
+        idle = next((connection for connection in self._admitted if connection.is_idle), None)
+        if idle is None:
+            return False
+        del self._admitted[idle]
+        idle.turn_away()
+        return True

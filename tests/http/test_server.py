@@ -1,0 +1,293 @@
+"""The server of HTTP, over real sockets: what it answers, and whom it lets wait for how long."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from conductor.http import limits
+from conductor.http.request import ClientLeft, Handler, Request, Response, TooLarge
+from conductor.http.server import HttpServer
+from conductor.transports.private import listening_socket
+from tests.places import DEADLINE
+
+HOST = b"host: x\r\n"
+
+
+class Talk:
+    """A client that writes bytes, and reads answers."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.reader = reader
+        self.writer = writer
+
+    def send(self, *pieces: bytes) -> None:
+        """Writes bytes."""
+        for piece in pieces:
+            self.writer.write(piece)
+
+    async def answer(self) -> tuple[int, bytes]:
+        """Status and body of the next answer."""
+        head = await asyncio.wait_for(self.reader.readuntil(b"\r\n\r\n"), DEADLINE)
+        status = int(head.split()[1])
+        if status == 100:
+            return status, b""
+        size = next(
+            int(line.partition(b":")[2])
+            for line in head.lower().split(b"\r\n")
+            if line.startswith(b"content-length")
+        )
+        return status, await asyncio.wait_for(self.reader.readexactly(size), DEADLINE)
+
+    async def rest(self) -> bytes:
+        """All that comes until the server closes."""
+        return await asyncio.wait_for(self.reader.read(), DEADLINE)
+
+
+Body = Callable[[Callable[[], Awaitable[Talk]], list[str]], Awaitable[None]]
+
+
+def run(handler: Handler, body: Body) -> None:
+    """Serves with `handler` while `body` runs, which gets clients and the complaints."""
+
+    async def main() -> None:
+        complaints: list[str] = []
+        listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
+        server = HttpServer(handler, listening, complaints.append)
+        opened: list[Talk] = []
+
+        async def connect() -> Talk:
+            opened.append(Talk(*await asyncio.open_connection("127.0.0.1", server.port)))
+            return opened[-1]
+
+        try:
+            await body(connect, complaints)
+        finally:
+            await server.aclose()
+            for talk in opened:
+                talk.writer.close()
+
+    asyncio.run(main())
+
+
+async def echo(request: Request) -> None:
+    """Answers with what came; a path `/late` reads no body."""
+    if request.path != "/stranger":
+        request.admit()
+    if request.path in ("/late", "/stranger"):
+        await request.respond(Response(b"late"))
+        return
+    try:
+        got = await request.body(100_000)
+    except TooLarge:
+        await request.respond(Response(b"large", 413))
+        return
+    said = f"{request.method} {request.path} {sorted(request.query.items())} ".encode()
+    await request.respond(Response(said + got, kind="text/plain"))
+
+
+def test_requests_behind_one_another_are_answered_in_order() -> None:
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        one = b"POST /a%20b?x=1&x=2&y= HTTP/1.1\r\n" + HOST + b"content-length: 3\r\n\r\none"
+        talk.send(one * 3 + b"GET / HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n")
+        for _ in range(3):
+            assert await talk.answer() == (200, b"POST /a b [('x', '2'), ('y', '')] one")
+        assert await talk.answer() == (200, b"GET / [] ")
+        assert await talk.rest() == b""
+        assert complaints == []
+
+    run(echo, body)
+
+
+@pytest.mark.parametrize("size", [1, 7, 70_000])
+def test_a_body_comes_whole_however_it_is_cut(size: int) -> None:
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        sent = b"x" * min(70_000, size * 2_000)
+        talk.send(b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n")
+        for at in range(0, len(sent), size):
+            piece = sent[at : at + size]
+            talk.send(b"%x\r\n%b\r\n" % (len(piece), piece))
+        talk.send(b"0\r\n\r\n")
+        assert await talk.answer() == (200, b"POST / [] " + sent)
+
+    run(echo, body)
+
+
+def test_an_answer_may_come_before_the_body_and_the_next_request_after_it() -> None:
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        talk.send(b"POST /late HTTP/1.1\r\n" + HOST + b"content-length: 200000\r\n\r\n" + b"x" * 9)
+        assert await talk.answer() == (200, b"late")
+        talk.send(b"y" * 199_991 + b"GET /next HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert await talk.answer() == (200, b"GET /next [] ")
+        talk.send(
+            b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 200000\r\n\r\n" + b"x" * 200_000
+        )
+        assert await talk.answer() == (413, b"large")
+        talk.send(b"GET /next HTTP/1.1\r\n" + HOST + b"\r\n")
+        assert (await talk.answer())[0] == 200
+
+    run(echo, body)
+
+
+def test_no_body_of_a_stranger_is_read() -> None:
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        talk.send(b"POST /stranger HTTP/1.1\r\n" + HOST + b"content-length: 5000\r\n\r\nx")
+        assert await talk.answer() == (200, b"late")
+        assert await talk.rest() == b""
+        # One that sends no body stays, and may ask for more.
+        talk = await connect()
+        for _ in range(2):
+            talk.send(b"GET /stranger HTTP/1.1\r\n" + HOST + b"\r\n")
+            assert await talk.answer() == (200, b"late")
+
+    run(echo, body)
+
+
+def test_who_waits_for_leave_to_send_a_body_gets_it() -> None:
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        head = HOST + b"expect: 100-continue\r\ncontent-length: 3\r\n\r\n"
+        talk.send(b"POST / HTTP/1.1\r\n" + head)
+        assert await talk.answer() == (100, b"")
+        talk.send(b"yes")
+        assert await talk.answer() == (200, b"POST / [] yes")
+
+    run(echo, body)
+
+
+def test_an_answer_to_head_has_no_body() -> None:
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        talk.send(b"HEAD / HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n")
+        got = await talk.rest()
+        assert b"content-length: 10\r\n" in got
+        assert got.endswith(b"\r\n\r\n")
+
+    run(echo, body)
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (b"nonsense\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n\r\n", b"400"),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"x: y\r\n" * limits.HEADERS + b"\r\n", b"431"),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"x: " + b"y" * limits.HEAD_BYTES, b"431"),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 1\r\ncontent-length: 2\r\n\r\n", b"400"),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: gzip\r\n\r\n", b"501"),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\nzz\r\n", b"400"),
+    ],
+)
+def test_what_is_no_http_is_refused_and_the_connection_closed(sent: bytes, status: bytes) -> None:
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        talk.send(sent)
+        assert (await talk.rest()).split()[1] == status
+        assert complaints == []
+
+    run(echo, body)
+
+
+def test_a_defect_costs_one_answer() -> None:
+    async def defect(request: Request) -> None:
+        if request.path == "/half":
+            request.begin(200, (("content-length", "5"),))
+            await request.send(b"ha")
+        if request.path != "/none":
+            raise ValueError("no")
+
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        for path, got in ((b"/", b"500"), (b"/none", b"500")):
+            talk = await connect()
+            talk.send(b"GET %b HTTP/1.1\r\n" % path + HOST + b"\r\n")
+            assert (await talk.rest()).split()[1] == got
+        talk = await connect()
+        talk.send(b"GET /half HTTP/1.1\r\n" + HOST + b"\r\n")
+        with pytest.raises((ConnectionError, asyncio.IncompleteReadError)):
+            await talk.answer()
+        assert len(complaints) == 2
+        assert all("a defect of conductor" in each for each in complaints)
+
+    run(defect, body)
+
+
+def test_who_leaves_is_noticed() -> None:
+    seen: list[str] = []
+
+    async def waiting(request: Request) -> None:
+        request.admit()
+        if request.method == "GET":
+            await request.left()
+        else:
+            with pytest.raises(ClientLeft):
+                await request.body(10)
+        seen.append(request.method)
+
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        for method in (b"GET", b"POST"):
+            talk = await connect()
+            talk.send(method + b" / HTTP/1.1\r\n" + HOST + b"content-length: 5\r\n\r\n")
+            await talk.writer.drain()
+            talk.writer.close()
+        async with asyncio.timeout(DEADLINE):
+            while len(seen) < 2:
+                await asyncio.sleep(0.001)
+        assert complaints == []
+
+    run(waiting, body)
+
+
+@pytest.mark.parametrize(
+    ("limit", "sent", "answers"),
+    [
+        ("HEAD_SECONDS", b"", 0),
+        ("HEAD_SECONDS", b"GET / HT", 1),
+        ("BODY_SECONDS", b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 5\r\n\r\nx", 1),
+        ("KEEP_ALIVE_SECONDS", b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", 0),
+    ],
+)
+def test_a_missing_part_has_its_time(
+    limit: str, sent: bytes, answers: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(limits, limit, 0.01)
+
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        talk.send(sent)
+        assert (await talk.rest()).count(b"HTTP/1.1 408") == answers
+
+    run(echo, body)
+
+
+def test_a_client_that_does_not_read_makes_its_answer_wait_alone() -> None:
+    sent: list[int] = []
+
+    async def much(request: Request) -> None:
+        request.admit()
+        if request.path == "/":
+            await request.respond(Response(b"here"))
+            return
+        request.begin(200, ())
+        while not request.is_left:
+            await request.send(b"x" * 100_000)
+            sent.append(1)
+
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        slow, other = await connect(), await connect()
+        slow.send(b"GET /much HTTP/1.1\r\n" + HOST + b"\r\n")
+        before = -1
+        while len(sent) != before:
+            before = len(sent)
+            for _ in range(20):
+                other.send(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+                assert await other.answer() == (200, b"here")
+        assert len(sent) < 500
+
+    run(much, body)
