@@ -67,6 +67,9 @@ class Component(msgspec.Struct, frozen=True):
     """Of a host: its guests with a policy, and the turns of their own that each may have."""
     patience: float | None = None
     """Seconds that it has to take its role, whenever it is started; None: `HOLD_INITIALIZE`."""
+    timed: bool = True
+    """Whether its first start has that time here: the conductor above a host has one for a guest
+    whose policy it enforces."""
     program: bool = False
     """Whether it counts as ended if it does not take its role at its first start; a guest stays, as
     long as the chain can do without it."""

@@ -19,8 +19,8 @@ from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.roles.initialize import successor_name
-from conductor.core.state import Answer, Peer, copy_of, unread
+from conductor.core.roles.initialize import is_waited_for, successor_name
+from conductor.core.state import Answer, AnswerTo, Peer, copy_of, unread
 
 _NOT_USED: Final = Closure("it is not used")
 
@@ -224,9 +224,11 @@ class Rearranging:
 def _idle(peer: Peer, *, is_upstream: bool) -> bool:
     """Whether nothing waits for a peer, and it waits for nothing."""
     in_flight = peer.p.in_flight.queue or peer.s.in_flight.queue
-    if peer.handshake is not None or peer.backlog or in_flight:
+    is_starting = peer.handshake is not None and is_waited_for(peer)
+    if is_starting or peer.backlog or in_flight:
         return False
     return not any(
-        (requests.received and not is_upstream) or any(p.wanted for p in requests.sent.values())
+        (requests.received and not is_upstream)
+        or any(p.wanted and p.answer_to is not AnswerTo.ROLE for p in requests.sent.values())
         for requests in peer.id_spaces()
     )

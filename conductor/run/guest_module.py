@@ -58,6 +58,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         allowance=limits.allowance(spec.limits),
         ports=ports(spec),
         patience=spec.timeout,
+        timed=spec.policed,
     )
 
 

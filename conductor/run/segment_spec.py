@@ -49,6 +49,8 @@ class GuestSpec(Hosted, frozen=True, kw_only=True, omit_defaults=True):
     """What former instances kept (`conductor.core.component.KeptMembers`)."""
     known_as: tuple[str, ...] = ()
     """Other names of its own."""
+    policed: bool = True
+    """Whether its host enforces its policy; else the parent does."""
 
 
 def guest_spec(
@@ -72,6 +74,7 @@ def guest_spec(
         instance=instance,
         kept=msgspec.Raw(kept),
         known_as=spec.aliases,
+        policed=policed,
     )
 
 

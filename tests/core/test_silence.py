@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Router, Silent
+from conductor.core import DIALECTS, Closure, Component, Router, RouterOptions, Silent
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.rearranging import newcomer
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import OK, V1, begin_acp, component, request, result
-from tests.harness.router.policed import chain_of, guest, trusted
+from tests.harness.router.policed import broke, chain_of, guest, trusted
 
 GONE = Closure("it has failed", data={})
 AGENT = Component("agent", "agent `agent`")
@@ -65,6 +65,40 @@ def test_a_guest_that_is_started_again_and_is_silent(one: Component, passes: boo
         pb << ("g", "p", request(Hole("third"), "initialize", V1))
         pb >> ("g", "p", result(Hole("third"), OK))
         pb.wake()
+
+
+@pytest.mark.parametrize("profile", ["full", "context", "observer"])
+def test_a_guest_that_never_takes_its_role_holds_up_no_other_components(profile: str) -> None:
+    """It stays, and `initialize` goes past it: at once, or once it has had its time."""
+    with Playbook(Router([guest(profile=profile), AGENT])) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", "p", request(Hole("g"), "initialize", V1))
+        if profile == "full":
+            assert not pb.router.quiet()
+            pb.wake(HOLD_INITIALIZE)
+            broke(pb, "hold", "has held `initialize` for more than 60 s")
+        pb << ("agent", request(Hole("a"), "initialize", V1))
+        pb >> ("agent", result(Hole("a"), OK)) << ("client", result("i", OK))
+        assert pb.router.quiet()
+        pb >> ("g", "s", request("f", "initialize", V1)) << ("g", "s", result("f", OK))
+        pb >> ("g", "p", result(Hole("g"), OK))
+        assert pb.router.quiet()
+
+
+def test_a_guest_whose_policy_is_enforced_above_its_host_has_its_time_there() -> None:
+    one = msgspec.structs.replace(trusted("g"), timed=False)
+    options = RouterOptions(upstream=DIALECTS["channel"])
+    with Playbook(Router([one], "proxy", options)) as pb:
+        pb >> ("client", "p", request(1, "initialize", V1))
+        pb << ("g", "p", request(Hole("g"), "initialize", V1))
+        pb.wake(HOLD_INITIALIZE)
+        pb >> ("g", "s", request("f", "initialize", V1))
+        pb << ("client", "s", request(Hole("up"), "initialize", V1))
+        pb >> ("client", "s", result(Hole("up"), OK)) << ("g", "s", result("f", OK))
+        pb >> ("g", "p", result(Hole("g"), OK)) << ("client", "p", result(1, OK))
+        again(pb, "g")
+        pb << ("g", "p", request(Hole("again"), "initialize", V1))
+        pb.wake(HOLD_INITIALIZE) << Silent("g", "initialize", HOLD_INITIALIZE)
 
 
 @pytest.mark.parametrize("profile", ["full", "observer"])

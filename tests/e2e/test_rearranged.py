@@ -324,3 +324,41 @@ def test_a_guest_that_stays_cannot_take_the_name_of_what_joins(rig: Rig, again: 
     assert len(opened) == 2, chain.story()
     assert [len(one["params"]["mcpServers"]) for one in opened] == [1, 0], chain.story()
     assert chain.finish() == 0
+
+
+SILENT = """(module
+  (memory (export "memory") 2)
+  (func (export "channel_abi") (result i32) (i32.const 1))
+  (func (export "channel_reserve") (param i32) (result i32) (i32.const 65536))
+  (func (export "channel_deliver") (param i32 i32) (result i64) (i64.const 0)))"""
+"""A guest that says nothing."""
+
+
+@pytest.mark.parametrize("isolation", ["process", "inline"])
+def test_a_guest_that_never_takes_its_role_is_in_nobodys_way(rig: Rig, isolation: str) -> None:
+    """The chain goes on past it, and gets other components."""
+    mute = f"{rig.module('mute', SILENT)},profile=observer,timeout=0.5s"
+    changing = Changing(rig, [mute, rig.demo()], "--isolation", isolation)
+    chain = changing.chain
+    session = initialize(chain)
+    assert heard(rig, chain, session) == ["hi"]
+    changing.change(mute, "datetime", rig.demo())
+    assert heard(rig, chain, session) == [DATE, "hi"]
+    changing.change("datetime", rig.demo())
+    assert heard(rig, chain, session) == [DATE, "hi"]
+    assert "error: " not in chain.stderr
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
+
+
+def test_what_a_silent_guest_holds_is_logged_once(rig: Rig) -> None:
+    mute = f"{rig.module('mute', SILENT)},profile=context,timeout=0.5s"
+    changing = Changing(rig, [mute, rig.demo()])
+    chain = changing.chain
+    chain.initialize()
+    assert "error" in chain.request("session/new", {"cwd": "/", "mcpServers": []})
+    changing.change("datetime", rig.demo())
+    assert chain.new_session()
+    assert chain.stderr.count(": mute: proxy `mute`") == 1, chain.stderr
+    assert "has held" not in chain.stderr
+    assert chain.finish() == 0

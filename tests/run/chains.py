@@ -12,6 +12,7 @@ from __future__ import annotations
 import asyncio
 import itertools
 import json
+import selectors
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
@@ -216,15 +217,37 @@ def _line(**message: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", **message}).encode()
 
 
+class _Skipping(selectors.DefaultSelector):
+    """Waits for no time: where nothing else is to be done, the clock goes on at once."""
+
+    now = 0.0
+
+    def select(self, timeout: float | None = None) -> list[Any]:
+        """What is ready."""
+        ready = super().select(0 if timeout else timeout)
+        if timeout and not ready:
+            self.now += timeout
+        return ready
+
+
+def timeless() -> asyncio.AbstractEventLoop:
+    """A loop whose clock stands still while anything is to be done."""
+    selector = _Skipping()
+    loop = asyncio.SelectorEventLoop(selector)
+    loop.time = lambda: selector.now  # type: ignore[method-assign]
+    return loop
+
+
 def run(
     play: Callable[[Chain], Awaitable[None]],
     *planned: Planned,
     options: Options | None = None,
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
     **more: Any,
 ) -> int:
     """Runs a chain while `play` plays its client, which then leaves; the exit code. What is open
-    then has all the time it needs, unless `options` are against it. `more`: further arguments of
-    `Runtime`."""
+    then has all the time it needs, unless `options` are against it. `loop`: makes the event loop.
+    `more`: further arguments of `Runtime`."""
 
     async def whole() -> int:
         chain = Chain(planned, options or Options(grace=1, drain=PATIENCE), **more)
@@ -237,4 +260,5 @@ def run(
                 code = await running
         return code
 
-    return asyncio.run(whole())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(whole())

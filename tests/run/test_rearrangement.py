@@ -8,9 +8,10 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 import msgspec
+import pytest
 
 from conductor.core import CHANNEL, Component
-from conductor.errors import ComponentError
+from conductor.errors import ComponentError, ConductorError
 from conductor.run.launch import Launcher
 from conductor.run.owner import Owner
 from conductor.run.plan import Belongings, Planned
@@ -127,6 +128,47 @@ def test_what_must_go_goes_also_if_nothing_can_take_its_place() -> None:
 
     gone = msgspec.structs.replace(proxy("p"), transport=Missing(pass_through))
     assert changing(play, proxy("p", on_failure="restart"), p=lambda: gone) == 1
+
+
+class Counted(MemoryTransport):
+    """A transport that tells whether it was closed."""
+
+    closed = 0
+
+    async def close(self, grace: float) -> None:
+        """Closes it."""
+        self.closed += 1
+        await super().close(grace)
+
+
+def test_what_has_started_for_a_chain_that_cannot_be_is_closed() -> None:
+    """Of three components two have one name."""
+    made = [Counted(pass_through), Counted(pass_through)]
+    new = [msgspec.structs.replace(proxy("q"), transport=each) for each in made]
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        specs = [Spec(name="p"), Spec(name="q"), Spec(name="q", source="q"), Spec(name="agent")]
+        assert not await chain.runtime.rearrange(specs)
+        await chain.logged("the chain stays as it was: two components have the same name")
+        assert [each.closed for each in made] == [1, 1]
+        assert (await chain.prompt("still"))["result"] == DONE
+
+    assert changing(play, proxy("p"), q=new.pop) == 0
+
+
+def test_one_that_has_ended_is_not_paused() -> None:
+    """Nor one that the chain does not have."""
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        assert "error" in await chain.prompt("crash p")
+        for paused in (True, False):
+            with pytest.raises(ConductorError, match="`p` has ended, and the chain goes on"):
+                await chain.runtime.pause("p", paused=paused)
+        assert (await chain.prompt("without it"))["result"] == DONE
+
+    assert changing(play, proxy("p", on_failure="bypass")) == 0
 
 
 def test_the_conductor_asks_the_client_while_prompts_wait() -> None:

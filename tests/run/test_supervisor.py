@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component
@@ -15,7 +16,7 @@ from conductor.run.plan import Configuration
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
-from tests.run.chains import Chain, agent, answer, pass_through, proxy, run
+from tests.run.chains import Chain, agent, answer, pass_through, proxy, run, timeless
 
 DONE = {"stopReason": "end_turn"}
 
@@ -220,6 +221,40 @@ def test_a_turn_in_which_nothing_moves_is_ended() -> None:
     planned = agent(quiet=0.05)
     limited = Component("agent", "agent `agent`", limited=True)
     assert run(play, type(planned)(limited, planned.transport, quiet=0.05)) == 0
+
+
+async def _slow(channel: Channel) -> None:
+    """An agent whose turns take ten seconds, in each of which it says something."""
+    while (line := await channel.receive()) is not None:
+        message = json.loads(line)
+        answered = {"jsonrpc": "2.0", "id": message["id"], "result": DONE}
+        if message["method"] == "session/prompt":
+            said = {"sessionUpdate": "agent_message_chunk", "content": {"text": "x"}}
+            params = {"sessionId": "s1", "update": said}
+            for _ in range(10):
+                await asyncio.sleep(1)
+                told = {"jsonrpc": "2.0", "method": "session/update", "params": params}
+                channel.send(json.dumps(told).encode())
+        elif message["method"] == "initialize":
+            answered["result"] = {"protocolVersion": 1, "agentCapabilities": {}}
+        else:
+            answered["result"] = {"sessionId": "s1"}
+        channel.send(json.dumps(answered).encode())
+
+
+@pytest.mark.parametrize("limit", [{"quiet": 3.0}, {"timeout": 3.0}, {"quiet": 3.0, "timeout": 1}])
+def test_a_turn_in_which_something_moves_is_not_ended(limit: dict[str, Any]) -> None:
+    """Nor does the time for other requests end one."""
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        assert (await chain.prompt("slowly"))["result"] == DONE
+        assert chain.texts() == ["x"] * 10
+        assert chain.log == []
+
+    limited = Component("agent", "agent `agent`", limited="quiet" in limit)
+    planned = msgspec.structs.replace(agent(_slow, **limit), component=limited)
+    assert run(play, planned, loop=timeless) == 0
 
 
 def test_a_guest_that_never_took_its_role_is_not_started_again() -> None:

@@ -176,8 +176,7 @@ class Initializer:
     def has_time(self, peer: Peer, asked: Handshake | Visit) -> None:
         """A component is to take its role, at any of its starts: it has its time for that, unless
         it stays where it is and nobody waits for it."""
-        waited_for = peer.role is Role.PROXY and peer.shadow is None
-        if waited_for or _must_take_role(peer):
+        if is_waited_for(peer):
             self._parts.deadlines.held(peer, _patience(peer), Initializing(peer, asked))
 
     # -- past a proxy --------------------------------------------------------------------------
@@ -455,6 +454,13 @@ class Initializer:
             "a chain ends with an agent: put one behind it, such as `demo`, or use "
             "`conductor proxy` for a chain without an agent",
         )
+
+
+def is_waited_for(peer: Peer) -> bool:
+    """Whether a component that takes its role holds up others; else it stays where it is, however
+    long that takes."""
+    alone = peer.shadow is not None or not peer.component.timed
+    return _must_take_role(peer) or (peer.role is Role.PROXY and not alone)
 
 
 def _must_take_role(peer: Peer) -> bool:

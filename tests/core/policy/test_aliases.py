@@ -320,6 +320,16 @@ def test_a_prompt_that_only_waits_for_a_turn_counts_for_nothing() -> None:
         assert rebinds(pb, "S", "mine")["result"] == {}
 
 
+def test_a_request_of_no_session_hides_no_open_prompt() -> None:
+    with chain(**OWN) as pb:
+        opened(pb)
+        pb >> ("client", request("x", "_mine/all", {}))
+        skip(pb)
+        pb >> ("client", request("u", PROMPT, prompt("hi")))
+        skip(pb)
+        stays(pb)
+
+
 def test_in_version_2_nothing_is_bound_while_the_agent_works_on_a_prompt_with_an_answer() -> None:
     with chain("down:session/prompt:carry+amend", version=2, **OWN) as pb:
         opened(pb)
