@@ -16,6 +16,7 @@ names all that a router is made of.
 
     policy, guards  what a policed component may do; see those packages
     state           peers, their lanes, requests
+    session         all that is known of one session
     topology        the peers of one chain, joined
     tracing         what a trace records, and the numbers of messages
     adaptation      what an agent does not take, in words

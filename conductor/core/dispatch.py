@@ -289,8 +289,8 @@ class Dispatcher:
             if state is not None:
                 agent_turns.updated(lane.peer, session, state)
                 if not lane.port:  # the sessions of a peer agent are others
-                    session = self._exchange.outermost(lane, session)
-                    self._parts.own_turns.queue.reported(session, state)
+                    known = self._exchange.sessions.get(self._exchange.outermost(lane, session))
+                    self._parts.own_turns.queue.reported(known, state)
 
     def _special_notification(self, lane: Lane, method: str, params: Params) -> None:
         if method in ENVELOPES:

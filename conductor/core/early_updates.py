@@ -30,7 +30,7 @@ class EarlyUpdates:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._client = parts.exchange.upstream
-        self._known = parts.exchange.sessions.of_client
+        self._sessions = parts.exchange.sessions
         self._opening = 0
         self.any = False
         """Whether a notification for the client may have to wait."""
@@ -50,13 +50,16 @@ class EarlyUpdates:
     def keeps(self, lane: Lane, method: str, params: Params, source: Source) -> bool:
         """Whether a notification waits."""
         message = read_message(method, params)
-        if not self.any or message.session is None or message.session in self._known:
+        if not self.any or message.session is None or self._knows(message.session):
             return False
         if self._client.wait(Waiting(Next.ARRIVES, lane, source, message), (_MOST, _MOST_BYTES)):
             return True
         self.any = False
         self._go_on(all_=True)
         return False
+
+    def _knows(self, session: str | None) -> bool:
+        return self._sessions.get(session).is_clients
 
     def asked(self) -> None:
         """The agent asks the user something: what tools do goes on before."""
@@ -66,7 +69,7 @@ class EarlyUpdates:
         before, self.any = self.any, False  # what goes on now does not come back
         for waiting in self._client.take_backlog():
             message = waiting.message
-            if all_ or message.session in self._known or (tools and message.key in TOOLS):
+            if all_ or self._knows(message.session) or (tools and message.key in TOOLS):
                 self._parts.waits.go_on(waiting)
             else:
                 self._client.wait(waiting)

@@ -445,7 +445,8 @@ class Exchange:
             if ended is not None:
                 source = Source(origin, self.next_number(), own=True)
                 idle = Waiting(Next.ARRIVES, origin, source, read_message(UPDATE, ended))
-                self._parts.own_turns.queue.ends(pending.names or "", idle)
+                session = self.sessions.at(pending.names or "")
+                self._parts.own_turns.queue.ends(session, idle)
         # After the asker: what these lead to must not overtake the answer.
         for follower in followers:
             self._parts.requests.follow(follower, pending, member, bytes(answer))

@@ -14,6 +14,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import read_message, session_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, CLOSING, PROMPT
 from conductor.core.policy.turns import REFUSED, turn_cancelled
+from conductor.core.session import Session
 from conductor.core.state import Lane, Next, Visit, Waiting
 
 
@@ -48,10 +49,10 @@ class HeldPrompts:
             self.stopped(session)
         behind = any(held.message.session == session for held in self._waiting.values())
         if method == PROMPT:
-            in_turn = self._parts.own_turns.queue.blocks(session)
-            waits = self.on > 0 or in_turn
-            if in_turn:
-                self._parts.own_turns.queue.client_waits(session)
+            known = self._exchange.sessions.get(session)
+            waits = self.on > 0 or bool(known.open)
+            if known.open:
+                self._parts.own_turns.queue.client_waits(known)
         else:
             waits = behind and method in AFTER_PROMPTS
         if waits:
@@ -79,15 +80,14 @@ class HeldPrompts:
 
     def release(self) -> None:
         """One holds them no longer: what nobody holds any more, and somebody waits for, goes on."""
-        self.on = max(0, self.on - 1)
-        blocks = self._parts.own_turns.queue.blocks
-        self._go_on(lambda session: not blocks(session))
+        self.on, known = max(0, self.on - 1), self._exchange.sessions.get
+        self._go_on(lambda session: not known(session).open)
         for held in list(self._waiting.values()) if not self.on else ():
-            self._parts.own_turns.queue.client_waits(held.message.session)
+            self._parts.own_turns.queue.client_waits(known(held.message.session))
 
-    def turn_over(self, session: str) -> None:
+    def turn_over(self, session: Session) -> None:
         """No component has a turn in a session any more: what waits there goes on."""
-        self._go_on(lambda other: other == session)
+        self._go_on(lambda other: other == session.name)
 
     def _go_on(self, goes: Callable[[str | None], bool]) -> None:
         if self.on or not self._waiting:

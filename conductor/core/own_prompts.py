@@ -10,8 +10,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from conductor.core.effects import Violated
 from conductor.core.guards.mcp_words import samplings
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
@@ -20,25 +18,14 @@ from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, Direction
 from conductor.core.policy.sessions import guest_of
 from conductor.core.policy.turns import TURNS
+from conductor.core.session import MOST_PROMPTS
 from conductor.core.state import Lane, Peer, Visit
 from conductor.core.waits import FreePrompt
 
-MOST_PROMPTS: Final = 64
-"""Prompts of a component's own, at most, between two of the user's in one session …"""
 FREE_PROMPTS: Final = 4
-"""… and those that one has besides that may prompt unprompted, …"""
+"""Prompts that a component has besides that may prompt unprompted, …"""
 ANOTHER_AFTER: Final = 600.0
 """… with one of these back after so many seconds."""
-_MOST_SESSIONS: Final = 4096
-"""Sessions of the user's that are remembered at most."""
-
-
-class _Account(msgspec.Struct, eq=False):
-    """Of one session of the user's."""
-
-    most: int = MOST_PROMPTS
-    sent: dict[str, int] = {}
-    """By component."""
 
 
 class OwnPrompts:
@@ -47,33 +34,13 @@ class OwnPrompts:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._accounts: dict[str, _Account] = {}
-        """By session, as the client calls it."""
-        self._free: dict[FreePrompt, int] = {}
-        """How many of those are spent and not back yet."""
         self._refused: set[str] = set()
         """The components that have been refused a prompt."""
-
-    # -- the user --------------------------------------------------------------------------------
-
-    def user_prompts(self, session: str) -> None:
-        """A prompt of the user's goes on."""
-        self._exchange.sessions.prompted = session
-        self._accounts.pop(session, None)
-        self._account(session)
 
     def user_stops(self, session: str | None) -> None:
         """The user cancels the turns of a session, or ends it."""
         if session is not None:
-            self._account(session).most = 0
-
-    def _account(self, session: str) -> _Account:
-        account = self._accounts.setdefault(session, _Account())
-        if len(self._accounts) > _MOST_SESSIONS:
-            del self._accounts[next(iter(self._accounts))]
-        return account
-
-    # -- components --------------------------------------------------------------------------------
+            self._exchange.sessions.at(session).most_prompts = 0
 
     def refuses(
         self, lane: Lane, session: str | None, request: Visit, *, here: bool = False
@@ -88,11 +55,10 @@ class OwnPrompts:
         name, kind = self._whose(lane.peer, request, here=here)
         if not name:
             return None
-        payer = self._payer(lane, session)
-        account = self._account(payer)
-        sent = account.sent.get(name, 0)
-        if sent < account.most:
-            account.sent[name] = sent + 1
+        payer = self._exchange.sessions.at(self._payer(lane, session))
+        sent = payer.sent.get(name, 0)
+        if sent < payer.most_prompts:
+            payer.sent[name] = sent + 1
             return None
         if kind == "unprompted" and self._spends_free(FreePrompt(name, payer)):
             return None
@@ -145,21 +111,19 @@ class OwnPrompts:
         return sessions.payer(self._exchange.known_as(lane, session))
 
     def _spends_free(self, prompt: FreePrompt) -> bool:
-        spent = self._free.get(prompt, 0)
+        spent = prompt.session.spent.get(prompt.component, 0)
         if spent >= FREE_PROMPTS:
             return False
-        self._free[prompt] = spent + 1
+        prompt.session.spent[prompt.component] = spent + 1
         if not spent:
             self._parts.deadlines.after(ANOTHER_AFTER, prompt)
         return True
 
     def another(self, prompt: FreePrompt) -> None:
         """A component has one more free prompt in a session."""
-        self._free[prompt] -= 1
-        if self._free[prompt]:
+        prompt.session.spent[prompt.component] -= 1
+        if prompt.session.spent[prompt.component]:
             self._parts.deadlines.after(ANOTHER_AFTER, prompt)
-        else:
-            del self._free[prompt]
 
     # -- peer agents -------------------------------------------------------------------------------
 

@@ -28,15 +28,9 @@ from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.service_table import TURN_BEGIN, TURN_END
+from conductor.core.session import Prompt, QueuedTurn, Session, TurnEvent, TurnState
 from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, unread
-from conductor.core.turn_queue import (
-    MOST_WAIT,
-    Prompt,
-    QueuedTurn,
-    TurnEvent,
-    TurnQueue,
-    TurnState,
-)
+from conductor.core.turn_queue import MOST_WAIT, TurnQueue
 
 MOST_TURNS: Final = 64
 """Turns that one component has or waits for, at most."""
@@ -64,8 +58,7 @@ class _Named(msgspec.Struct):
 class AgentPrompt(Follower, msgspec.Struct):
     """Version 2: the agent gets a prompt."""
 
-    session: str
-    """As the client calls it."""
+    session: Session
     key: str
     """Of the prompt, if it has one."""
     worked: bool
@@ -110,16 +103,19 @@ class OwnTurns:
         if wrong is not None:
             self._refuse(request, INVALID_REQUEST, f"{_name(peer, guest)} {wrong}")
             return
-        known_as = self._exchange.outermost(peer.p, session)
-        self._ask(QueuedTurn((peer, guest), session, known_as, wanted.show, nests, request))
+        known = self._known(peer, session)
+        self._ask(QueuedTurn((peer, guest), known, session, wanted.show, nests, request))
 
     def keep(self, peer: Peer, guest: str, session: str) -> str:
         """A guest gets a turn at once in a session where nobody else has one; its id."""
-        known_as = self._exchange.outermost(peer.p, session)
-        call = unread(TURN_BEGIN)
-        turn = QueuedTurn((peer, guest), session, known_as, show=False, nests=True, request=call)
+        known, call = self._known(peer, session), unread(TURN_BEGIN)
+        turn = QueuedTurn((peer, guest), known, session, show=False, nests=True, request=call)
         self.queue.begin(turn)
         return turn.id
+
+    def _known(self, peer: Peer, session: str) -> Session:
+        """The session that a component calls so."""
+        return self._exchange.sessions.at(self._exchange.outermost(peer.p, session))
 
     def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
         """Why a component may not begin a turn; None if it may."""
@@ -175,16 +171,16 @@ class OwnTurns:
         if method == UPDATE and not self._hosted and not isinstance(params, UnsetType):
             session, state = reported_state(params)
             if state == "idle":
-                self.queue.seen(session)
+                self.queue.seen(self._exchange.sessions.get(session))
 
     def agent_gets(self, lane: Lane, request: Visit, params: Raw) -> None:
         """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
         it answers that its turn is over, or had been before."""
         if request.session is None or lane.port:  # the sessions of a peer agent are others
             return
-        session = self._exchange.outermost(lane, request.session)
-        key, worked = self._insertions.key(params), self.queue.agent_works(session)
-        request.followers = (*request.followers, AgentPrompt(session, key, worked))
+        session = self._exchange.sessions.at(self._exchange.outermost(lane, request.session))
+        key = self._insertions.key(params)
+        request.followers = (*request.followers, AgentPrompt(session, key, session.works))
         self.queue.works(session, True)
 
     def agent_answered(
@@ -197,24 +193,24 @@ class OwnTurns:
         if not only_begun(self._exchange.version, member, body):
             self.queue.works(asked.session, False)
         elif self._insertions.repeats(agent.name, below, key, body) and not asked.worked:
-            self._idle(agent, below)
+            self._idle(agent, below, asked.session)
 
-    def _idle(self, agent: Peer, session: str) -> None:
+    def _idle(self, agent: Peer, below: str, session: Session) -> None:
         """The agent has taken a prompt for one that it had before. It does not say again that it is
         idle, and everybody waits for that."""
         update = {"sessionUpdate": STATE_KIND, "state": "idle"}
-        params = Raw(json_text.encode({"sessionId": session, "update": update}))
+        params = Raw(json_text.encode({"sessionId": below, "update": update}))
         self._parts.notifications.send_for(agent.p, UPDATE, params)
-        updated(agent, session, "idle")
-        self.queue.reported(self._exchange.outermost(agent.p, session), "idle")
+        updated(agent, below, "idle")
+        self.queue.reported(session, "idle")
 
     # -- prompts -------------------------------------------------------------------------------
 
     def client_prompts(self, request: Visit) -> None:
         """A prompt of the client goes on."""
         if request.names is not None:
-            self.own_prompts.user_prompts(request.names)
-            self._follow(request, request.names, None)
+            session = self._exchange.sessions.user_prompts(request.names)
+            self._follow(request, session, None)
 
     def prompts(self, lane: Lane, request: Visit, send: Waiting) -> None:
         """A component prompts by `lane`: `send` goes on, once it may. A prompt that a policed
@@ -229,15 +225,14 @@ class OwnTurns:
             self._parts.waits.go_on(send)
         elif mine:
             self._goes_on_outside(mine[-1])
-            self._follow(request, mine[-1].known_as, mine[-1])
+            self._follow(request, mine[-1].session, mine[-1])
             self._parts.waits.go_on(send)
         else:
             nests = self._holds(lane, session)
-            known_as = self._exchange.outermost(peer.p, session)
-            turn = QueuedTurn((peer, ""), session, known_as, False, nests, request, send)
-            self._ask(turn)
+            known = self._known(peer, session)
+            self._ask(QueuedTurn((peer, ""), known, session, False, nests, request, send))
 
-    def _follow(self, request: Visit, session: str, turn: QueuedTurn | None) -> None:
+    def _follow(self, request: Visit, session: Session, turn: QueuedTurn | None) -> None:
         """Counts a prompt as one that runs, until it is over."""
         if self._hosted:
             return
@@ -268,7 +263,7 @@ class OwnTurns:
         return [
             turn
             for turn in self.queue.turns()
-            if turn.session == session and turn.owner[0] is peer and turn.state is TurnState.OPEN
+            if turn.named == session and turn.owner[0] is peer and turn.state is TurnState.OPEN
         ]
 
     def _holds(self, lane: Lane, session: str | None) -> bool:
@@ -297,14 +292,14 @@ class OwnTurns:
         """The client cancels the turns of a session: those of components end too."""
         self.own_prompts.user_stops(session)
         for turn in self.queue.turns():
-            if turn.known_as == session and turn.state is TurnState.OPEN:
+            if turn.session.name == session and turn.state is TurnState.OPEN:
                 self._end(turn)
 
     def closed(self, session: str | None) -> None:
         """The client closes a session: nobody waits for a turn in it."""
         self.own_prompts.user_stops(session)
         for turn in reversed(self.queue.turns()):  # those that wait first, so that none begins
-            if turn.known_as == session:
+            if turn.session.name == session:
                 self._end(turn)
 
     def gone(self, peer: Peer) -> None:
@@ -327,7 +322,7 @@ class OwnTurns:
         text = f"{_name(peer, guest)} had a turn while others waited for {MOST_WAIT:.0f} s: it ends"
         self._exchange.log("warning", peer, text)
         if turn.prompts and peer.p.other.across is not None:
-            session = turn.session
+            session = turn.named
             for aliases in peer.inside:
                 session = aliases.down.get(session, session)
             params = Raw(json_text.encode({"sessionId": session}))
@@ -343,7 +338,7 @@ class OwnTurns:
         self.queue.known[turn] = None
         call = Visit(None, b"null", b"null", TURN_BEGIN)
         call.followers = (turn,)
-        params = json_text.encode(_Wanted(turn.known_as, turn.show, turn.nests))
+        params = json_text.encode(_Wanted(turn.session.name, turn.show, turn.nests))
         self._parts.services.perform(turn.owner[0], TURN_BEGIN, Raw(params), call)
 
     def decided(self, turn: QueuedTurn, call: Visit, member: bytes, body: bytes) -> None:
@@ -385,7 +380,7 @@ class OwnTurns:
         if turn.send is None:
             self._exchange.reply(request, b"result", json_text.encode(_Named(turn.id)))
             return
-        self._follow(request, turn.known_as, turn)
+        self._follow(request, turn.session, turn)
         request.followers = (*request.followers, turn)
         self._parts.waits.go_on(turn.send)
 
@@ -410,7 +405,7 @@ class OwnTurns:
         elif turn.outside and not turn.prompted and turn.kept is None:
             update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "end_turn"}
         if update is not None and peer.p.across is not None:
-            params = json_text.encode({"sessionId": turn.session, "update": update})
+            params = json_text.encode({"sessionId": turn.named, "update": update})
             self._parts.notifications.send_for(peer.p, UPDATE, Raw(params))
 
     def shows(self, policy_state: PolicyState, session: str) -> bool:
@@ -418,7 +413,7 @@ class OwnTurns:
         begun = [
             turn
             for turn in self.queue.turns()
-            if turn.id and turn.session == session and turn.owner[0].policy_state is policy_state
+            if turn.id and turn.named == session and turn.owner[0].policy_state is policy_state
         ]
         return bool(begun) and begun[-1].show
 
@@ -443,7 +438,7 @@ class OwnTurns:
 
     def _goes_on_outside(self, turn: QueuedTurn) -> None:
         """Takes note of whether the owner of a turn still holds the prompt in which it began."""
-        turn.outside |= not (turn.nests and self._holds(turn.owner[0].p.other, turn.session))
+        turn.outside |= not (turn.nests and self._holds(turn.owner[0].p.other, turn.named))
 
 
 def _name(peer: Peer, guest: str) -> str:

@@ -22,8 +22,9 @@ from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.parts import Parts
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
-from conductor.core.policy.sessions import FOLLOWED, Session, places
+from conductor.core.policy.sessions import FOLLOWED, places
 from conductor.core.service_table import TURN_END
+from conductor.core.session import Session
 from conductor.core.state import Follower, Lane, Peer, Visit
 from conductor.core.topology import onward
 from conductor.errors import one_line
@@ -238,8 +239,8 @@ class Rebinding:
         there = sessions.find(to)
         if sessions.client(to) != peer.name or there.closed:
             return f"`{to[:_SHOWN]}` is no session that {peer.label} has opened itself, and is open"
-        known = sessions.ids.get(self._exchange.outermost(peer.p, session))
-        if known is None:
+        known = sessions.get(self._exchange.outermost(peer.p, session))
+        if not known.known:
             return f"`{session[:_SHOWN]}` is no session that the client works in"
         if known.client or known.opened_by not in ("", peer.name):
             return f"`{session[:_SHOWN]}` is a session that a component has opened"
@@ -265,7 +266,7 @@ class Rebinding:
         """
         known = {self._exchange.outermost(peer.p, session) for session in sessions}
         open_ = self._open(peer, known)
-        if any(map(self._parts.own_turns.queue.busy, known)):
+        if any(self._exchange.sessions.get(one).busy for one in known):
             open_ = "a turn"
         if open_ is None:
             return None

@@ -147,7 +147,7 @@ class Replays:
         users: list[additions.Block] | None = []
         if not pending.flow.by:
             users = additions.blocks(self._users(session, pending.flow, sent))
-        elif session not in self._exchange.sessions.of_client:
+        elif not self._exchange.sessions.get(session).is_clients:
             return
         blocks = additions.blocks(sent)
         after = blocks if got is sent else additions.blocks(got)

@@ -43,6 +43,7 @@ from conductor.core.policy.states import State
 from conductor.core.ports import AtPort, port_of
 from conductor.core.rebinding import Rebind
 from conductor.core.services import called
+from conductor.core.session import Prompt, QueuedTurn
 from conductor.core.state import (
     AgentTerminal,
     Answer,
@@ -61,7 +62,6 @@ from conductor.core.state import (
     Visit,
     Waiting,
 )
-from conductor.core.turn_queue import Prompt, QueuedTurn
 from conductor.errors import counted
 
 ONE_HOP: Final = "$/"

@@ -76,8 +76,8 @@ class Reviving:
         for update in (notice, idle):
             params = Raw(json_text.encode({"sessionId": session, "update": update}))
             self._parts.notifications.send_for(peer.p, UPDATE, params)
-        known_as = self._exchange.outermost(peer.p, session)
-        self._parts.own_turns.queue.reported(known_as, "idle")
+        known = self._exchange.sessions.get(self._exchange.outermost(peer.p, session))
+        self._parts.own_turns.queue.reported(known, "idle")
 
     # -- it is back ------------------------------------------------------------------------------
 

@@ -11,14 +11,12 @@ the client sent goes first. They wait for `MOST_WAIT` seconds at most.
 
 from __future__ import annotations
 
-from enum import Enum
 from itertools import count
 from typing import Final
 
-import msgspec
-
 from conductor.core.parts import Parts
-from conductor.core.state import Follower, Peer, Visit, Waiting
+from conductor.core.session import Limit, Prompt, QueuedTurn, Session, TurnEvent, TurnState
+from conductor.core.state import Waiting
 
 MOST_WAIT: Final = 120.0
 """Seconds that others wait for a turn, at most; then the conductor ends it."""
@@ -27,119 +25,15 @@ LAST_WORDS: Final = 2.0
 """Seconds that the agent has to end a turn that the conductor has ended."""
 
 
-class TurnState(Enum):
-    """Where a component's turn stands."""
-
-    WAITING = "waiting"
-    """The session is not idle."""
-    OPEN = "open"
-    """Its owner may prompt, and others wait."""
-    ENDING = "ending"
-    """It is ended; others wait until its last prompt is over."""
-    OVER = "over"
-
-
-class TurnEvent(Enum):
-    """What happens to a component's turn."""
-
-    BEGUN = "the session is idle, or it nests"
-    ENDED = "its owner or the user ends it, its owner is gone, or others have waited for too long"
-    QUIET = "no prompt of it runs"
-    LATE = "the agent has not ended it in time"
-
-
-MOVES: Final = {
-    (TurnState.WAITING, TurnEvent.BEGUN): TurnState.OPEN,
-    (TurnState.WAITING, TurnEvent.ENDED): TurnState.OVER,
-    (TurnState.OPEN, TurnEvent.ENDED): TurnState.ENDING,
-    (TurnState.ENDING, TurnEvent.QUIET): TurnState.OVER,
-    (TurnState.ENDING, TurnEvent.LATE): TurnState.OVER,
-}
-"""Where a turn goes from a state on an event; anything else changes nothing."""
-
-
-class QueuedTurn(Follower, msgspec.Struct, eq=False):
-    """A turn that a component has, or wants."""
-
-    owner: tuple[Peer, str]
-    """The component, and the guest if that is a host."""
-    session: str
-    """As the owner calls it …"""
-    known_as: str
-    """… and as the client does."""
-    show: bool
-    """Whether the client sees what the agent says in it."""
-    nests: bool
-    """Whether its owner holds a prompt of the session."""
-    request: Visit
-    """The call that is answered when it begins, or the prompt that goes on then …"""
-    send: Waiting | None = None
-    """… as it waits; None: it is a call."""
-    id: str = ""
-    """Empty until it begins."""
-    state: TurnState = TurnState.WAITING
-    prompts: int = 0
-    """How many of its prompts run."""
-    prompted: bool = False
-    """Whether it had any."""
-    outside: bool = False
-    """Whether its owner has prompted or sent updates in it while it held no prompt of the user's.
-    """
-    kept: Waiting | None = None
-    """Version 2: tells the others that the agent is idle, once it is over."""
-
-    def move(self, event: TurnEvent) -> bool:
-        """Takes the step of an event; whether there is one."""
-        after = MOVES.get((self.state, event))
-        self.state = after or self.state
-        return after is not None
-
-
-class Prompt(Follower, msgspec.Struct, eq=False):
-    """A prompt of a session that is not over: of the client, or of a component's turn."""
-
-    session: str
-    turn: QueuedTurn | None
-    begun: bool = False
-    """In version 2: whether the agent works on it, so that its next idle state ends it."""
-
-
-class _Session(msgspec.Struct, eq=False):
-    open: list[QueuedTurn] = []
-    waiting: list[QueuedTurn] = []
-    prompts: list[Prompt] = []
-    client_waits: bool = False
-    works: bool = False
-    """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
-    owed: Waiting | None = None
-    """Version 2: tells the client that the session is idle, once it is."""
-    deadline: Limit | None = None
-    """The time of its turns that runs, since somebody waits; None: none does."""
-    late: bool = False
-    """Whether that is over: until the turns it had are over, none begins that would nest."""
-
-    @property
-    def busy(self) -> bool:
-        """Whether a turn that does not nest waits."""
-        return bool(self.open or self.prompts or self.waiting)
-
-
-class Limit(msgspec.Struct, eq=False):
-    """The time of a turn, or of all turns of a session, runs: `TurnQueue.time_is_up` after it."""
-
-    of: QueuedTurn | _Session
-
-
 class TurnQueue:
     """The turns and prompts of all sessions of one chain."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
-        self._sessions: dict[str, _Session] = {}
         self.known: dict[QueuedTurn, None] = {}
         """The turns that are not over, whatever their session: few, where sessions are many. In a
         host of guests, what these have or want from the conductor above."""
-        self._news: list[str] = []
+        self._news: list[Session] = []
         """Sessions in which something is over, and what may go on has not yet."""
         self._ids = count(1)
 
@@ -152,61 +46,42 @@ class TurnQueue:
         """Whether any component has a turn, or wants one."""
         return bool(self.known)
 
-    def blocks(self, session: str | None) -> bool:
-        """Whether prompts of the client wait in a session."""
-        found = self._sessions.get(session) if session is not None else None
-        return found is not None and bool(found.open)
-
-    def busy(self, session: str) -> bool:
-        """Whether a component has a turn in a session, or in version 2 the agent works there."""
-        found = self._sessions.get(session)
-        if found is None:
-            return False
-        return bool(found.open) or found.works or any(one.begun for one in found.prompts)
-
-    def agent_works(self, session: str) -> bool:
-        """Version 2: whether the agent works on a prompt in a session."""
-        found = self._sessions.get(session)
-        return found is not None and found.works
-
-    def ends(self, session: str, tell: Waiting) -> None:
+    def ends(self, session: Session, tell: Waiting) -> None:
         """Version 2: a component has answered a prompt of the client. `tell` tells the client that
         the session is idle: now, or once no component has a turn there and the agent is idle."""
-        found = self._sessions.get(session)
-        if found is None or not (found.open or found.works):
-            self._parts.waits.go_on(tell)
+        if session.open or session.works:
+            session.owed = tell
         else:
-            found.owed = tell
+            self._parts.waits.go_on(tell)
 
-    def client_waits(self, session: str | None) -> None:
+    def client_waits(self, session: Session) -> None:
         """A prompt of the client waits for the turns of a session, which block it."""
-        assert session is not None
-        found = self._sessions[session]
-        found.client_waits = True
-        self._limit(found)
+        session.client_waits = True
+        self._limit(session)
 
     # -- turns ---------------------------------------------------------------------------------
 
     def begin(self, turn: QueuedTurn) -> None:
         """A component wants a turn: it begins now, or once the session is idle."""
-        found = self._sessions.setdefault(turn.known_as, _Session())
-        within = any(turn.owner == other.owner for other in found.open)
-        if (turn.nests or within) and found.late:
+        session = turn.session
+        within = any(turn.owner == other.owner for other in session.open)
+        if (turn.nests or within) and session.late:
             turn.move(TurnEvent.ENDED)
             self._parts.own_turns.over(turn)
             return
         self.known[turn] = None
-        if within or not (found.works if turn.nests else found.busy):
-            self._begin(found, turn)
+        waits = session.open or session.prompts or session.waiting
+        if within or not (session.works if turn.nests else waits):
+            self._begin(turn)
         else:
-            found.waiting.append(turn)
-            self._limit(found)
+            session.waiting.append(turn)
+            self._limit(session)
 
-    def _begin(self, found: _Session, turn: QueuedTurn) -> None:
+    def _begin(self, turn: QueuedTurn) -> None:
         turn.move(TurnEvent.BEGUN)
         turn.id = f"turn-{next(self._ids)}"
-        found.open.append(turn)
-        self._limit(found)  # who waits has waited for something else so far
+        turn.session.open.append(turn)
+        self._limit(turn.session)  # who waits has waited for something else so far
         self._parts.own_turns.begun(turn)
 
     def end(self, turn: QueuedTurn) -> None:
@@ -218,17 +93,14 @@ class TurnQueue:
         """Takes a turn that is over out of its session, and lets others go on."""
         if turn.state is TurnState.ENDING and (event is TurnEvent.LATE or not turn.prompts):
             turn.move(event)
-        found = self._sessions.get(turn.known_as)
-        if turn.state is not TurnState.OVER or found is None:
-            return
-        for turns in (found.open, found.waiting):
-            if turn in turns:  # not in any: it was over before its last prompt
-                turns.remove(turn)
-                del self.known[turn]
-                self._parts.own_turns.over(turn)
-                self._go_on(turn.known_as)
+        if turn.state is TurnState.OVER and turn in self.known:  # else it was before
+            session = turn.session
+            (session.open if turn in session.open else session.waiting).remove(turn)
+            del self.known[turn]
+            self._parts.own_turns.over(turn)
+            self._go_on(session)
 
-    def _go_on(self, session: str) -> None:
+    def _go_on(self, session: Session) -> None:
         """Something is over in a session: what may go on now does."""
         self._news.append(session)
         if len(self._news) == 1:  # else the loop takes it: what goes on may be over at once
@@ -236,46 +108,41 @@ class TurnQueue:
                 self._next(self._news[0])
                 del self._news[0]
 
-    def _next(self, session: str) -> None:
-        found = self._sessions.get(session)
-        if found is not None and not found.open:
-            found.client_waits = found.late = False
-            found.deadline = None
-            if found.owed is not None and not found.works:
-                tell, found.owed = found.owed, None
+    def _next(self, session: Session) -> None:
+        if not session.open:
+            session.client_waits = session.late = False
+            session.deadline = None
+            if session.owed is not None and not session.works:
+                tell, session.owed = session.owed, None
                 self._parts.waits.go_on(tell)
-        if not self.blocks(session):
+        if not session.open:
             self._parts.held.turn_over(session)
-        found = self._sessions.get(session)
-        if found is not None:
-            self._limit(found)
-        if found is None or found.open or found.prompts:
-            return
-        if found.waiting:
-            self._begin(found, found.waiting.pop(0))
-        elif found.owed is None:
-            del self._sessions[session]
+        self._limit(session)
+        if session.waiting and not (session.open or session.prompts):
+            self._begin(session.waiting.pop(0))
+        elif session.at_rest:
+            session.works = False  # whatever it does, it is for nobody
 
     # -- a bounded time ------------------------------------------------------------------------
 
     @staticmethod
-    def _waited_for(found: _Session) -> list[QueuedTurn]:
+    def _waited_for(session: Session) -> list[QueuedTurn]:
         """The turns that somebody waits for. Not those that nest in a prompt, if only turns wait:
         they wait for that prompt in any case."""
-        if not (found.client_waits or found.waiting):
+        if not (session.client_waits or session.waiting):
             return []
         return [
             turn
-            for turn in found.open
-            if found.client_waits
+            for turn in session.open
+            if session.client_waits
             or not turn.nests
-            or all(prompt.turn is turn for prompt in found.prompts)
+            or all(prompt.turn is turn for prompt in session.prompts)
         ]
 
-    def _limit(self, found: _Session) -> None:
-        if found.deadline is None and self._waited_for(found):
-            found.deadline = Limit(found)
-            self._parts.deadlines.after(MOST_WAIT, found.deadline)
+    def _limit(self, session: Session) -> None:
+        if session.deadline is None and self._waited_for(session):
+            session.deadline = Limit(session)
+            self._parts.deadlines.after(MOST_WAIT, session.deadline)
 
     def time_is_up(self, limit: Limit) -> None:
         """The agent has not ended a turn in time, or others have waited in a session as long as
@@ -295,10 +162,11 @@ class TurnQueue:
 
     # -- prompts -------------------------------------------------------------------------------
 
-    def prompted(self, session: str, turn: QueuedTurn | None) -> Prompt:
+    @staticmethod
+    def prompted(session: Session, turn: QueuedTurn | None) -> Prompt:
         """A prompt goes on: of the client, or of a turn."""
         prompt = Prompt(session, turn)
-        self._sessions.setdefault(session, _Session()).prompts.append(prompt)
+        session.prompts.append(prompt)
         if turn is not None:
             turn.prompts += 1
             turn.prompted = True
@@ -306,54 +174,47 @@ class TurnQueue:
 
     def over(self, prompt: Prompt) -> None:
         """A prompt is over."""
-        found, turn = self._sessions.get(prompt.session), prompt.turn
-        if found is None or prompt not in found.prompts:
+        session, turn = prompt.session, prompt.turn
+        if prompt not in session.prompts:
             return
-        found.prompts.remove(prompt)
-        if not (found.open or found.waiting):  # then nobody waits
-            if not found.prompts and found.owed is None:
-                del self._sessions[prompt.session]
-            return
-        if turn is not None:
-            turn.prompts -= 1
-            self._settle(turn, TurnEvent.QUIET)
-        self._go_on(prompt.session)
+        session.prompts.remove(prompt)
+        if session.open or session.waiting:  # else nobody waits
+            if turn is not None:
+                turn.prompts -= 1
+                self._settle(turn, TurnEvent.QUIET)
+            self._go_on(session)
+        elif session.at_rest:
+            session.works = False
 
-    def reported(self, session: str, state: str) -> None:
+    def reported(self, session: Session, state: str) -> None:
         """Version 2: the agent reports what a session does. A prompt of a turn is over then; one of
         the client's once the client sees it, so that nobody prompts while that is on its way."""
-        found = self._sessions.get(session)
-        if found is None:
+        if session.at_rest:
             return
         if state == "running":
-            found.works = True
+            session.works = True
             # While a component has a turn, what runs is no prompt of others: those wait.
-            for prompt in found.prompts:
-                prompt.begun = prompt.begun or not found.open or prompt.turn is not None
+            for prompt in session.prompts:
+                prompt.begun = prompt.begun or not session.open or prompt.turn is not None
         elif state == "idle":
             # First: what goes on now may have the agent work again.
-            found.works = False
+            session.works = False
             self._idle(session, ours=False)
-            self.works(session, found.works)
+            self.works(session, session.works)
 
-    def works(self, session: str, now: bool) -> None:
+    def works(self, session: Session, now: bool) -> None:
         """Version 2: whether the agent works on a prompt in a session."""
-        found = self._sessions.get(session)
-        if found is None:
-            return
-        found.works = now
-        while not now and (turn := next((one for one in found.waiting if one.nests), None)):
-            found.waiting.remove(turn)
-            self._begin(found, turn)
+        session.works = now and not session.at_rest
+        while not now and (turn := next((one for one in session.waiting if one.nests), None)):
+            session.waiting.remove(turn)
+            self._begin(turn)
 
-    def seen(self, session: str) -> None:
+    def seen(self, session: Session) -> None:
         """Version 2: the client sees that a session is idle."""
-        if session in self._sessions:
-            self._sessions[session].owed = None
+        session.owed = None
         self._idle(session, ours=True)
 
-    def _idle(self, session: str, *, ours: bool) -> None:
-        found = self._sessions.get(session, _Session())
-        begun = [one for one in found.prompts if one.begun and (one.turn is None) is ours]
+    def _idle(self, session: Session, *, ours: bool) -> None:
+        begun = [one for one in session.prompts if one.begun and (one.turn is None) is ours]
         for prompt in begun:
             self.over(prompt)

@@ -12,6 +12,7 @@ from conductor.core.effects import Wake
 from conductor.core.parts import Parts
 from conductor.core.policy.entries import Notification, WaitingInOrder
 from conductor.core.policy.states import State
+from conductor.core.session import Limit, Session
 from conductor.core.state import (
     Answer,
     Handshake,
@@ -22,7 +23,6 @@ from conductor.core.state import (
     Visit,
     Waiting,
 )
-from conductor.core.turn_queue import Limit
 
 ROUND: Final = 1.0
 """Seconds that a program has to pass on what it carries, before what goes past it may overtake."""
@@ -52,7 +52,7 @@ class FreePrompt(NamedTuple):
     """A component has spent a free prompt in a session."""
 
     component: str
-    session: str
+    session: Session
 
 
 class Initializing(NamedTuple):

@@ -71,7 +71,7 @@ class Context(msgspec.Struct, frozen=True):
     """The session's options that the agent lists, as canonical text."""
     added: AbstractSet[str] = frozenset()
     """Ids of options that this component has added to those."""
-    sessions: AbstractSet[str] = frozenset()
+    sessions: Container[object] = frozenset()
     """Ids of all sessions of the chain."""
     own: bool = False
     """Whether the message is of a session that the agent made for this component."""

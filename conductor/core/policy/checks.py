@@ -209,14 +209,14 @@ class Checks:
             answerable=policy_state.answerable,
             terminals=policy_state.terminals.get(session or "", {}).keys(),
             of_client=bool(policy_state.policy.grants.editor) and known.is_of_client(session),
-            known=session is not None and session in known.ids,
+            known=session in known,
             folders=known.folders if session is None else held.folders,
             commands=held.commands,
             modes=held.modes,
             words=known.words,
             options=held.options,
             added=held.added.get(policy_state.name, frozenset()),
-            sessions=known.ids.keys(),
+            sessions=known,
             own=bool(policy_state.policy.grants.sessions)
             and known.is_client(policy_state.name, session),
             own_sessions=known.own(policy_state.name)

@@ -29,10 +29,12 @@ from conductor.core.policy.key_table import (
     SETUP,
     update,
 )
+from conductor.core.session import MOST_PROMPTS, Session
 from conductor.core.state import Follower, Visit
 
 _MOST: Final = 4096
-"""Sessions of one owner: the user's, or those that one component has opened."""
+"""Sessions of one owner: the user's, those that one component has opened, or those that nobody has
+set up."""
 _MOST_LISTED: Final = 4096
 """Ids of modes and options of one session that its agent has listed, or that one component has."""
 _DEEPEST: Final = 8
@@ -55,46 +57,6 @@ ENTERING: Final = frozenset({*SETUP, PROMPT})
 """The requests by which a client sets a session up, or works in it."""
 FOLLOWED: Final = frozenset({*SETUP, *SETTINGS})
 """The requests with results that say how a session is set up, and what is set there."""
-
-
-class Session(msgspec.Struct):
-    """One session."""
-
-    folders: tuple[str, ...] = ()
-    """Its working directory and additional directories."""
-    moved: bool = False
-    """Whether a component has set its own session up, or forked one, in other folders than that
-    had: agents differ in whether it goes there."""
-    commands: frozenset[str] = frozenset()
-    """What its agent lists as commands, as a user types them."""
-    modes: frozenset[str] = frozenset()
-    """The ids of the modes, models and options that its agent lists."""
-    options: tuple[str, ...] = ()
-    """The agent's options as it has last listed them, each as canonical text."""
-    settings: Settings = NOTHING_SET
-    """What is set there, as far as the agent has said."""
-    default: Settings | None = None
-    """What is set in a session that nobody has set anything in; None: the agent has not said."""
-    touched: bool = False
-    """Whether something may be set there that the agent has not begun it with: it is a fork, was
-    the user's for a while, or somebody has set something."""
-    servers: tuple[str, ...] = ()
-    """The names of the MCP servers of its last set-up."""
-    added: dict[str, frozenset[str]] = {}
-    """The ids of the options that components have added, by component."""
-    parent: str | None = None
-    """The parent session, if this is a sub-agent's."""
-    opened_by: str = ""
-    """The component that answered its set-up; empty: the agent."""
-    client: str = ""
-    """The component for which the agent made it; empty: the user's client. Once the user's client
-    enters it, the session is the user's."""
-    closed: bool = False
-    """Whether the component has closed it."""
-    ended: dict[str, str] = {}
-    """By which requests the client has ended it, with what these say."""
-    payer: str = ""
-    """The user's session for which the component has opened it: its account pays for prompts."""
 
 
 _NOTHING: Final = Session()
@@ -130,15 +92,40 @@ class Sessions:
         """What the agent calls its modes, models and options, as people read it."""
         self._default: Settings | None = None
         """What was set in the last session that the agent has made."""
-        self.of_client: dict[str, None] = {}
-        """The sessions that the client has open, the oldest first."""
-        self.prompted = ""
+        self._prompted = ""
         """The session in which the client has prompted last."""
 
+    def get(self, session: str | None) -> Session:
+        """The record of a session, to be read: an empty one, where there is none."""
+        return _NOTHING if session is None else self._known.get(session, _NOTHING)
+
+    def at(self, session: str) -> Session:
+        """The record of a session, to be changed. Of too many the oldest in which nothing runs is
+        forgotten."""
+        known = self._known.get(session)
+        if known is None:
+            known = self._known[session] = Session(session)
+            self._forget(known)
+        return known
+
+    def _forget(self, latest: Session) -> None:
+        """One owner has a session more."""
+        if len(self._known) <= _MOST:
+            return
+        owner = latest.owner
+        theirs = [one for one in self._known.values() if one.owner == owner]
+        surplus = max(0, len(theirs) - _MOST)
+        for oldest in [one for one in theirs if one.at_rest][:surplus]:
+            del self._known[oldest.name]
+
+    def __contains__(self, session: object) -> bool:
+        """Whether a session was set up."""
+        return isinstance(session, str) and self.get(session).known
+
     @property
-    def ids(self) -> Mapping[str, Session]:
-        """Every id in use."""
-        return self._known
+    def of_client(self) -> list[str]:
+        """The sessions that the client has open."""
+        return [id_ for id_, known in self._known.items() if known.is_clients]
 
     @property
     def folders(self) -> tuple[str, ...]:
@@ -158,7 +145,7 @@ class Sessions:
             if session is None:
                 return
             yield session
-            session = self._known.get(session, _NOTHING).parent
+            session = self.get(session).parent
 
     def find(self, session: str | None) -> Session:
         """What is known of a session; of a sub-agent's, what its parent has."""
@@ -174,12 +161,12 @@ class Sessions:
 
     def _now(self, id_: str) -> Session:
         """One session; of one that goes on as another, what the agent says of that."""
-        known, now = self._known.get(id_, _NOTHING), id_
+        known, now = self.get(id_), id_
         for bound in self._bound.values():
             now = bound.get(now, now)
-        if now == id_ or now not in self._known:
+        said = self.get(now)
+        if now == id_ or not said.known:
             return known
-        said = self._known[now]
         return msgspec.structs.replace(
             known, commands=said.commands, modes=said.modes, options=said.options
         )
@@ -195,37 +182,36 @@ class Sessions:
 
     def is_client(self, component: str, session: str | None) -> bool:
         """Whether the agent made a session, or an ancestor of it, for a component."""
-        line = (self._known.get(id_, _NOTHING) for id_ in self.line(session))
-        return any(known.client == component for known in line)
+        return any(self.get(id_).client == component for id_ in self.line(session))
 
     def is_of_client(self, session: str | None) -> bool:
         """Whether a session is known, and neither it nor an ancestor is one that a component has
         opened for itself."""
-        line = list(self.line(session))
-        owned = (self._known.get(id_, _NOTHING) for id_ in line if id_ not in self.of_client)
-        return session in self._known and not any(one.client or one.opened_by for one in owned)
+        line = [known for id_ in self.line(session) if not (known := self.get(id_)).is_clients]
+        return session in self and not any(one.client or one.opened_by for one in line)
 
     # -- sessions of components ----------------------------------------------------------------
 
     def client(self, session: str) -> str:
         """The component for which the agent made a session; empty: the user's client, or nobody
         knows the session."""
-        return self._known.get(session, _NOTHING).client
+        return self.get(session).client
 
     @property
     def latest(self) -> str:
         """The session in which the client has prompted last, of those that it has open."""
-        if self.prompted in self.of_client:
-            return self.prompted
-        return next(reversed(self.of_client), self.prompted)
+        if self.get(self._prompted).is_clients:
+            return self._prompted
+        theirs = (id_ for id_ in reversed(self._known) if self._known[id_].is_clients)
+        return next(theirs, self._prompted)
 
     def payer(self, session: str) -> str:
         """The session of the user's for which components work in a session: itself, an ancestor, or
         the one for which it was opened. For what nobody knows, the latest."""
         for id_ in self.line(session):
-            if id_ in self.of_client:
+            if self.get(id_).is_clients:
                 return id_
-            if payer := self._known.get(id_, _NOTHING).payer:
+            if payer := self.get(id_).payer:
                 return payer
         return self.latest
 
@@ -246,12 +232,11 @@ class Sessions:
     def adopted(self, component: str, aliases: Aliases) -> None:
         """A component has these aliases from now on."""
         self._bound[component] = aliases.bound
-        for id_ in self._known.keys() & aliases.bound.values():
-            self._known[id_].touched = True
+        for id_ in aliases.bound.values():
+            if id_ in self:
+                self._known[id_].touched = True
         for id_ in aliases.set_aside:
-            known = self._known.get(id_) or Session()
-            known.client = component
-            self._add(id_, known)
+            self._set_up(id_).client = component
 
     def may_open(self, component: str) -> bool:
         """Whether a component may send a request for a new session: it has not too many open."""
@@ -266,50 +251,45 @@ class Sessions:
     def ended(self, session: str) -> None:
         """A session of a component's is over. What its agent still says there goes to the component
         alone."""
-        known = self._known.get(session)
-        if known is not None:
-            known.closed = True
+        if session in self:
+            self._known[session].closed = True
 
     # -- what the client does --------------------------------------------------------------------
 
     def client_enters(self, session: str | None, method: str) -> None:
         """The client sets a session up or prompts in it. One in which it prompts is known from then
         on, also where its set-up was not seen."""
-        if method not in MAKES_ONE:
-            self._is_clients(session)
-        self.entered(session, "")
         if session is None:
             return
-        if session not in self._known and method == PROMPT:
-            self._add(session, Session())
-        elif session in self._known:
-            self._known[session].ended = {}
-
-    def _is_clients(self, session: str | None) -> None:
-        if session is not None:
-            self.of_client[session] = None
-            if len(self.of_client) > _MOST:
-                del self.of_client[next(iter(self.of_client))]
+        known = self.at(session)
+        known.is_clients = known.is_clients or method not in MAKES_ONE
+        known.ended = {}
+        self.entered(session, "")
+        if method == PROMPT:
+            self._set_up(session)
 
     def is_client_in(self, session: str | None) -> bool:
         """Whether the client is known to work in a session, and has not closed it since: one more
         prompt there changes nothing."""
-        known = self._known.get(session) if session is not None else None
-        if session is None or known is None or known.client or session not in self.of_client:
-            return False
-        return not known.ended
+        known = self.get(session)
+        return known.known and known.is_clients and not (known.client or known.ended)
+
+    def user_prompts(self, session: str) -> Session:
+        """A prompt of the client's goes on: components may send prompts of their own again."""
+        self._prompted, known = session, self.at(session)
+        known.sent, known.most_prompts = {}, MOST_PROMPTS
+        return known
 
     def client_ends(self, session: str | None, method: str, params: Params) -> None:
         """The client ends a session."""
-        if session is not None:
-            self.of_client.pop(session, None)
-            known = self._known.get(session)
-            if known is not None:
-                known.ended = {**known.ended, method: _said(params)}
+        if session in self._known:
+            known = self._known[session]
+            known.is_clients = False
+            known.ended = {**known.ended, method: _said(params)}
 
     def repeats(self, session: str, method: str, params: Params) -> bool:
         """Whether the client has ended a session so, but for the session's id."""
-        return self._known.get(session, _NOTHING).ended.get(method) == _said(params)
+        return self.get(session).ended.get(method) == _said(params)
 
     # -- set-ups -------------------------------------------------------------------------------
 
@@ -357,7 +337,8 @@ class Sessions:
         if member == b"result" and followed.client and method in MAKES_ONE:
             # What the client gets is its own, also where a trusted component has opened that.
             names = _names(value_of(body))
-            self._is_clients(next(iter(names), None))
+            for session in names[:1]:
+                self.at(session).is_clients = True
             for session in names:
                 self.entered(session, "")
 
@@ -379,19 +360,18 @@ class Sessions:
         """
         request, result = value_of(params), value_of(body)
         names = _names(result) or (_names(request) if method != _FORK else [])
-        if not names or (opened_by and names[0] in self._known):
+        if not names or (opened_by and names[0] in self):
             return
-        former = self._known.pop(names[0], _NOTHING)
-        folders = _folders(request) or former.folders
-        source = self._known.get(below or "", _NOTHING) if method == _FORK else former
-        session = msgspec.structs.replace(
-            former, folders=folders, opened_by=opened_by, servers=named(request)
-        )
-        if client and source.folders:
-            session.moved = source.moved or places(source) != places(session)
+        session = self._known.pop(names[0], None) or Session(names[0])
+        source = self.get(below) if method == _FORK else session
         # An agent may have listed its commands there before it answers.
-        is_new = not (former.folders or former.opened_by or former.client)
-        if is_new and names[0] not in self.of_client and method in MAKES_ONE:
+        is_new = not (session.folders or session.opened_by or session.client)
+        was = (places(source), source.moved) if source.folders else None
+        session.folders = _folders(request) or session.folders
+        session.opened_by, session.servers = opened_by, named(request)
+        if client and was is not None:
+            session.moved = was != (places(session), False)
+        if is_new and not session.is_clients and method in MAKES_ONE:
             session.client, session.payer = client, payer
         commands = _all(result, "availableCommands")
         if commands:
@@ -412,14 +392,23 @@ class Sessions:
                 if method == _NEW and plain:
                     self._default = now.settings
                 now.default = self._default
-        self._add(names[0], session)
+        self._known[session.name], session.known = session, True  # now it is the latest
+        self._forget(session)
+
+    def _set_up(self, name: str) -> Session:
+        """The record of a session that is set up, as somebody has said."""
+        session = self.at(name)
+        if not session.known:
+            session.known = True
+            self._forget(session)
+        return session
 
     def entered(self, session: str | None, by: str) -> None:
         """A request of `by` (a component; empty: the user's client) sets a session up or prompts
         in it: from now on that is no other component's."""
-        known = self._known.get(session) if session is not None else None
+        known = self.get(session)
         # A component behind an alias knows the user's session by the id of another's own.
-        if known is None or known.client == by:
+        if known.client == by:
             return
         if not by or not any(session in bound.values() for bound in self._bound.values()):
             known.client = ""
@@ -429,8 +418,8 @@ class Sessions:
         here."""
         value = value_of(params)
         name = session if session is not None else next(iter(_names(value)), None)
-        known = self._known.get(name) if name is not None else None
-        if known is not None:
+        known = self.get(name)
+        if known.known:
             inside = next(iter(_all(value, "update")), value)
             own = known.added.get(component, frozenset())
             own = _more(own, modes.ids(inside) - known.modes)
@@ -446,23 +435,22 @@ class Sessions:
             return
         kinds = _texts(update, "sessionUpdate")
         if COMMANDS_KIND in kinds:
-            session = self._known.get(names[0]) or Session()
-            session.commands = _commands(_all(update, "availableCommands"))
-            self._add(names[0], session)
+            listed = _all(update, "availableCommands")
+            self._set_up(names[0]).commands = _commands(listed)
         elif any(kind in kinds for kind in MODE_KINDS):
             self._listed(names[0], update)
         else:
             child = next(iter(_names(update)), names[0])
             if child != names[0]:
-                self._add(child, Session(_folders(update), parent=names[0]))
+                session = self._set_up(child)
+                session.folders, session.parent = _folders(update), names[0]
 
     def _listed(self, name: str, listing: Json, chosen: Settings = NOTHING_SET) -> None:
         """The agent has listed its options, or named its mode, and has set what was `chosen`."""
-        session = self._known.get(name) or Session()
+        session = self._set_up(name)
         self._take_modes(session, listing)
         session.settings = {**session.settings, **chosen, **shown(listing)}
         session.touched = session.touched or not chosen.keys() <= (session.default or {}).keys()
-        self._add(name, session)
 
     def _take_modes(self, session: Session, listing: Json) -> None:
         """The agent has listed modes, models or options of a session."""
@@ -470,14 +458,6 @@ class Sessions:
         self.words = _more(self.words, modes.words(listing))
         if _all(listing, "configOptions"):
             session.options = tuple(map(canonical, _listed(listing, "configOptions")))
-
-    def _add(self, name: str, session: Session) -> None:
-        self._known[name] = session
-        if len(self._known) > _MOST:
-            owner = _owner(session)
-            theirs = [id_ for id_, other in self._known.items() if _owner(other) == owner]
-            if len(theirs) > _MOST:
-                del self._known[theirs[0]]
 
 
 def places(session: Session) -> tuple[str, set[str]]:
@@ -489,11 +469,6 @@ def _said(params: Params) -> str:
     """All that params say but for the session's id."""
     said = [(name, one) for name, one in pairs(value_of(params)) if name not in SESSION_NAMES]
     return str(sorted((name, canonical(one)) for name, one in said))
-
-
-def _owner(session: Session) -> str:
-    """The component that owns a session; empty: the user."""
-    return session.opened_by or session.client
 
 
 def _more(known: frozenset[str], listed: frozenset[str]) -> frozenset[str]:

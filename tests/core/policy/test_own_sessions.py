@@ -213,7 +213,7 @@ def test_what_the_user_s_agent_knows_of_is_never_forgotten_for_it(
             ]
             pb >> ("g", "p", result(int(id_), {"sessionId": f"fake-{number}"}))
             skip(pb)
-        assert "S" in pb.router.sessions.ids
+        assert "S" in pb.router.sessions
 
 
 def test_a_component_forks_its_own_session_and_that_whose_prompt_it_holds() -> None:

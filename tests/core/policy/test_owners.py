@@ -449,7 +449,7 @@ def test_a_set_up_that_fails_is_no_session() -> None:
     ]
     world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
     assert world.ends["client"][-1]["error"] == no
-    assert not world.router.sessions.ids
+    assert not world.router.sessions.folders
 
 
 ASKED: Final = {"connectionId": "k", "method": "tools/call", "params": {"name": "t"}}

@@ -103,7 +103,8 @@ class World:
         self.settle()
         assert self.client.answers.pop(0) == 1
         # The client knows the sessions of the script, so their updates are not early.
-        self.router.sessions.of_client.update(S=None, T=None)
+        for session in ("S", "T"):
+            self.router.sessions.client_enters(session, "session/load")
         for end in self.ends.values():
             end.got.clear()
             end.sent.clear()

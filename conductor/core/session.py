@@ -1,0 +1,180 @@
+"""One conversation: all that is known of it, in one record. The table of them is
+`conductor.core.policy.sessions`; what reads and changes a part of it is elsewhere."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Final
+
+import msgspec
+
+from conductor.core.guards.modes import NOTHING_SET, Settings
+from conductor.core.state import Follower, Peer, Visit, Waiting
+
+MOST_PROMPTS: Final = 64
+"""Prompts of a component's own, at most, between two of the user's in one session."""
+
+
+class TurnState(Enum):
+    """Where a component's turn stands."""
+
+    WAITING = "waiting"
+    """The session is not idle."""
+    OPEN = "open"
+    """Its owner may prompt, and others wait."""
+    ENDING = "ending"
+    """It is ended; others wait until its last prompt is over."""
+    OVER = "over"
+
+
+class TurnEvent(Enum):
+    """What happens to a component's turn."""
+
+    BEGUN = "the session is idle, or it nests"
+    ENDED = "its owner or the user ends it, its owner is gone, or others have waited for too long"
+    QUIET = "no prompt of it runs"
+    LATE = "the agent has not ended it in time"
+
+
+MOVES: Final = {
+    (TurnState.WAITING, TurnEvent.BEGUN): TurnState.OPEN,
+    (TurnState.WAITING, TurnEvent.ENDED): TurnState.OVER,
+    (TurnState.OPEN, TurnEvent.ENDED): TurnState.ENDING,
+    (TurnState.ENDING, TurnEvent.QUIET): TurnState.OVER,
+    (TurnState.ENDING, TurnEvent.LATE): TurnState.OVER,
+}
+"""Where a turn goes from a state on an event; anything else changes nothing."""
+
+
+class QueuedTurn(Follower, msgspec.Struct, eq=False):
+    """A turn that a component has, or wants."""
+
+    owner: tuple[Peer, str]
+    """The component, and the guest if that is a host."""
+    session: Session
+    named: str
+    """What the owner calls that."""
+    show: bool
+    """Whether the client sees what the agent says in it."""
+    nests: bool
+    """Whether its owner holds a prompt of the session."""
+    request: Visit
+    """The call that is answered when it begins, or the prompt that goes on then …"""
+    send: Waiting | None = None
+    """… as it waits; None: it is a call."""
+    id: str = ""
+    """Empty until it begins."""
+    state: TurnState = TurnState.WAITING
+    prompts: int = 0
+    """How many of its prompts run."""
+    prompted: bool = False
+    """Whether it had any."""
+    outside: bool = False
+    """Whether its owner has prompted or sent updates in it while it held no prompt of the user's.
+    """
+    kept: Waiting | None = None
+    """Version 2: tells the others that the agent is idle, once it is over."""
+
+    def move(self, event: TurnEvent) -> bool:
+        """Takes the step of an event; whether there is one."""
+        after = MOVES.get((self.state, event))
+        self.state = after or self.state
+        return after is not None
+
+
+class Prompt(Follower, msgspec.Struct, eq=False):
+    """A prompt of a session that is not over: of the client, or of a component's turn."""
+
+    session: Session
+    turn: QueuedTurn | None
+    begun: bool = False
+    """In version 2: whether the agent works on it, so that its next idle state ends it."""
+
+
+class Limit(msgspec.Struct, eq=False):
+    """The time of a turn, or of all turns of a session, runs: `TurnQueue.time_is_up` after it."""
+
+    of: QueuedTurn | Session
+
+
+class Session(msgspec.Struct, eq=False):
+    """One session."""
+
+    name: str = ""
+    """What the client calls it."""
+    # How it was set up.
+    known: bool = False
+    """Whether it was set up, as far as anybody has seen; else somebody has only named it."""
+    is_clients: bool = False
+    """Whether the client has it open."""
+    folders: tuple[str, ...] = ()
+    """Its working directory and additional directories."""
+    moved: bool = False
+    """Whether a component has set its own session up, or forked one, in other folders than that
+    had: agents differ in whether it goes there."""
+    commands: frozenset[str] = frozenset()
+    """What its agent lists as commands, as a user types them."""
+    modes: frozenset[str] = frozenset()
+    """The ids of the modes, models and options that its agent lists."""
+    options: tuple[str, ...] = ()
+    """The agent's options as it has last listed them, each as canonical text."""
+    settings: Settings = NOTHING_SET
+    """What is set there, as far as the agent has said."""
+    default: Settings | None = None
+    """What is set in a session that nobody has set anything in; None: the agent has not said."""
+    touched: bool = False
+    """Whether something may be set there that the agent has not begun it with: it is a fork, was
+    the user's for a while, or somebody has set something."""
+    servers: tuple[str, ...] = ()
+    """The names of the MCP servers of its last set-up."""
+    added: dict[str, frozenset[str]] = {}
+    """The ids of the options that components have added, by component."""
+    parent: str | None = None
+    """The parent session, if this is a sub-agent's."""
+    opened_by: str = ""
+    """The component that answered its set-up; empty: the agent."""
+    client: str = ""
+    """The component for which the agent made it; empty: the user's client. Once the user's client
+    enters it, the session is the user's."""
+    closed: bool = False
+    """Whether the component has closed it."""
+    ended: dict[str, str] = {}
+    """By which requests the client has ended it, with what these say."""
+    # Prompts of components' own (`conductor.core.own_prompts`).
+    payer: str = ""
+    """The user's session for which the component has opened it: its account pays for prompts."""
+    most_prompts: int = MOST_PROMPTS
+    """How many each component may send until the user prompts again."""
+    sent: dict[str, int] = {}
+    """How many each has sent."""
+    spent: dict[str, int] = {}
+    """How many free ones each has spent that are not back yet."""
+    # Turns (`conductor.core.turn_queue`).
+    open: list[QueuedTurn] = []
+    waiting: list[QueuedTurn] = []
+    prompts: list[Prompt] = []
+    client_waits: bool = False
+    works: bool = False
+    """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
+    owed: Waiting | None = None
+    """Version 2: tells the client that the session is idle, once it is."""
+    deadline: Limit | None = None
+    """The time of its turns that runs, since somebody waits; None: none does."""
+    late: bool = False
+    """Whether that is over: until the turns it had are over, none begins that would nest."""
+
+    @property
+    def at_rest(self) -> bool:
+        """Whether no prompt runs in it, nobody has a turn or waits for one, and the client knows
+        that it is idle."""
+        return not (self.prompts or self.open or self.waiting or self.owed)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a component has a turn there, or in version 2 the agent works there."""
+        return bool(self.open) or self.works or any(one.begun for one in self.prompts)
+
+    @property
+    def owner(self) -> str | None:
+        """The component that owns it; empty: the user. None: nobody has set it up."""
+        return self.opened_by or self.client or ("" if self.known or self.is_clients else None)
