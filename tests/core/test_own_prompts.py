@@ -9,7 +9,8 @@ from typing import Final
 import pytest
 
 from conductor.core import CHANNEL, Closure, Component, Send, Violated
-from conductor.core.own_prompts import ANOTHER_AFTER, FREE_PROMPTS, MOST_PROMPTS
+from conductor.core.own_prompts import ANOTHER_AFTER, FREE_PROMPTS
+from conductor.core.session import MOST_PROMPTS
 from tests.core.policy.test_hosts import ABOVE, host, turn_given
 from tests.core.test_ports import guests
 from tests.harness.router.policed import (

@@ -13,9 +13,10 @@ from typing import Final
 
 import pytest
 
-from conductor.core.own_prompts import FREE_PROMPTS, MOST_PROMPTS
+from conductor.core.own_prompts import FREE_PROMPTS
 from conductor.core.policy.sessions import MOST_SUBSESSIONS
 from conductor.core.policy.states import MOST_RETRIES
+from conductor.core.session import MOST_PROMPTS
 from tests.e2e.attacks import KEY
 from tests.e2e.test_policy_attacks import HELLOS, Carrier, Play
 from tests.harness.process.client import Json

@@ -6,11 +6,11 @@ import pytest
 from msgspec import UNSET
 
 from conductor.core import Component
-from conductor.core.own_prompts import MOST_PROMPTS
 from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.held_requests import HOLD_SETUP
 from conductor.core.policy.states import MOST_RETRIES, State
 from conductor.core.router import Router
+from conductor.core.session import MOST_PROMPTS
 from tests.harness.router.policed import (
     DONE,
     KINDS,

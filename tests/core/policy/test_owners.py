@@ -15,9 +15,9 @@ from typing import Any, Final
 import pytest
 
 from conductor.core import DIALECTS, Component, Router, RouterOptions, Send, Violated
-from conductor.core.own_prompts import MOST_PROMPTS
 from conductor.core.policy import ownership
 from conductor.core.policy.rules import Grants, Policy
+from conductor.core.session import MOST_PROMPTS
 from tests.harness.router.actors import Guest, dump
 from tests.harness.router.plays import V1, notification, request, result
 

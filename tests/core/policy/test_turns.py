@@ -6,8 +6,8 @@ import pytest
 
 from conductor.core import Closure, Component, guards
 from conductor.core.effects import Violated
-from conductor.core.own_prompts import MOST_PROMPTS
 from conductor.core.policy.rules import Policy
+from conductor.core.session import MOST_PROMPTS
 from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
 from conductor.core.waits import ROUND
 from tests.harness.router.playbook import Noted
