@@ -1,6 +1,6 @@
 """A component under test: a caged guest or a program, which takes lines and returns lines.
 
-`check`, `test` and `replay` try components by it, without a conductor between.
+`check` and `test` try components by it, without a conductor between.
 """
 
 from __future__ import annotations
@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import subprocess
 import threading
-from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from queue import Empty, SimpleQueue
@@ -21,20 +20,18 @@ from conductor.author.caged import CagedGuests
 from conductor.author.channel_adapter import ChannelAdapter
 from conductor.core import json_text
 from conductor.errors import ComponentError, UsageError
-from conductor.record.replay import player
 from conductor.run.segment_spec import GuestSpec, guest_spec
 from conductor.spec import managed, trust
 from conductor.spec.model import Spec
 from conductor.spec.paths import compiled_modules
 from conductor.spec.settings import environment
-from conductor.transports.guest import deliver
 
 PATIENCE: Final = 60.0
 """Seconds a program may take for one delivery, and to end after its input has ended."""
 
 
-class Subject(player.ReplaySubject, Protocol):
-    """A running component: `replay` uses it line by line, `test` and `check` by deliveries."""
+class Subject(Protocol):
+    """A running component."""
 
     def exchange(self, lines: bytes) -> bytes:
         """Delivers lines of the channel; all lines it returns. Raises `ComponentError`."""
@@ -80,20 +77,15 @@ def subjects(
 class GuestSubject:
     """An instance of a sandboxed component."""
 
-    waits = False
-    silence = ""
-
     def __init__(self, guests: CagedGuests, module: GuestSpec, spec: Spec) -> None:
         with _failures():
             self._guest = guests.instantiate(module, spec.name)
             # Lines it returns at its start count as an answer to the first delivery.
             self._first = self._guest.start(b"")
         is_command = self._guest.carrier == "wasi"
-        self.sided = not is_command or spec.dialect == "channel"
         self._adapter = None
         if is_command and spec.dialect == "acp":
             self._adapter = ChannelAdapter(self._deliver)
-        self._lines: deque[bytes] = deque()
 
     def exchange(self, lines: bytes) -> bytes:
         """Delivers lines of the channel; a line beyond its limits is an error here."""
@@ -103,21 +95,6 @@ class GuestSubject:
         first, self._first = self._first, b""
         with _failures():
             return first + self._guest.deliver(lines)
-
-    def send(self, lines: bytes) -> None:
-        """Delivers lines; those beyond its limits are left out, as they were in the chain."""
-        first, self._first = self._first, b""
-        with _failures():
-            returned = first + deliver(self._guest, lines, lambda line, why: None)
-        if returned:
-            self._lines += returned.removesuffix(b"\n").split(b"\n")
-
-    def next(self) -> bytes | None:
-        """The next line of those it has returned."""
-        return self._lines.popleft() if self._lines else None
-
-    def finish(self) -> None:
-        """A guest returns lines only to a delivery."""
 
     def close(self) -> None:
         """Ends the instance."""
@@ -135,14 +112,10 @@ def _failures() -> Iterator[None]:
 class ProgramSubject:
     """A program, on its standard input and output."""
 
-    waits = True
-
     def __init__(self, command: list[str], spec: Spec, patience: float) -> None:
-        self.sided = spec.dialect == "channel"
         self._label = spec.label("component")
         self._patience = patience
         self._barriers = 0
-        self._ended = False
         try:
             self._process = subprocess.Popen(
                 command,
@@ -159,13 +132,6 @@ class ProgramSubject:
         # A thread, since a pipe cannot be read line by line with a deadline.
         self._reader = threading.Thread(target=self._read, daemon=True)
         self._reader.start()
-
-    @property
-    def silence(self) -> str:
-        """Why nothing came."""
-        if self._ended:
-            return f"it has ended with exit code {self._process.wait()}"
-        return f"nothing came for {self._patience:g} s"
 
     def exchange(self, lines: bytes) -> bytes:
         """Delivers lines of the channel.
@@ -195,27 +161,6 @@ class ProgramSubject:
             code = self._process.wait()
             raise ComponentError(f"{self._label} has ended with exit code {code}", "")
         return line
-
-    def send(self, lines: bytes) -> None:
-        """Writes lines; a program that is gone is noticed by the lines that do not come."""
-        self._write(lines)
-
-    def next(self) -> bytes | None:
-        """The next line, as soon as it comes; blank lines are skipped."""
-        while not self._ended:
-            try:
-                line = self._lines.get(timeout=self._patience)
-            except Empty:
-                return None
-            if not line:
-                self._ended = True
-            elif not line.isspace():
-                return line.removesuffix(b"\n")
-        return None
-
-    def finish(self) -> None:
-        """Ends its input."""
-        self._end_input()
 
     def close(self) -> None:
         """Ends the program, by force if the end of its input is not enough."""

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import sys
-from contextlib import closing
-from typing import TYPE_CHECKING, Annotated, Final
+from typing import Annotated, Final
 
 import typer
 
@@ -12,12 +11,8 @@ from conductor.cli import configured, report
 from conductor.cli.log_kinds import TracePath, kind_for
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import UsageError
+from conductor.spec import catalog
 
-if TYPE_CHECKING:
-    from conductor.record.replay.player import ReplayOutcome
-    from conductor.record.replay.recording import Recording
-
-EXIT_DIFFERENT: Final = 1
 _LIMIT: Final = 10.0
 _CHAIN_LIMIT: Final = 60.0
 
@@ -93,29 +88,38 @@ def replay(
 ) -> int:
     """Replays the chain, or components each by itself, or plays the agent."""
     kind_for(file, "replay")
-    of_chain = bool(swapped or without or diff or trace)
-    if components or name is not None or output is not None:
-        if agent or of_chain or not components:
-            raise _mixed(file)
-    elif agent:
-        if of_chain:
-            raise _mixed(file)
+    alone, of_chain = components or [], bool(swapped or without)
+    about_one = name is not None or output is not None
+    if (
+        (alone and of_chain)
+        or (agent and (alone or of_chain or diff or trace))
+        or (about_one and not alone)
+    ):
+        raise _mixed(file)
+    if agent:
         return _play_agent(file)
-    else:
-        from conductor.cli import log_replay_chain
+    from conductor.cli import log_replay_chain
+    from conductor.cli.log_replay_chain import Wanted
 
+    if not alone:
         limit = _CHAIN_LIMIT if timeout is None else timeout
-        wanted = log_replay_chain.Wanted(file, swapped or [], without or [], trace, limit)
+        named = log_replay_chain.named(swapped or [])
+        wanted = Wanted(file, named, tuple(without or ()), trace, limit)
         return log_replay_chain.run(wanted, show=diff, as_json=json_)
-    timeout = _LIMIT if timeout is None else timeout
-    if len(components) > 1 and (name is not None or output is not None):
-        raise UsageError(
-            f"{'--as' if name is not None else '--output'} is about one component",
-            "replay each component by itself",
-        )
-    return max(
-        _replay(file, component, name, output, timeout, as_json=json_) for component in components
-    )
+    if len(alone) > 1 and (about_one or trace):
+        option = "--as" if name is not None else "--output" if output is not None else "--trace"
+        raise UsageError(f"{option} is about one component", "replay each component by itself")
+    limit = _LIMIT if timeout is None else timeout
+    codes = []
+    for component in alone:
+        shown = name or catalog.resolve(component, configured.here()).name
+        if output is not None:
+            _write_transcript(file, shown, output)
+        wanted = Wanted(file, {shown: component}, (), trace, limit, shown)
+        codes.append(log_replay_chain.run(wanted, show=diff, as_json=json_))
+    if output is not None and not json_:
+        report.say(f"written {output}")
+    return max(codes)
 
 
 def _mixed(trace: str) -> UsageError:
@@ -126,40 +130,12 @@ def _mixed(trace: str) -> UsageError:
     )
 
 
-def _replay(
-    trace: str, component: str, name: str | None, output: str | None, limit: float, *, as_json: bool
-) -> int:
-    """Runs one component again; the exit code."""
-    from conductor.author.subject import subjects
-    from conductor.cli import log_replay_report
-    from conductor.record.replay import player, recording
-    from conductor.spec.catalog import resolve
-
-    spec = resolve(component, configured.here())
-    shown = name or spec.name
-    recorded = recording.load(trace, shown)
-    if output is not None:
-        _write_transcript(output, shown, recorded)
-    outcomes: list[ReplayOutcome] = []
-    with subjects(spec, patience=limit) as make:
-        for steps in recorded.runs:
-            with closing(make()) as subject:
-                outcomes.append(player.replay(recorded, shown, subject, steps))
-            if outcomes[-1].divergence is not None:
-                break
-    tell = log_replay_report.tell_json if as_json else log_replay_report.tell
-    tell(shown, outcomes, len(recorded.runs))
-    if output is not None and not as_json:
-        report.say(f"written {output}")
-    return 0 if outcomes[-1].divergence is None else EXIT_DIFFERENT
-
-
 def _play_agent(trace: str) -> int:
     """Plays the agent of a trace on standard input and output, until the input ends."""
-    from conductor.record.replay import chain_recording
+    from conductor.record.replay import recording
     from conductor.record.replay.agent import Agent
 
-    agent = Agent(chain_recording.load(trace).agent)
+    agent = Agent(recording.load(trace)[0].agent)
     for line in sys.stdin.buffer:
         report.send(b"".join(agent.receive(line.rstrip(b"\r\n"))))
         while agent.warnings:
@@ -167,32 +143,15 @@ def _play_agent(trace: str) -> int:
     return 0
 
 
-def _write_transcript(path: str, name: str, recording: Recording) -> None:
-    """Writes the conversation as a transcript. Raises `UsageError`."""
-    if not recording.sided:
-        raise UsageError(
-            f"`{name}` spoke over one connection, not over the channel, so its conversation cannot "
-            "become a transcript",
-            "replay the trace itself: leave out --output",
-        )
-    if len(recording.runs) > 1:
-        raise UsageError(
-            f"`{name}` was started {len(recording.runs)} times in this trace, and a transcript is "
-            "one conversation",
-            "replay the trace itself: leave out --output",
-        )
-    text = [b"# What `%b` received and sent; written by `conductor log replay`." % name.encode()]
-    for step in recording.runs[0]:
-        if step.failed:
-            break  # a transcript cannot say that
-        if not step.given:
-            continue
-        text += [b"> " + line.whole for line in step.given]
-        text += [b"< " + line.whole for line in step.sent]
-        text.append(b"")
+def _write_transcript(trace: str, name: str, path: str) -> None:
+    """Writes what the trace recorded of a component as a transcript. Raises `UsageError`."""
+    from conductor.record.replay.transcript import transcript
+    from conductor.record.turns import reader as turns
+
+    text = transcript(trace, turns.opened(trace), name)
     try:
         with open(path, "xb") as file:
-            file.write(b"\n".join(text))
+            file.write(text)
     except FileExistsError:
         raise UsageError(f"`{path}` is there already", "name another file, or delete it") from None
     except OSError as error:

@@ -11,10 +11,10 @@ from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
 
 if TYPE_CHECKING:
-    from conductor.record.replay.chain_player import Replayed
-    from conductor.record.replay.chain_recording import ChainRecording
-    from conductor.record.replay.chain_specs import Chosen
     from conductor.record.replay.comparison import Difference, TurnComparison
+    from conductor.record.replay.player import Replayed
+    from conductor.record.replay.recording import Recording
+    from conductor.record.replay.specs import Chosen
 
 EXIT_DIFFERENT: Final = 1
 _MOST: Final = 12
@@ -25,16 +25,19 @@ class Wanted(NamedTuple):
     """What the command line wants replayed."""
 
     file: str
-    swapped: list[str]
-    without: list[str]
+    swapped: dict[str, str]
+    """By name: the component that takes its place."""
+    without: tuple[str, ...]
     trace: str | None
     limit: float
+    alone: str = ""
+    """The one component that is replayed; empty: the chain."""
 
 
 class Run(NamedTuple):
     """A replay, and how it compares with its recording."""
 
-    recording: ChainRecording
+    recording: Recording
     chosen: Chosen
     replayed: Replayed
     compared: list[TurnComparison]
@@ -63,9 +66,10 @@ class Run(NamedTuple):
 
 def run(wanted: Wanted, *, show: bool, as_json: bool) -> int:
     """Replays the chain, and reports; the exit code. Raises `ConductorError`."""
-    ran = _ran(wanted, _swapped(wanted.swapped))
+    ran = _ran(wanted)
     if as_json:
-        report.say_json(ran.members())
+        alone = {"component": wanted.alone} if wanted.alone else {}
+        report.say_json({**alone, **ran.members()})
     else:
         report.say_styled(*ran.lines(show=show))
         _complain(ran, show=show)
@@ -75,28 +79,28 @@ def run(wanted: Wanted, *, show: bool, as_json: bool) -> int:
 def played(file: str, swapped: dict[str, str], limit: float) -> Run:
     """Replays the chain of a trace with those of the swapped proxies that it has. Raises
     `ConductorError`."""
-    from conductor.record.replay import chain_recording
+    from conductor.record.replay import recording
 
-    names = chain_recording.load(file).names
+    names = recording.load(file)[0].names
     here = {name: by for name, by in swapped.items() if name in names}
-    return _ran(Wanted(file, [], [], None, limit), here)
+    return _ran(Wanted(file, here, (), None, limit))
 
 
-def _ran(wanted: Wanted, swapped: dict[str, str]) -> Run:
-    from conductor.record.replay import chain_player, chain_recording, chain_specs, comparison
-    from conductor.record.turns import reader as turns
+def _ran(wanted: Wanted) -> Run:
+    from conductor.record.replay import comparison, player, recording, specs
     from conductor.run.plan import Options
 
-    recording = chain_recording.load(wanted.file)
-    chosen = chain_specs.chosen(recording, swapped, wanted.without, configured.here())
+    recorded, then = recording.load(wanted.file, wanted.alone)
+    chosen = specs.chosen(
+        recorded, wanted.swapped, wanted.without, configured.here(), alone=bool(wanted.alone)
+    )
     options = Options(trace=wanted.trace)
     log = report.logger("warning")
-    replayed = chain_player.replayed(recording, chosen.specs, options, wanted.limit, log)
-    then = turns.opened(wanted.file)
-    return Run(recording, chosen, replayed, comparison.compared(then, replayed.reader))
+    replayed = player.replayed(recorded, chosen.specs, options, wanted.limit, log)
+    return Run(recorded, chosen, replayed, comparison.compared(then, replayed.reader))
 
 
-def _swapped(given: list[str]) -> dict[str, str]:
+def named(given: list[str]) -> dict[str, str]:
     """By name the components that take a proxy's place. Raises `UsageError`."""
     swapped: dict[str, str] = {}
     for text in given:
@@ -142,7 +146,7 @@ def _chain(chosen: Chosen) -> str:
     return " > ".join(["client", *names, "agent"])
 
 
-def _notes(recording: ChainRecording, chosen: Chosen, replayed: Replayed) -> Iterator[str]:
+def _notes(recording: Recording, chosen: Chosen, replayed: Replayed) -> Iterator[str]:
     yield from chosen.notes
     if recording.is_redacted and recording.content == "redacted":
         yield (
@@ -154,6 +158,8 @@ def _notes(recording: ChainRecording, chosen: Chosen, replayed: Replayed) -> Ite
     if recording.mcp:
         messages, verb = counted(recording.mcp, "message"), are(recording.mcp)
         yield f"{messages} of MCP servers in the trace {verb} not played again"
+    if replayed.failure and replayed.failure != replayed.ended:
+        yield f"the chain failed: {one_line(replayed.failure)}"
     for name, call in list(dict.fromkeys(replayed.refused))[:_MOST]:
         yield f"`{name}` called `{call}`, which the trace has no answer to: it was refused"
 
@@ -206,7 +212,7 @@ def _difference(end: str, difference: Difference, rows: Rows) -> Iterator[Line]:
 
 
 def _members(
-    recording: ChainRecording, chosen: Chosen, replayed: Replayed, compared: list[TurnComparison]
+    recording: Recording, chosen: Chosen, replayed: Replayed, compared: list[TurnComparison]
 ) -> dict[str, object]:
     return {
         "same": not replayed.ended and all(turn.same for turn in compared),

@@ -956,8 +956,7 @@ TABLE: Final = (
     Option(
         "--timeout",
         SECONDS,
-        "How long nothing may move in the chain; with COMPONENT, how long to wait for each message "
-        "that a program sent in the trace.",
+        "How long nothing may move in the chain.",
         commands=("log replay",),
         default="60; with COMPONENT 10",
     ),

@@ -45,7 +45,7 @@ MakeGuest: TypeAlias = "Callable[[GuestSpec, str], wasm_host.Guest]"
 """Makes an instance of a guest, by name. Raises `wasm_host.GuestError`."""
 
 _HOSTS: Final = itertools.count(1)
-_NUMBERS: Final = 10**12
+NUMBERS: Final = 10**12
 """How many message numbers a host has, for a trace …"""
 _NUMBERS_OF_RUN: Final = 10**9
 """… and how many each of its runs."""
@@ -210,8 +210,8 @@ class _Host:
 
 def _numbers() -> range:
     """The message numbers of the next host."""
-    first = next(_HOSTS) * _NUMBERS
-    return range(first, first + _NUMBERS)
+    first = next(_HOSTS) * NUMBERS
+    return range(first, first + NUMBERS)
 
 
 def _files(spec: Spec) -> tuple[str, ...]:

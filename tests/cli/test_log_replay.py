@@ -1,8 +1,9 @@
-"""`conductor log replay`: what a trace recorded of one component, played to it again."""
+"""`conductor log replay FILE COMPONENT`: what a trace recorded of one component, played again."""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Final
@@ -51,46 +52,42 @@ def test_each_component_says_again_what_it_said(tmp_path: Path, isolation: str) 
     record(file, *options, "datetime", "passthrough", proxy, DEMO)
     ran = replay(file, "datetime", "passthrough", proxy)
     assert ran.code == 0, ran.out + ran.err
-    told = [one.split() for one in ran.out.splitlines()]
-    assert [one[:2] for one in told] == [
-        ["same", "datetime:"], ["same", "passthrough:"], ["same", "forward:"],
+    told = [one for one in ran.out.splitlines() if not one.startswith("note: ")]
+    assert [one[:18] for one in told[::2]] == [
+        "client > datetime=", "client > passthrou", "client > forward=/",
     ]  # fmt: skip
-    # Forwards all but `configure`; the program is told nothing of its own.
-    said, given = int(told[1][2]), int(told[1][5])
-    assert given == said + 1
-    assert told[2][2] == told[2][5]
+    assert {one[:14] for one in told[1::2]} == {"same    turn 1"}
 
 
 def test_a_changed_component_is_told_where_it_differs(tmp_path: Path) -> None:
+    """Turn by turn, and what follows from it at either end."""
     file = tmp_path / "t"
     record(file, "--clock", "2026-03-01T12:00:00", "datetime", DEMO)
-    ran = replay(file, "passthrough", "--as", "datetime")
-    date = '<current-date date=\\"2026-03-01\\" time=\\"12:00:00\\"/>'
-    assert ran.out == (
-        "DIFFERS datetime: at message 5 of 7\n"
-        "    - session/prompt, a request, to the successor of session demo-1\n"
-        "    + session/prompt, a request, to the successor of session demo-1\n"
-        "    /params/prompt/0\n"
-        f'      - {{"type":"text","text":"{date}"}}\n'
-    )
-    ran.assert_error(1, "`datetime` does not send what it sent when it was recorded")
-    ran = replay(file, "passthrough", "--as", "datetime", "--json")
-    told = json.loads(ran.out)
-    assert (ran.code, ran.err, told["same"], told["said"]) == (1, "", False, 7)
-    assert told["difference"]["diff"] == [
-        {"op": "remove", "path": "/params/prompt/0", "before": json.loads(date.join((
-            '{"type":"text","text":"', '"}')))}
-    ]  # fmt: skip
-    assert told["difference"]["expected"]["method"] == "session/prompt"
+    ran = replay(file, "passthrough", "--as", "datetime", "--diff")
+    assert ran.out.splitlines()[0] == "client > datetime=passthrough > agent"
+    assert ran.out.splitlines()[2:] == [
+        "DIFFERS turn 1  “the quick brown fox”",
+        "    datetime: added 1 block then, unchanged now",
+        "  ~ to the agent: session/prompt differs",
+        "      removed text block",
+        '      - <current-date date="2026-03-01" time="12:00:00"/>',
+    ]
+    ran.assert_error(1, "1 of 1 turn differs from the recording")
+    told = json.loads(replay(file, "passthrough", "--as", "datetime", "--json").out)
+    assert (told["component"], told["same"], told["with"]) == (
+        "datetime", False, {"datetime": "passthrough"},
+    )  # fmt: skip
+    (difference,) = told["turns"][1]["agent"]
+    assert [edit["op"] for edit in difference["edits"]] == ["removed"]
     told = json.loads(replay(file, "datetime", "--json").out)
-    assert (told["same"], told["runs"], told["difference"]) == (True, 1, None)
+    assert (told["same"], told["component"]) == (True, "datetime")
 
 
 def test_a_recorded_conversation_becomes_a_transcript(tmp_path: Path) -> None:
     file, transcript = tmp_path / "t", tmp_path / "new.txt"
     record(file, "--clock", "2026-03-01T12:00:00", "datetime", DEMO)
     ran = replay(file, "datetime", "--output", str(transcript))
-    assert (ran.code, ran.out.splitlines()[1]) == (0, f"written {transcript}")
+    assert (ran.code, ran.out.splitlines()[-1]) == (0, f"written {transcript}")
     played = conductor("test", str(transcript), "--component", "datetime")
     assert (played.code, played.out[:6]) == (0, "passed")
     played = conductor("test", str(transcript), "--component", "passthrough")
@@ -98,7 +95,7 @@ def test_a_recorded_conversation_becomes_a_transcript(tmp_path: Path) -> None:
     replay(file, "datetime", "--output", str(transcript)).assert_error(2, "is there already")
 
 
-def test_a_program_that_was_restarted_is_replayed_run_by_run(tmp_path: Path) -> None:
+def test_a_program_that_fails_is_started_again_as_then(tmp_path: Path) -> None:
     proxy = f"{program(tmp_path, DIES)},on_failure=restart"
     file = tmp_path / "t"
     session = {"sessionId": "demo-1", "prompt": [{"type": "text", "text": "@die"}]}
@@ -107,15 +104,14 @@ def test_a_program_that_was_restarted_is_replayed_run_by_run(tmp_path: Path) -> 
     record(file, proxy, DEMO, said=b"".join((*said[:2], die, *said[2:])))
     ran = replay(file, proxy)
     assert ran.code == 0, ran.out + ran.err
-    assert ran.out.endswith(", in 2 runs\n")
-    survives = program(tmp_path, PROXY, "survives")
-    ran = replay(file, survives, "--as", "forward")
-    assert (ran.code, "DIFFERS forward: after 4 messages of run 1\n" in ran.out) == (1, True)
+    assert re.findall(r"^same    turn (\d)", ran.out, re.MULTILINE) == ["1", "2"]
+    ran = replay(file, program(tmp_path, PROXY, "survives"), "--as", "forward")
+    assert (ran.code, "DIFFERS turn 1  “@die”\n" in ran.out) == (1, True)
 
 
 @pytest.mark.parametrize("isolation", ["process", "inline"])
 def test_a_guest_fails_again_where_it_failed(tmp_path: Path, isolation: str) -> None:
-    """And what it was given when it was started again is not mixed with that."""
+    """The message that it could not take went past it then, and does now."""
     module, fixed = tmp_path / "fused.wasm", tmp_path / "fixed.wasm"
     module.write_bytes(bytes(wasmtime.wat2wasm(FUSED.replace("HARM", "unreachable"))))
     fixed.write_bytes(bytes(wasmtime.wat2wasm(FUSED.replace("HARM", "nop"))))
@@ -127,21 +123,35 @@ def test_a_guest_fails_again_where_it_failed(tmp_path: Path, isolation: str) -> 
     record(file, "--isolation", isolation, *chain, said=b"".join((*said[:2], lethal, *said[2:])))
     ran = replay(file, "passthrough", str(module))
     assert ran.code == 0, ran.out + ran.err
-    assert ran.out.endswith(", in 2 runs\n")
+    assert ran.out.count("same    turn 1  “poison”\n") == 2
     ran = replay(file, str(fixed), "--as", "fused")
-    assert ran.code == 1
-    assert "of run 1\n    it did not fail as it did then: " in ran.out
+    assert (ran.code, "same    turn 1  “poison”\n" in ran.out) == (0, True)
 
 
 def test_a_program_that_ends_or_says_nothing(tmp_path: Path) -> None:
     file = tmp_path / "t"
     record(file, program(tmp_path, PROXY), DEMO)
-    ends = program(tmp_path, "import sys; sys.stdin.readline(); sys.exit(7)", "ends")
-    ran = replay(file, ends, "--as", "forward")
-    assert (ran.code, "+ nothing: it has ended with exit code 7\n" in ran.out) == (1, True)
-    silent = program(tmp_path, "import sys; sys.stdin.read()", "silent")
-    ran = replay(file, silent, "--as", "forward", "--timeout", "0.2")
-    assert (ran.code, "+ nothing: nothing came for 0.2 s\n" in ran.out) == (1, True)
+    for name, source, why in (
+        ("ends", "import sys; sys.stdin.readline(); sys.exit(7)", "exited with code 7"),
+        ("silent", "import sys; sys.stdin.read()", "nothing has moved for 0.2 s"),
+    ):
+        component = program(tmp_path, source, name)
+        ran = replay(file, component, "--as", "forward", "--timeout", "0.2", "--json")
+        assert (ran.code, why in ran.out) == (1, True), ran.out + ran.err
+
+
+def test_a_component_between_others_is_replayed_alone(tmp_path: Path) -> None:
+    """What stood around it is played. What a neighbour changed is part of that."""
+    file = tmp_path / "t"
+    options = ("--trace-content", "all", "--clock", "2026-03-01T12:00:00")
+    talked = ("datetime", "redact", program(tmp_path, PROXY), DEMO)
+    record(file, *options, *talked, said=conversation("ghp_" + "a1" * 18))
+    for component, differs in (("redact", []), ("passthrough", ["session/prompt", "the answer"])):
+        told = json.loads(replay(file, component, "--as", "redact", "--json").out)
+        turn = told["turns"][1]
+        found = [one["what"] for end in ("agent", "client") for one in turn.get(end, ())]
+        assert (told["same"], found[:1]) == (not differs, differs[:1])
+        assert turn["prompt"].startswith('<current-date date="2026-03-01"')
 
 
 def test_the_agent_of_a_trace_tells_the_client_the_same(tmp_path: Path) -> None:
@@ -165,19 +175,18 @@ def test_what_cannot_be_replayed(tmp_path: Path) -> None:
     for arguments, *texts in (
         ((file, "datetime"), "has no component `datetime`", "hint: --as NAME names a component",
          "passthrough, forward"),
+        ((file, "passthrough", "--with", "forward=demo"), "of the whole chain, or of components"),
         ((file, "demo"), "has no component `demo`"),
         ((bare, "passthrough"), "was written without content", "--trace-content redacted"),
-        ((tmp_path / "other", "datetime"), "is no trace", "hint: record a trace"),
+        ((tmp_path / "other", "datetime"), "is no trace"),
         ((tmp_path / "missing", "datetime"), "cannot read the trace"),
         ((file, "no-such-thing"), "no-such-thing"),
-        ((file, "passthrough", "--as", "forward"), "recorded over one connection"),
         ((file, proxy, "--output", str(tmp_path / "x")), "spoke over one connection"),
         ((file, "passthrough", proxy, "--as", "x"), "--as is about one component"),
         ((file, "passthrough", "--agent"), "of the whole chain, or of components by themselves"),
         ((file, "-o", str(tmp_path / "x")), "of the whole chain, or of components by themselves"),
         ((bare, "--agent"), "was written without content"),
         ((tmp_path / "missing", "--agent"), "cannot read the trace"),
-        ((file, "py:json:loads", "--as", "passthrough"), "runs inside of conductor"),
         ((file, "passthrough", "--timeout", "soon"), "invalid value `soon`"),
     ):  # fmt: skip
         conductor("log", "replay", *map(str, arguments)).assert_error(2, *texts)

@@ -267,16 +267,15 @@ def test_a_limit_is_a_number_that_can_be_counted(limit: str, value: object) -> N
 def test_a_trace_has_lines_of_bounded_length(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from conductor.record.replay import chain_recording, recording
+    from conductor.record.replay import recording
+    from conductor.record.turns import lines
 
-    line = {"type": "_conductor", "format": 1, "content": "all", "components": ["p"]}
+    line = {"type": "request", "from": "client", "to": "agent", "id": 1, "method": "x"}
     path = tmp_path / "t.jsons"
-    path.write_text(json.dumps(line, separators=(",", ":")) + "\n" + "x" * 2000 + "\n")
-    monkeypatch.setattr(recording, "MOST_LINE", 1000)
-    monkeypatch.setattr(chain_recording, "MOST_LINE", 1000)
-    for load in (lambda: recording.load(str(path), "p"), lambda: chain_recording.load(str(path))):
-        with pytest.raises(UsageError, match=r"a line of more than 1,000 bytes"):
-            load()
-    monkeypatch.setattr(recording, "MOST_HELD", 50)
+    path.write_text(json.dumps(line) + "\n" + "x" * 2000 + "\n")
+    monkeypatch.setattr(recording, "_MOST_HELD", 50)
     with pytest.raises(UsageError, match="holds more than"):
-        recording.load(str(path), "p")
+        recording.load(str(path))
+    monkeypatch.setattr(lines, "MOST_LINE", 1000)
+    with pytest.raises(UsageError, match="a line of more than"):
+        recording.load(str(path))

@@ -14,7 +14,6 @@ from conductor.author.scenario.script import Script
 from conductor.core import json_text
 from conductor.errors import one_line
 from conductor.record.replay import comparison
-from conductor.record.replay.chain_recording import TraceEvent
 from conductor.record.replay.comparison import Message
 from conductor.record.turns import edits
 from conductor.record.turns.line import AGENT, CLIENT, Line, read_line
@@ -80,7 +79,7 @@ def _starts(script: Script, reader: Reader) -> list[int]:
     ]
     places, behind = [], 0
     for message in script.messages:
-        id_ = b"" if message.id is None else json_text.encode(message.id)
+        id_ = bytes(message.id) if message.type == "request" else b""
         place = next((at for at, line in sent if at >= behind and _is_of(line, message, id_)), None)
         places.append(len(reader) if place is None else place)
         if place is not None and id_:
@@ -91,7 +90,7 @@ def _starts(script: Script, reader: Reader) -> list[int]:
     return [places[sent] for sent in script.sent] + [len(reader)]
 
 
-def _is_of(line: Line, message: TraceEvent, id_: bytes) -> bool:
+def _is_of(line: Line, message: Line, id_: bytes) -> bool:
     """Whether an event is a message of the client; `id_`: of a request."""
     if (line.type, line.method) != (message.type, message.method):
         return False

@@ -16,7 +16,7 @@ from conductor.author.scenario.expectations import Failure, failures
 from conductor.author.scenario.file import Scenario
 from conductor.author.scenario.script import Script
 from conductor.errors import UsageError, one_line, visible_path
-from conductor.record.replay.chain_player import ChainPlayer, Replayed
+from conductor.record.replay.player import Player, Replayed
 from conductor.record.replay.recorded_services import PERFORMED
 from conductor.record.turns.reader import Reader
 from conductor.run.plan import Options
@@ -70,7 +70,7 @@ def play(path: str, folder: str, config: Config | None, log: Log) -> Played:
         return any(failure.may_come for failure in failures(scenario, script, reader))
 
     async def replayed() -> Replayed:
-        player = ChainPlayer(
+        player = Player(
             script.recording, specs, Options(), scenario.limit, log,
             is_due=is_due, patience=scenario.wait, performed=_PERFORMED, on_stderr=on_stderr,
         )  # fmt: skip

@@ -15,9 +15,9 @@ from conductor.author.scenario.file import OPTIONS
 from conductor.author.scenario.script import FIRST_SESSION
 from conductor.core import json_text
 from conductor.errors import UsageError
-from conductor.record.replay import chain_recording, comparison
-from conductor.record.replay.chain_recording import ChainRecording
-from conductor.record.turns import edits, reader
+from conductor.record.replay import comparison, recording
+from conductor.record.replay.recording import Recording
+from conductor.record.turns import edits
 from conductor.record.turns.line import AGENT, CLIENT, Line, read_line
 from conductor.record.turns.model import Turn
 from conductor.record.turns.reader import Reader
@@ -40,11 +40,10 @@ def text(trace: str, name: str) -> str:
         trace: The file.
         name: Which of its proxies is the component under test; empty: none.
     """
-    recording = chain_recording.load(trace)
-    read = reader.opened(trace)
-    chain = [_component(recording, each, name) for each in recording.names]
+    recorded, read = recording.load(trace)
+    chain = [_component(recorded, each, name) for each in recorded.names]
     lines = ["# What was recorded once; change what you like.", f"chain = {toml(chain)}"]
-    times = (chain_recording.members(event.payload).get("iso") for event in recording.services)
+    times = (recording.members(event.payload).get("iso") for event in recorded.services)
     if time := next((time for time in times if isinstance(time, str)), ""):
         lines.append(f"clock = {toml(time)}")
     turns = {turn.events[0]: turn for turn in read.turns[1:] if not turn.by}
@@ -62,10 +61,10 @@ def text(trace: str, name: str) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _component(recording: ChainRecording, name: str, own: str) -> str:
+def _component(recorded: Recording, name: str, own: str) -> str:
     if name == own:
         return "."
-    then = recording.chain.get(name)
+    then = recorded.chain.get(name)
     return then.source if then is not None and then.source else name
 
 
@@ -225,7 +224,7 @@ def _answer(read: Reader, number: int) -> Line | None:
 
 
 def _object(raw: msgspec.Raw) -> Table:
-    return chain_recording.members(raw)
+    return recording.members(raw)
 
 
 # -- TOML ------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import msgspec
 from conductor.author.scenario.file import OPTIONS, Action, Scenario, Step
 from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
-from conductor.record.replay.chain_recording import AGENT, CLIENT, ChainRecording, TraceEvent
+from conductor.record.replay.recording import Recording
+from conductor.record.turns.line import AGENT, CLIENT, Line
 
 FIRST_SESSION: Final = "session-1"
 _HINT: Final = 'a request that a proxy makes by itself is a step with `by = "component"`'
@@ -31,9 +32,9 @@ class Script:
 
     def __init__(self, scenario: Scenario, path: str, folder: str) -> None:
         """`path` is shown in errors; `folder` is where the sessions are."""
-        self.recording = ChainRecording(path, "scenario", _HINT, began=scenario.clock)
+        self.recording = Recording(path, "scenario", _HINT, began=scenario.clock)
         self.sent: list[int] = []
-        self.messages: list[TraceEvent] = []
+        self.messages: list[Line] = []
         """All that the client sends but for answers, in order."""
         self._folder = folder
         self._count = 0
@@ -175,11 +176,11 @@ class Script:
             is_error=is_error,
         )
 
-    def _added(self, *, number: int | None = None, **members: Any) -> TraceEvent:
+    def _added(self, *, number: int | None = None, **members: Any) -> Line:
         self._count += 1
         is_event = members["type"] == "notification"
-        id_ = number or (None if is_event else self._count)
-        event = TraceEvent(id=id_, place=self._count, **members)
+        id_ = msgspec.Raw(b"null" if is_event else b"%d" % (number or self._count))
+        event = Line(ts=float(self._count), id=id_, **members)
         ends = (event.source, event.target)
         if CLIENT in ends:
             self.recording.client.append(event)

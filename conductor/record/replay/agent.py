@@ -7,34 +7,28 @@ has changed is answered all the same. Messages of MCP are not played, nor cancel
 
 from __future__ import annotations
 
-import contextlib
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import Final
 
 import msgspec
 
-from conductor.core import json_text, jsonrpc
+from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
 from conductor.record import diff
 from conductor.record.redaction import redacted
-from conductor.record.replay.chain_recording import AGENT, RECORD_ANEW, TraceEvent, members
-
-Id = int | str
-"""Of a request in a trace."""
-
-_id: Final = json_text.Decoder(int | str).decode
+from conductor.record.replay.recording import RECORD_ANEW, members
+from conductor.record.turns.line import AGENT, Line
 
 
 class _Exchange(msgspec.Struct):
     """One message to the agent, and what it sent before the next message of the session came."""
 
-    event: TraceEvent | None
+    event: Line | None
     """None: before the first."""
-    sent: list[TraceEvent]
+    sent: list[Line]
     came: bool = False
     id: bytes = b""
     """Of a request: its id now."""
@@ -46,7 +40,7 @@ class Agent:
     """The agent of a trace."""
 
     def __init__(
-        self, events: Iterable[TraceEvent], noun: str = "trace", hint: str = RECORD_ANEW
+        self, events: Iterable[Line], noun: str = "trace", hint: str = RECORD_ANEW
     ) -> None:
         """
         Args:
@@ -57,7 +51,7 @@ class Agent:
         self._noun = noun
         self._hint = hint
         self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
-        self._requests: dict[tuple[bool, Id], tuple[str | None, _Exchange | None]] = {}
+        self._requests: dict[tuple[bool, bytes], tuple[str | None, _Exchange | None]] = {}
         """Session of each request, and its exchange; true with those that the agent made."""
         self._latest: str | None = None
         """The session of the message that came last in the trace."""
@@ -66,12 +60,12 @@ class Agent:
         for event in events:
             self._read(event)
 
-    def _read(self, event: TraceEvent) -> None:
+    def _read(self, event: Line) -> None:
         by_agent, session = event.source == AGENT, event.session
         if event.method == CANCEL:
             return
         if event.type == "response":
-            request = self._requests.get((not by_agent, event.id or 0))
+            request = self._requests.get((not by_agent, bytes(event.id)))
             if request is None:  # of MCP
                 return
             session, exchange = request
@@ -90,7 +84,7 @@ class Agent:
             exchanges[-1].sent.append(event)
         if event.type == "request":
             made = None if by_agent else exchanges[-1]
-            self._requests[by_agent, event.id or 0] = session, made
+            self._requests[by_agent, bytes(event.id)] = session, made
 
     @property
     def missed(self) -> bool:
@@ -155,13 +149,11 @@ class Agent:
 
     def _find_answered(self, message: Message) -> tuple[_Exchange | None, str | None]:
         """The exchange of an answer to the agent, which makes requests under ids of the trace."""
-        number: Id = -1
-        with contextlib.suppress(msgspec.DecodeError):
-            number = _id(message.id if isinstance(message.id, msgspec.Raw) else b"")
+        number = bytes(message.id) if isinstance(message.id, msgspec.Raw) else b""
         session, _ = self._requests.get((True, number), (None, None))
         for exchange in self._sessions.get(session, ()):
             event = exchange.event
-            is_it = event is not None and (event.type, event.id) == ("response", number)
+            is_it = event is not None and (event.type, bytes(event.id)) == ("response", number)
             if is_it and not exchange.came:
                 return exchange, session
         return None, session
@@ -191,19 +183,18 @@ class Agent:
             if event.type == "response":
                 yield from self._respond(event)
             elif exchange.came and event.type == "request":
-                id_ = json_text.encode(event.id or 0)
-                yield jsonrpc.request(id_, event.method, bytes(event.params))
+                yield jsonrpc.request(bytes(event.id), event.method, bytes(event.params))
             elif exchange.came:
                 yield jsonrpc.notification(event.method, bytes(event.params))
 
-    def _respond(self, event: TraceEvent) -> Iterator[bytes]:
-        _, exchange = self._requests[False, event.id or 0]
+    def _respond(self, event: Line) -> Iterator[bytes]:
+        _, exchange = self._requests[False, bytes(event.id)]
         if exchange is not None and exchange.came:
             member = b"error" if event.is_error else b"result"
             yield jsonrpc.answer(exchange.id, member, bytes(event.payload))
             yield from self._begin(event)
 
-    def _begin(self, event: TraceEvent) -> Iterator[bytes]:
+    def _begin(self, event: Line) -> Iterator[bytes]:
         """What it sent in a new session before anything came to it there."""
         opened = members(event.payload).get("sessionId")
         session = self._sessions.get(opened, ()) if isinstance(opened, str) else ()

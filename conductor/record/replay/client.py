@@ -19,20 +19,19 @@ from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
 from conductor.record import diff
-from conductor.record.replay.chain_recording import AGENT, CLIENT, TraceEvent, members
+from conductor.record.replay.recording import members
+from conductor.record.turns.line import AGENT, CLIENT, UPDATE, Line
 
 _PERMISSION: Final = "session/request_permission"
-_UPDATE: Final = "session/update"
 _CANCELLED: Final = b'{"outcome":{"outcome":"cancelled"}}'
+_NO_ID: Final = b"null"
 _UNKNOWN: Final = b"the recording has no answer of the client to this"
-
-Key = int | str
 
 
 class _Step(msgspec.Struct):
     """A message of the client, and what has to come before it."""
 
-    event: TraceEvent
+    event: Line
     id: bytes = b""
     """Of a request: its id, as it was."""
     answered: frozenset[bytes] = frozenset()
@@ -48,8 +47,8 @@ class _Step(msgspec.Struct):
 class _Asked(msgspec.Struct):
     """A request to the client, as it was."""
 
-    event: TraceEvent
-    answer: TraceEvent | None = None
+    event: Line
+    answer: Line | None = None
     again: bool = False
     """Whether it has come again."""
 
@@ -65,8 +64,8 @@ class Client:
 
     def __init__(
         self,
-        events: Iterable[TraceEvent],
-        agent: Iterable[TraceEvent],
+        events: Iterable[Line],
+        agent: Iterable[Line],
         reached: Callable[[str | None], int],
     ) -> None:
         self._reached = reached
@@ -77,8 +76,10 @@ class Client:
         self._idle: Counter[str | None] = Counter()
         self._wanted: set[bytes] = set()
         """The requests that were answered then, not by the conductor itself."""
+        self._came: set[bytes] = set()
+        """The requests whose answers later messages of the client waited for …"""
         self._known: set[bytes] = set()
-        """Those of them that the steps so far wait for."""
+        """… and those of them that the steps so far wait for."""
         self._ids: set[bytes] = set()
         self.received = 0
         """How many messages have come."""
@@ -88,56 +89,58 @@ class Client:
 
     # -- what was recorded ---------------------------------------------------------------------
 
-    def _read(self, events: list[TraceEvent], agent: list[TraceEvent]) -> None:
-        ids: dict[Key | None, tuple[bytes, str | None]] = {}
-        asked: dict[Key | None, _Asked] = {}
+    def _read(self, events: list[Line], agent: list[Line]) -> None:
+        ids: dict[bytes, tuple[bytes, str | None]] = {}
+        asked: dict[bytes, _Asked] = {}
         idle: Counter[str | None] = Counter()
         open_: dict[bytes, str | None] = {}
         to_agent = [e for e in agent if e.source != AGENT and e.method != CANCEL]
         for event in events:
             if event.source != CLIENT:
                 self.expected += 1
-                if event.type == "response" and event.id in ids:
-                    id_, _ = ids[event.id]
-                    if not event.own.by:  # else nobody answered: the client had left, or a failure
-                        self._wanted.add(id_)
+                if event.type == "response" and bytes(event.id) in ids:
+                    id_, _ = ids[bytes(event.id)]
+                    by_conductor = event.own is not None and bool(event.own.by)
+                    if not by_conductor:
+                        self._wanted.add(id_)  # else nobody answered: the client had left …
+                    if not by_conductor or event.source != AGENT:
+                        self._came.add(id_)  # … or went on after a component had failed
                     open_.pop(id_, None)
                 elif event.type == "request":
-                    asked[event.id] = _Asked(event)
-                    self._asked.append(asked[event.id])
+                    asked[bytes(event.id)] = _Asked(event)
+                    self._asked.append(asked[bytes(event.id)])
                 elif _is_idle(event.method, event.params):
                     idle[event.session] += 1
                 continue
             if event.type == "response":
-                if event.id in asked:
-                    asked[event.id].answer = event
+                if bytes(event.id) in asked:
+                    asked[bytes(event.id)].answer = event
                 continue
             step = self._step(event, to_agent, idle, open_)
             self._steps.append(step)
             if event.type == "request":
-                ids[event.id] = step.id, event.session
+                ids[bytes(event.id)] = step.id, event.session
                 open_[step.id] = event.session
 
     def _step(
         self,
-        event: TraceEvent,
-        agent: list[TraceEvent],
+        event: Line,
+        agent: list[Line],
         idle: Counter[str | None],
         open_: dict[bytes, str | None],
     ) -> _Step:
         pending = frozenset(id_ for id_, session in open_.items() if session == event.session)
         reached = 0
         if pending:
-            reached = sum(
-                each.place < event.place for each in agent if each.session == event.session
-            )
+            reached = sum(each.ts < event.ts for each in agent if each.session == event.session)
         # Ids of the trace are unique, those of the client may have been used again.
-        id_ = bytes(event.own.id) or json_text.encode(event.id)
+        own = bytes(event.own.id) if event.own is not None else _NO_ID
+        id_ = own if own != _NO_ID else bytes(event.id)
         if id_ in self._ids:
-            id_ = json_text.encode(f"{event.id}-{len(self._steps)}")
+            id_ = json_text.encode(f"{bytes(event.id).decode()}-{len(self._steps)}")
         if event.type == "request":
             self._ids.add(id_)
-        new, self._known = frozenset(self._wanted - self._known), set(self._wanted)
+        new, self._known = frozenset(self._came - self._known), set(self._came)
         return _Step(
             event,
             id_ if event.type == "request" else b"",
@@ -230,7 +233,7 @@ class Client:
 
 def _is_idle(method: str, params: Any) -> bool:
     """Whether it says that a turn has ended, in ACP v2."""
-    if method != _UPDATE or b"state_update" not in bytes(params):
+    if method != UPDATE or b"state_update" not in bytes(params):
         return False
     update = members(params).get("update")
     return (

@@ -15,7 +15,17 @@ import msgspec
 
 from conductor.record import diff
 from conductor.record.turns import edits
-from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, UPDATE, Line, chunk_of, update_of
+from conductor.record.turns.fold import plain
+from conductor.record.turns.line import (
+    AGENT,
+    CLIENT,
+    CONDUCTOR,
+    UPDATE,
+    Line,
+    Own,
+    chunk_of,
+    update_of,
+)
 from conductor.record.turns.model import Edit, Op, Turn
 from conductor.record.turns.reader import Reader
 
@@ -188,7 +198,9 @@ def messages(
     for number, line in events:
         if line.target != end or line.protocol == "mcp":
             continue
-        if not conductors and (line.source == CONDUCTOR or _stands_in(line)):
+        own = line.own or Own()
+        is_conductors = line.source == CONDUCTOR or (line.type == "response" and bool(own.by))
+        if own.lost or (is_conductors and not conductors):
             continue
         if line.method.startswith(("mcp/", "_mcp/")):
             continue
@@ -207,15 +219,11 @@ def messages(
         yield text
 
 
-def _stands_in(line: Line) -> bool:
-    return line.type == "response" and line.own is not None and bool(line.own.by)
-
-
 def _message(reader: Reader, number: int, line: Line) -> Message:
     body = bytes(line.body)
     if line.type == "response":
         row = reader.row(number)
-        what = f"answer to {row.method}" if row is not None else "answer"
+        what = f"answer to {plain(row.method)}" if row is not None else "answer"
         return Message(what, body, is_error=line.is_error)
     if line.method == UPDATE:
         update = update_of(line)
@@ -224,7 +232,7 @@ def _message(reader: Reader, number: int, line: Line) -> Message:
         if words is not None and kind in _TEXTS:
             return Message(_TEXTS[kind], words.encode("utf-8", "replace"), is_text=True)
         return Message(f"{kind or 'update'}", body)
-    return Message(line.method, body)
+    return Message(plain(line.method), body)
 
 
 def _plain(body: bytes) -> bytes:

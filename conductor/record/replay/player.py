@@ -1,312 +1,277 @@
-"""Runs a component again on the lines that a trace recorded of it, and compares what it sends.
+"""Runs a recorded chain again: its client and its agent are played, its proxies run anew. The chain
+may be that of one component: then all that stood around it is played.
 
-It gets the recorded lines, in their order. Its requests, to its neighbours or to the conductor's
-services, get the recorded answers: they are paired with the recorded requests by side, method and
-content, in order, and answers carry the ids that the component uses now. Nothing is performed: the
-player reads no clock and no file, and connects to no host. It does not compare what is logged.
+No time passes but what the proxies take: what followed after an hour follows at once. It always
+ends: with the last answer, when nothing moves for too long, or when a component floods.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict, deque
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple, Protocol
+import asyncio
+from collections.abc import Callable, Collection, Sequence
+from typing import Final
 
 import msgspec
 
-from conductor.core import json_text
-from conductor.core.json_text import read_members, write_members
-from conductor.errors import ComponentError, UsageError
-from conductor.record import diff
-from conductor.record.diff import Operation
-from conductor.record.replay.messages import MessageReader, SidedMessage
-from conductor.record.replay.recording import Line, Recording, Step
-from conductor.record.trace.records import Conversation
+from conductor.core.component import Component
+from conductor.record.replay.agent import Agent
+from conductor.record.replay.client import Client
+from conductor.record.replay.recorded_services import PERFORMED, RecordedServices
+from conductor.record.replay.recording import Recording
+from conductor.record.trace.chain import described
+from conductor.record.trace.file import TraceFile
+from conductor.record.trace.sinks import Several, Sink
+from conductor.record.trace.tracer import Tracer
+from conductor.record.turns import reader as turns
+from conductor.record.turns.line import Line, written
+from conductor.record.turns.lines import HeldLines
+from conductor.run.launch import started
+from conductor.run.plan import Options, Planned
+from conductor.run.records import Records
+from conductor.run.runtime import Runtime
+from conductor.spec.model import Spec
+from conductor.transports.memory import Channel, MemoryTransport
+
+AGENT: Final = "recorded-agent"
+_MOST_LINES: Final = 512 * 1024 * 1024
+"""Bytes of what the new run passes on that are kept."""
+_FLOOD: Final = 10_000
+"""Messages beyond ten times those of the recording, after which a run is ended."""
+_GLANCE: Final = 0.05
+"""Seconds for what comes together, before it is looked at."""
+_QUIET: Final = 0.5
+"""Seconds without a message after which nothing more is expected behind the last answer."""
+
+Log = Callable[[str, str, str], None]
 
 
-class ReplaySubject(Protocol):
-    """A running component."""
+class Replayed(msgspec.Struct):
+    """A run of the recorded chain."""
 
-    waits: bool
-    """Whether its lines may come later: it is a process."""
-    sided: bool
-    """Whether its lines have side bytes."""
-
-    def send(self, lines: bytes) -> None:
-        """Delivers lines. Raises `ComponentError` if they make it fail."""
-
-    def next(self) -> bytes | None:
-        """The next line it has sent; None if nothing comes, or it has ended."""
-
-    def finish(self) -> None:
-        """Nothing more will be delivered: the lines it still sends follow."""
-
-    @property
-    def silence(self) -> str:
-        """Why nothing came."""
+    reader: turns.Reader
+    """The run as a trace."""
+    ended: str
+    """Why it did not come to its end; empty: it did."""
+    refused: list[tuple[str, str]]
+    """Calls of services that the recording has no answer to: component and call."""
+    failure: str
+    """Why the chain failed, in words; empty: it did not."""
 
 
-class ExpectedMessage:
-    """A message that the component sent when it was recorded."""
+class _Held(Sink):
+    """A sink that keeps the lines of the run for its reader, until the run is over."""
 
-    __slots__ = ("came", "message")
+    def __init__(self, reader: turns.Reader, lines: HeldLines) -> None:
+        self.reader = reader
+        self._lines = lines
 
-    def __init__(self, message: SidedMessage) -> None:
-        self.message = message
-        self.came = False
+    def begin(self, line: bytes) -> None:
+        """See `Sink`."""
+        self._lines.append(line)
+        self.reader.take(line)
+
+    def write(self, line: Line) -> None:
+        """See `Sink`."""
+        if not self.failed:
+            self._lines.append(written(line))
+            self.reader.read(line)
+
+    def close(self) -> None:
+        """See `Sink`."""
+        self.failed = True
 
 
-class Divergence(Exception):  # noqa: N818 - it is no error
-    """Where the component begins to behave otherwise."""
+class Player:
+    """Plays one recording to a chain.
+
+    Args:
+        recording: What is played.
+        specs: The proxies.
+        options: How they are run.
+        limit: Seconds without progress after which the run ends.
+        log: Takes level, component and text.
+        is_due: Whether a message of the run so far is still to come, though every request has its
+            answer …
+        patience: … and for how many seconds without a message it is waited for.
+        performed: The calls of services that are performed where the recording has none.
+        on_stderr: Takes component and line of what programs write.
+    """
 
     def __init__(
         self,
-        expected: ExpectedMessage | None,
-        sent: SidedMessage | None,
-        content: bytes = b"",
-        text: str = "",
+        recording: Recording,
+        specs: Sequence[Spec],
+        options: Options,
+        limit: float,
+        log: Log,
+        *,
+        is_due: Callable[[turns.Reader], bool] = lambda reader: False,
+        patience: float = 0.0,
+        performed: Collection[str] = PERFORMED,
+        on_stderr: Callable[[str, str], None] = lambda name, line: None,
     ) -> None:
-        """`content`: what of `sent` is compared."""
-        super().__init__()
-        self.number = 0
-        """Of the message, from 1, among those that are compared."""
-        self.expected = expected.message if expected is not None else None
-        self.sent = sent
-        """None: nothing came."""
-        self.text = text
-        """Why, if the messages do not show it."""
-        self._content = content
+        self._recording = recording
+        self._specs = specs
+        self._options = msgspec.structs.replace(
+            options,
+            relays=True,
+            recording=True,
+            clock=recording.began,
+            drain=_QUIET,
+            trace_content=recording.content,
+        )
+        self._limit = limit
+        self._log = log
+        self._is_due = is_due
+        self._patience = patience
+        self._on_stderr = on_stderr
+        self._agent = Agent(recording.agent, recording.noun, recording.hint)
+        self._client = Client(recording.client, recording.agent, self._agent.came)
+        self._services = RecordedServices(recording.services, performed)
+        self._ended = ""
+        self._moves = 0
+        """Messages that came to either end."""
+        self._moved = asyncio.Event()
+        self._channel: Channel | None = None
+        self._over = asyncio.Event()
+
+    async def run(self) -> Replayed:
+        """Runs the chain to its end. Raises `ConductorError` if it cannot be started."""
+        reader, lines = turns.held(_MOST_LINES)
+        path, most = self._options.trace, self._options.trace_size
+        file = [TraceFile.create(path, self._log, most)] if path else []
+        self._held = _Held(reader, lines)
+        sinks: list[Sink] = [self._held, *file]
+        chain = described(self._specs, self._recording.content, agent_last=False)
+        tracer = Tracer(Several(sinks), self._recording.content, chain=chain)
+        options = self._options
+        planned, guardian = started(
+            self._specs, options, agent_last=False, on_stderr=self._on_stderr
+        )
+        agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))
+        self._runtime = Runtime(
+            [*planned, agent],
+            "agent",
+            MemoryTransport(self._play_client),
+            msgspec.structs.replace(options, keeping="memory"),
+            Records(self._log, tracers=[tracer]),
+            self._services,
+        )
+        watching = asyncio.get_running_loop().create_task(self._watch())
+        try:
+            await self._runtime.run()
+        finally:
+            watching.cancel()
+            guardian.release()
+        failure = self._runtime.failure
+        why = failure.text if failure is not None else ""
+        if not self._client.done:
+            self._ended = self._ended or why
+        return Replayed(reader, self._ended, self._services.refused, why)
+
+    # -- the two ends --------------------------------------------------------------------------
+
+    async def _play_client(self, channel: Channel) -> None:
+        self._channel = channel
+        self._send()
+        reading = asyncio.get_running_loop().create_task(self._read_client(channel))
+        over = asyncio.get_running_loop().create_task(self._over.wait())
+        await asyncio.wait((reading, over), return_when=asyncio.FIRST_COMPLETED)
+        await self._settle()
+        self._held.close()  # what the end of the chain makes was not recorded
+        if not self._ended:
+            self._runtime.stop()
+        over.cancel()
+        reading.cancel()
+
+    async def _read_client(self, channel: Channel) -> None:
+        while (line := await channel.receive()) is not None:
+            self._move()
+            for answer in self._client.receive(line):
+                channel.send(answer)
+            self._send()
+            if self._client.received > 10 * self._client.expected + _FLOOD:
+                self._end(f"the client has got {self._client.received:,} messages: it is a flood")
+
+    def _send(self) -> None:
+        """Sends what the client sends by now."""
+        assert self._channel is not None
+        for line in self._client.send():
+            self._channel.send(line)
+        if self._client.done:
+            self._over.set()
+
+    async def _settle(self) -> None:
+        """Waits for what comes behind the last answer: as much as then, or until it is quiet."""
+        moves = -1
+        while not self._ended and moves != self._moves and self._is_more_due:
+            moves = self._moves
+            await asyncio.sleep(_QUIET)
+        while not self._ended and self._is_due(self._held.reader):
+            self._moved.clear()
+            try:
+                await asyncio.wait_for(self._moved.wait(), self._patience)
+            except TimeoutError:
+                return
+            await asyncio.sleep(_GLANCE)
+
+    def _move(self) -> None:
+        """A message has come to either end."""
+        self._moves += 1
+        self._moved.set()
 
     @property
-    def operations(self) -> list[Operation]:
-        """What differs between the two; nothing if they are not of one kind."""
-        expected, sent = self.expected, self.sent
-        if expected is None or sent is None or "text" in (expected.kind, sent.kind):
-            return []
-        if (expected.kind, expected.method) != (sent.kind, sent.method):
-            return []
-        return diff.diff(diff.parse(expected.content()), diff.parse(self._content))
+    def _is_more_due(self) -> bool:
+        return self._client.received < self._client.expected or self._agent.missed
+
+    async def _play_agent(self, channel: Channel) -> None:
+        came = 0
+        while (line := await channel.receive()) is not None:
+            self._move()
+            came += 1
+            for each in self._agent.receive(line):
+                channel.send(each)
+            self._agent.warnings.clear()  # the comparison shows it
+            if self._channel is not None:
+                self._send()
+            if came > 10 * len(self._recording.agent) + _FLOOD:
+                self._end(f"the agent has got {came:,} messages: it is a flood")
+
+    # -- its end -------------------------------------------------------------------------------
+
+    async def _watch(self) -> None:
+        """Ends the run when nothing has moved for too long, whatever passes besides."""
+        while not self._over.is_set():
+            before = self._progress
+            try:
+                await asyncio.wait_for(self._over.wait(), self._limit)
+            except TimeoutError:
+                if self._progress == before:
+                    method = self._client.waits_for or "its next message"
+                    self._end(f"nothing has moved for {self._limit:g} s; the client waits for "
+                              f"`{method}`")  # fmt: skip
+
+    @property
+    def _progress(self) -> tuple[int, int]:
+        return self._client.progress, self._agent.progress
+
+    def _end(self, why: str) -> None:
+        if not self._ended:
+            self._ended = why
+            self._over.set()
+            self._runtime.stop()
 
 
-class ReplayOutcome(NamedTuple):
-    """The result of running an instance again."""
+def replayed(
+    recording: Recording,
+    specs: Sequence[Spec],
+    options: Options,
+    limit: float,
+    log: Log,
+) -> Replayed:
+    """Runs a recorded chain again; see `Player`. Raises `ConductorError`."""
 
-    delivered: int
-    """Messages it got."""
-    expected: int
-    """Messages it sent then."""
-    same: int
-    """How many of those came again before something differed."""
-    divergence: Divergence | None
+    async def play() -> Replayed:
+        return await Player(recording, specs, options, limit, log).run()
 
-
-def replay(
-    recording: Recording, name: str, subject: ReplaySubject, steps: Sequence[Step]
-) -> ReplayOutcome:
-    """Runs an instance again. Raises `UsageError` for a recording that cannot be replayed."""
-    if subject.sided != recording.sided:
-        then, now = ("over the channel", "over one connection")[:: 1 if recording.sided else -1]
-        raise UsageError(
-            f"`{name}` was recorded {then}, and now speaks {now}",
-            "replay a guest as a guest and a program as a program; `dialect=channel` behind it "
-            "says that a program speaks `channel`",
-        )
-    player = _Player(recording.content, name, subject, steps)
-    try:
-        player.run()
-    except Divergence as divergence:
-        divergence.number = player.same + 1
-        return player.outcome(divergence)
-    return player.outcome(None)
-
-
-class _Expectations:
-    """The messages that the component sent then and has not sent again.
-
-    Compared in order on each side and in each session. Requests to services are compared without
-    order: a component may ask for the time and for a value in either.
-    """
-
-    def __init__(self) -> None:
-        self._streams: dict[tuple[str, str | None], deque[ExpectedMessage]] = defaultdict(deque)
-        self._services: list[ExpectedMessage] = []
-
-    def add(self, expected: ExpectedMessage) -> None:
-        """Appends a message, in order."""
-        if expected.message.side == "c":
-            self._services.append(expected)
-        else:
-            self._streams[expected.message.stream].append(expected)
-
-    def take(self, message: SidedMessage, content: bytes) -> ExpectedMessage:
-        """The expected message that has come now as `message`. Raises `Divergence`."""
-        if message.side == "c":
-            expected = self._take_service(message, content)
-        else:
-            stream = self._streams.get(message.stream)
-            if not stream or not _same(stream[0].message, message, content):
-                raise Divergence(stream[0] if stream else None, message, content)
-            expected = stream.popleft()
-        expected.came = True
-        return expected
-
-    def _take_service(self, message: SidedMessage, content: bytes) -> ExpectedMessage:
-        for at, expected in enumerate(self._services):
-            if _same(expected.message, message, content):
-                return self._services.pop(at)
-        similar = (other for other in self._services if other.message.method == message.method)
-        raise Divergence(next(similar, None), message, content)
-
-
-def _same(expected: SidedMessage, message: SidedMessage, content: bytes) -> bool:
-    if (expected.kind, expected.side, expected.method) != (
-        message.kind, message.side, message.method,
-    ):  # fmt: skip
-        return False
-    known = expected.content()
-    return known == content or (message.kind != "text" and diff.same(known, content))
-
-
-class _Player:
-    """Plays the steps of an instance."""
-
-    def __init__(
-        self, content: str, name: str, subject: ReplaySubject, steps: Sequence[Step]
-    ) -> None:
-        self._subject = subject
-        # Redacts what is sent now as the trace redacted what was sent then.
-        self._cleaner = Conversation(name, 1, lambda _: None, lambda *_: None, content)
-        self._reader = MessageReader()
-        self._delivered = 0
-        self.same = 0
-        self._plan: list[tuple[Step, list[SidedMessage], list[ExpectedMessage]]] = []
-        self._expected = _Expectations()
-        self._due: list[ExpectedMessage] = []
-        """Messages that it had sent by this step when it was recorded, and has not sent now."""
-        self._ids: dict[tuple[str, str], str] = {}
-        """Present ids of its requests, by their recorded keys …"""
-        self._ids_then: dict[tuple[str, str], str] = {}
-        """… and recorded ids, by their present keys."""
-        self._premature: dict[tuple[str, str], Line] = {}
-        """Answers to requests that it has not made yet."""
-        self._read(steps)
-
-    def _read(self, steps: Sequence[Step]) -> None:
-        reader = MessageReader()
-        for step in steps:
-            given = [reader.read(line, sent=False) for line in step.given]
-            sent = [reader.read(line, sent=True) for line in step.sent]
-            expected = [ExpectedMessage(message) for message in sent if not _is_log(message)]
-            for each in expected:
-                self._expected.add(each)
-            self._plan.append((step, given, expected))
-        if reader.launches:
-            raise UsageError(
-                "a proxy that launches its successor itself cannot be run alone",
-                "replay the others of the chain",
-            )
-
-    def run(self) -> None:
-        """Plays all steps. Raises `Divergence`."""
-        for step, given, expected in self._plan:
-            lines = [line for message in given for line in self._deliverable(message)]
-            self._delivered += len(given)
-            if lines and self._send(lines, step):
-                return
-            self._due += expected
-            self._receive()
-        self._subject.finish()
-        while (line := self._subject.next()) is not None:
-            self._compare(line)
-        messages = (message for _, _, expected in self._plan for message in expected)
-        missing = next((message for message in messages if not message.came), None)
-        if missing is not None:
-            raise Divergence(missing, None, text=self._subject.silence)
-
-    def outcome(self, divergence: Divergence | None) -> ReplayOutcome:
-        """The result."""
-        expected = sum(len(expected) for _, _, expected in self._plan)
-        return ReplayOutcome(self._delivered, expected, self.same, divergence)
-
-    # -- to the component --------------------------------------------------------------------------
-
-    def _send(self, lines: list[Line], step: Step) -> bool:
-        """Delivers lines; whether they ended the component, as when it was recorded."""
-        for line in lines:
-            # Both track pending requests, so they must see answers before the lines that follow.
-            self._cleaner.line(line.whole.decode("utf-8", "backslashreplace"), sent=False)
-            self._reader.read(line, sent=False)
-        try:
-            self._subject.send(b"".join(line.whole + b"\n" for line in lines))
-        except ComponentError as error:
-            if step.failed:
-                return True
-            raise Divergence(None, None, text=f"it failed: {error.text}") from None
-        if step.failed:
-            raise Divergence(None, None, text=f"it did not fail as it did then: {step.failed}")
-        return False
-
-    def _deliverable(self, message: SidedMessage) -> Iterator[Line]:
-        """A line as it is to be delivered now; none yet if its request has not been made."""
-        if message.kind != "response":
-            yield message.line
-        elif message.key in self._ids:
-            yield _with_id(message.line, self._ids[message.key])
-        else:
-            self._premature[message.key] = message.line
-
-    # -- from the component ------------------------------------------------------------------------
-
-    def _receive(self) -> None:
-        """Compares what it sends: all there is, or of a process until all that is due has come."""
-        while True:
-            self._due = [expected for expected in self._due if not expected.came]
-            if self._subject.waits and not self._due:
-                return
-            line = self._subject.next()
-            if line is None:
-                if self._subject.waits:
-                    raise Divergence(self._due[0], None, text=self._subject.silence)
-                return
-            self._compare(line)
-
-    def _compare(self, line: bytes) -> None:
-        """Compares a line with the recorded lines. Raises `Divergence`."""
-        message = self._reader.read(self._cleaned(line), sent=True)
-        if _is_log(message):
-            if message.id is not None:
-                result = Line(message.id_space, b'{"jsonrpc":"2.0","result":null}', True)
-                self._answer(result, message.id)
-            return
-        cancels = self._ids_then.get(message.cancelled) if message.cancelled is not None else None
-        expected = self._expected.take(message, message.content(cancels))
-        self.same += 1
-        if message.id is not None and message.kind == "request":
-            then = expected.message.key
-            self._ids[then] = message.id
-            self._ids_then[message.key] = then[1]
-            answer = self._premature.pop(then, None)
-            if answer is not None:
-                self._answer(answer, message.id)
-
-    def _answer(self, line: Line, id_: str) -> None:
-        self._send([_with_id(line, id_)], Step(None, [], [], ""))
-
-    def _cleaned(self, line: bytes) -> Line:
-        """A line as the trace would hold it."""
-        text = line.decode("utf-8", "backslashreplace")
-        written = self._cleaner.line(text, sent=True)
-        if written is None:  # a trace would leave it out
-            return Line("", json_text.utf8(text), is_message=False)
-        return Line.read(json_text.decode(written, type=list[msgspec.Raw]))
-
-
-def _is_log(message: SidedMessage) -> bool:
-    return message.side == "c" and message.method == "log"
-
-
-def _with_id(line: Line, id_: str) -> Line:
-    held = read_members(line.text) or {}
-    if bytes(held.get("id", b"")).decode() == id_:
-        return line
-    return line._replace(text=bytes(write_members({**held, "id": msgspec.Raw(id_.encode())})))
+    return asyncio.run(play())

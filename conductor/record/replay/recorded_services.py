@@ -17,7 +17,8 @@ import msgspec
 from conductor.core import json_text, jsonrpc
 from conductor.record import diff
 from conductor.record.redaction import redacted
-from conductor.record.replay.chain_recording import CONDUCTOR, TraceEvent, members
+from conductor.record.replay.recording import members
+from conductor.record.turns.line import CONDUCTOR, Line
 from conductor.run.owner import Answer, Owner, Tell
 from conductor.run.segment_spec import FIRED
 
@@ -39,9 +40,7 @@ class _Call(msgspec.Struct):
 class RecordedServices(Owner):
     """Stands in for the performers of services."""
 
-    def __init__(
-        self, events: Iterable[TraceEvent], performed: Collection[str] = PERFORMED
-    ) -> None:
+    def __init__(self, events: Iterable[Line], performed: Collection[str] = PERFORMED) -> None:
         """
         Args:
             events: What passed between components and the conductor.
@@ -60,8 +59,8 @@ class RecordedServices(Owner):
         """Calls that were refused: component and call."""
         self._read(events)
 
-    def _read(self, events: Iterable[TraceEvent]) -> None:
-        pending: dict[tuple[str, Any], _Call] = {}
+    def _read(self, events: Iterable[Line]) -> None:
+        pending: dict[tuple[str, bytes], _Call] = {}
         for event in events:
             if event.source == CONDUCTOR and event.type == "notification":
                 if event.method == FIRED:
@@ -70,9 +69,9 @@ class RecordedServices(Owner):
             elif event.type == "request" and event.target == CONDUCTOR:
                 call = _Call(bytes(event.params))
                 self._calls[event.source, event.method].append(call)
-                pending[event.source, event.id] = call
+                pending[event.source, bytes(event.id)] = call
             elif event.type == "response" and event.source == CONDUCTOR:
-                asked = pending.pop((event.target, event.id), None)
+                asked = pending.pop((event.target, bytes(event.id)), None)
                 if asked is not None:
                     payload = bytes(event.payload)
                     asked.answer = (None, payload) if event.is_error else (payload, None)

@@ -1,191 +1,222 @@
-"""Reads the lines that a trace recorded of a component, in order."""
+"""What a trace holds of a chain: its components, what passed at its two ends, and at the services.
+
+Every trace will do, also the reference's: only events are read. The recording of one component is
+that of a chain of this component alone: what stood before it is the client, what stood behind it
+the agent.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Final, NamedTuple
+import contextlib
+import datetime
+import math
+from collections import defaultdict
+from typing import Any, Final
 
 import msgspec
 
 from conductor.core import json_text
+from conductor.core.policy.headings import session_of
 from conductor.errors import UsageError
-from conductor.record.trace.records import FORMAT
-from conductor.record.turns.lines import unreadable
-from conductor.spec import untrusted_files
+from conductor.record.trace.chain import ChainComponent
+from conductor.record.turns import reader as turns
+from conductor.record.turns.fold import plain
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, Line, read_line
+from conductor.record.turns.reader import Reader
+from conductor.run.guest_host import NUMBERS
 
-_MARK: Final = b'{"type":"_conductor"'
-MOST_LINE: Final = 256 * 1024 * 1024
-"""Bytes of a line of a trace: the longest message, and what is recorded with it."""
-
-MOST_HELD: Final = 512 * 1024 * 1024
-"""Bytes of a trace that are taken into memory."""
-
+_LATEST: Final = 1e11
+"""Seconds: times beyond the year 5000 are none."""
+_MARK: Final = b'"[redacted'
+RECORD_ANEW: Final = "send the requests of the trace, or record it anew"
 _RECORD_HINT: Final = "record a trace: `conductor agent --trace FILE …`"
+_MOST_HELD: Final = 512 * 1024 * 1024
+"""Bytes of the messages of a trace that are taken into memory."""
 
 
-class Line(NamedTuple):
-    """A line of a component: its side byte or nothing, and the text behind it."""
+class Recording(msgspec.Struct):
+    """A trace as the recording of a chain. The time (`ts`) of what an end of the chain sent is
+    when it was sent."""
 
-    side: str
-    text: bytes
-    is_message: bool
+    path: str
+    noun: str = "trace"
+    """What it comes from, for people …"""
+    hint: str = RECORD_ANEW
+    """… and what to do about a request of the agent's that it does not have."""
+    content: str = "all"
+    """What it holds of messages: `all` or `redacted`."""
+    began: str | None = None
+    """When it began, as ISO 8601; None: it does not say that."""
+    names: list[str] = []
+    """The names of the proxies, in order."""
+    chain: dict[str, ChainComponent] = {}
+    """What the header says of components, by name; of the reference's nothing."""
+    client: list[Line] = []
+    """What came to the client, and from it."""
+    agent: list[Line] = []
+    """What came to the agent, and from it."""
+    services: list[Line] = []
+    """What passed between proxies and the conductor itself."""
+    mcp: int = 0
+    """How many messages of MCP servers it holds, which are not played."""
+    is_redacted: bool = False
+    """Whether secrets were taken out of it."""
+    is_cut: bool = False
+    """Whether its last line is incomplete."""
 
-    @classmethod
-    def read(cls, parts: list[msgspec.Raw]) -> Line:
-        """A line as a trace holds it."""
-        side, text = _str.decode(parts[0]), bytes(parts[1])
-        if len(parts) > 2:
-            return cls(side, json_text.utf8(_str.decode(parts[2])), is_message=False)
-        return cls(side, text, is_message=True)
 
-    @property
-    def whole(self) -> bytes:
-        """The line itself, without its newline."""
-        return self.side.encode() + self.text
+class _Header(msgspec.Struct):
+    chain: list[ChainComponent] = []
 
 
-class Step(NamedTuple):
-    """Lines delivered at once, and lines sent: a guest sends them in return."""
-
-    delivery: int | None
-    given: list[Line]
-    sent: list[Line]
-    failed: str
-    """Why the delivery ended the component."""
+_header: Final = json_text.Decoder(_Header).decode
+_BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
-class Recording(NamedTuple):
-    """What a trace holds of a component."""
+def load(path: str, component: str = "") -> tuple[Recording, Reader]:
+    """The recording in a file, and the trace that it is of. Raises `UsageError` for one that cannot
+    be replayed.
 
-    content: str
-    """`all`, or `redacted`: secrets were taken out."""
-    runs: list[list[Step]]
-    """The steps of each of its instances."""
+    `component`: record this component alone, as a chain.
+    """
+    trace = turns.opened(path)
+    head = trace.head()
+    recording = Recording(path, names=trace.components[1:-1], is_cut=turns.CUT in head.gaps)
+    recording.content = head.content if head.content != "unknown" else recording.content
+    if head.began is not None and 0 < head.began < _LATEST:
+        recording.began = datetime.datetime.fromtimestamp(head.began).astimezone().isoformat()
+    with contextlib.suppress(*_BAD):  # of a later conductor: as without
+        recording.chain = {each.name: each for each in _header(trace.line(0)).chain}
+    _check(recording, trace)
+    if component:
+        trace = _alone(path, trace, component)
+        recording.names = [component]
+    for line in _messages(path, trace):
+        _take(recording, line)
+    recording.client = _as_sent(recording.client, CLIENT)
+    recording.agent = _as_sent(recording.agent, AGENT)
+    if not any(line.source == CLIENT and line.type == "request" for line in recording.client):
+        asks = f" to `{component}`" if component else ""
+        raise UsageError(f"the trace `{path}` has no request of a client{asks}", _RECORD_HINT)
+    if not recording.agent and not component:
+        raise UsageError(
+            f"the trace `{path}` has no agent: it is of `conductor proxy`",
+            "record the outer chain, with `conductor agent` or `exec`",
+        )
+    return recording, trace
 
-    @property
-    def sided(self) -> bool:
-        """Whether its lines have side bytes: it spoke over the channel."""
-        return all(
-            line.side for steps in self.runs for step in steps for line in step.given + step.sent
+
+def _check(recording: Recording, trace: Reader) -> None:
+    """Raises `UsageError` for a trace without any message, or without what they held."""
+    if trace.is_empty:
+        raise UsageError(f"`{recording.path}` is no trace with a message", _RECORD_HINT)
+    if recording.content == "none":
+        raise UsageError(
+            f"the trace `{recording.path}` was written without content, so there is nothing to "
+            "replay",
+            "record it with --trace-content redacted (the default) or all",
         )
 
 
-class _Record(msgspec.Struct):
-    component: str
-    run: int
-    delivery: int | None = None
-    given: list[list[msgspec.Raw]] = []
-    said: list[list[msgspec.Raw]] = []
-    left_out: int = 0
-    failed: str = ""
+def _messages(path: str, trace: Reader) -> list[Line]:
+    """The messages of a trace, each with the session in its params. A request that a component
+    could not take counts where it went then."""
+    lines: list[Line] = []
+    size = 0
+    for number in range(len(trace)):
+        text = trace.line(number)
+        line = read_line(text)
+        if line is None or not line.is_event:
+            continue
+        size += len(text)
+        if size > _MOST_HELD:
+            raise UsageError(
+                f"the trace `{path}` holds more than {_MOST_HELD >> 20} MiB of messages",
+                "record less at a time",
+            )
+        line.session = session_of(line.params)
+        lines.append(line)
+    lost = {bytes(line.id) for line in lines if line.own is not None and line.own.lost}
+    return [line for line in lines if bytes(line.id) not in lost]
 
 
-class _Line(msgspec.Struct):
-    format: int | None = None
-    content: str = ""
-    components: list[str] = []
-    records: list[_Record] = []
-
-
-_line: Final = json_text.Decoder(_Line)
-_str: Final = json_text.Decoder(str)
-
-
-def load(path: str, name: str) -> Recording:
-    """What the trace at `path` holds of the component `name`. Raises `UsageError`."""
-    header: _Line | None = None
-    runs: dict[int, list[Step]] = {}
-    recorded: set[str] = set()
-    for line in _lines(path):
-        header = header or _checked(path, line)
-        for record in line.records:
-            recorded.add(record.component)
-            if record.component != name:
-                continue
-            if record.left_out:
-                raise UsageError(
-                    f"a message of `{name}` was too large to be recorded",
-                    "raise --line-limit when you record",
-                )
-            _add(runs.setdefault(record.run, []), record)
-    if header is None:
-        raise _no_trace(path)
-    if not runs:
-        known = [component for component in header.components if component in recorded]
+def _alone(path: str, trace: Reader, component: str) -> Reader:
+    """The trace of one component: what did not come to it, past it or from it is left out. Each
+    message stands where it was sent, since those past it arrived elsewhere."""
+    order = trace.components
+    known = order[1:-1]
+    if component not in known:
         raise UsageError(
-            f"the trace `{path}` has no component `{name}`",
+            f"the trace `{path}` has no component `{component}`",
             f"--as NAME names a component of it: {', '.join(known)}"
             if known
             else f"it has nothing of any proxy; {_RECORD_HINT}",
         )
-    return Recording(header.content, [runs[number] for number in sorted(runs)])
+    at = order.index(component)
+    shown = {CONDUCTOR: CONDUCTOR, component: component}
+    shown |= dict.fromkeys(order[:at], CLIENT) | dict.fromkeys(order[at + 1 :], AGENT)
+    lines = []
+    for line in _messages(path, trace):
+        ends = line.source, line.target
+        line.source, line.target = (shown.get(end, "") for end in ends)
+        is_anothers = CONDUCTOR in ends and component not in ends
+        if line.is_event and line.source != line.target and not is_anothers:
+            line.ts, line.method = line.left, plain(line.method)
+            if line.own is not None:
+                line.own.way = 0.0
+            lines.append(line)
+    alone, held = turns.held(_MOST_HELD)
+    for line in sorted(lines, key=lambda each: each.ts):
+        held.append(json_text.encode(line) + b"\n")
+        alone.read(line)
+    return alone
 
 
-def content_of(path: str) -> str:
-    """What the trace at `path` holds of messages: `all` or `redacted`. Raises `UsageError`."""
-    for line in _lines(path):
-        return _checked(path, line).content
-    raise _no_trace(path)
+def _take(recording: Recording, line: Line) -> None:
+    ends = (line.source, line.target)
+    if line.protocol == "mcp" or line.method.startswith(("mcp/", "_mcp/")):
+        recording.mcp += 1
+        return
+    recording.is_redacted |= _MARK in bytes(line.body)
+    if CONDUCTOR in ends:
+        recording.services.append(line)
+        return
+    if CLIENT in ends:
+        recording.client.append(line)
+    if AGENT in ends:
+        recording.agent.append(line)
 
 
-def _no_trace(path: str) -> UsageError:
-    return UsageError(f"`{path}` is no trace that can be replayed", _RECORD_HINT)
+def _as_sent(lines: list[Line], end: str) -> list[Line]:
+    """The events of an end of the chain, with what it sent in the order in which it sent it.
+
+    A trace has each message where it arrived: one that went past a proxy stands before an older one
+    that the proxy got. Numbers rise as messages were read, so the older one was sent by then. Each
+    process that reads has numbers of its own.
+    """
+    counters: defaultdict[int, list[Line]] = defaultdict(list)
+    for line in lines:
+        if line.source == end and number_of(line):
+            counters[number_of(line) // NUMBERS].append(line)
+    for read in counters.values():
+        before = math.inf
+        for line in sorted(read, key=number_of, reverse=True):
+            before = line.ts = min(before, line.left)
+    sent = [line for line in lines if line.source == end]
+    in_order = iter(sorted(sent, key=lambda line: (line.ts, number_of(line))))
+    mixed = [next(in_order) if line.source == end else line for line in lines]
+    return sorted(mixed, key=lambda line: line.ts)
 
 
-def _lines(path: str) -> Iterator[_Line]:
-    """The lines that hold records."""
+def number_of(line: Line) -> int:
+    """The number of a message; 0: the trace has none."""
+    return line.own.n if line.own is not None else 0
+
+
+def members(raw: msgspec.Raw) -> dict[str, Any]:
+    """The members of an object; none of anything else."""
     try:
-        size = 0
-        with untrusted_files.ordinary(path) as file:
-            for number, text in enumerate(untrusted_files.lines(file, path, MOST_LINE), 1):
-                if text.startswith(_MARK):
-                    size = within_memory(path, size + len(text))
-                    line = _decoded(text)
-                    if line is not None:
-                        yield line
-                    elif text.endswith(b"\n"):  # else it was cut off when the conductor was killed
-                        raise UsageError(
-                            f"{path}:{number}: it is not as conductor writes it", _RECORD_HINT
-                        )
-    except OSError as error:
-        raise unreadable(path, error) from None
-
-
-def within_memory(path: str, size: int) -> int:
-    """`size`, the bytes of a trace that are in memory so far. Raises `UsageError` for too many."""
-    if size > MOST_HELD:
-        raise UsageError(
-            f"the trace `{path}` holds more than {MOST_HELD >> 20} MiB of messages",
-            "record less at a time",
-        )
-    return size
-
-
-def _decoded(text: bytes) -> _Line | None:
-    try:
-        return _line.decode(text)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None
-
-
-def _checked(path: str, header: _Line) -> _Line:
-    if header.format is None or header.format > FORMAT:
-        raise UsageError(
-            f"`{path}` is a trace by another version of conductor", "replay it with that version"
-        )
-    if header.content == "none":
-        raise UsageError(
-            f"the trace `{path}` was written without content, so there is nothing to replay",
-            "record it with --trace-content redacted (the default) or all",
-        )
-    return header
-
-
-def _add(steps: list[Step], record: _Record) -> None:
-    """Appends the step of a record, or extends the last: a large delivery has several records."""
-    given = [Line.read(parts) for parts in record.given]
-    sent = [Line.read(parts) for parts in record.said]
-    if record.delivery is not None and steps and steps[-1].delivery == record.delivery:
-        last = steps.pop()
-        given, sent = last.given + given, last.sent + sent
-    steps.append(Step(record.delivery, given, sent, record.failed))
+        value = json_text.decode(raw)
+    except _BAD:
+        return {}
+    return value if isinstance(value, dict) else {}

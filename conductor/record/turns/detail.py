@@ -294,7 +294,7 @@ class _Items:
                 item.status = _answer(item, line)
         elif self._reader.change(number) is Change.ANSWERED and self._decided(number, line):
             return
-        elif line.is_error and line.target == CLIENT:
+        elif line.is_error and line.target == CLIENT and not (line.own and line.own.lost):
             error = _object(line.payload)
             text = _words(error.get("message")) or "error"
             made = self._add(number, line, "error", text=text, status=str(error.get("code", "")))

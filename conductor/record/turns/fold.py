@@ -173,6 +173,8 @@ class Fold:
         self._loose: dict[str, OpenTurn] = {}
         """By session: the last turn that the client had not asked for. What is said there belongs
         to it until another one begins."""
+        self._lost: dict[int, OpenTurn] = {}
+        """The turns of requests that a component could not take, by number: they come again."""
         self._loading: set[int] = set()
         """Requests of the client that load a session."""
         self._shared: set[str] = set()
@@ -257,7 +259,10 @@ class Fold:
         turn = event.turn = self._turn_for(line, got)
         update = event.update = update_of(line)
         if line.type == "request" and line.method == PROMPT:
-            if line.source == CLIENT or self._prompts_itself(line, got):
+            lost = self._lost.pop(own.n, None)
+            if lost is not None:
+                turn = event.turn = lost
+            elif line.source == CLIENT or self._prompts_itself(line, got):
                 turn = self._begin(event, line)
         elif update is not None and update.kind in _BETWEEN:
             self._other_client(line)
@@ -311,7 +316,7 @@ class Fold:
             return self._seen.get(own.passes)
         if self.is_ours or line.source in ENDS:
             return None
-        waiting = self._waiting.get((line.source, _plain(line.method), line.names_session))
+        waiting = self._waiting.get((line.source, plain(line.method), line.names_session))
         return waiting.popleft() if waiting else None
 
     def _met(self, line: Line, turn: OpenTurn, got: Seen | None) -> Seen:
@@ -327,7 +332,7 @@ class Fold:
         elif self.is_ours or line.target in ENDS or len(self._waiting) >= _MOST_OPEN:
             return
         elif line.type != "response":  # of a trace without numbers: a component may pass this on
-            key = line.target, _plain(line.method), line.names_session
+            key = line.target, plain(line.method), line.names_session
             self._waiting.setdefault(key, deque(maxlen=_WAITING)).append(seen)
         if line.target not in ENDS and len(line.body) < _LARGEST:
             # A copy: a view would keep the whole line.
@@ -413,7 +418,11 @@ class Fold:
         if line.target == AGENT:
             turn.agent_is_answered(line.ts)
         is_its = not turn.by or asked.event == turn.first
-        if asked.method == PROMPT and line.target == (turn.by or CLIENT) and is_its:
+        if own.lost:
+            self._lost[own.of] = turn
+            if len(self._lost) > _MOST_NAMES:
+                del self._lost[next(iter(self._lost))]
+        elif asked.method == PROMPT and line.target == (turn.by or CLIENT) and is_its:
             self._prompt_answered(event, line, turn)
             if turn.by and turn.ms is not None:  # what went past the component may come later
                 _put(self._loose, turn)
@@ -428,7 +437,7 @@ class Fold:
         since = line.left if own.past else got.at if got is not None else asked.at
         event.ms_in = _ms_in(own, max(before, 0.0) + max(line.left - since, 0.0))
         turn.had(line.source, since, line.left)
-        if own.by:
+        if own.by or own.lost:
             return
         if own.past:
             event.change = Change.PAST
@@ -556,8 +565,8 @@ def _ms_in(own: Own, seconds: float) -> float:
     return max(seconds * 1000 if own.ms_in is None else own.ms_in, 0.0)
 
 
-def _plain(method: str) -> str:
-    """A method as the next component gets it: proxies are initialized in a way of their own."""
+def plain(method: str) -> str:
+    """A method as any component gets it: proxies are initialized in a way of their own."""
     return "initialize" if method.endswith("proxy/initialize") else method[:LONGEST]
 
 

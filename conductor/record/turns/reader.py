@@ -34,6 +34,8 @@ from conductor.record.turns.open_turn import OpenTurn
 
 _MOST_TURNS: Final = 200_000
 _MOST_GAPS: Final = 20
+CUT: Final = "the last line is cut off"
+"""The gap at the end of a file whose last line is incomplete."""
 
 _CHANGES: Final = tuple(Change)
 _PLACES: Final = {change: place for place, change in enumerate(_CHANGES)}
@@ -388,7 +390,7 @@ def opened(path: str) -> Reader:
     reader = Reader(lines, path)
     read_on(reader, lines)
     if lines.cut:
-        reader.gap("the last line is cut off")
+        reader.gap(CUT)
     head = reader.head()
     if not head.events and head.content == "unknown":
         raise UsageError(

@@ -8,19 +8,20 @@ from typing import Any, Final
 import msgspec
 
 from conductor.record.replay.agent import Agent
-from conductor.record.replay.chain_recording import TraceEvent
+from conductor.record.turns.line import Line
 
 Json = dict[str, Any]
 
 
-def event(fields: str, /, **more: Any) -> TraceEvent:
+def event(fields: str, /, **more: Any) -> Line:
     """An event: `request < 1 session/prompt a` is one to the agent, in session `a`."""
     kind, way, number, method, *session = fields.split()
     raw: Any = {name: msgspec.Raw(json.dumps(value).encode()) for name, value in more.items()}
     ends = ("client", "agent") if way == "<" else ("agent", "client")
-    return TraceEvent(
-        kind, *ends, id=int(number) or None, method=method, session=next(iter(session), None), **raw
-    )
+    return Line(
+        type=kind, source=ends[0], target=ends[1], id=msgspec.Raw(number.encode()),
+        method=method, session=next(iter(session), None), **raw,
+    )  # fmt: skip
 
 
 def said(agent: Agent, **members: Any) -> list[Json]:

@@ -6,13 +6,15 @@ from typing import Any
 
 import msgspec
 
-from conductor.record.replay.chain_recording import TraceEvent
 from conductor.record.replay.client import Client
+from conductor.record.turns.line import Line, read_line
 
 
-def event(**members: Any) -> TraceEvent:
+def event(**members: Any) -> Line:
     """An event of a trace."""
-    return msgspec.convert(members, TraceEvent)
+    line = read_line(msgspec.json.encode(members))
+    assert line is not None
+    return line
 
 
 def test_nobody_waits_for_an_answer_that_the_conductor_gave_itself() -> None:

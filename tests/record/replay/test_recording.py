@@ -1,84 +1,106 @@
-"""`conductor.record.replay.recording`: what is read from a trace, and what is no trace."""
+"""`conductor.record.replay.recording`: what the ends of a chain, or of one component, had sent."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
-from typing import Final
 
 import pytest
 
 from conductor.errors import UsageError
-from conductor.record.replay.recording import Line, content_of, load
-from conductor.record.trace.records import header
+from conductor.record.replay.recording import load
 
-HEAD: Final = header("redacted", ["a", "b", "agent"], 0.0)
-OTHER: Final = b'{"type":"request","from":"client","to":"a"}\n'
+HEAD = {"type": "_conductor", "format": 1, "content": "all", "components": ["a", "b", "agent"]}
 
 
-def records(*held: bytes) -> bytes:
-    """A line of records."""
-    return b'{"type":"_conductor","records":[' + b",".join(held) + b"]}\n"
+def request(ts: float, route: str, id_: int, n: int, **own: object) -> dict[str, object]:
+    """A request: `client a session/new`."""
+    source, target, method = route.split()
+    return {
+        "type": "request", "ts": ts, "from": source, "to": target, "id": id_, "method": method,
+        "params": {"n": id_}, "_conductor": {"n": n, **own},
+    }  # fmt: skip
 
 
-def trace(folder: Path, *lines: bytes) -> str:
-    """A file of these lines."""
+def answer(ts: float, route: str, id_: int, n: int, **own: object) -> dict[str, object]:
+    """The answer to a request."""
+    source, target = route.split()
+    return {
+        "type": "response", "ts": ts, "from": source, "to": target, "id": id_, "payload": {},
+        "_conductor": {"n": n, **own},
+    }  # fmt: skip
+
+
+def file(folder: Path, *lines: dict[str, object]) -> str:
+    """A trace of these lines."""
     path = folder / "t"
-    path.write_bytes(b"".join(lines))
+    text = (json.dumps(line, separators=(",", ":")) + "\n" for line in (HEAD, *lines))
+    path.write_text("".join(text))
     return str(path)
 
 
-def test_a_component_is_read_run_by_run_and_delivery_by_delivery(tmp_path: Path) -> None:
-    """The parts of a large delivery are one; what others were given is not looked at."""
-    path = trace(
+def test_one_component_is_a_chain_of_its_own(tmp_path: Path) -> None:
+    """What stood before it is the client, what stood behind it the agent; what passed between
+    others is left out, and messages past it are not."""
+    path = file(
         tmp_path,
-        HEAD,
-        OTHER,
-        records(
-            b'{"component":"a","run":1,"ts":0.1,"delivery":1,"given":[["p",{"x":1.10}]]}',
-            b'{"component":"b","run":1,"ts":0.1,"given":[["",{}]]}',
-            b'{"component":"a","run":2,"ts":0.1,"delivery":1,"given":[["c",null,"no"]]}',
-        ),
-        OTHER,
-        records(
-            b'{"component":"a","run":1,"ts":0.1,"delivery":1,"said":[["s",{"\\ud800":1}]]}',
-            b'{"component":"a","run":1,"ts":0.1,"delivery":2,"failed":"why"}',
-        ),
+        request(0.1, "client a proxy/initialize", 1, 1),
+        request(0.2, "a b proxy/initialize", 2, 2, passes=1),
+        request(0.3, "b agent initialize", 3, 3, passes=2),
+        request(0.4, "client agent session/list", 4, 4),
+        request(0.5, "a conductor clock", 5, 0),
+        request(0.6, "b conductor random", 6, 0),
     )
-    found = load(path, "a")
-    assert (found.content, found.sided, content_of(path)) == ("redacted", True, "redacted")
-    first, second = found.runs
-    assert [(one.delivery, one.given, one.sent, one.failed) for one in first] == [
-        (1, [Line("p", b'{"x":1.10}', True)], [Line("s", b'{"\\ud800":1}', True)], ""),
-        (2, [], [], "why"),
-    ]
-    assert second[0].given == [Line("c", b"no", is_message=False)]
-    assert load(path, "b").sided is False
+    ends = {
+        name: [
+            [f"{line.source} {line.target} {line.method}" for line in kept]
+            for kept in (recording.client, recording.agent, recording.services)
+        ]
+        for name in ("a", "b")
+        for recording, _ in (load(path, name),)
+    }
+    past = "client agent session/list"
+    assert ends == {
+        "a": [
+            ["client a initialize", past], ["a agent initialize", past], ["a conductor clock"],
+        ],
+        "b": [
+            ["client b initialize", past], ["b agent initialize", past], ["b conductor random"],
+        ],
+    }  # fmt: skip
+    whole, _ = load(path)
+    assert whole.names == ["a", "b"]
+    assert [line.method for line in whole.agent] == ["initialize", "session/list"]
+    with pytest.raises(UsageError, match="has no component `c`") as caught:
+        load(path, "c")
+    assert caught.value.hint == "--as NAME names a component of it: a, b"
 
 
-def test_a_trace_that_was_cut_off_is_read_so_far(tmp_path: Path) -> None:
-    record = records(b'{"component":"a","run":1,"ts":0.1,"delivery":1,"given":[["p",{}]]}')
-    path = trace(tmp_path, HEAD, record, record[:-20])
-    assert len(load(path, "a").runs[0]) == 1
+def test_a_message_stands_where_it_was_sent(tmp_path: Path) -> None:
+    """By its number within one process that reads; between two processes by its time."""
+    host = 10**12
+    path = file(
+        tmp_path,
+        request(0.3, "client agent session/list", 1, 3),
+        request(0.4, "client a session/new", 2, 2),
+        request(0.5, "a b _second", 3, host + 2, way=10.0),
+        request(0.6, "a b _first", 4, host + 1, way=300.0),
+        request(0.7, "client b _past", 5, 9, way=205.0),
+    )
+    assert [line.method for line in load(path)[0].client] == [
+        "session/new", "session/list", "_past",
+    ]  # fmt: skip
+    assert [line.method for line in load(path, "b")[0].client] == [
+        "session/list", "_first", "_second", "_past",
+    ]  # fmt: skip
 
 
-RECORD: Final = b'{"component":"a","run":1,"ts":0.1}'
-
-
-@pytest.mark.parametrize(
-    ("lines", "says"),
-    [
-        ([HEAD, records(b'{"component":"a"}'), OTHER], "t:2: it is not as conductor writes it"),
-        ([HEAD, records(RECORD[:-1] + b',"left_out":1}')], "a message of `a` was too large"),
-        ([HEAD], "has no component `a`"),
-        ([HEAD, records(RECORD.replace(b'"a"', b'"b"'))], "has no component `a`"),
-        ([OTHER], "is no trace"),
-        ([records(RECORD)], "by another version"),
-        ([HEAD.replace(b'"format":1', b'"format":99')], "by another version"),
-        ([header("none", ["a"], 0.0), records(RECORD)], "was written without content"),
-    ],
-)
-def test_what_cannot_be_replayed(tmp_path: Path, lines: list[bytes], says: str) -> None:
-    with pytest.raises(UsageError) as caught:
-        load(trace(tmp_path, *lines), "a")
-    assert says in caught.value.text
-    assert caught.value.hint
+def test_a_request_that_a_component_could_not_take_was_sent_once(tmp_path: Path) -> None:
+    path = file(
+        tmp_path,
+        request(0.1, "client a session/new", 1, 1),
+        answer(0.2, "a client", 1, 2, of=1, lost=True, by="conductor"),
+        request(0.3, "client b session/new", 2, 1),
+        request(0.4, "b agent session/new", 3, 4, passes=1),
+    )
+    assert [(line.type, line.target) for line in load(path)[0].client] == [("request", "b")]

@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 
 from conductor.errors import ConductorError, UsageError, did_you_mean
-from conductor.record.replay.chain_recording import ChainRecording
+from conductor.record.replay.recording import Recording
 from conductor.record.trace.chain import ChainComponent, digest
-from conductor.spec import catalog, digests, managed, secrets
+from conductor.spec import catalog, digests, managed, secrets, trust
 from conductor.spec.config.model import Config
 from conductor.spec.model import Spec
 from conductor.spec.programs import is_name, is_reserved
@@ -36,12 +36,17 @@ class Chosen(msgspec.Struct):
 
 
 def chosen(
-    recording: ChainRecording,
+    recording: Recording,
     swapped: Mapping[str, str],
     without: Sequence[str],
     config: Config | None,
+    *,
+    alone: bool,
 ) -> Chosen:
-    """The proxies, with those that the user swaps or leaves out. Raises `ConductorError`."""
+    """The proxies, with those that the user swaps or leaves out. Raises `ConductorError`.
+
+    `alone`: one component is replayed by itself. Whatever runs in its place has what it had.
+    """
     for option, names in (("--with", swapped), ("--without", without)):
         for name in names:
             _check_name(recording, option, name)
@@ -51,7 +56,7 @@ def chosen(
             continue
         then = recording.chain.get(name)
         if name in swapped:
-            spec = _swapped(name, swapped[name], then, config)
+            spec = _swapped(name, swapped[name], then, config, alone=alone)
         else:
             spec = _as_recorded(recording, name, then, made.notes.append)
         taken = [each.name for each in made.specs]
@@ -60,7 +65,7 @@ def chosen(
     return made
 
 
-def _check_name(recording: ChainRecording, option: str, name: str) -> None:
+def _check_name(recording: Recording, option: str, name: str) -> None:
     if name not in recording.names:
         near = did_you_mean(name, recording.names)
         proxies = ", ".join(recording.names) or "none"
@@ -70,20 +75,24 @@ def _check_name(recording: ChainRecording, option: str, name: str) -> None:
         )
 
 
-def _swapped(name: str, component: str, then: ChainComponent | None, config: Config | None) -> Spec:
+def _swapped(
+    name: str, component: str, then: ChainComponent | None, config: Config | None, *, alone: bool
+) -> Spec:
     try:
         spec = catalog.resolve(component, config)
+        trust.check_program(spec)
     except ConductorError as error:
         raise UsageError(f"`--with {name}={component}`: {error.text}", error.hint) from None
     # A new build of a proxy has the rights and settings of the one before it.
     is_build = spec.sandboxed and spec.bundled is None and spec.receipt is None
-    if is_build and then is not None and then.kind in _SANDBOXED and spec.source == component:
+    is_build = is_build and spec.source == component and then is not None
+    if then is not None and (alone or (is_build and then.kind in _SANDBOXED)):
         spec = _like(spec, then)
     return msgspec.structs.replace(spec, name=_name(name))
 
 
 def _as_recorded(
-    recording: ChainRecording,
+    recording: Recording,
     name: str,
     then: ChainComponent | None,
     note: Callable[[str], None],
@@ -132,9 +141,9 @@ def _like(spec: Spec, then: ChainComponent) -> Spec:
     return msgspec.structs.replace(
         spec,
         policy=then.policy,
-        grants=frozenset(then.grants or ()),
+        grants=frozenset(then.grants or ()) if spec.sandboxed else spec.grants,
         config=_without_secrets(then.config),
-        dialect=then.dialect,
+        dialect=spec.dialect or then.dialect,
         on_failure=then.on_failure,
     )
 
