@@ -342,6 +342,22 @@ def test_several_runs_share_a_file_that_fills_up(
     assert path.read_text().endswith("4 199\n")
 
 
+def test_a_full_file_that_another_run_renames_now_is_left_to_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(chain_log_file, "MOST", 100)
+    path, former = tmp_path / "x.log", tmp_path / "x.log.1"
+    log = LogFile(str(path), wrong, own=False)
+    with path.open() as other:
+        fcntl.flock(other, fcntl.LOCK_EX)
+        for _ in range(5):
+            log.write("x" * 40)
+        assert not former.exists()
+    log.write("x" * 40)
+    log.close()
+    assert former.exists()
+
+
 def test_an_entry_is_short_and_its_lines_are_marked(tmp_path: Path) -> None:
     path = tmp_path / "x.log"
     log = LogFile(str(path), wrong, own=False)

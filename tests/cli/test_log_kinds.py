@@ -33,7 +33,7 @@ def lines(*of: object) -> bytes:
     return b"".join(json.dumps(one).encode() + b"\n" for one in of)
 
 
-RECORD, _ = sealed(Head(), "2026-03-01T12:00:00.000000Z", "end", {"failure": None})
+RECORD, LAST = sealed(Head(), "2026-03-01T12:00:00.000000Z", "end", {"failure": None})
 AUDIT: Final = {"verify", "show"}
 TRACE: Final = COMMANDS.keys() - {"verify"}
 
@@ -79,6 +79,18 @@ def test_what_takes_which_file(
     assert said.startswith(f"error: `conductor log {command}` does not take `f`, ")
     assert why in said
     assert "\nhint: " in said
+
+
+def test_an_audit_is_verified_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "audit"
+    path.write_bytes(RECORD)
+    head = LAST.digest
+    for given in (head, f" {head.upper()} "):
+        assert main(["log", "verify", str(path), "--head", given]) == 0
+    said = capsys.readouterr().out
+    assert said.startswith(f"{path}: unbroken, 1 records are as they were written\n")
+    assert said.count(f"  last hash  {head}\n") == 2
+    assert main(["log", "verify", str(path), "--head", "0" * 64]) == 1
 
 
 @pytest.mark.parametrize("at", range(0, len(RECORD), 17))

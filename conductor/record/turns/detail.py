@@ -56,7 +56,7 @@ _encode = json_text.encode
 
 def detail(reader: Reader, turn: Turn) -> TurnDetail:
     """All that is shown of a turn."""
-    items, visits = _Items(reader, turn.by), _Visits(reader)
+    items, visits = _Items(reader, turn), _Visits(reader)
     verdicts: list[Verdict] = []
     for number, line in reader.of_turn(turn):
         if line.verdict is not None:
@@ -78,8 +78,9 @@ def detail(reader: Reader, turn: Turn) -> TurnDetail:
 
 def repeated(reader: Reader, session: str, first: int, behind: int) -> tuple[Item, ...]:
     """What the agent repeated of an older session, between two numbers of events."""
-    items = _Items(reader)
-    for number, line in reader.of_turn(Turn(number=0, events=(first, behind))):
+    turn = Turn(number=0, events=(first, behind))
+    items = _Items(reader, turn)
+    for number, line in reader.of_turn(turn):
         if line.method == UPDATE and line.names_session == session:
             items.event(number, line)
     return tuple(items.all)
@@ -125,10 +126,11 @@ def _exchange(update: dict[str, Any]) -> tuple[str, str]:
 class _Items:
     """Collects what a person reads: what the client sent and got."""
 
-    def __init__(self, reader: Reader, by: str = "") -> None:
+    def __init__(self, reader: Reader, turn: Turn) -> None:
         self.all: list[Item] = []
         self._reader = reader
-        self._by = by
+        self._by = turn.by
+        self._first = turn.events[0]
         self._top = reader.top
         self._tools: dict[str, Item] = {}
         self._asked: dict[int, Item] = {}
@@ -175,7 +177,7 @@ class _Items:
             self._mcp(number, line)
         elif line.type == "response":
             self._response(number, line)
-        elif line.method == PROMPT and self._begins(number, line):
+        elif number == self._first and line.method == PROMPT:
             params = _object(line.params)
             text = edits.text_of(bytes(line.params))[:_LONGEST]
             blocks = _list(params.get("prompt"))
@@ -193,12 +195,6 @@ class _Items:
             who, text = _of_editor(line.method, params)
             text = text or f"{line.method} {_words(params.get('path'))}".rstrip()
             self._asked[number] = self._add(number, line, "notice", text=text, component=who)
-
-    def _begins(self, number: int, line: Line) -> bool:
-        """Whether a prompt is that of the turn."""
-        if not self._by:
-            return line.source == CLIENT
-        return line.source == self._by and self._reader.before(number) is None
 
     def _maker(self, number: int, line: Line) -> str:
         """The component that made a message itself; empty: none."""

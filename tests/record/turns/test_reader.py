@@ -194,6 +194,68 @@ WAYS: Final = {
 }
 
 
+def test_a_turn_that_an_update_ends_and_what_it_cost() -> None:
+    """The agent works until it is idle; a component that holds the update has it from then on."""
+
+    def line(ts: float, kind: str, ends: str, n: int, **members: Any) -> bytes:
+        source, target = ends.split()
+        made = {
+            "type": kind, "ts": ts, "from": source, "to": target, **members,
+            "_conductor": {"n": n, **members.pop("own", {})},
+        }  # fmt: skip
+        return json.dumps(made).encode() + b"\n"
+
+    def update(ts: float, ends: str, n: int, own: dict[str, int], **update: Any) -> bytes:
+        params = {"sessionId": "s", "update": update}
+        named = {"method": "session/update", "session": "s", "params": params}
+        return line(ts, "notification", ends, n, own=own, **named)
+
+    prompt = {"method": "session/prompt", "session": "s", "params": {"prompt": []}}
+    cost = {"sessionUpdate": "usage_update", "cost": {"amount": 0.25, "currency": "EUR"}}
+    idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
+    inserted = {"payload": {"messageId": "m"}}
+    made = read(
+        [
+            line(1.0, "request", "client p", 1, id=1, **prompt),
+            line(2.0, "request", "p agent", 2, id=2, own={"passes": 1}, **prompt),
+            line(3.0, "response", "agent p", 3, id=2, own={"of": 2}, **inserted),
+            line(3.0, "response", "p client", 4, id=1, own={"of": 1, "passes": 3}, **inserted),
+            update(4.0, "agent p", 5, {}, **cost),
+            update(5.0, "agent p", 6, {}, **idle),
+            update(9.0, "p client", 7, {"passes": 6}, **idle),
+        ]
+    )
+    turn = made.turns[1]
+    assert (turn.ms, turn.stop) == (8000.0, "end_turn")
+    assert {share.component: share.ms for share in turn.shares} == {"p": 5000.0, "agent": 3000.0}
+    assert turn.usage is not None
+    assert (turn.usage.cost, turn.usage.currency) == (0.25, "EUR")
+
+
+def test_a_prompt_that_comes_again_past_a_failed_component_is_one_turn() -> None:
+    prompt = {"method": "session/prompt", "session": "s", "params": {"prompt": []}}
+
+    def line(ts: float, kind: str, ends: str, **members: Any) -> bytes:
+        source, target = ends.split()
+        made = {"type": kind, "ts": ts, "from": source, "to": target, **members}
+        return json.dumps(made).encode() + b"\n"
+
+    error = {"is_error": True, "payload": {"code": -32603, "message": "it trapped"}}
+    lost = {"n": 2, "of": 1, "lost": True}
+    made = read(
+        [
+            line(1.0, "request", "client p", id=1, **prompt, _conductor={"n": 1}),
+            line(2.0, "response", "p client", id=1, **error, _conductor=lost),
+            line(2.1, "request", "client agent", id=2, **prompt, _conductor={"n": 1}),
+            line(3.0, "response", "agent client", id=2, payload={"stopReason": "end_turn"},
+                 _conductor={"n": 3, "of": 1}),
+        ]
+    )  # fmt: skip
+    assert [(turn.stop, turn.failed) for turn in made.turns[1:]] == [("end_turn", False)]
+    assert made.detail(1).turn.shares[0].changed == 0
+    assert [item.kind for item in made.detail(1).items] == ["prompt"]
+
+
 def test_moments_that_overlap_count_once() -> None:
     """A component that holds a prompt for a second, and in it a notification, took a second."""
 
