@@ -174,7 +174,8 @@ class Fold:
         """By session: the last turn that the client had not asked for. What is said there belongs
         to it until another one begins."""
         self._lost: dict[int, OpenTurn] = {}
-        """The turns of requests that a component could not take, by number: they come again."""
+        """The turns of prompts whose answers nobody got, by number: they may come again, if their
+        receiver could not take them."""
         self._loading: set[int] = set()
         """Requests of the client that load a session."""
         self._shared: set[str] = set()
@@ -262,6 +263,8 @@ class Fold:
             lost = self._lost.pop(own.n, None)
             if lost is not None:
                 turn = event.turn = lost
+                turn.goes_on()
+                _put(self.running, turn)
             elif line.source == CLIENT or self._prompts_itself(line, got):
                 turn = self._begin(event, line)
         elif update is not None and update.kind in _BETWEEN:
@@ -418,11 +421,11 @@ class Fold:
         if line.target == AGENT:
             turn.agent_is_answered(line.ts)
         is_its = not turn.by or asked.event == turn.first
-        if own.lost:
+        if own.lost and asked.method == PROMPT and turn.number:
             self._lost[own.of] = turn
             if len(self._lost) > _MOST_NAMES:
                 del self._lost[next(iter(self._lost))]
-        elif asked.method == PROMPT and line.target == (turn.by or CLIENT) and is_its:
+        if asked.method == PROMPT and line.target == (turn.by or CLIENT) and is_its:
             self._prompt_answered(event, line, turn)
             if turn.by and turn.ms is not None:  # what went past the component may come later
                 _put(self._loose, turn)

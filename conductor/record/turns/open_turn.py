@@ -237,6 +237,10 @@ class OpenTurn:
         self.person.end()
         return uncut
 
+    def goes_on(self) -> None:
+        """It had not ended: its prompt comes again."""
+        self.ms, self.stop, self.failed = None, "", False
+
     def _within(self, time: Time) -> float:
         """Milliseconds; not more than the turn took, whatever order the events have."""
         return round(time.ms if self.ms is None else min(time.ms, self.ms), 3)
