@@ -38,27 +38,10 @@ from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 
 
-def plan(
-    specs: Sequence[Spec], options: Options, *, agent_last: bool, on_stderr: Stderr
-) -> tuple[list[Planned], Guardian]:
-    """Groups the components, and starts every process at once.
-
-    Everything that runs a chain comes through here, so here the managed policy is enforced. A
-    process that cannot be started is reported later, by its transport's `open`.
-
-    Raises:
-        ComponentError: The chain ends with a sandboxed proxy.
-        UsageError: The managed policy or the options forbid the chain, such as an unsandboxed proxy
-            where a sandbox is required.
-    """
-    launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
-    return launcher.plan(specs), launcher.guardian
-
-
 def obliged(options: Options) -> Options:
     """The options with what the managed policy demands, such as its audit.
 
-    To be asked before anything is opened; `plan` refuses a chain whose options lack it. Raises
+    To be asked before anything is opened; `Launcher` refuses a chain whose options lack it. Raises
     `UsageError` for options that the policy forbids.
     """
     policy = managed.policy()
@@ -67,15 +50,6 @@ def obliged(options: Options) -> Options:
     from conductor.run.held import applied
 
     return applied(policy, options)
-
-
-def started(
-    specs: Sequence[Spec], options: Options, *, agent_last: bool, on_stderr: Stderr
-) -> tuple[list[Planned], Guardian]:
-    """As `plan`, of components that have been held to the managed policy one by one
-    (`conductor.spec.managed.tried`): for tools that try out components."""
-    launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr, tried=True)
-    return launcher.plan(specs), launcher.guardian
 
 
 class Launcher:
@@ -89,7 +63,8 @@ class Launcher:
     def __init__(
         self, options: Options, *, agent_last: bool, on_stderr: Stderr, tried: bool = False
     ) -> None:
-        """`tried`: the components have been held to the managed policy one by one (`started`)."""
+        """`tried`: the components have been held to the managed policy one by one
+        (`conductor.spec.managed.tried`): for tools that try out components."""
         self.agent_last = agent_last
         self.guardian = Guardian()
         self._options = options
@@ -99,13 +74,18 @@ class Launcher:
     def plan(self, specs: Sequence[Spec], running: Sequence[Planned] = ()) -> list[Planned]:
         """Groups the components, and starts every new process at once.
 
+        Everything that runs a chain comes through here, so here the managed policy is enforced. A
+        process that cannot be started is reported later, by its transport's `open`.
+
         Args:
             specs: The components, in order.
             running: What runs. A group of components that runs already, but for its settings, is
                 planned as what runs, with its new specs. Guests of a new host get what they kept.
 
         Raises:
-            ComponentError, UsageError: As `plan` does.
+            ComponentError: The chain ends with a sandboxed proxy.
+            UsageError: The managed policy or the options forbid the chain, such as an unsandboxed
+                proxy where a sandbox is required.
         """
         specs, options = self.judged(specs)
         names = (spec.name for spec in specs)

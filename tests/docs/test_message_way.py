@@ -15,7 +15,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.run.guest_module import load
-from conductor.run.launch import plan
+from conductor.run.launch import Launcher
 from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
 from conductor.run.segment import ParentOutput, Segment
@@ -114,7 +114,8 @@ def test_through_the_conductor(guests: list[str]) -> None:
 
     options = Options()
     specs = resolve_all([*guests, "demo"])
-    planned, guardian = plan(specs, options, agent_last=True, on_stderr=lambda *_: None)
+    launcher = Launcher(options, agent_last=True, on_stderr=lambda *_: None)
+    planned, guardian = launcher.plan(specs), launcher.guardian
     runtime = Runtime(planned, "agent", MemoryTransport(editor), options)
     assert asyncio.run(asyncio.wait_for(runtime.run(), PATIENCE)) == 0
     guardian.release()

@@ -27,7 +27,8 @@ from conductor.core.effects import Closure
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
 from conductor.errors import ComponentError, ConductorError
-from conductor.run import guest_host, launch
+from conductor.run import guest_host
+from conductor.run.launch import Launcher
 from conductor.run.plan import Options, Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
@@ -233,12 +234,13 @@ class _Runner:
         if spec.sandboxed:
             component = guest_host.inline(spec, options, self._guests.instantiate)
         else:
-            (component,), guardian = launch.started(
-                [spec],
+            launcher = Launcher(
                 options,
                 agent_last=False,
                 on_stderr=lambda _, line: chain.stderr.append(line),
+                tried=True,
             )
+            (component,), guardian = launcher.plan([spec]), launcher.guardian
         agent = Planned(
             Component("agent" if spec.name != "agent" else "checker", "agent `checker`"),
             MemoryTransport(chain.agent.run),

@@ -25,7 +25,7 @@ from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import Line, written
 from conductor.record.turns.lines import HeldLines
-from conductor.run.launch import started
+from conductor.run.launch import Launcher
 from conductor.run.plan import Options, Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
@@ -145,9 +145,8 @@ class Player:
         chain = described(self._specs, self._recording.content, agent_last=False)
         tracer = Tracer(Several(sinks), self._recording.content, chain=chain)
         options = self._options
-        planned, guardian = started(
-            self._specs, options, agent_last=False, on_stderr=self._on_stderr
-        )
+        launcher = Launcher(options, agent_last=False, on_stderr=self._on_stderr, tried=True)
+        planned, guardian = launcher.plan(self._specs), launcher.guardian
         agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))
         self._runtime = Runtime(
             [*planned, agent],
