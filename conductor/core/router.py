@@ -379,11 +379,6 @@ class Router:
         """Whether a proxy without its role could still take it, if it were started again."""
         return self._parts.endings.may_retry(self.peers[name])
 
-    def idle(self, name: str) -> bool:
-        """Whether this peer has no open requests, and nobody waits for its answers."""
-        spaces = self.peers[name].id_spaces()
-        return not any(requests.received for requests in spaces) and not self.waiting_on(name)
-
     def waiting_on(self, name: str) -> list[tuple[bytes, str]]:
         """The requests that this peer has not answered and somebody waits for.
 

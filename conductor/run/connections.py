@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Any, Final
 from conductor.core import UPSTREAM
 from conductor.core.roles.initialize import successor_name
 from conductor.errors import ComponentError
-from conductor.run.report_checks import refusal
 from conductor.transports.base import Ended, Transport
 
 if TYPE_CHECKING:
@@ -25,46 +24,18 @@ _HANDOVER: Final = 0.2
 
 
 class PeerEvents:
-    """Turns what one transport reports into calls of its runtime, once it is in its place."""
+    """Turns what one transport reports into calls of its runtime."""
 
-    __slots__ = ("_early", "_ended", "_how", "_name", "_runtime", "heard")
+    __slots__ = ("_ended", "_name", "_runtime")
 
-    def __init__(self, runtime: Runtime, name: str, *, early: bool = False) -> None:
-        """`early`: the transport is opened before its place is free."""
+    def __init__(self, runtime: Runtime, name: str) -> None:
         self._runtime = runtime
         self._name = name
         self._ended = False
-        self._early: list[bytes] | None = [] if early else None
-        """What came before it was in its place; None: it is."""
-        self._how: Ended | None = None
-        """How it ended before that."""
-        self.heard = asyncio.Event()
-        """Set once it has sent something, or ended, before that."""
-
-    def refused(self) -> str | None:
-        """Why a host of guests cannot serve, by the first line it sent; None if it is ready."""
-        if not self._early:
-            return f"it {self._how.text}" if self._how is not None else "it ended"
-        try:
-            refused = refusal(self._early[0])
-        except ValueError as wrong:
-            return f"its first line is no report: {wrong}"
-        return None if refused is None else refused.text
-
-    def take_place(self) -> None:
-        """Its transport is in its place: what has come already counts."""
-        frames, self._early = self._early, None
-        if frames:
-            self.received(frames)
-        if self._how is not None:
-            self.ended(self._how)
 
     def received(self, frames: list[bytes]) -> None:
         """Routes the lines and writes what they lead to."""
-        if self._early is not None:
-            self.heard.set()
-            self._early += frames
-        elif not self._ended:
+        if not self._ended:
             self._runtime.feed(self._name, frames)
 
     def oversized(self, head: bytes, limit: int) -> None:
@@ -81,10 +52,7 @@ class PeerEvents:
 
     def ended(self, how: Ended) -> None:
         """The connection is gone."""
-        if self._early is not None:
-            self.heard.set()
-            self._how = how
-        elif not self._ended:
+        if not self._ended:
             self._ended = True
             self._runtime.ended(self._name, how)
 
@@ -122,20 +90,15 @@ class Connections:
     async def open(self, name: str, transport: Transport) -> None:
         """Puts a transport in a component's place and opens it. Raises `ComponentError`."""
         events = PeerEvents(self._runtime, name)
-        self._put(name, transport, events)
+        self.transports[name] = transport
+        self._gone[name] = asyncio.Event()
+        self._events[name] = events
         try:
             await transport.open(events)
         except ComponentError:
             events.silence()
             self._gone[name].set()
             raise
-
-    def replace(self, name: str, transport: Transport, events: PeerEvents) -> None:
-        """Puts an opened transport in a component's place and closes the former one."""
-        before = self.transports[name]
-        self.silence(name)
-        self._close_later(before)
-        self._put(name, transport, events)
 
     def rename(self, name: str, to: str) -> None:
         """A peer has another name from now on."""
@@ -163,11 +126,6 @@ class Connections:
         closing = asyncio.get_running_loop().create_task(transport.close(self._grace))
         self._closing.add(closing)
         closing.add_done_callback(self._closing.discard)
-
-    def _put(self, name: str, transport: Transport, events: PeerEvents) -> None:
-        self.transports[name] = transport
-        self._gone[name] = asyncio.Event()
-        self._events[name] = events
 
     def hear(self, name: str) -> None:
         """Logs what a component wrote to standard error before anything else about it is logged."""

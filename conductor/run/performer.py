@@ -38,7 +38,6 @@ from conductor.run.report_checks import ALLOWED, REFUSED, Reports
 from conductor.run.segment_spec import Recovered
 
 if TYPE_CHECKING:
-    from conductor.core.state import Peer
     from conductor.run.kept_prompts import KeptPrompts
     from conductor.run.runtime import Runtime
 
@@ -193,20 +192,9 @@ class Performer:
     async def _reopen(self, name: str) -> None:
         """Starts a component once more, for the role request of another dialect."""
         runtime = self._runtime
-        planned = runtime.component(name)
-        if planned is None:
-            return  # it is not used
-        peer, renew = runtime.router.peers[name], planned.renew
-        assert renew is not None
-        await runtime.connections.close(name)
-        # Meanwhile it may have joined the chain, under its own name, or is not used any more.
-        if not self._is_there(peer):
-            return
-        if await runtime.connect(peer.name, renew()) and self._is_there(peer):
+        peer = runtime.router.peers.get(name)
+        if peer is not None and await runtime.supervisor.start_again(name):
             runtime.apply(runtime.router.reopened(peer.name))
-
-    def _is_there(self, peer: Peer) -> bool:
-        return self._runtime.router.peers.get(peer.name) is peer
 
     async def _listen(self, name: str) -> None:
         """Listens for the successor connection that a proxy launches itself."""
@@ -223,7 +211,7 @@ class Performer:
         await runtime.connect(successor, transport)
         runtime.apply(effects)
         await asyncio.sleep(_LAUNCH)
-        if self._is_there(peer):
+        if runtime.has(peer):
             runtime.apply(runtime.router.not_launching(peer.name))
 
 

@@ -1,4 +1,5 @@
-"""A running chain gets other components: some are added, removed, moved, replaced, set anew.
+"""A running chain gets other components: some are added, removed, moved, replaced, set anew, or
+renewed: they stay as they are, and another instance takes their place.
 
 What is new starts beside the chain and takes its role there (`Router.prepare`). If any of it
 cannot, the chain stays as it was. Then one step makes the new chain, when nothing is open in the
@@ -8,7 +9,7 @@ old one.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -21,7 +22,7 @@ from conductor.core.waits import LOADING
 from conductor.errors import ComponentError, ConductorError
 from conductor.run.plan import Planned
 from conductor.run.report_checks import last_words
-from conductor.run.supervisor import changed_settings
+from conductor.run.supervisor import changed_settings, stamp
 from conductor.spec import peer_agents
 from conductor.spec.model import Spec
 
@@ -55,8 +56,17 @@ _NAME: Final = "conductor"
 """Who says what is about no single component."""
 
 
+_UNUSED: Final = "the new build is not used: "
+
+
 class _NotUsedError(Exception):
     """The new chain is not used; the text says why, if that is worth a line in the log."""
+
+    def __init__(self, text: str = "", name: str = "", label: str = "") -> None:
+        """`name`: of the component that cannot join; `label`: what errors call it, where the text
+        does not."""
+        super().__init__(f"{label}: {text}" if label else text)
+        self.text, self.name = text, name
 
 
 class _Joining:
@@ -64,6 +74,7 @@ class _Joining:
 
     def __init__(self, planned: Planned) -> None:
         self.planned = planned
+        self.build = stamp(planned.files)
         self.loaded = not planned.guests
         """Whether it can be used; a host reports that."""
         self.requested: list[Serve] = []
@@ -96,22 +107,24 @@ class Rearrangement:
         """Something must not go on: that holds for what an attempt gives way to as well."""
         self._joining: dict[str, _Joining] = {}
         """By the name they have before they join (`newcomer`)."""
-        self._refused: str | None = None
-        self._quiet: asyncio.Event | None = None
-        """Set once nothing is open; None: nobody waits for that."""
+        self._renewing: set[str] = set()
+        """The components that are to be renewed."""
+        self._refused: _NotUsedError | None = None
+        """The first reason why what joins cannot."""
+        self._goes: Sequence[Planned] | None = None
+        """What goes once nothing is open; None: nobody waits for that."""
+        self._holds = False
+        """Whether the client's prompts are held for that."""
 
-    async def rearrange(
-        self, specs: Sequence[Spec], *, now: bool = False, reloads: bool = False
-    ) -> bool:
-        """See `Runtime.rearrange`. `reloads`: what stays is replaced by its new builds, before
-        anything is waited for."""
+    async def rearrange(self, specs: Sequence[Spec], *, now: bool = False) -> bool:
+        """See `Runtime.rearrange`."""
         mark = self._latest = object()
         self._urgent = self._urgent or now
         async with self._lock:
             if self._latest is not mark and not now:
                 return False
             try:
-                return await self._attempt(specs, mark, reloads=reloads)
+                return await self._attempt(specs, mark)
             finally:
                 if self._latest is mark:
                     self._over, self._urgent = mark, False
@@ -128,50 +141,103 @@ class Rearrangement:
                 try:
                     self._runtime.pauses.switch(name, paused=paused)
                 finally:
-                    self._runtime.release()
+                    self._let_go()
                 return
+
+    async def reload(self) -> None:
+        """See `Runtime.reload`."""
+        runtime, differs = self._runtime, False
+        before = dict(runtime.planned)
+        if runtime.owner.launcher is not None:
+            try:
+                specs = runtime.owner.respec()
+            except ConductorError as error:
+                self._not_used(error.with_hint, ())
+            else:
+                differs = [*specs] != [spec for each in before.values() for spec in each.specs]
+                await self.rearrange(specs)
+        stay = before.keys() - {
+            each.name for each in _without([*before.values()], [*runtime.planned.values()])
+        }
+        await self.renew(runtime.supervisor.renewable(stay, only_new=differs))
+
+    async def renew(self, names: Collection[str]) -> None:
+        """Has other instances take the place of components, in one step, each if it can."""
+        self._renewing.update(names)
+        while not self._renewing.isdisjoint(names):
+            async with self._lock:
+                await self._renew()
 
     async def done(self) -> None:
         """Waits until no attempt is left: one that gave way ends before the newer one."""
         while self._over is not self._latest:
             await asyncio.sleep(_LOOK)
 
-    async def _attempt(self, specs: Sequence[Spec], mark: object, *, reloads: bool) -> bool:
-        supervisor = self._runtime.supervisor
+    async def _renew(self) -> None:
+        """Renews what is to be, but for what cannot; gives way to other components."""
+        running = list(self._runtime.planned.values())
+        names, self._renewing = self._renewing, set()
+        planned = [self._renewed(each) if each.name in names else each for each in running]
+        new = {each.name for each in _without(planned, running)}
+        try:
+            await self._become(planned, self._latest, now=False)
+        except _NotUsedError as error:
+            if error.text:
+                self._log("error", error.name or _NAME, f"{_UNUSED}{error.text}")
+            if error.name or not error.text:
+                self._renewing |= new - {error.name}
+
+    def _renewed(self, each: Planned) -> Planned:
+        """Another instance of a component; the component as it is, where there is none."""
+        assert each.renew is not None
+        try:
+            transport = each.renew()
+        except ComponentError as error:
+            self._log("error", each.name, f"{_UNUSED}{error.text}")
+            return each
+        component = self._runtime.router.peers[each.name].component  # as it is set by now
+        return msgspec.structs.replace(each, component=component, transport=transport)
+
+    async def _attempt(self, specs: Sequence[Spec], mark: object) -> bool:
         running = list(self._runtime.planned.values())
         try:
             planned = self._planned(specs, running)
         except ConductorError as error:
             self._not_used(error.with_hint, running if self._urgent else [])
-            if reloads:
-                supervisor.reload()
             return False
-        before = {id(each.transport) for each in running}
-        planned = [
-            each if id(each.transport) in before else self._runtime.records.watched(each)
-            for each in planned
-        ]
-        new = [each for each in planned if id(each.transport) not in before]
-        stay = [each for each in planned if id(each.transport) in before]
-        changed = [each.name for each in planned] != [each.name for each in running]
-        former = [each.specs for each in running]
-        if reloads:
-            differs = [each.specs for each in planned] != former
-            supervisor.reload([each.name for each in stay], only_new=differs)
-        if changed or new:
-            gone = [each for each in running if each.transport not in _transports(stay)]
-            try:
-                await self._change(planned, new, gone, mark, now=self._urgent)
-            except _NotUsedError as error:
-                await self._dismiss()
-                is_cut = self._urgent and self._latest is mark
-                self._not_used(str(error), gone if is_cut else [])
-                return False
-            except BaseException:
-                await self._dismiss()
-                raise
-        self._set_anew(stay, running)
+        try:
+            await self._become(planned, mark, now=self._urgent)
+        except _NotUsedError as error:
+            is_cut = self._urgent and self._latest is mark
+            self._not_used(str(error), _without(running, planned) if is_cut else [])
+            return False
         return True
+
+    async def _become(self, planned: Sequence[Planned], mark: object, *, now: bool) -> None:
+        """Makes of the chain what is planned: what runs by a transport that is planned stays as it
+        is, but for its settings; all else that runs goes, and all else that is planned joins.
+
+        Raises `_NotUsedError`: then the chain is as it was.
+        """
+        running, records = list(self._runtime.planned.values()), self._runtime.records
+        stay = _without(planned, _without(planned, running))
+        planned = [each if each in stay else records.watched(each) for each in planned]
+        new, gone = _without(planned, running), _without(running, planned)
+        if new or [each.name for each in planned] != [each.name for each in running]:
+            try:
+                await self._start(planned, new)
+                if now:
+                    # Its role it may take later: else it could keep its former instance going.
+                    settled = self._runtime.supervisor.is_settled
+                    await self._until(lambda: self._loaded() and settled(gone), mark)
+                else:
+                    await self._until(self._ready, mark)
+                    await self._until_quiet(gone, mark)
+                self._take_over(planned, gone)
+            finally:
+                self._let_go()
+                self._dismiss()
+        self._set_anew(stay, running)
 
     def _planned(self, specs: Sequence[Spec], running: Sequence[Planned]) -> list[Planned]:
         """The plan, with the agent that runs. Raises `ConductorError`."""
@@ -207,30 +273,6 @@ class Rearrangement:
 
     # -- beside the chain ----------------------------------------------------------------------
 
-    async def _change(
-        self,
-        planned: Sequence[Planned],
-        new: Sequence[Planned],
-        gone: Sequence[Planned],
-        mark: object,
-        *,
-        now: bool,
-    ) -> None:
-        """Makes of the chain what is planned. Raises `_NotUsedError`."""
-        await self._start(planned, new)
-        if now:
-            # Its role it may take later: else it could keep its former instance going meanwhile.
-            settled = self._runtime.supervisor.is_settled
-            await self._until(lambda: self._loaded() and settled(gone), mark)
-            self._take_over(planned, gone)
-            return
-        await self._until(self._ready, mark)
-        await self._until_quiet(gone, mark)
-        try:
-            self._take_over(planned, gone)
-        finally:
-            self._runtime.release()
-
     async def _start(self, planned: Sequence[Planned], new: Sequence[Planned]) -> None:
         runtime, names = self._runtime, [each.name for each in new]
         self._refused = None
@@ -249,8 +291,7 @@ class Rearrangement:
                 await runtime.connections.open(key, joining.planned.transport)
             except ComponentError as error:
                 # The others are opened all the same: what is open is closed when it is not used.
-                label = joining.planned.component.label
-                self._refused = self._refused or f"{label}: {error.text}"
+                self._refuse(joining, error.text, joining.planned.component.label)
         runtime.apply(effects)
 
     def _loaded(self) -> bool:
@@ -258,8 +299,8 @@ class Rearrangement:
         late = [name for name, joining in self._joining.items() if not joining.loaded]
         most = _LOADED_AT_ONCE if self._urgent else LOADING
         if late and self._waited() > most:
-            label = self._joining[late[0]].planned.component.label
-            raise _NotUsedError(f"{label} was not loaded within {most:g} s")
+            one = self._joining[late[0]].planned
+            raise _NotUsedError(f"was not loaded within {most:g} s", one.name, one.component.label)
         return not late
 
     def _ready(self) -> bool:
@@ -274,9 +315,9 @@ class Rearrangement:
         """Waits for something. Raises `_NotUsedError`, also where a newer attempt is there."""
         while True:
             if self._refused is not None:
-                raise _NotUsedError(self._refused)
+                raise self._refused
             if self._latest is not mark:
-                raise _NotUsedError("")
+                raise _NotUsedError
             if condition():
                 return
             await asyncio.sleep(_LOOK)
@@ -295,44 +336,57 @@ class Rearrangement:
             joining.loaded = True
             self._runtime.apply(self._runtime.router.loaded(effect.peer))
         if effect.service == services.LAST_WORDS:
-            self._refused = last_words(effect.params).text
+            self._refuse(joining, last_words(effect.params).text)
         elif effect.service in LOCAL:
             self._runtime.performer.serve(_named(effect))
         elif not joining.keep(effect):
-            label = joining.planned.component.label
-            self._refused = self._refused or f"{label} requests too much before it joins"
+            self._refuse(
+                joining, f"{joining.planned.component.label} requests too much before it joins"
+            )
         return True
+
+    def _refuse(self, joining: _Joining, text: str, label: str = "") -> None:
+        """Something cannot join; the first reason counts."""
+        self._refused = self._refused or _NotUsedError(text, joining.planned.name, label)
 
     def refuse(self, failed: Fail) -> bool:
         """Something cannot join; False if it is about anybody else."""
-        if failed.peer.removesuffix(successor_name("")) not in self._joining:
-            return False
-        self._refused = self._refused or failed.reason.text
-        return True
+        joining = self._joining.get(failed.peer.removesuffix(successor_name("")))
+        if joining is not None:
+            self._refuse(joining, failed.reason.text)
+        return joining is not None
 
-    async def _dismiss(self) -> None:
-        """What was to join is not used."""
-        self._runtime.router.dismiss()
+    def _dismiss(self) -> None:
+        """What has not joined is not used."""
         joining, self._joining = self._joining, {}
+        if joining:
+            self._runtime.router.dismiss()
         for key in joining:
             self._runtime.forget(key)
 
     # -- the step ------------------------------------------------------------------------------
 
     async def _until_quiet(self, gone: Sequence[Planned], mark: object) -> None:
-        """Waits until nothing is open and nothing is on its way; then prompts are held."""
-        runtime = self._runtime
-        while True:
-            await self._until_nothing_is_open(gone, mark)
-            still = False
-            try:
+        """Waits until nothing is open and nothing is on its way. The client's prompts are held from
+        the first moment at which nothing is open, and when this returns."""
+        self._goes, still = gone, False
+        try:
+            while not still:
+                await self._until(self.passed, mark)
                 still = await self._is_still(gone)
-            finally:
                 if not still:
-                    runtime.release()
-            if still:
-                return
-            await asyncio.sleep(_LOOK)
+                    self._let_go()
+                    await asyncio.sleep(_LOOK)
+        finally:
+            self._goes = None
+            if not still:
+                self._let_go()
+
+    def _let_go(self) -> None:
+        """The client's prompts go on."""
+        if self._holds:
+            self._holds = False
+            self._runtime.release()
 
     async def _is_still(self, gone: Sequence[Planned]) -> bool:
         """Whether nothing is on its way, seen for a while."""
@@ -347,29 +401,13 @@ class Rearrangement:
                 return True
         return False
 
-    async def _until_nothing_is_open(self, gone: Sequence[Planned], mark: object) -> None:
-        """Holds the client's prompts from the first moment at which nothing is open."""
-        quiet = self._quiet = asyncio.Event()
-        self._gone = gone
-        try:
-            await self._until(self.passed, mark)
-        except BaseException:
-            if quiet.is_set():
-                self._runtime.release()
-            raise
-        finally:
-            self._quiet = None
-
     def passed(self) -> bool:
         """Messages have been routed: looks whether nothing is open, if that is waited for. At each
         message: between a prompt's answer and the next prompt may be no time at all."""
-        quiet = self._quiet
-        if quiet is None:
-            return False
-        if not quiet.is_set() and self._is_quiet(self._gone):
+        if self._goes is not None and not self._holds and self._is_quiet(self._goes):
             self._runtime.router.hold()
-            quiet.set()
-        return quiet.is_set()
+            self._holds = True
+        return self._holds
 
     def _is_quiet(self, gone: Sequence[Planned]) -> bool:
         runtime, peers = self._runtime, self._runtime.router.peers
@@ -391,16 +429,41 @@ class Rearrangement:
             Closure("the chain has been given other components"),
             {j.planned.name: _owned(j.planned) for j in joining.values()},
         )
+        before = [each.specs for each in runtime.planned.values()]
+        events = list(self._events(gone, joining.values()))
         runtime.rearranged(planned, former, {key: j.planned.name for key, j in joining.items()})
-        for event, name, text in _events(gone, [j.planned for j in joining.values()]):
+        runtime.supervisor.rearranged({j.planned.name: j.build for j in joining.values()})
+        for event, name, text in events:
             self._log("warning", name, text)
             runtime.record(event, name, text)
-        order = " ".join(name for each in planned for name in each.names)
-        self._log("info", _NAME, f"the chain is now: {order}")
+        if [each.specs for each in planned] != before:
+            order = " ".join(name for each in planned for name in each.names)
+            self._log("info", _NAME, f"the chain is now: {order}")
         runtime.apply(effects)
         for joined in joining.values():
             for requested in joined.requested:
                 runtime.performer.serve(_named(requested))
+
+    def _events(
+        self, gone: Sequence[Planned], joined: Iterable[_Joining]
+    ) -> Iterator[tuple[str, str, str]]:
+        """What happens to each component: event, name, and words for it."""
+        before = {name: each for each in gone for name in each.names}
+        now = {name: each for each in joined for name in each.planned.names}
+        for name in [name for name in before if name not in now]:
+            yield "remove", name, "removed from the chain"
+        for name, each in now.items():
+            former = before.get(name)
+            if former is None:
+                yield "add", name, "added to the chain"
+            elif _spec(former, name) != _spec(each.planned, name):
+                yield "replace", name, "started anew, as it is written now"
+            elif former.name != each.planned.name:
+                yield "swap", name, "started anew, in another process"
+            elif each.build == self._runtime.supervisor.builds[former.name]:
+                yield "swap", name, "started anew, from the same files as before"
+            else:
+                yield "swap", name, "replaced by its new build"
 
     def _set_anew(self, stay: Sequence[Planned], running: Sequence[Planned]) -> None:
         """Sends changed settings to what stays."""
@@ -411,8 +474,10 @@ class Rearrangement:
             self._runtime.planned[each.name] = each
 
 
-def _transports(planned: Sequence[Planned]) -> list[object]:
-    return [each.transport for each in planned]
+def _without(some: Sequence[Planned], others: Sequence[Planned]) -> list[Planned]:
+    """Those of some that do not run by the transport of one of the others."""
+    known = {id(each.transport) for each in others}
+    return [each for each in some if id(each.transport) not in known]
 
 
 def _named(effect: Serve) -> Serve:
@@ -428,16 +493,6 @@ def _owned(planned: Planned) -> list[str]:
     return [one for guest in planned.guests for one in belongings.own.get(guest, ())]
 
 
-def _events(gone: Sequence[Planned], joined: Sequence[Planned]) -> Iterator[tuple[str, str, str]]:
-    """What has happened to each component: event, name, and words for it."""
-    before = {spec.name: spec for each in gone for spec in each.specs}
-    now = {spec.name: spec for each in joined for spec in each.specs}
-    for name in [name for name in before if name not in now]:
-        yield "remove", name, "removed from the chain"
-    for name, spec in now.items():
-        if name not in before:
-            yield "add", name, "added to the chain"
-        elif spec != before[name]:
-            yield "replace", name, "started anew, as it is written now"
-        else:
-            yield "swap", name, "started anew, in another process"
+def _spec(planned: Planned, name: str) -> Spec | None:
+    """That of a component."""
+    return next((spec for spec in planned.specs if spec.name == name), None)

@@ -80,6 +80,8 @@ class Records:
         for each in planned:
             if each.name in joined.values():
                 self.audit.joined(each.specs)
+                for name in each.names:
+                    del self.events["bypass", name]  # it is there again
 
     def _chain(self, planned: Sequence[Planned]) -> None:
         if self.ring is not None:

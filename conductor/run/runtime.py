@@ -18,10 +18,10 @@ import msgspec
 from conductor.core import UPSTREAM, Closure, Effect, Router, RouterOptions
 from conductor.core.roles.initialize_params import has_section
 from conductor.editor.transport import DeskTransport
-from conductor.errors import ComponentError, ConductorError, counted, one_line
+from conductor.errors import ComponentError, counted, one_line
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
-from conductor.run.connections import Connections, PeerEvents
+from conductor.run.connections import Connections
 from conductor.run.outboxes import Outboxes
 from conductor.run.owner import Owner
 from conductor.run.performer import Performer
@@ -37,6 +37,7 @@ from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
 
 if TYPE_CHECKING:
+    from conductor.core.state import Peer
     from conductor.run.pauses import Pauses
     from conductor.run.rearrangement import Rearrangement
     from conductor.spec.model import Spec
@@ -175,20 +176,12 @@ class Runtime:
     def reload(self) -> None:
         """Gives the chain the components that it is to have by now, and replaces those that stay by
         their new builds, each between two messages."""
-        if self.owner.launcher is None:
-            self.supervisor.reload()
-        else:
-            self.tasks.start(self._reload())
+        self.supervisor.configure_anew()
+        self.tasks.start(self._rearranger().reload())
 
-    async def _reload(self) -> None:
-        try:
-            specs = self.owner.respec()
-        except ConductorError as error:
-            text = f"the chain stays as it was: {error.with_hint}"
-            self._log("error", "conductor", text)
-            self.supervisor.reload()
-        else:
-            await self._rearranger().rearrange(specs, reloads=True)
+    def renew(self, name: str) -> None:
+        """Has another instance of a component take its place, between two messages."""
+        self.tasks.start(self._rearranger().renew([name]))
 
     async def rearrange(self, specs: Sequence[Spec], *, now: bool = False) -> bool:
         """Gives the running chain other components, between two messages.
@@ -239,7 +232,6 @@ class Runtime:
         self.planned.update({p.name: p for p in planned})
         self.connections.reorder([*self.planned])
         self.services.rearranged(planned)
-        self.supervisor.rearranged(joined.values())
         if self._pauses is not None:
             self._pauses.apply()
 
@@ -283,6 +275,10 @@ class Runtime:
         """A component, also one that is to join, by the name it has until then."""
         joins = self.rearrangement.of(name) if self.rearrangement is not None else None
         return self.planned.get(name) or joins
+
+    def has(self, peer: Peer) -> bool:
+        """Whether a peer is in the chain, or is to join it."""
+        return self.router.peers.get(peer.name) is peer
 
     def health(self) -> list[tuple[str, str]]:
         """The name of each component, and its state in a line."""
@@ -383,13 +379,6 @@ class Runtime:
         takes part in SCP."""
         scp = has_section(self.router.initialized)
         return self.router.mode == "agent" and (len(self.planned) > 1 or scp)
-
-    def adopt(self, name: str, transport: Transport, events: PeerEvents) -> None:
-        """Puts an opened transport in a component's place and closes the former one."""
-        self.connections.replace(name, transport, events)
-        self.flow.forget(name)
-        self.services.forget(name)
-        events.take_place()
 
     def oversized(self, name: str, head: bytes, limit: int) -> None:
         """A line beyond the limit was skipped: a request in it is answered, if its id was read."""

@@ -1,4 +1,4 @@
-"""Keeps a chain going: starts failed components again, swaps in new builds, ends long waits.
+"""Keeps a chain going: starts failed components again, sees new builds, ends long waits.
 
 The runtime reports failures to it and routes the effects of its decisions. The decision whether a
 component may start again is `conductor.core.restart_state`, the same for the guests of a child.
@@ -9,29 +9,22 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING, Final, NamedTuple
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from conductor.core import Closure, Silent
 from conductor.core.dialects import INITIALIZE
 from conductor.core.restart_state import Action, Bypass, GiveUp, Recovery, Restart
 from conductor.core.roles.initialize import successor_name
 from conductor.errors import ComponentError, ConductorError
-from conductor.run.connections import PeerEvents
 from conductor.run.plan import Configuration, Planned
-from conductor.transports.base import Ended, Transport
+from conductor.transports.base import Ended
 
 if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
 
-_IDLE: Final = 0.02
-"""Seconds between looks whether a component is between two messages."""
-
 _WATCH: Final = 0.3
 """Seconds between looks at the files of a watched component."""
-
-_SAME: Final = "started anew, from the same files as before"
-"""Logged where a component was to be replaced and had no new build."""
 
 _UNABLE: Final = (
     "only an agent that can load or resume sessions can be started again (`loadSession` in its "
@@ -39,6 +32,9 @@ _UNABLE: Final = (
 )
 
 _PROMPT: Final = "session/prompt"
+
+Stamp: TypeAlias = tuple[tuple[int, int], ...]
+"""Times and sizes of files."""
 
 
 class _Waiting(NamedTuple):
@@ -61,31 +57,29 @@ class Supervisor:
         self._recoveries = {
             name: Recovery(component.on_failure) for name, component in planned.items()
         }
-        self._builds = {name: _stamp(component.files) for name, component in planned.items()}
+        self.builds = {name: stamp(component.files) for name, component in planned.items()}
         """Times and sizes of the files that run."""
-        self._swapping: dict[str, bool] = {}
-        """Components that are being swapped, and whether to do that once more afterwards."""
         self._configured: dict[str, bytes] = {}
         """The settings that each component was sent last, of those in a file."""
         self._places = {name: asyncio.Lock() for name in planned}
-        """Held while a transport is put in place: a restart and a swap must not mix."""
+        """Held while a component is started again: others do not take its place meanwhile."""
         self._timing = False
         """Whether `_time_out` runs."""
 
     # -- other components ----------------------------------------------------------------------
 
     def is_settled(self, planned: Iterable[Planned]) -> bool:
-        """Whether none of these is being started again or replaced at this moment."""
+        """Whether none of these is being started again at this moment."""
         return not any(self._places[each.name].locked() for each in planned)
 
-    def rearranged(self, joined: Iterable[str]) -> None:
-        """The chain has other components; `joined` are new."""
+    def rearranged(self, joined: Mapping[str, Stamp]) -> None:
+        """The chain has other components: those that have joined, of these builds."""
         for name in [name for name in self._places if name not in self._planned]:
-            del self._places[name], self._recoveries[name], self._builds[name]
-        for name in joined:
+            del self._places[name], self._recoveries[name], self.builds[name]
+        for name, build in joined.items():
             planned = self._planned[name]
             self._recoveries[name] = Recovery(planned.on_failure)
-            self._builds[name] = _stamp(planned.files)
+            self.builds[name] = build
             self._places[name] = asyncio.Lock()
             for configuration in planned.configurations:
                 self._configured.pop(configuration.component, None)
@@ -149,21 +143,18 @@ class Supervisor:
         return Closure(text, f"{hint}{_UNABLE}", reason.data)
 
     def _action(self, name: str, planned: Planned, *, final: bool) -> Action:
-        router = self._runtime.router
-        if planned.component.peer_agent:
-            return GiveUp()
+        router, begun = self._runtime.router, False
         if name == self._runtime.agent:
-            if final or not planned.component.revived or router.refuses_return(name) is not None:
-                return GiveUp()
-            action = self._recoveries[name].failed(asyncio.get_running_loop().time())
-            return action if isinstance(action, Restart) and planned.renew else GiveUp()
-        begun = router.has_role(name)
-        if self._launches(name) or not (begun or (router.may_retry(name) and not planned.guests)):
+            may = planned.component.revived and router.refuses_return(name) is None
+        else:
+            begun = router.has_role(name)
+            may = begun or (router.may_retry(name) and not planned.guests)
+        if planned.component.peer_agent or self._launches(name) or not may:
             return GiveUp()
         action = self._recoveries[name].failed(asyncio.get_running_loop().time())
-        if isinstance(action, Restart) and (final or planned.renew is None):
-            return GiveUp()
-        return action if begun or isinstance(action, Restart) else GiveUp()
+        if isinstance(action, Restart):
+            return GiveUp() if final or planned.renew is None else action
+        return action if begun else GiveUp()
 
     def _is_agent(self, name: str) -> bool:
         return name == self._runtime.agent or self._planned[name].component.peer_agent
@@ -178,18 +169,25 @@ class Supervisor:
         async with place:  # as long as it is held, the component stays in the chain
             if place is not self._places.get(name):
                 return  # it left before that
-            planned = self._planned[name]
-            assert planned.renew is not None
-            await self._runtime.connections.disconnect(name)
-            await asyncio.sleep(delay)
-            self._builds[name] = _stamp(planned.files)
-            try:
-                transport = planned.renew()
-            except ComponentError as error:
-                self.failed(name, Closure(error.text, error.hint, error.data), final=False)
-                return
-            if await self._runtime.connect(name, transport):
+            self.builds[name] = stamp(self._planned[name].files)
+            if await self.start_again(name, delay):
                 self._runtime.returned(name)
+
+    async def start_again(self, name: str, delay: float = 0.0) -> bool:
+        """Starts another instance of a component in its place; whether that went well."""
+        runtime = self._runtime
+        peer, planned = runtime.router.peers[name], runtime.component(name)
+        await runtime.connections.disconnect(name)
+        await asyncio.sleep(delay)
+        # Meanwhile it may have joined the chain, under its own name, or have left.
+        if planned is None or planned.renew is None or not runtime.has(peer):
+            return False
+        try:
+            transport = planned.renew()
+        except ComponentError as error:
+            self.failed(peer.name, Closure(error.text, error.hint, error.data), final=False)
+            return False
+        return await runtime.connect(peer.name, transport) and runtime.has(peer)
 
     def silent(self, of: Silent) -> None:
         """A component does not take its role: it counts as one that has ended."""
@@ -209,100 +207,42 @@ class Supervisor:
 
     # -- new builds ----------------------------------------------------------------------------
 
-    def reload(self, names: Iterable[str] | None = None, *, only_new: bool = False) -> None:
-        """Sends changed settings, and replaces every proxy that can be replaced, each between two
-        messages.
-
-        Args:
-            names: Which proxies; None: all.
-            only_new: Only those with a new build.
-        """
+    def configure_anew(self) -> None:
+        """Sends changed settings."""
         for source in self._configurations():
             self.reconfigure(source)
-        for name in list(self._planned if names is None else names):
-            planned = self._planned[name]
-            same = only_new and _stamp(planned.files) == self._builds[name]
-            replaceable = planned.renew is not None and not self._is_agent(name)
-            if planned.files and replaceable and not same:
-                self.swap(name)
 
-    def swap(self, name: str) -> None:
-        """Replaces one proxy by its new build, between two messages."""
+    def renewable(self, names: Collection[str], *, only_new: bool = False) -> list[str]:
+        """Those of these proxies that can be renewed; `only_new`: and have a new build."""
+        return [
+            name
+            for name, planned in self._planned.items()
+            if name in names
+            and planned.files
+            and planned.renew is not None
+            and not self._is_agent(name)
+            and not (only_new and stamp(planned.files) == self.builds[name])
+            and self._may_be_renewed(name)
+        ]
+
+    def _may_be_renewed(self, name: str) -> bool:
+        """Whether another instance may take a component's place; else that is logged."""
         if self._is_agent(name):
             text = "an agent cannot be replaced while it runs; start the chain anew"
-            self._log("warning", name, f"the new build is not used: {text}")
         elif self._launches(name):
             text = "a proxy that launches its successor itself cannot be replaced while it runs"
-            self._log("warning", name, f"the new build is not used: {text}")
-        elif name in self._swapping:
-            self._swapping[name] = True
         else:
-            self._swapping[name] = True
-            self._runtime.tasks.start(self._swap(name))
-
-    async def _swap(self, name: str) -> None:
-        try:
-            while self._swapping[name] and name in self._planned:
-                self._swapping[name] = False
-                await self._try_swap(name)
-        finally:
-            self._swapping.pop(name, None)
-
-    async def _try_swap(self, name: str) -> None:
-        runtime, planned, place = self._runtime, self._planned[name], self._places[name]
-        assert planned.renew is not None
-        events, build, taken = PeerEvents(runtime, name, early=True), _stamp(planned.files), False
-        try:
-            fresh = planned.renew()
-            await fresh.open(events)
-        except ComponentError as error:
-            self._log("error", name, f"the new build is not used: {error.text}")
-            return
-        try:
-            refused = None
-            if planned.guests:  # a host reports when its guests are loaded; others do not
-                await events.heard.wait()
-                refused = events.refused()
-            if refused is not None:
-                self._log("error", name, f"the new build is not used: {refused}")
-            else:
-                taken = await self._take_over(name, place, fresh, events)
-        finally:
-            if not taken:
-                await fresh.close(0.5)
-        if not taken:
-            return
-        same = build == self._builds[name]
-        self._builds[name] = build
-        text = _SAME if same else "replaced by its new build"
-        self._log("warning", name, text)
-        runtime.record("swap", name, text)
-
-    async def _take_over(
-        self, name: str, place: asyncio.Lock, fresh: Transport, events: PeerEvents
-    ) -> bool:
-        """Puts a new build in place as soon as the component has its role, and no open request;
-        False if it has left the chain, or has been replaced in it, before that."""
-        runtime = self._runtime
-        while place is self._places.get(name):
-            async with place:
-                if runtime.router.has_role(name) and runtime.router.idle(name):
-                    label = runtime.router.peers[name].label
-                    reason = Closure(f"{label} is being replaced by a new build")
-                    runtime.apply(runtime.router.leaving(name, reason))
-                    runtime.adopt(name, fresh, events)
-                    runtime.returned(name)
-                    return True
-            await asyncio.sleep(_IDLE)
+            return True
+        self._log("warning", name, f"the new build is not used: {text}")
         return False
 
     async def watch(self) -> None:
-        """Swaps each component whose files change, and sends changed settings. Where a file of the
+        """Renews each component whose files change, and sends changed settings. Where a file of the
         configuration changes, everything is reloaded."""
-        seen = {name: _stamp(planned.files) for name, planned in self._planned.items()}
+        seen = {name: stamp(planned.files) for name, planned in self._planned.items()}
         changed: dict[str, object] = {}
         sources = self._sources()
-        settings = {source: _stamp((source.file,)) for source in self._configurations()}
+        settings = {source: stamp((source.file,)) for source in self._configurations()}
         for source in settings:
             with contextlib.suppress(ConductorError):  # logged once the file changes
                 self._configured[source.component] = source.params()
@@ -312,25 +252,26 @@ class Supervisor:
             if sources != before:
                 self._runtime.reload()
             for source in self._configurations():
-                now = _stamp((source.file,))
+                now = stamp((source.file,))
                 if settings.setdefault(source, now) != now:
                     settings[source] = now
                     self.reconfigure(source)
-            for name, planned in self._planned.items():
-                now = _stamp(planned.files)
+            for name, planned in list(self._planned.items()):
+                now = stamp(planned.files)
                 if seen.setdefault(name, now) == now:
                     continue
                 if changed.get(name) == now:  # written completely: it has not changed since
                     seen[name] = now
                     changed.pop(name)
-                    self.swap(name)
+                    if self._may_be_renewed(name):
+                        self._runtime.renew(name)
                 else:
                     changed[name] = now
 
     def _sources(self) -> tuple[object, ...]:
         """The files of the configuration, as they are now."""
         files = tuple(self._runtime.owner.sources())
-        return files, _stamp(files)
+        return files, stamp(files)
 
     # -- settings ------------------------------------------------------------------------------
 
@@ -429,7 +370,7 @@ def changed_settings(before: Planned, now: Planned) -> list[Configuration]:
     return changed
 
 
-def _stamp(files: Iterable[str]) -> tuple[tuple[int, int], ...]:
+def stamp(files: Iterable[str]) -> Stamp:
     """Times and sizes of files; (0, 0) for a file that is missing for now."""
     stamps = []
     for path in files:

@@ -36,7 +36,7 @@ def test_a_proxy_leaves_and_returns_while_its_neighbours_go_on() -> None:
         pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
         pb >> ("p", request("q", "proxy/successor", {"method": "_x"}))
         pb << ("agent", request(2, "_x"))
-        assert not pb.router.idle("p")
+        assert pb.router.waiting_on("p")
         pb >> (lambda r: r.leaving("p", GONE))
         pb << ("client", error("c", -32603, TEXT, DATA))
         pb << ("agent", notification("$/cancel_request", {"requestId": 2}))
@@ -53,7 +53,7 @@ def test_a_proxy_leaves_and_returns_while_its_neighbours_go_on() -> None:
         pb << ("p", request(4, "_y"))
         pb << ("p", notification("proxy/successor", {"method": "_n"}))
         pb >> ("p", result(4, 1)) << ("client", result("d", 1))
-        assert pb.router.idle("p")
+        assert not pb.router.waiting_on("p")
         # A repeated `initialize` is the real one again.
         pb >> ("client", request("i2", "initialize", V1))
         pb << ("p", request(5, "proxy/initialize", V1))
@@ -108,7 +108,7 @@ def test_a_request_expires() -> None:
         pb << ("p", notification("$/cancel_request", {"requestId": 2}))
         pb << ("client", error("c", -32603, TEXT, DATA))
         assert pb.router.waiting_on("p") == []  # else it would expire again and again
-        assert pb.router.idle("p")
+        assert not pb.router.waiting_on("p")
         pb >> ("p", result(2, "too late"))
         pb >> (lambda r: r.expire("p", key, GONE))
 

@@ -59,7 +59,7 @@ def test_a_guest_that_is_started_again_and_is_silent(one: Component, passes: boo
         if passes:
             pb >> ("g", "s", request("f", "initialize", V1))
             pb << ("g", "s", result("f", Hole("answer")))
-        assert not pb.router.idle("g")
+        assert pb.router.waiting_on("g")
         pb.wake(HOLD_INITIALIZE) << Silent("g", "initialize", HOLD_INITIALIZE)
         again(pb, "g")  # it has its time anew, and an earlier one is over
         pb << ("g", "p", request(Hole("third"), "initialize", V1))

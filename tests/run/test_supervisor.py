@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component
 from conductor.errors import ComponentError
-from conductor.run.plan import Configuration
+from conductor.run.plan import Configuration, Planned
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
@@ -126,6 +127,53 @@ def test_a_new_build_that_does_not_start_is_not_used(tmp_path: Path) -> None:
         assert (await chain.prompt("as before"))["result"] == DONE
 
     assert run(play, broken, agent()) == 0
+
+
+def built(name: str, file: Path, *builds: Callable[[Channel], Awaitable[None]]) -> Planned:
+    """A proxy with these builds, one after the other."""
+    file.touch()
+    left = list(builds)
+    return msgspec.structs.replace(
+        proxy(name, left.pop(0), files=(str(file),), on_failure="bypass"),
+        renew=lambda: MemoryTransport(left.pop(0)),
+    )
+
+
+async def _ends(channel: Channel) -> None:
+    """It ends before it has its role."""
+    await channel.receive()
+
+
+def test_a_new_build_that_does_not_take_its_role_is_not_used_and_others_are(
+    tmp_path: Path,
+) -> None:
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        chain.runtime.reload()
+        await chain.logged("q started anew, from the same files as before")
+        assert any(line.startswith("error p the new build is not used: ") for line in chain.log)
+        assert (await chain.prompt("as before"))["result"] == DONE
+        assert not any("goes on without it" in line for line in chain.log)
+
+    first = built("p", tmp_path / "p", pass_through, _ends)
+    second = built("q", tmp_path / "q", pass_through, pass_through, pass_through)
+    assert run(play, first, second, agent()) == 0
+
+
+def test_a_reload_brings_back_what_was_left_out(tmp_path: Path) -> None:
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        assert "error" in await chain.prompt("crash p")
+        assert dict(chain.runtime.health())["p"].startswith("left out of the chain")
+        chain.runtime.reload()
+        await chain.logged("p started anew, from the same files as before")
+        assert dict(chain.runtime.health())["p"].startswith("running")
+        assert "error" in await chain.prompt("crash p")
+        assert (await chain.prompt("without it"))["result"] == DONE
+
+    file = tmp_path / "p"
+    file.touch()
+    assert run(play, proxy("p", on_failure="bypass", files=(str(file),)), agent()) == 0
 
 
 def test_changed_settings_are_sent_to_the_component(tmp_path: Path) -> None:
