@@ -14,6 +14,7 @@ from conductor.core.component import Role
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Reopen
 from conductor.core.json_text import has_object
+from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
@@ -24,6 +25,7 @@ from conductor.core.state import (
     AnswerTo,
     DialectState,
     Lane,
+    Life,
     Next,
     Peer,
     Source,
@@ -65,8 +67,7 @@ class Endings:
         if peer.closure is not None or self._reopens(peer, reason):
             return
         self._fail_handshake(peer, reason)
-        peer.closure = reason
-        peer.ready = False
+        peer.move(Life.GONE, reason)
         self._settle(peer, reason, goes_on=False)
         if peer.role not in (Role.CLIENT, Role.OUTER) and not peer.component.peer_agent:
             self._exchange.chain_fails(peer, reason)
@@ -84,8 +85,7 @@ class Endings:
         the chain goes on."""
         if peer.closure is None:
             self._fail_handshake(peer, reason)
-            peer.closure = reason
-            peer.ready = False
+            peer.move(Life.GONE, reason)
             self._settle(peer, reason)
 
     def leaving(self, peer: Peer, reason: Closure) -> None:
@@ -98,8 +98,7 @@ class Endings:
         if self.may_retry(peer):
             self._defer_initialize(peer)
         self._fail_handshake(peer, reason)
-        peer.ready = False
-        peer.restarting = True
+        peer.move(Life.RESTARTING)
         peer.loading = peer.component.hosts
         # Nobody waits for the answer to this handshake. It is there since messages for a peer that
         # is not ready wait only while the peer has a handshake; otherwise they fail.
@@ -253,15 +252,19 @@ class Endings:
         """Gives a peer that was started again its role again, without disturbing its successor:
         the `initialize` it forwards is answered as it was the first time."""
         if peer.initialize is None:
-            peer.restarting, peer.handshake = False, None
-            peer.ready = peer.dialect_state is not DialectState.UNKNOWN
+            peer.handshake = None
+            known = peer.dialect_state is not DialectState.UNKNOWN
+            peer.move(Life.READY if known else Life.STARTING)
             self._parts.waits.resume(peer)
             return
+        self.takes_role(peer, peer.initialize, self._exchange.own_request(INITIALIZE))
+
+    def takes_role(self, peer: Peer, params: Params, pending: Visit) -> None:
+        """Another instance, or one that is to join, takes the role beside the chain."""
         answer = peer.recorded_answer if peer.shadow is None else peer.shadow.upstream
         if peer.shadow is None or answer is not None:
-            peer.shadow = copy_of(read_message(INITIALIZE, peer.initialize), answer)
-        again = self._exchange.own_request(INITIALIZE)
-        self._parts.initializer.initialize_alone(peer, peer.initialize, again)
+            peer.shadow = copy_of(read_message(INITIALIZE, params), answer)
+        self._parts.initializer.initialize_alone(peer, params, pending)
 
     # -- a request or a turn is over -----------------------------------------------------------
 

@@ -17,10 +17,9 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
-from conductor.core.policy.headings import read_message
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.roles.initialize import is_waited_for, successor_name
-from conductor.core.state import Answer, AnswerTo, Peer, copy_of, unread
+from conductor.core.state import Answer, AnswerTo, Life, Peer, unread
 
 _NOT_USED: Final = Closure("it is not used")
 
@@ -96,10 +95,8 @@ class Rearranging:
         if given is None:
             return
         peer.initialize, peer.recorded_answer = given
-        peer.ready, peer.restarting = False, True
-        message = read_message(INITIALIZE, peer.initialize)
-        peer.shadow = copy_of(message, peer.recorded_answer)
-        self._parts.initializer.initialize_alone(peer, peer.initialize, unread(INITIALIZE))
+        peer.move(Life.RESTARTING)
+        self._parts.endings.takes_role(peer, peer.initialize, unread(INITIALIZE))
 
     def _recorded(self, name: str) -> tuple[Params, Answer] | None:
         """What the neighbours of a place in the new order passed on, and answered."""
@@ -126,7 +123,7 @@ class Rearranging:
     def dismiss(self) -> None:
         """Forgets the components that were to join."""
         for name, peer in self._new.items():
-            peer.closure, peer.ready = _NOT_USED, False
+            peer.move(Life.GONE, _NOT_USED)
             self._parts.endings.withdraw(peer)
             del self._peers[peer.name]
             self._peers.pop(successor_name(newcomer(name)), None)

@@ -34,9 +34,7 @@ class Bypass(msgspec.Struct, frozen=True):
 
 
 class GiveUp(msgspec.Struct, frozen=True):
-    """End the chain; `exhausted` when restarting was tried."""
-
-    exhausted: bool = False
+    """End the chain."""
 
 
 Action = Restart | Bypass | GiveUp
@@ -68,7 +66,7 @@ class Recovery:
             delay = _DELAYS[len(self._failures)]
             self._failures.append(now)
             return Restart(delay, len(self._failures))
-        return Bypass() if self._choice == "restart+bypass" else GiveUp(exhausted=True)
+        return Bypass() if self._choice == "restart+bypass" else GiveUp()
 
 
 class Due(Generic[T]):

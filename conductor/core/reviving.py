@@ -24,7 +24,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.key_table import STATE_KIND, UPDATE
 from conductor.core.policy.own_terminals import RELEASE
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.state import AgentTerminal, AnswerTo, Lane, Peer, Straight, Visit
+from conductor.core.state import AgentTerminal, AnswerTo, Lane, Life, Peer, Straight, Visit
 
 _MOST_TERMINALS: Final = 1024
 """Terminals of one agent; the first one is forgotten first."""
@@ -135,8 +135,8 @@ class Reviving:
         if known.returning:
             self._ask(peer, *known.opening(known.returning[0]))
             return
-        peer.restarting, peer.handshake = False, None
-        peer.ready = peer.admitted = True
+        peer.handshake, peer.admitted = None, True
+        peer.move(Life.READY)
         self._exchange.log("info", peer, f"{peer.label} is back where it was")
         self._parts.waits.resume(peer)
         self._parts.held.release()

@@ -629,6 +629,27 @@ class DialectState(Enum):
     KNOWN = "known"
 
 
+class Life(Enum):
+    """Where a component stands between its start and its end."""
+
+    STARTING = "starting"
+    """It cannot be written to: its dialect is not known, or it is to launch its successor."""
+    READY = "ready"
+    RESTARTING = "restarting"
+    """Another instance of it takes the role anew; until then what comes for it waits. So does one
+    that is to join the chain."""
+    GONE = "gone"
+
+
+MOVES: Final = {
+    Life.STARTING: {Life.READY, Life.RESTARTING, Life.GONE},
+    Life.READY: {Life.STARTING, Life.RESTARTING, Life.GONE},
+    Life.RESTARTING: {Life.READY, Life.STARTING, Life.GONE},
+    Life.GONE: set[Life](),
+}
+"""The moves of a component. Any other changes nothing: one that is gone does not come back."""
+
+
 class Handshake:
     """The initialization of one proxy while it goes on."""
 
@@ -721,6 +742,7 @@ class Peer:
         "label",
         "last_number",
         "launched_by",
+        "life",
         "loading",
         "name",
         "next_number",
@@ -733,7 +755,6 @@ class Peer:
         "ports",
         "ready",
         "recorded_answer",
-        "restarting",
         "role",
         "s",
         "shadow",
@@ -767,7 +788,8 @@ class Peer:
         self.ids = ids = count(1) if ids is None else ids
         """The ids of the requests it is given: one count for all sides, so none is open on two."""
         self.ready = dialect is not None and not dialect.launches
-        """Whether it can be written to."""
+        """Whether it can be written to. Set by `move`; read for each message."""
+        self.life = Life.READY if self.ready else Life.STARTING
         self.policy_state: PolicyState | None = None
         if watched or component.policy is not None:
             self.policy_state = PolicyState(component.policy, component.name)
@@ -781,8 +803,6 @@ class Peer:
         those of an agent that is started again once it is where it was."""
         self.starts = 1
         """How often it has been started."""
-        self.restarting = False
-        """Whether it is being started again and has not taken its role again yet."""
         self.loading = component.hosts
         """Whether it is a host that has not loaded its guests: they have seen nothing yet."""
         self.kept = KeptMembers(component.kept)
@@ -906,6 +926,16 @@ class Peer:
         """Takes out what waits, in order."""
         waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
         return waiting
+
+    def move(self, life: Life, reason: Closure | None = None) -> None:
+        """It is in this state from now on, if it can be. `reason`: why it is gone."""
+        if life in MOVES[self.life]:
+            self.life, self.ready, self.closure = life, life is Life.READY, reason
+
+    @property
+    def restarting(self) -> bool:
+        """Whether it is being started again and has not taken its role again yet."""
+        return self.life is Life.RESTARTING
 
     def begin_handshake(self, pending: Visit, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""

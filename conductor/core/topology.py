@@ -21,7 +21,7 @@ from typing import Final
 from conductor.core.component import Component, Role, Side
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.policy.key_table import Direction
-from conductor.core.state import DialectState, Lane, Peer
+from conductor.core.state import DialectState, Lane, Life, Peer
 
 UPSTREAM: Final = "client"
 """Name of the peer on the conductor's own stdio: the client, or the outer conductor."""
@@ -82,10 +82,10 @@ class Topology:
         if mode == "agent":
             agent = self.peers[self.components[-1].name]
             _make_agent(agent)
-            agent.ready = True
+            agent.move(Life.READY)
         else:
             upstream.role, upstream.label = Role.OUTER, "the outer conductor"
-            upstream.ready = self._upstream_known
+            upstream.move(Life.READY if self._upstream_known else Life.STARTING)
             upstream.speak(upstream.dialect)
         self.join_all()
 
@@ -123,7 +123,8 @@ class Topology:
 def _make_agent(peer: Peer) -> None:
     """Makes an agent of a component, whatever was configured: nobody asks an agent to be a proxy,
     and nothing polices it."""
-    peer.role, peer.policy_state, peer.ready, peer.streams = Role.AGENT, None, False, False
+    peer.role, peer.policy_state, peer.streams = Role.AGENT, None, False
+    peer.move(Life.STARTING)
     peer.payloads = None
     if peer.component.revived:
         from conductor.core.agent_sessions import AgentSessions  # few chains need it

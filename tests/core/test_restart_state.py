@@ -7,7 +7,7 @@ import pytest
 from conductor.core.restart_state import CHOICES, Action, Bypass, Due, GiveUp, Recovery, Restart
 
 WHEN_EXHAUSTED: dict[str, Action] = {
-    "restart": GiveUp(exhausted=True),
+    "restart": GiveUp(),
     "restart+bypass": Bypass(),
 }
 

@@ -26,6 +26,7 @@ from conductor.core.state import (
     DialectState,
     Handshake,
     Lane,
+    Life,
     Peer,
     Visit,
 )
@@ -119,7 +120,8 @@ class Detection:
         """A peer's dialect is settled; what has waited for that goes on."""
         peer.dialect_state = state
         peer.speak(dialect)
-        peer.ready = True
+        if not peer.restarting:  # else it is written to once it has its role
+            peer.move(Life.READY)
         self._parts.waits.resume(peer)
 
     def not_launching(self, peer: Peer) -> None:
@@ -162,5 +164,4 @@ def _move(old: Lane, new: Lane) -> None:
 
 
 def _discard(successor: Peer) -> None:
-    successor.ready = False
-    successor.closure = Closure(f"{successor.label} is not used")
+    successor.move(Life.GONE, Closure(f"{successor.label} is not used"))

@@ -44,6 +44,7 @@ from conductor.core.state import (
     DialectState,
     Handshake,
     Lane,
+    Life,
     Next,
     Peer,
     Visit,
@@ -287,7 +288,8 @@ class Initializer:
                 return
             if (dialect.launches and not launched) or (dialect.offer and unknown):
                 handshake.role_answer = body
-                peer.ready = False
+                if not peer.restarting:
+                    peer.move(Life.STARTING)
                 self._exchange.emit(Listen(peer.name))
                 return
             if unknown:
@@ -351,7 +353,7 @@ class Initializer:
         if peer.handshake is handshake:
             peer.handshake = None
         if peer.restarting:
-            peer.restarting, peer.ready = False, True
+            peer.move(Life.READY)
             # The next `initialize` is the client's own, and goes on to the successor again.
             if self._parts.handshake.takes_part(peer):
                 peer.shadow = None

@@ -19,7 +19,7 @@ from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params, read_error
 from conductor.core.parts import Parts
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.state import AnswerTo, Peer, Visit
+from conductor.core.state import AnswerTo, Life, Peer, Visit
 
 LISTED: Final = "conductor/peers"
 """The member of `_meta` that lists the peer agents, in the role request of a component."""
@@ -66,11 +66,13 @@ class PeerAgents:
         elif (spoken := version_of(read_members(body) or {})) != version:
             self._fails(peer, f"speaks ACP {spoken}, and this chain version {version}")
         else:
-            peer.ready, peer.untaken = True, untaken(body)
+            peer.move(Life.READY)
+            peer.untaken = untaken(body)
         self._parts.waits.resume(peer)
 
     def _fails(self, peer: Peer, why: str) -> None:
-        reason = peer.closure = Closure(f"{peer.label} {why}", data={"component": peer.name})
+        reason = Closure(f"{peer.label} {why}", data={"component": peer.name})
+        peer.move(Life.GONE, reason)
         text = f"{reason.text}; the chain goes on without this peer agent"
         self._exchange.log("error", peer, text)
 

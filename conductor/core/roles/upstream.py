@@ -21,7 +21,7 @@ from conductor.core.roles.initialize_params import (
     select_version,
     version_of,
 )
-from conductor.core.state import DialectState, Lane, Peer
+from conductor.core.state import DialectState, Lane, Life, Peer
 
 ONLY_CONDUCTOR: Final = "`{}` requests are only sent by the conductor"
 _REPEATED: Final = (
@@ -90,7 +90,7 @@ class UpstreamRole:
         elif not peer.dialect.offer:
             peer.speak(SACP)
             peer.dialect_state = DialectState.TENTATIVE
-        peer.ready = True
+        peer.move(Life.READY)
 
     def answered(self, answer: Params) -> Params:
         """Rewrites the answer to upstream's `initialize`."""
