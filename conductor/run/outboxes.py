@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from conductor.core import Effect, Router, Send
 from conductor.core.accounts import FAR, SPARE, Account, Cause
@@ -35,7 +35,10 @@ class QueuedFrames:
         return sum(map(len, self.frames))
 
 
-class Outboxes:
+_Queued = TypeVar("_Queued")
+
+
+class Outboxes(Generic[_Queued]):
     """The outboxes of one router. `perform` is called for every effect that is no `Send`.
 
     An observer gets no more copies while more than `room` bytes wait for it, here and in its
@@ -51,12 +54,8 @@ class Outboxes:
     ) -> None:
         self.router = router
         self._perform = perform
-        self.queues: dict[str, list[QueuedFrames]] = {}
+        self.queues: dict[str, list[_Queued]] = {}
         """What is queued, by peer, in the order in which the peers are to be served."""
-        self.outside = Account("").caused[min(FAR, len(router.peers) + SPARE)]
-        """The cause of frames that no component of this router has caused."""
-        self.cause = self.answering = self.outside
-        """The causes of frames that are routed now, and of the conductor's answers to them."""
         self.lost: Counter[str] = Counter()
         """Copies that observers were too slow for."""
         self._copied: Counter[str] = Counter()
@@ -66,7 +65,7 @@ class Outboxes:
 
     def feed(self, peer: str, frames: Sequence[bytes]) -> None:
         """Routes frames of one peer, in order."""
-        receive, post, cause = self.router.receive, self.post, self.cause
+        receive, post = self.router.receive, self.post
         for frame in frames:
             try:
                 effects = receive(peer, frame)
@@ -77,33 +76,19 @@ class Outboxes:
                 if type(effect) is not Send:
                     self._perform(effect)
                 elif not effect.copy or self._has_room(effect):
-                    if effect.peer == peer:
-                        answer = effect.frame.startswith(_OWN)
-                        post(peer, effect.frame, self.answering, answer)
-                    else:
-                        post(effect.peer, effect.frame, cause)
+                    post(effect.peer, effect.frame, peer)
 
-    def apply(self, effects: Iterable[Effect], answering: Cause | None = None) -> None:
-        """Takes effects of anything but a frame. `answering`: their cause, where they answer what a
-        guest requested of the conductor."""
-        cause = answering or self.cause
+    def apply(self, effects: Iterable[Effect]) -> None:
+        """Takes effects of anything but a frame."""
         for effect in effects:
             if type(effect) is not Send:
                 self._perform(effect)
             elif not effect.copy or self._has_room(effect):
-                answer = answering is not None and effect.frame.startswith(_OWN)
-                self.post(effect.peer, effect.frame, cause, answer)
+                self.post(effect.peer, effect.frame)
 
-    def post(self, peer: str, frame: bytes, cause: Cause, answer: bool = False) -> None:
-        """Queues a frame for a peer."""
-        queue = self.queues.get(peer)
-        if queue is None:
-            self.queues[peer] = [QueuedFrames(cause, [frame], answer)]
-        elif queue[-1].cause is cause and queue[-1].answer is answer:
-            queue[-1].frames.append(frame)
-        else:
-            queue.append(QueuedFrames(cause, [frame], answer))
-        cause.account.waiting += len(frame)
+    def post(self, peer: str, frame: bytes, sender: str = "") -> None:
+        """Queues a frame for a peer. `sender`: the peer whose frame has led to it."""
+        raise NotImplementedError
 
     def _has_room(self, copy: Send) -> bool:
         """Whether an observer may get a copy now; counts those it may not."""
@@ -116,38 +101,87 @@ class Outboxes:
         self._copied[peer] += size
         return True
 
+    def taken(self, peer: str) -> list[_Queued]:
+        """Takes all that is queued for a peer."""
+        if self._copied:
+            self._copied.pop(peer, None)
+        return self.queues.pop(peer, [])
+
+
+class ChainOutboxes(Outboxes[bytes]):
+    """The outboxes of a chain's own router."""
+
+    def post(self, peer: str, frame: bytes, sender: str = "") -> None:
+        """Queues a frame for a peer."""
+        queue = self.queues.get(peer)
+        if queue is None:
+            self.queues[peer] = [frame]
+        else:
+            queue.append(frame)
+
+    def take(self) -> tuple[str, bytes]:
+        """The next peer with queued frames, and all their bytes; there is one."""
+        peer = next(iter(self.queues))
+        frames = self.taken(peer)
+        # A single frame may be megabytes long: not copied.
+        return peer, frames[0] if len(frames) == 1 else b"".join(frames)
+
+
+class HostOutboxes(Outboxes[QueuedFrames]):
+    """The outboxes of a host of guests. What is queued waits on the account of its cause."""
+
+    def __init__(self, router: Router, perform: Callable[[Effect], None]) -> None:
+        super().__init__(router, perform)
+        self.outside = Account("").caused[min(FAR, len(router.peers) + SPARE)]
+        """The cause of frames that no component of this router has caused."""
+        self.cause = self.answering = self.outside
+        """The causes of frames that are routed now, and of the conductor's answers to them."""
+
+    def post(self, peer: str, frame: bytes, sender: str = "") -> None:
+        """Queues a frame for a peer, with the cause of what is routed now."""
+        if peer == sender:
+            self.put(peer, frame, self.answering, frame.startswith(_OWN))
+        else:
+            self.put(peer, frame, self.cause)
+
+    def answer(self, effects: Iterable[Effect], cause: Cause) -> None:
+        """Takes effects that answer what a guest requested of the conductor."""
+        for effect in effects:
+            if type(effect) is not Send:
+                self._perform(effect)
+            elif not effect.copy or self._has_room(effect):
+                self.put(effect.peer, effect.frame, cause, effect.frame.startswith(_OWN))
+
+    def put(self, peer: str, frame: bytes, cause: Cause, answer: bool = False) -> None:
+        """Queues a frame for a peer. `answer`: as in `QueuedFrames`."""
+        queue = self.queues.get(peer)
+        if queue is None:
+            self.queues[peer] = [QueuedFrames(cause, [frame], answer)]
+        elif queue[-1].cause is cause and queue[-1].answer is answer:
+            queue[-1].frames.append(frame)
+        else:
+            queue.append(QueuedFrames(cause, [frame], answer))
+        cause.account.waiting += len(frame)
+
     def discard(self, peer: str) -> None:
         """Forgets what is queued for a peer that is gone."""
-        release(self.take_from(peer))
+        release(self.taken(peer))
 
     def queued(self, peer: str) -> list[QueuedFrames]:
         """What is queued for a peer."""
         return self.queues.get(peer, [])
 
-    def take_from(self, peer: str, *, answers: bool | None = None) -> list[QueuedFrames]:
-        """Takes what is queued for a peer; it stays on the accounts that it waits on.
+    def take_from(self, peer: str, *, answers: bool) -> list[QueuedFrames]:
+        """Takes a part of what is queued for a peer, which stays on the accounts that it waits on.
 
-        Args:
-            peer: Whose frames to take.
-            answers: True: only the conductor's answers; False: only all others; None: everything.
+        `answers`: only the conductor's answers, or only all others.
         """
-        if self._copied:
-            self._copied.pop(peer, None)
-        queue = self.queues.pop(peer, [])
-        if answers is None:
-            return queue
+        queue = self.taken(peer)
         left = [run for run in queue if run.answer is not answers]
         if left:
             self.queues[peer] = left
             queue = [run for run in queue if run.answer is answers]
         return queue
-
-    def take(self) -> tuple[str, bytes]:
-        """The next peer with queued frames, and all their bytes; there is one."""
-        peer = next(iter(self.queues))
-        if self._copied:
-            self._copied.pop(peer, None)
-        return peer, joined(self.queues.pop(peer))
 
 
 def joined(queue: list[QueuedFrames]) -> bytes:

@@ -72,7 +72,7 @@ class Performer:
                 records.traced.crossed(effect, runtime.router.mode)
             case Propagate(peer, id_, method, params, number):
                 line = _PLAIN.request(id_, method, runtime.owner.stamped(number, params))
-                runtime.outboxes.post(peer, line, runtime.outboxes.cause)
+                runtime.outboxes.post(peer, line)
             case Resolve():
                 runtime.tasks.start(self._resolve(effect))
             case Keep(agent, session, record):

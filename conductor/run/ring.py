@@ -152,12 +152,10 @@ class Ring:
             return data
         last = self._chunks[-1].data if self._chunks else b""
         # What one peer sent is what another gets, as it is: kept once.
-        if data == last:
-            data = last
-        if last and (data is last or (len(data) == len(last) + 1 and data.startswith(last))):
+        if last and data.startswith(last) and len(data) - len(last) <= 1:
             self._add(Chunk(self._clock(), peer, False, last, 0, None, True), 0)
-        else:
-            self._add(Chunk(self._clock(), peer, False, data), len(data))
+            return last if len(data) == len(last) else data
+        self._add(Chunk(self._clock(), peer, False, data), len(data))
         return data
 
     def chain(self, planned: Sequence[Planned]) -> None:

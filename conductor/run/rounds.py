@@ -13,7 +13,7 @@ from typing import Final
 
 from conductor.core import UPSTREAM
 from conductor.core.accounts import TOGETHER, Account, Bucket, Cause
-from conductor.run.outboxes import Outboxes, QueuedFrames, joined, release
+from conductor.run.outboxes import HostOutboxes, QueuedFrames, joined, release
 
 PIECE: Final = 256 * 1024
 """Bytes of one delivery, unless one line is longer: a guest needs memory for them."""
@@ -81,7 +81,7 @@ class Round:
 class Rounds:
     """The rounds of the guests of one host, and their accounts."""
 
-    def __init__(self, outboxes: Outboxes, accounts: Mapping[str, Account]) -> None:
+    def __init__(self, outboxes: HostOutboxes, accounts: Mapping[str, Account]) -> None:
         self.accounts = accounts
         self._outboxes = outboxes
         self._open: dict[str, Round] = {}

@@ -22,7 +22,7 @@ from conductor.errors import ComponentError, counted, one_line
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections
-from conductor.run.outboxes import Outboxes
+from conductor.run.outboxes import ChainOutboxes
 from conductor.run.owner import Owner
 from conductor.run.performer import Performer
 from conductor.run.plan import Options, Planned
@@ -102,7 +102,9 @@ class Runtime:
         self.tasks = Tasks(self.fail)
         self.performer = Performer(self)
         room = options.high_water // 2
-        self.outboxes = Outboxes(self.router, self.performer.perform, self.connections.held, room)
+        self.outboxes = ChainOutboxes(
+            self.router, self.performer.perform, self.connections.held, room
+        )
         self.services = ServiceRequests(self, planned)
         self.supervisor = Supervisor(self)
 
@@ -240,7 +242,7 @@ class Runtime:
         if self.records.traced is not None:
             self.records.traced.forget(name)
         self.flow.drop(name)
-        self.outboxes.discard(name)
+        self.outboxes.taken(name)
         self.outboxes.lost.pop(name, None)
         self.connections.remove(name)
 
@@ -418,7 +420,7 @@ class Runtime:
     def component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         """A component has ended. `final`: it will not get better."""
         self.flow.forget(name)
-        self.outboxes.discard(name)
+        self.outboxes.taken(name)
         self.services.forget(name)
         self._report_lost(name)
         if not self.is_closing and self.failure is None:

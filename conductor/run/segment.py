@@ -48,7 +48,7 @@ from conductor.core.service_table import LOCAL, TURN_END
 from conductor.core.services import CHANGED, OWNED, REACHED, VIOLATED
 from conductor.run.guest_module import component
 from conductor.run.host_log import FURTHER
-from conductor.run.outboxes import Outboxes, QueuedFrames, joined
+from conductor.run.outboxes import HostOutboxes, QueuedFrames, joined
 from conductor.run.report_lines import change_params, failed_line, relayed_line, report
 from conductor.run.segment_guests import SegmentGuests
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, Relayed, SegmentSpec
@@ -168,7 +168,7 @@ class Segment:
         self._router = router
         self._auditing = spec.auditing
         self._pause(spec.paused)
-        self._outboxes = Outboxes(router, self._perform)
+        self._outboxes = HostOutboxes(router, self._perform)
         limits = {
             guest.name: guest.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
             for guest in spec.guests
@@ -272,7 +272,7 @@ class Segment:
         has caused it."""
         if name != UPSTREAM:
             return self._guests.work(name, now)
-        self._send(self._outboxes.take_from(UPSTREAM))
+        self._send(self._outboxes.taken(UPSTREAM))
         return True
 
     def _one_turn(self) -> bool:
@@ -337,7 +337,7 @@ class Segment:
             result = bytes(message.result) if message.result is not msgspec.UNSET else None
             error = bytes(message.error) if message.error is not msgspec.UNSET else None
             cause = self._relayed.pop(message.id, self._outboxes.outside)
-            self._outboxes.apply(self._router.served(message.id, result, error), cause)
+            self._outboxes.answer(self._router.served(message.id, result, error), cause)
 
     def _pause(self, names: Collection[str]) -> Effects:
         """From now on these guests are paused, and no others."""
@@ -396,7 +396,7 @@ class Segment:
         else:
             answer = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
-            outboxes.apply(self._router.served(effect.token, *answer), outboxes.answering)
+            outboxes.answer(self._router.served(effect.token, *answer), outboxes.answering)
 
 
 class _Input:

@@ -15,7 +15,7 @@ from conductor.core.accounts import Account, Cause
 from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
 from conductor.core.services import RECOVERED
 from conductor.errors import without_keys
-from conductor.run.outboxes import Outboxes
+from conductor.run.outboxes import HostOutboxes
 from conductor.run.report_lines import failed_line, report
 from conductor.run.rounds import Round, Rounds
 from conductor.run.segment_spec import FIRED, FiredTimer, GuestSpec, Recovered, Relayed
@@ -54,7 +54,7 @@ class SegmentGuests:
         self,
         specs: list[GuestSpec],
         modules: dict[str, wasm_host.Module],
-        outboxes: Outboxes,
+        outboxes: HostOutboxes,
         log: Callable[[str, str, str], None],
         send: Callable[[bytes], None],
         record: HostRecord | None,
@@ -264,7 +264,7 @@ class SegmentGuests:
                 return
             self._unheard_timers[name].add(timer)
         effects = self._router.tell(name, relayed.method, bytes(relayed.params))
-        self._outboxes.apply(effects, self.accounts[name].caused[0])
+        self._outboxes.answer(effects, self.accounts[name].caused[0])
 
     # -- failures ------------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from conductor.core import UPSTREAM, Router, json_text, jsonrpc
 from conductor.core.dialects import INITIALIZE
 from conductor.core.json_text import holds
 from conductor.core.message import Message
-from conductor.core.state import Visit
+from conductor.core.state import IdSpace, Visit
 from conductor.errors import one_line
 from conductor.run.plan import Planned
 
@@ -39,7 +39,7 @@ _SET_UP: Final = (INITIALIZE, "authenticate", _NEW, "session/load", "session/res
 """Requests whose errors hold nothing of a conversation."""
 
 _MOST: Final = 100
-"""Open requests whose times are kept."""
+"""Open requests of one connection, or of one side of it, whose times are kept."""
 
 _ADVICE: Final = {
     INITIALIZE: "it may not speak ACP on its standard input and output, wait for a login, or be "
@@ -126,9 +126,9 @@ class Stages:
         """The requests that a report has named."""
         self._over: defaultdict[tuple[str, str], list[float]] = defaultdict(list)
         """How long it took to answer what is answered since the last report: by name and method."""
-        self._received: Sequence[Mapping[bytes, Visit]] = ()
+        self._spaces: Sequence[IdSpace] = ()
         self._known = -1
-        """How many requests of the client were open; -1: others than prompts."""
+        """How many requests of the client were open; -1: others than prompts, among the first."""
         self.now: Stage | None = None
         """None: no request of the client is open."""
         self.compiling = False
@@ -139,29 +139,28 @@ class Stages:
 
         As long as another request than a prompt is open, any message may bring that forward.
         """
-        left = self._known
-        for received in self._received:
-            left -= len(received)
-        if left:
-            self._note(now)
-        return left != 0
+        known = 0
+        for requests in self._spaces:
+            known += len(requests.received)
+        if known == self._known:
+            return False
+        self._note(now)
+        return True
 
     def _note(self, now: float) -> None:
-        """Reads which requests of the client are open."""
-        before, known = self._asked, 0
+        """Reads which requests of the client are open: the first of them, with their times."""
+        self._spaces = self._router.peers[UPSTREAM].id_spaces()
+        before, known, others = self._asked, 0, False
         asked: dict[Visit, float] = {}
-        spaces = self._router.peers[UPSTREAM].id_spaces()
-        self._received = [requests.received for requests in spaces]
-        for received in self._received:
-            for pending in received.values():
-                if len(asked) < _MOST:
-                    asked[pending] = before.get(pending, now)
-                if known >= 0:
-                    known = known + 1 if pending.method == _PROMPT else -1
+        for requests in self._spaces:
+            known += len(requests.received)
+            for pending in itertools.islice(requests.received.values(), _MOST):
+                asked[pending] = before.pop(pending, now)
+                if pending.method != _PROMPT:
+                    others = True
         for pending, since in before.items():
-            if pending not in asked:
-                self._over[UPSTREAM, pending.method].append(now - since)
-        self._known, self._asked = known, asked
+            self._over[UPSTREAM, pending.method].append(now - since)
+        self._known, self._asked = -1 if others else known, asked
 
     def look(self, now: float) -> list[str]:
         """Reads the router; what has happened since the last look, in sentences."""

@@ -81,20 +81,23 @@ class FdReader:
             return False
         splitter = self._lines
         lines = splitter.feed(data)
-        if splitter.held < CHUNK:
-            self._chunk = CHUNK
-        else:
-            keep_large()
-            self._chunk = BIG_CHUNK
         if splitter.oversized:
             self._report_oversized()
         if lines:
             self._on_lines(lines)
-        if splitter.held > CHUNK and self._on_part is not None:
-            self._on_part()
+        self._chunk = CHUNK
+        if splitter.held >= CHUNK:
+            self._long_line()
         if splitter.blank > _BLANK or (self._unhurried and len(data) >= _FLOOD):
             self._rest()
         return True
+
+    def _long_line(self) -> None:
+        """The end of a long line is to come: takes more at once from now on."""
+        keep_large()
+        self._chunk = BIG_CHUNK
+        if self._on_part is not None and self._lines.held > CHUNK:
+            self._on_part()
 
     def drain(self) -> None:
         """Takes what is left, without waiting for more: as much as the other side can have written

@@ -6,7 +6,7 @@ import pytest
 
 from conductor.core import CHANNEL, UPSTREAM, Component, Router, RouterOptions
 from conductor.core.accounts import BURST, Account, Allowance
-from conductor.run.outboxes import Outboxes
+from conductor.run.outboxes import HostOutboxes
 from conductor.run.rounds import PIECE, SLICE, Round, Rounds
 
 LONG = 1000.0
@@ -18,7 +18,7 @@ class Host:
 
     def __init__(self, **limits: int) -> None:
         components = [Component(name, dialect=CHANNEL) for name in "abc"]
-        self.outboxes = Outboxes(
+        self.outboxes = HostOutboxes(
             Router(components, "proxy", options=RouterOptions(upstream=CHANNEL)),
             lambda effect: None,
         )
@@ -30,13 +30,13 @@ class Host:
     def outside(self, name: str, *frames: bytes) -> None:
         """Frames from outside for a guest."""
         for frame in frames:
-            self.outboxes.post(name, frame, self.outboxes.outside)
+            self.outboxes.put(name, frame, self.outboxes.outside)
 
     def own(self, payer: str, name: str, *frames: bytes) -> None:
         """Frames for a guest that another has sent of its own, or the conductor answers it."""
         cause = self.accounts[payer].caused[0]
         for frame in frames:
-            self.outboxes.post(name, frame, cause, answer=payer == name)
+            self.outboxes.put(name, frame, cause, answer=payer == name)
 
     def turn(self) -> str | None:
         """Whose turn it is."""
@@ -126,7 +126,7 @@ def test_answers_for_what_came_from_outside_do_not_wait() -> None:
     """A guest asks the time for a prompt: it has the answer although it owes time."""
     host = Host()
     host.accounts["a"].spend_time(100, 0)
-    host.outboxes.post("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
+    host.outboxes.put("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
     assert host.turn() == "a"
     host.own("b", "a", b"from b\n")
     assert host.deliver("a") == b"noon\n"
@@ -185,7 +185,7 @@ def test_what_comes_while_a_round_lasts_belongs_to_the_next() -> None:
 def test_who_has_sent_more_than_others_take_is_given_no_more() -> None:
     host = Host(waiting_bytes=100)
     host.outside("a", b"1\n")
-    host.outboxes.post("b", b"x" * 101, host.accounts["a"].caused[3])
+    host.outboxes.put("b", b"x" * 101, host.accounts["a"].caused[3])
     assert host.turn() == "b"
     host.deliver("b")
     assert host.turn() == "a"
@@ -199,8 +199,8 @@ def test_its_own_answers_it_may_always_take() -> None:
 
 def test_of_those_that_wait_for_each_other_the_one_with_most_is_named() -> None:
     host = Host(waiting_bytes=100)
-    host.outboxes.post("b", b"x" * 101, host.accounts["a"].caused[3])
-    host.outboxes.post("a", b"x" * 102, host.accounts["b"].caused[3])
+    host.outboxes.put("b", b"x" * 101, host.accounts["a"].caused[3])
+    host.outboxes.put("a", b"x" * 102, host.accounts["b"].caused[3])
     assert host.rounds.next(0) == (None, None)
     assert host.rounds.stuck() == "b"
 
@@ -231,7 +231,7 @@ def test_a_round_is_whole_unless_it_leaves_what_others_sent() -> None:
     assert host.rounds.begun("a").whole
     host.rounds.end("a")
     host.own("b", "a", b"3\n")
-    host.outboxes.post("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
+    host.outboxes.put("a", b"noon\n", host.accounts["a"].caused[4], answer=True)
     assert not host.rounds.begun("a").whole
 
 
@@ -280,7 +280,7 @@ def test_who_had_nothing_to_do_has_saved_up_nothing() -> None:
 def test_what_comes_from_two_causes_is_not_delivered_at_once() -> None:
     """Else each message of the user's would keep alive what two guests send each other."""
     host = Host()
-    host.outboxes.post("a", b"dying\n", host.accounts["b"].caused[1])
+    host.outboxes.put("a", b"dying\n", host.accounts["b"].caused[1])
     host.outside("a", b"prompt\n")
     assert host.deliver("a") == b"dying\n"
     assert host.deliver("a") == b"prompt\n"
