@@ -89,6 +89,10 @@ class Intruder:
         """Whether the server takes a subscription, which ends at once."""
         return self._until_answered(f"SUB {subject} {queue} 1\r\nUNSUB 1")
 
+    def does(self, lines: str) -> bool:
+        """Whether the server does all that these lines ask for."""
+        return self._until_answered(lines)
+
     def is_cut(self) -> bool:
         """Waits until the server has closed the connection, if it does."""
         return all(not line.startswith(b"PONG") for line in self._lines)
@@ -444,3 +448,22 @@ def test_a_tenant_stores_no_more_than_its_part(tenants: Nats) -> None:
             await ours.close()
 
     play(work)
+
+
+def test_a_tenant_opens_no_more_connections_than_its_part(tenants: Nats) -> None:
+    """Each may stay unread, and NATS keeps what comes for it."""
+    for role in ("gateway", "worker", "controller", "auditor", "admin"):
+        with contextlib.ExitStack() as held:
+            for _ in range(32):
+                held.enter_context(Intruder(tenants, f"acme-{role}"))
+            with pytest.raises(Refused, match="maximum account active connections exceeded"):
+                held.enter_context(Intruder(tenants, f"acme-{role}"))
+            held.enter_context(Intruder(tenants, f"globex-{role}"))  # others have their part
+
+
+def test_a_connection_listens_to_no_more_than_its_part(tenants: Nats) -> None:
+    with Intruder(tenants, "acme-auditor") as one:
+        subscriptions = "\r\n".join(f"SUB _INBOX.{number} {number}" for number in range(2000))
+        assert one.does(subscriptions)
+        assert not one.may_listen("_INBOX.more")
+        assert "maximum subscriptions exceeded" in one.refused[0]
