@@ -1,4 +1,8 @@
-"""Who lives: gateways and workers show it four times a second, to those who ask for it."""
+"""Who lives: gateways and workers show it four times a second, to those who ask for it.
+
+A beat counts as missed only where NATS has answered a ping meanwhile. While NATS stands still, or
+is away, or this process stands still, nobody misses anything.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +17,19 @@ from conductor.fleet.bus import Bus, Unanswered
 EVERY: Final = 0.25
 """Seconds between two beats."""
 MISSED: Final = 3
-"""So many beats that do not come mean that their process is gone, or stands still."""
-_STILL: Final = 1.5
-"""Seconds that one which is not gone has for its next beat: its machine may be busy."""
+"""So many beats that do not come, and NATS is asked for their process, which may be gone …"""
+LOST: Final = 9
+"""… and so many that it stands still: its machine may be busy."""
+_BEGINS: Final = -4
+"""What is missed of one that is new, or after NATS was away: it has time for its first beat."""
 _NOBODY: Final = "-"
 """In the place of a connection."""
-_RETURNED: Final = 1.0
-"""Seconds more for the first beat after NATS was away."""
 
 
 class _Watched:
-    def __init__(self, now: float) -> None:
-        self.until = now
-        """When it counts as lost."""
-        self.asked = False
-        """Whether NATS was asked for it: without a beat it is lost."""
+    def __init__(self) -> None:
+        self.missed = _BEGINS
+        """Beats that should have come since the last one."""
         self.watchers: dict[object, Callable[[], None]] = {}
         self.end: Callable[[], Awaitable[None]] | None = None
 
@@ -64,7 +66,7 @@ class Beats:
         """Calls `lost` once when a process is lost, unless `leave` was called before."""
         found = self._watched.get(id_)
         if found is None:
-            found = self._watched[id_] = _Watched(self._loop.time() + EVERY * MISSED + _RETURNED)
+            found = self._watched[id_] = _Watched()
             self._do(self._listen(id_, found))
         found.watchers[watcher] = lost
 
@@ -79,8 +81,7 @@ class Beats:
 
     async def _listen(self, id_: str, watched: _Watched) -> None:
         def taken(_subject: str, _payload: bytes) -> None:
-            watched.until = self._loop.time() + EVERY * MISSED
-            watched.asked = False
+            watched.missed = 0
 
         try:
             end = await self._bus.listen(names.beat(self._other, id_), taken)
@@ -103,51 +104,48 @@ class Beats:
 
     def _returned(self) -> None:
         for id_, watched in self._watched.items():
-            watched.until = self._loop.time() + EVERY * MISSED + _RETURNED
+            watched.missed = _BEGINS
             if watched.end is None:
                 self._do(self._listen(id_, watched))
 
     async def _beat(self) -> None:
         subject = names.beat(self._kind, self._id)
-        before = self._loop.time()
         while True:
+            began, answers = self._loop.time(), self._bus.answers
             self._bus.publish(subject, b"")
+            self._bus.ask()
             await asyncio.sleep(EVERY)
-            now = self._loop.time()
-            late, before = now - before - EVERY, now
-            if late > EVERY:
-                # This process has stood still: what others have sent meanwhile is not read yet.
-                for watched in self._watched.values():
-                    watched.until += late
-                if late > EVERY * (MISSED - 1):
-                    self._call(self.lag)
-            elif self._bus.is_linked:
-                self._look(now)
+            if self._loop.time() - began > EVERY * MISSED:
+                self._call(self.lag)
+            if self._bus.answers != answers:
+                self._look()
 
-    def _look(self, now: float) -> None:
+    def _look(self) -> None:
+        """A beat of each process should have come."""
         for id_, watched in [*self._watched.items()]:
-            if now <= watched.until:
-                continue
-            if not watched.asked:
-                watched.asked, watched.until = True, now + _STILL
+            watched.missed += 1
+            if watched.missed == MISSED:
                 self._do(self._ask(id_, watched))
-            else:
-                watchers = [*watched.watchers.values()]
-                self._forget(id_)
-                for lost in watchers:
-                    self._call(lost)
+            elif watched.missed == LOST:
+                self._lose(id_)
 
     async def _ask(self, id_: str, watched: _Watched) -> None:
         """Whether anybody listens where a process should: NATS knows at once that it is gone, or
         that it was at a server that is."""
         try:
-            await self._bus.request(names.packets(self._other, id_, _NOBODY), b"", _STILL)
+            await self._bus.request(names.packets(self._other, id_, _NOBODY), b"", EVERY * MISSED)
         except Unanswered as unanswered:
-            if unanswered.absent and watched.asked and not self._bus.has_lost_a_server:
-                watched.until = 0.0
-                self._look(self._loop.time())
+            misses = self._watched.get(id_) is watched and watched.missed >= MISSED
+            if unanswered.absent and misses and not self._bus.has_lost_a_server:
+                self._lose(id_)
         except ConductorError:
             return  # NATS is away: nobody is lost until it is back
+
+    def _lose(self, id_: str) -> None:
+        watchers = [*self._watched[id_].watchers.values()]
+        self._forget(id_)
+        for lost in watchers:
+            self._call(lost)
 
     def _call(self, call: Callable[[], None]) -> None:
         try:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import msgspec
 from nats import errors
@@ -33,6 +34,8 @@ _WAIT: Final = 30.0
 _PING: Final = 1
 """Seconds between two looks whether NATS still answers; it is away when it owes two answers."""
 _RETRY: Final = 0.2
+_AGAIN: Final = 1.0
+"""Seconds until it is tried again to make what NATS has lost."""
 _MADE: Final = 3
 """So many tries to make a bucket."""
 _REPLICAS: Final = 3
@@ -56,6 +59,7 @@ _SHRUNK: Final = 3.0
 _UNSENT: Final = 16 * 1024 * 1024
 """Bytes that wait for NATS itself, at most: links have windows far below that."""
 
+Made = TypeVar("Made")
 Taker = Callable[[str, bytes], None]
 """Takes the subject and the payload of a message."""
 Answerer = Callable[[bytes], Awaitable[bytes]]
@@ -121,6 +125,20 @@ class _Client(Client):
         self._urls = urls
         await super()._process_info(info, initial_connection)
 
+    @property
+    def answers(self) -> int:
+        """How often the server has answered a ping."""
+        return self._pongs_received
+
+    @property
+    def is_asked(self) -> bool:
+        """Whether a ping has no answer yet."""
+        return bool(self._pongs)
+
+    def ping(self) -> Coroutine[object, object, None]:
+        """Asks the server for a sign of life."""
+        return self._send_ping()
+
 
 class Bus:
     """One connection.
@@ -145,6 +163,9 @@ class Bus:
         self._prefix = _PLAIN
         self._loop = asyncio.get_running_loop()
         self._was_cut = self._closing = False
+        self._makers: dict[str, Callable[[], Awaitable[object]]] = {}
+        """What makes what this part needs NATS to keep, where it is not there, by name."""
+        self._making: asyncio.Task[None] | None = None
 
     @property
     def is_linked(self) -> bool:
@@ -237,6 +258,8 @@ class Bus:
     async def close(self) -> None:
         """Ends the connection."""
         self._closing = True
+        if self._making is not None:
+            self._making.cancel()
         # RuntimeError: uvloop's, where the client writes its rest to a socket that is gone.
         with contextlib.suppress(errors.Error, OSError, TimeoutError, RuntimeError):
             if self._client.is_connected:
@@ -254,8 +277,26 @@ class Bus:
     async def _found(self) -> None:
         self._was_cut = False
         self.log("NATS is there again")
+        if self._making is None or self._making.done():
+            self._making = self._loop.create_task(self._make_again())
         for call in [*self.linked]:
             self._call(call)
+
+    async def _make_again(self) -> None:
+        """NATS may have come back empty: what this part needs is made where it is not there."""
+        said = ""
+        while self.is_linked:
+            try:
+                for make in [*self._makers.values()]:
+                    await make()
+            except (ConductorError, errors.Error, OSError, TimeoutError) as error:
+                why = str(error)
+                if why != said:
+                    self.log(f"NATS does not keep all that it should yet: {why}")
+                said = why
+                await asyncio.sleep(_AGAIN)
+            else:
+                return
 
     async def _ended(self) -> None:
         """The client has given up: NATS does not let it in any more."""
@@ -282,16 +323,19 @@ class Bus:
         headers: dict[str, str] | None = None,
     ) -> None:
         """Sends a message to all who listen; drops it while NATS is away. Answers go to `reply`."""
-        if not self.is_linked:
-            return
-        sending = self._client.publish(subject, payload, reply, headers)
-        try:
-            sending.send(None)  # it only waits where nothing is to be sent
-        except StopIteration:
-            return
-        except (errors.Error, OSError):
-            return
-        sending.close()
+        if self.is_linked:
+            _send(self._client.publish(subject, payload, reply, headers))
+
+    @property
+    def answers(self) -> int:
+        """How often NATS has answered `ask`: while the number stays, NATS may stand still, and
+        nobody else is to blame for silence."""
+        return self._client.answers
+
+    def ask(self) -> None:
+        """Asks NATS for a sign of life, unless it owes one."""
+        if self.is_linked and not self._client.is_asked:
+            _send(self._client.ping())
 
     def inbox(self) -> str:
         """A name for answers, which nobody else has; words may follow it."""
@@ -408,14 +452,25 @@ class Bus:
             duplicate_window=_TWICE,
             allow_direct=True,  # so that it can be read without a consumer
         )
-        try:
+
+        async def make() -> None:
             try:
                 await self.jetstream.stream_info(name)
             except js_errors.NotFoundError:
                 self.may_make(name)
                 await self.jetstream.add_stream(config)
+
+        try:
+            await self.kept(name, make)
         except (errors.Error, OSError, TimeoutError) as error:
             raise _unkept(name, error) from None
+
+    async def kept(self, name: str, make: Callable[[], Awaitable[Made]]) -> Made:
+        """What `make` finds, or makes where it is not there: also when NATS has come back without
+        it. Raises what `make` does."""
+        made = await make()
+        self._makers[name] = make
+        return made
 
     def may_make(self, name: str) -> None:
         """Raises `ConductorError` where an administrator makes what is kept."""
@@ -428,9 +483,10 @@ class Bus:
     async def bucket(self, name: str, replicas: int = 0) -> Bucket:
         """A bucket of values, made where there is none, on `replicas` servers (0: on as many as
         should be). Raises `ConductorError`."""
+        make = partial(self._values, name, replicas or self.replicas)
         for left in reversed(range(_MADE)):
             try:
-                values = await self._values(name, replicas or self.replicas)
+                values = await self.kept(f"{_STREAM}{name}", make)
             except (errors.Error, OSError, TimeoutError) as error:
                 # A cluster that has just started chooses its leaders.
                 if not left or not isinstance(error, TimeoutError):
@@ -540,6 +596,12 @@ class Bucket:
         except (errors.Error, OSError, TimeoutError) as error:
             raise _unkept(self._name, error, not self._is_linked()) from None
 
+    async def born(self) -> int:
+        """When it was made, in milliseconds: where NATS has lost it, it is another one."""
+        with self._asked():
+            info = await self._js.stream_info(_STREAM + self._name)
+        return int(info.created.timestamp() * 1000) if info.created is not None else 0
+
     async def get(self, key: str) -> Kept | None:
         """The value of a key; None: there is none."""
         with self._asked():
@@ -613,6 +675,13 @@ def _unkept(name: str, error: Exception, is_away: bool = False) -> Unkept:
         | errors.NoRespondersError,
     )
     return Unkept(name, "NATS is away" if is_away else _why(error), undone=undone)
+
+
+def _send(sending: Coroutine[object, object, None]) -> None:
+    """Has the client queue what it is to send: it only waits where nothing is to be sent."""
+    with contextlib.suppress(StopIteration, errors.Error, OSError):
+        sending.send(None)
+        sending.close()
 
 
 def without_login(url: str) -> str:

@@ -73,6 +73,7 @@ class Carried:
     def begin(self) -> None:
         """The bus is there: both ends say what they have."""
         if self._bus.is_linked:
+            self._missed = 0
             self._link.linked()
             self.flush()
 
@@ -106,7 +107,8 @@ class Carried:
             self._late.cancel()
         self._is_due = is_due
         seconds = _OVERDUE if is_due else _STILL
-        self._late = self._loop.call_later(seconds, self._look, self._heard)
+        now = self._heard, self._bus.answers
+        self._late = self._loop.call_later(seconds, self._look, *now)
 
     def say(self, message: object) -> None:
         """Sends a message beside the link."""
@@ -135,13 +137,16 @@ class Carried:
         self._link.ack()
         self.flush()
 
-    def _look(self, heard: int) -> None:
-        """Sends again what seems to be lost; or asks, where nothing was due."""
+    def _look(self, heard: int, answers: int) -> None:
+        """Sends again what seems to be lost; or asks, where nothing was due. Nothing is missed
+        while NATS itself does not answer."""
         self._late = None
         if self._over:
             return
-        if self._heard != heard or not self._bus.is_linked:
+        if self._heard != heard:
             self._missed = 0
+        elif self._bus.answers == answers:
+            pass
         elif self._missed < _SILENT:
             self._missed += 1
             self._link.overdue()

@@ -86,15 +86,19 @@ class Gateway:
 
     # -- chains ----------------------------------------------------------------------------------
 
-    def hosted(self, principal: str, named: str, upstream: Transport) -> Hosted:
-        """A chain for a connection of a principal."""
-        return Hosted(self, Seat(principal, named), upstream, self._log)
+    def hosted(
+        self, principal: str, named: str, upstream: Transport, hold: Callable[[bool], None]
+    ) -> Hosted:
+        """A chain for a connection of a principal. `hold` has its client wait, or no more."""
+        return Hosted(self, Seat(principal, named, hold=hold), upstream, self._log)
 
     async def lease(self, principal: str) -> Lease | None:
         """The lease of a room; None: no worker has it. Raises `ConductorError`."""
         assert self._rooms is not None
         kept = await self._rooms.get(names.room(self.pool, principal))
-        return Lease(names.holder(kept.value), kept.revision) if kept is not None else None
+        if kept is None:
+            return None
+        return Lease(names.holder(kept.value), names.epoch(kept.value, kept.revision))
 
     async def place(self, principal: str, lost: int, seconds: float) -> Lease:
         """Has a worker take a room. Raises `ConductorError`."""

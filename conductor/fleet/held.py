@@ -5,6 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
+from conductor.fleet import names
+
 if TYPE_CHECKING:
     from conductor.fleet.room_outlet import RoomOutlet
 
@@ -14,6 +16,8 @@ class State(Enum):
 
     HELD = "held"
     """The room runs here."""
+    ASKING = "asking"
+    """Its clients are to wait: if nothing runs then, the room may move."""
     MOVING = "moving"
     """No connection is opened any more; the room ends, and then the lease."""
     OVER = "over"
@@ -23,14 +27,20 @@ class State(Enum):
 class Event(Enum):
     """What happens to a lease."""
 
-    MOVE = "the room is to run elsewhere, or is empty"
+    ASK = "the room is to run elsewhere, or is empty, and nothing runs in it"
+    STAY = "something has begun in it meanwhile"
+    MOVE = "it moves"
     ENDED = "the room has ended here"
     LOST = "another worker has taken it over"
 
 
 MOVES: Final = {
+    (State.HELD, Event.ASK): State.ASKING,
     (State.HELD, Event.MOVE): State.MOVING,
     (State.HELD, Event.LOST): State.OVER,
+    (State.ASKING, Event.STAY): State.HELD,
+    (State.ASKING, Event.MOVE): State.MOVING,
+    (State.ASKING, Event.LOST): State.OVER,
     (State.MOVING, Event.ENDED): State.OVER,
     (State.MOVING, Event.LOST): State.OVER,
 }
@@ -40,13 +50,18 @@ MOVES: Final = {
 class Held:
     """A lease of this worker."""
 
-    def __init__(self, principal: str, epoch: int, now: float) -> None:
-        self.principal, self.epoch = principal, epoch
+    def __init__(self, principal: str, lease: bytes, revision: int, now: float) -> None:
+        self.principal, self.lease, self.revision = principal, lease, revision
         self.state = State.HELD
         self.used = now
         """When the room was last seen to have something."""
         self.outlets: dict[str, RoomOutlet] = {}
         """By connection."""
+
+    @property
+    def epoch(self) -> int:
+        """The epoch of the lease."""
+        return names.epoch(self.lease, self.revision)
 
     def moves(self, event: Event) -> bool:
         """Whether an event changes anything."""

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 _UNREAD: Final = "its client does not read"
 _FULL: Final = "its room takes no more"
+_MOVES: Final = "its room moves"
 _ASKED: Final = 4096
 """Open requests whose sessions are remembered, of a client over HTTP."""
 
@@ -222,8 +223,11 @@ class Lobby(Served):
     def _open(self, seat: _Seated) -> None:
         connection = seat.connection
 
+        def hold(held: bool) -> None:
+            (connection.pause if held else connection.resume)(_MOVES)
+
         def hosted(named: str, principal: str, upstream: Transport) -> Hosted:
-            seat.hosted = self._gateway.hosted(principal, named, upstream)
+            seat.hosted = self._gateway.hosted(principal, named, upstream, hold)
             return seat.hosted
 
         def full(is_full: bool) -> None:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from conductor.core import json_text
 from conductor.errors import ConductorError
 
-VERSION: Final = 2
+VERSION: Final = 3
 """Of this protocol: an end of another version is refused by name."""
 
 Kind = TypeVar("Kind")
@@ -20,7 +20,7 @@ class Place(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     principal: str
     lost: int = 0
-    """The revision of a lease whose worker does not answer; 0: none is known."""
+    """The epoch of a lease whose worker does not answer; 0: none is known."""
     version: int = 0
 
 
@@ -65,8 +65,11 @@ class Refused(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class Closed(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """An end of a connection closes it."""
+    """A worker closes a connection, or is about to."""
 
+    when: Literal["now", "soon", "later"] = "now"
+    """`soon`: the gateway sends nothing more, and says so when all it has sent has come. `later`:
+    it may send again."""
     text: str = ""
     hint: str = ""
     clean: bool = False
@@ -81,6 +84,8 @@ class Client(msgspec.Struct, frozen=True, kw_only=True):
     """It is gone, and may come back."""
     left: bool = False
     """It has left for good."""
+    waits: bool = False
+    """It has to wait: nothing of it is on its way."""
 
 
 class Order(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

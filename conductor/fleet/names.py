@@ -24,6 +24,9 @@ WORKERS: Final = "workers"
 
 _WORD: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 _ID: Final = re.compile(r"[A-Za-z0-9_-]{1,32}")
+_BORN: Final = re.compile(rb"[0-9]{1,13}")
+_CHANGES: Final = 2048
+"""More changes than a bucket takes in a millisecond."""
 _LONGEST: Final = 256
 """Bytes of the name of a principal."""
 _ID_BYTES: Final = 9
@@ -57,10 +60,22 @@ def is_id(text: str) -> bool:
     return _ID.fullmatch(text) is not None
 
 
+def lease(worker: str, born: int) -> bytes:
+    """A lease as the bucket has it: whose it is, and when the bucket was made, in milliseconds."""
+    return f"{worker} {born}".encode()
+
+
 def holder(value: bytes) -> str:
     """The worker that a lease names; one that nobody is, where the lease is spoilt."""
-    text = value.decode(errors="replace")
+    text = value.decode(errors="replace").partition(" ")[0]
     return text if is_id(text) else "nobody"
+
+
+def epoch(value: bytes, revision: int) -> int:
+    """The epoch of a lease: it rises with the revision, and where the bucket is made anew, whose
+    revisions begin at 1 again. It is below 2**53, so that any reader of JSON takes it."""
+    born = value.partition(b" ")[2]
+    return (int(born) if _BORN.fullmatch(born) else 0) * _CHANGES + revision
 
 
 def room(pool: str, principal: str) -> str:

@@ -3,13 +3,16 @@
 A room's worker has the sessions of that principal in memory, and the bucket has all. Agents choose
 the ids, and some count: when two principals open sessions of the same id, the one who opened it
 last has it, and the worker of the other is ordered to forget it.
+
+An answer that names a session leaves after the record of its owner: a client that knows a session
+finds it, whatever happens to its worker.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from conductor.errors import ConductorError, place_of
@@ -18,12 +21,34 @@ from conductor.fleet.bus import Bucket, Bus
 
 _MOST: Final = 100_000
 """Sessions of one principal; then the oldest is forgotten."""
-_UNRECORDED: Final = 100_000
-"""Changes that wait for NATS; then the oldest is not recorded."""
 _LONGEST: Final = 512
 """Bytes of a session's id that is kept: a longer one is of this worker alone."""
 _AGAIN: Final = 2.0
-"""Seconds until a change is tried again that NATS did not take."""
+"""Seconds until changes are tried again that NATS did not take …"""
+_TRIES: Final = 5
+"""… so many times, while it is there: who leads a stream is chosen in less."""
+_LOOK: Final = 0.05
+_AT_ONCE: Final = 64
+"""Changes that are on their way."""
+
+Then = Callable[[ConductorError | None], None]
+"""Called when changes are recorded; or with why they are not."""
+
+
+class _Batch:
+    """Changes that are recorded together, and what waits for that."""
+
+    def __init__(self) -> None:
+        self.changes: dict[tuple[str, str], bool] = {}
+        """Whether a principal has a session."""
+        self.principals: set[str] = set()
+        self.then: list[Then] = []
+
+    def has(self, principal: str, session: str | None) -> bool:
+        """Whether there is a change of a session, or of any of a principal's."""
+        return principal in self.principals and (
+            session is None or (principal, session) in self.changes
+        )
 
 
 class KeptOwners:
@@ -34,8 +59,8 @@ class KeptOwners:
     ) -> None:
         self._bus, self._pool, self._owned, self._rooms, self._log = bus, pool, owned, rooms, log
         self._of: dict[str, dict[str, None]] = {}
-        self._changes: dict[tuple[str, str], bool] = {}
-        """Whether a principal has a session, as far as NATS does not know it yet."""
+        self._now, self._next = _Batch(), _Batch()
+        """The changes that are being recorded, and those that come behind."""
         self._due, self._done = asyncio.Event(), asyncio.Event()
         self._done.set()
         self._writing = asyncio.get_running_loop().create_task(self._write())
@@ -92,33 +117,71 @@ class KeptOwners:
     def _change(self, principal: str, session: str, there: bool) -> None:
         if len(names.as_bytes(session)) > _LONGEST:
             return
-        self._changes[principal, session] = there
-        if len(self._changes) > _UNRECORDED:  # of a session that nobody finds after this worker
-            del self._changes[next(iter(self._changes))]
+        self._next.changes[principal, session] = there
+        self._next.principals.add(principal)
         self._done.clear()
         self._due.set()
 
+    def keep(self, principal: str) -> None:
+        """NATS has lost who has which session: what a room here has is recorded again."""
+        for session in self._of.get(principal, ()):
+            self._change(principal, session, True)
+
+    def waits(self, principal: str, session: str | None, then: Then) -> bool:
+        """Whether what is said of a session, or of none, has to wait until a change of it, or of
+        any session of the principal, is recorded; `then` is called when it is."""
+        for batch in (self._next, self._now):
+            if batch.has(principal, session):
+                batch.then.append(then)
+                return True
+        return False
+
     async def flush(self) -> None:
-        """Waits until NATS has all changes."""
+        """Waits until no change is left."""
         await self._done.wait()
 
     async def _write(self) -> None:
         while True:
             await self._due.wait()
-            while self._changes:
-                change, there = next(iter(self._changes.items()))
-                try:
-                    await self._record(*change, there)
-                except ConductorError as error:
-                    self._log(f"a session's owner is not recorded yet: {error.text}")
-                    await asyncio.sleep(_AGAIN)
-                    continue
-                except Exception as error:  # others are recorded
-                    self._log(f"a defect of conductor: {place_of(error)}")
-                if self._changes.get(change) is there:
-                    del self._changes[change]
             self._due.clear()
-            self._done.set()
+            self._now, self._next = self._next, _Batch()
+            error = await self._recorded(self._now)
+            batch, self._now = self._now, _Batch()
+            for then in batch.then:
+                try:
+                    then(error)
+                except Exception as defect:  # the others hear it
+                    self._log(f"a defect of conductor: {place_of(defect)}")
+            if not self._next.changes:
+                self._done.set()
+
+    async def _recorded(self, batch: _Batch) -> ConductorError | None:
+        """Records changes; why it cannot be done."""
+        tries = _TRIES
+        while True:
+            while not self._bus.is_linked:  # whoever waits for this waits for NATS
+                await asyncio.sleep(_LOOK)
+            try:
+                changes = [*batch.changes.items()]
+                for start in range(0, len(changes), _AT_ONCE):
+                    await self._record_some(changes[start : start + _AT_ONCE])
+            except ConductorError as error:
+                self._log(f"owners of sessions are not recorded yet: {error.text}")
+                tries -= self._bus.is_linked
+                if not tries:
+                    return error
+                await asyncio.sleep(_AGAIN)
+            else:
+                return None
+
+    async def _record_some(self, changes: Iterable[tuple[tuple[str, str], bool]]) -> None:
+        """Raises `ConductorError`."""
+        works = [self._record(*change, there) for change, there in changes]
+        for failed in await asyncio.gather(*works, return_exceptions=True):
+            if isinstance(failed, ConductorError):
+                raise failed
+            if isinstance(failed, Exception):  # others are recorded
+                self._log(f"a defect of conductor: {place_of(failed)}")
 
     async def _record(self, principal: str, session: str, there: bool) -> None:
         pool, word = self._pool, names.encoded(session)

@@ -3,8 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, Final
 
+from msgspec import Raw
+
+from conductor.core import jsonrpc
+from conductor.core.json_text import member_at
+from conductor.core.message import Message
 from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.carried import Carried
@@ -12,11 +18,14 @@ from conductor.fleet.held import Held, State
 from conductor.fleet.sealed import Seal
 from conductor.link import Limits
 from conductor.serve.connections import Farewell
+from conductor.serve.hub import frames
 
 if TYPE_CHECKING:
     from conductor.fleet.worker import Worker
     from conductor.serve.connections import Connection
     from conductor.transports.received import Entry
+
+_UNKEPT: Final = "the new session is not recorded, so no worker but this one would find it"
 
 
 class RoomOutlet:
@@ -41,18 +50,45 @@ class RoomOutlet:
         self.holds: Entry | None = None
         """What has come of frames that are not complete, and packets that wait for their turn."""
         self._arriving = 0
+        self._unsaid = 0
+        """Bytes that wait for the record of an owner."""
         self._over = False
+        self._is_quiet = False
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether nothing comes of the client any more until it hears `later`."""
+        return self._is_quiet or self._over
+
+    def ask(self) -> None:
+        """Has the client wait, for the room may move."""
+        self._is_quiet = False
+        self.say(messages.Closed(when="soon"))
 
     @property
     def waiting(self) -> int:
         """Bytes that the gateway does not have yet, as far as it is known."""
-        return 0 if self._over else self.carried.kept
+        return 0 if self._over else self.carried.kept + self._unsaid
 
     def send(self, frame: bytes, session: str | None) -> None:
-        """Keeps a frame until the gateway has it."""
-        del session
+        """Keeps a frame until the gateway has it. It waits while NATS does not know whose the
+        session is that it may name."""
         if self._over:
             return
+        principal, then = self._held.principal, partial(self._recorded, frame)
+        if self._worker.owners.waits(principal, session, then):
+            self._unsaid += len(frame)
+        else:
+            self._say(frame)
+
+    def _recorded(self, frame: bytes, error: ConductorError | None) -> None:
+        """What has waited goes, an answer that names a session that is not recorded as an error."""
+        self._unsaid -= len(frame)
+        if not self._over:
+            self._say(frame if error is None else _refused(frame, error))
+            self.flush()
+
+    def _say(self, frame: bytes) -> None:
         try:
             self.carried.send(frame)
         except ConductorError as error:
@@ -100,7 +136,7 @@ class RoomOutlet:
             client = messages.read(packet, messages.Client)
         except ConductorError:
             return
-        connection = self.connection
+        connection, self._is_quiet = self.connection, client.waits
         if client.left:
             self.drop()
         if connection is None:
@@ -150,3 +186,17 @@ class RoomOutlet:
             self.drop()
         if self.connection is not None:
             self.connection.close(Farewell.LIMIT)
+
+
+def _refused(frame: bytes, error: ConductorError) -> bytes:
+    """What a client gets in the place of an answer that names a session."""
+    try:
+        message = jsonrpc.parse(frame)
+    except jsonrpc.Malformed:
+        return frame
+    if not isinstance(message, Message) or not isinstance(message.id, Raw):
+        return frame
+    if not isinstance(message.result, Raw) or member_at(message.result, "sessionId") is None:
+        return frame
+    text = f"{_UNKEPT}: {error.text}"
+    return frames.error(bytes(message.id), jsonrpc.INTERNAL_ERROR, text, error.hint)

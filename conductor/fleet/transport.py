@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -43,6 +44,8 @@ class Seat(msgspec.Struct):
     """Whether its client is gone, and may come back."""
     transport: RoomTransport | None = None
     """The one that is open."""
+    hold: Callable[[bool], None] = lambda held: None
+    """Has the client wait with all that it sends, or no more."""
 
 
 class RoomTransport(Framed):
@@ -54,6 +57,8 @@ class RoomTransport(Framed):
         self._carried: Carried | None = None
         self._lease: Lease | None = None
         self._connection = ""
+        self._is_moving = False
+        """Whether the room may move, and the worker has to hear when nothing is on its way."""
 
     # -- the contract of transports ------------------------------------------------------------
 
@@ -78,7 +83,7 @@ class RoomTransport(Framed):
             self._drop()
             return
         self._seat.lost = 0
-        self._gateway.bus.linked.append(self.tell_cut)
+        self._gateway.bus.linked.append(self._linked)
         self._seat.transport = self
         if self._seat.is_cut:
             self.tell_cut()
@@ -201,13 +206,14 @@ class RoomTransport(Framed):
         if packet is None:
             return
         if packet.startswith(b"{"):
-            self._closed(packet)
+            self._said(packet)
             return
         before = self.buffered
         self._deliver(self._carried.received(packet))
         if self.buffered < before or self._waiting:
             self._pass_on()
             self._has_drained()
+            self._tell_quiet()
 
     def _pass_on(self) -> None:
         """Gives the link what waits, as far as there is room."""
@@ -226,9 +232,24 @@ class RoomTransport(Framed):
         if self._finishing and self._carried is not None and not self.buffered:
             self._leave()
 
+    def _linked(self) -> None:
+        """NATS is there again: what the room has said meanwhile may be lost."""
+        self._go_on_sending()
+        self.tell_cut()
+
+    def _go_on_sending(self) -> None:
+        self._is_moving = False
+        self._seat.hold(False)
+
     def tell_cut(self) -> None:
         """Says to the room whether the client is there."""
         self._say(messages.Client(cut=self._seat.is_cut))
+
+    def _tell_quiet(self) -> None:
+        """Says to the room that the client waits, once the room has all that it has sent."""
+        if self._is_moving and not self.buffered:
+            self._is_moving = False
+            self._say(messages.Client(cut=self._seat.is_cut, waits=True))
 
     def _leave(self) -> None:
         """Says to the worker that the connection is over, or that its client has to come back."""
@@ -240,6 +261,7 @@ class RoomTransport(Framed):
 
     def _drop(self) -> None:
         """Forgets the connection."""
+        self._go_on_sending()
         if self._lease is not None:
             self._gateway.workers.leave(self._lease.worker, self)
         if self._connection:
@@ -250,15 +272,21 @@ class RoomTransport(Framed):
         self._connection = ""
         if self._seat.transport is self:
             self._seat.transport = None
-            self._gateway.bus.linked.remove(self.tell_cut)
+            self._gateway.bus.linked.remove(self._linked)
 
     # -- the end -------------------------------------------------------------------------------
 
-    def _closed(self, packet: bytes) -> None:
-        """The worker has closed the connection."""
+    def _said(self, packet: bytes) -> None:
+        """The worker closes the connection, or is about to."""
         try:
             closed = messages.read(packet, messages.Closed)
         except ConductorError:
+            return
+        if closed.when != "now":
+            self._is_moving = closed.when == "soon"
+            self._seat.hold(self._is_moving)
+            # What was read of the client before may still be on its way through the chain.
+            asyncio.get_running_loop().call_soon(self._tell_quiet)
             return
         data = _LOST if closed.lost else {}
         self._report(

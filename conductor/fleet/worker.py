@@ -18,7 +18,7 @@ from conductor.errors import ConductorError, place_of
 from conductor.fleet import messages, names
 from conductor.fleet.arrivals import Arrivals
 from conductor.fleet.beats import Beats
-from conductor.fleet.bus import Bucket, Bus, Unanswered
+from conductor.fleet.bus import Bucket, Bus, Unanswered, Unkept
 from conductor.fleet.held import Event, Held, State
 from conductor.fleet.owners import KeptOwners
 from conductor.fleet.room_outlet import RoomOutlet
@@ -182,12 +182,14 @@ class Worker:
                 taking.add_done_callback(lambda _: self._taking.pop(request.principal, None))
             return messages.write(await asyncio.shield(taking))
         except ConductorError as error:
-            return messages.write(messages.Refused(text=error.text, hint=error.hint))
+            later = isinstance(error, Unkept)  # who asks again in a moment may get it
+            refused = messages.Refused(text=error.text, hint=error.hint, gone=later)
+            return messages.write(refused)
 
     async def _take(self, request: messages.Place) -> messages.Placed | messages.Refused:
         """Takes the lease, unless a worker that lives has it."""
         principal, lost = request.principal, request.lost
-        key, mine = names.room(self.pool, principal), self.id.encode()
+        key = names.room(self.pool, principal)
         held = self._held.get(principal)
         if held is not None and held.state is State.HELD:
             return messages.Placed(worker=self.id, epoch=held.epoch)
@@ -195,8 +197,9 @@ class Worker:
             return _FULL
         loading = asyncio.ensure_future(self.owners.load(principal))
         try:
+            mine = names.lease(self.id, await self._rooms.born())
             for _ in range(_TRIES):
-                if not lost and (epoch := await self._rooms.create(key, mine)):
+                if not lost and (revision := await self._rooms.create(key, mine)):
                     await loading
                     break
                 kept = await self._rooms.get(key)
@@ -204,11 +207,12 @@ class Worker:
                     lost = 0
                     continue
                 holder = names.holder(kept.value)
+                epoch = names.epoch(kept.value, kept.revision)
                 if holder != self.id and (  # what is this worker's own, and not here, is left over
-                    kept.revision != lost or await self._stands(holder, principal, lost)
+                    epoch != lost or await self._stands(holder, principal, lost)
                 ):
-                    return messages.Placed(worker=holder, epoch=kept.revision)
-                if epoch := await self._rooms.update(key, mine, kept.revision):
+                    return messages.Placed(worker=holder, epoch=epoch)
+                if revision := await self._rooms.update(key, mine, kept.revision):
                     order = messages.Order(do="check", principal=principal)
                     self.bus.publish(names.control(holder), messages.write(order))
                     await loading
@@ -216,14 +220,15 @@ class Worker:
                     break
             else:
                 return _FULL
-            self._held[principal] = Held(principal, epoch, asyncio.get_running_loop().time())
+            held = Held(principal, mine, revision, asyncio.get_running_loop().time())
+            self._held[principal] = held
         finally:
             if principal not in self._held:
                 loading.cancel()
                 self.owners.drop(principal)
         if len(self._held) >= self._most:
             await self._step_back()
-        return messages.Placed(worker=self.id, epoch=epoch)
+        return messages.Placed(worker=self.id, epoch=held.epoch)
 
     @property
     def _is_full(self) -> bool:
@@ -248,6 +253,26 @@ class Worker:
         if held.moves(Event.MOVE):
             self._do(self._release(held))
 
+    async def _ask(self, held: Held) -> None:
+        """Has the clients of a room wait, and gives it up if nothing runs in it then: so no
+        message of theirs comes while it moves."""
+        outlets, loop = [*held.outlets.values()], asyncio.get_running_loop()
+        for outlet in outlets:
+            outlet.ask()
+        until = loop.time() + _LAST
+        while not all(outlet.is_quiet for outlet in outlets) and loop.time() < until:
+            await asyncio.sleep(_SHORT)
+        if not self._is_busy(held):
+            self._give_up(held)
+        elif held.moves(Event.STAY):
+            for outlet in outlets:
+                outlet.say(messages.Closed(when="later"))
+
+    def _is_busy(self, held: Held) -> bool:
+        """Whether a turn runs in a room, or a request has no answer."""
+        room = self._server.found(held.principal)
+        return room is not None and room.is_busy
+
     async def _release(self, held: Held) -> None:
         """Ends a room that moves, then its lease, and says so to its gateways."""
         outlets = [*held.outlets.values()]
@@ -262,7 +287,7 @@ class Worker:
             try:
                 async with asyncio.timeout(_LAST):
                     await self.owners.flush()
-                    await self._rooms.delete(names.room(self.pool, held.principal), held.epoch)
+                    await self._rooms.delete(names.room(self.pool, held.principal), held.revision)
             except (ConductorError, TimeoutError):
                 pass  # who asks for the room next finds that this worker does not have it
         self._forget(held)
@@ -305,8 +330,9 @@ class Worker:
                 if room is not None and not room.is_empty:
                     held.used = now
                 idle = now - held.used > _IDLE and not held.outlets
-                if idle or (self._draining and (room is None or not room.open_turns)):
-                    self._give_up(held)
+                leaves = idle or (self._draining and not self._is_busy(held))
+                if leaves and held.moves(Event.ASK):
+                    self._do(self._ask(held))
 
     async def leave(self) -> None:
         """Takes no more rooms, and gives up those that it has as soon as no turn runs in them."""
@@ -337,17 +363,25 @@ class Worker:
         while self._is_unsure and self.bus.is_linked:
             self._is_unsure = False
             try:
+                born = await self._rooms.born()
                 for held in [*self._held.values()]:
-                    await self._verify(held)
+                    await self._verify(held, born)
             except ConductorError:
                 self._is_unsure = True
                 await asyncio.sleep(_LOOK)
         await self._queue_again()
 
-    async def _verify(self, held: Held) -> None:
-        """Ends a room whose lease another worker has. Raises `ConductorError`."""
-        kept = await self._rooms.get(names.room(self.pool, held.principal))
-        if (kept is None or kept.revision != held.epoch) and held.moves(Event.LOST):
+    async def _verify(self, held: Held, born: int) -> None:
+        """Ends a room whose lease another worker has. Where NATS has lost all leases, the room
+        gets another one, and goes on. Raises `ConductorError`."""
+        key, mine = names.room(self.pool, held.principal), names.lease(self.id, born)
+        if held.lease != mine and (revision := await self._rooms.create(key, mine)):
+            held.lease, held.revision = mine, revision
+            self.owners.keep(held.principal)
+            return
+        kept = await self._rooms.get(key)
+        is_ours = kept is not None and (kept.value, kept.revision) == (held.lease, held.revision)
+        if not is_ours and held.moves(Event.LOST):
             self._log(f"another worker has the room of `{held.principal}`: it ends here")
             for outlet in [*held.outlets.values()]:
                 outlet.say(

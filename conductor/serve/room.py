@@ -81,6 +81,11 @@ class Served(Keeper, Protocol):
     def open_turns(self) -> int:
         """Turns that run."""
 
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn runs, or a request has no answer."""
+        return bool(self.open_turns)
+
     def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
         """A client connects. Raises `ConductorError`."""
 
@@ -226,6 +231,11 @@ class Room(Served):
     def open_turns(self) -> int:
         """Turns that run."""
         return self.hub.open_turns
+
+    @property
+    def is_busy(self) -> bool:
+        """Whether a turn runs, or a request has no answer."""
+        return bool(self.hub.open_turns) or any(map(self.hub.waits, self.connections))
 
     def finish(self, connection: Connection) -> None:
         """A client sends no more."""

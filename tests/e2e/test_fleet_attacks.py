@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 import nats
 import pytest
 
-from conductor.fleet import messages
+from conductor.fleet import messages, names
 from conductor.fleet.sealed import Identity
 from tests.e2e.test_serve_floods import frames, push, received
 from tests.e2e.test_serve_tokens import WHY, answers, closed, refused, withdraw
@@ -107,7 +107,8 @@ def test_bad_payloads_change_nothing(fleet: Fleet) -> None:
 
         async def attack(bus: Any) -> list[Json]:
             leases = await bus.jetstream().key_value("rooms")
-            epoch = (await leases.get(room())).revision
+            lease = await leases.get(room())
+            epoch = names.epoch(lease.value, lease.revision)
             whole = {**opening, "epoch": epoch, "connection": "c1"}
             asked = []
             for payload in (

@@ -1,5 +1,5 @@
 """When a part of a fleet counts as lost: at once if nobody listens there, but not while it may be
-on its way from a NATS server that is gone to another one."""
+on its way from a NATS server that is gone to another one, and not while NATS itself is silent."""
 
 from __future__ import annotations
 
@@ -10,53 +10,94 @@ from typing import Any
 
 import pytest
 
-from conductor.fleet.beats import EVERY, MISSED, Beats
+from conductor.fleet import beats
+from conductor.fleet.beats import LOST, MISSED, Beats
 from conductor.fleet.bus import Bus, Place, Unanswered
 from tests.harness.process.nats import Nats
 from tests.places import DEADLINE
 
+FIRST = 4
+"""Beats more that one has which was not heard yet."""
+
+Steps = Callable[[list[str]], Awaitable[None]]
+
 
 class Silent:
-    """A bus on which nobody listens."""
+    """A bus on which nobody listens; NATS answers as long as `still` says nothing else."""
 
-    is_linked = True
-
-    def __init__(self, has_lost_a_server: bool) -> None:
+    def __init__(self, has_lost_a_server: bool = False) -> None:
         self.has_lost_a_server = has_lost_a_server
         self.linked: list[Any] = []
-        self.beat: Callable[[str, bytes], None] = lambda *_: None
+        self.answers = 0
+        self.asked = asyncio.Event()
+        self.still = False
+        self.absent = True
 
     async def listen(
-        self, _: str, take: Callable[[str, bytes], None]
+        self, _subject: str, _take: Callable[[str, bytes], None]
     ) -> Callable[[], Awaitable[None]]:
-        self.beat = take
-
         async def end() -> None:
             pass
 
         return end
 
+    def publish(self, _subject: str, _payload: bytes) -> None:
+        self.asked.set()
+
+    def ask(self) -> None:
+        self.answers += not self.still
+
     async def request(self, subject: str, _payload: bytes, _seconds: float) -> bytes:
-        raise Unanswered(subject, absent=True)
+        raise Unanswered(subject, absent=self.absent)
+
+    async def beats(self, count: int) -> None:
+        """Waits until so many more beats have gone."""
+        for _ in range(count):
+            self.asked.clear()
+            await self.asked.wait()
+
+
+def play(bus: Any, monkeypatch: pytest.MonkeyPatch, steps: Steps) -> None:
+    """Watches one process over a bus, and takes steps."""
+
+    async def run() -> None:
+        monkeypatch.setattr(beats, "EVERY", 0.001)
+        watching, lost = Beats(bus, "gateway", "worker", "g"), list[str]()
+        watching.watch("w", "anybody", lambda: lost.append("w"))
+        watching.start()
+        await steps(lost)
+        watching.close()
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize("moves", [False, True])
-def test_who_moves_to_another_server_has_time_for_it(moves: bool) -> None:
-    async def play() -> None:
-        bus: Any = Silent(moves)
-        beats, lost = Beats(bus, "gateway", "worker", "g"), list[str]()
-        beats.watch("w", "anybody", lambda: lost.append("w"))
-        await asyncio.sleep(0)
-        bus.beat("", b"")
-        now = asyncio.get_running_loop().time() + EVERY * (MISSED + 1)
-        beats._look(now)
-        await asyncio.gather(*beats._tasks)
-        assert bool(lost) is not moves
-        beats._look(now + 60)  # there is an end to it
-        assert lost == ["w"]
-        beats.close()
+def test_who_moves_to_another_server_has_time_for_it(
+    moves: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bus = Silent(moves)
 
-    asyncio.run(play())
+    async def steps(lost: list[str]) -> None:
+        await bus.beats(FIRST + MISSED + 2)
+        assert bool(lost) is not moves
+        await bus.beats(LOST)  # there is an end to it
+        assert lost == ["w"]
+
+    play(bus, monkeypatch, steps)
+
+
+def test_nobody_is_lost_while_nats_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    bus = Silent()
+    bus.still, bus.absent = True, False
+
+    async def steps(lost: list[str]) -> None:
+        await bus.beats(10 * LOST)
+        assert lost == []
+        bus.still = False
+        await bus.beats(FIRST + LOST + 2)
+        assert lost == ["w"]
+
+    play(bus, monkeypatch, steps)
 
 
 def test_a_cluster_says_that_it_has_lost_a_server(tmp_path: Path) -> None:

@@ -186,7 +186,6 @@ def test_a_rolling_upgrade_loses_no_turn(rig: Rig) -> None:
         site.goes_on()
         site.end()
         assert worker.exit_code() == 0, worker.story()
-        site.moved()
         site.prompt()
         assert site.errors == []
         assert site.holder()[0] != name

@@ -195,7 +195,6 @@ def test_workers_are_replaced_one_by_one_with_fifty_open_turns(rig: Rig, users: 
             site.end()
             assert old.exit_code() == 0, old.story()
             site.worker(name)
-            site.moved()
         site.prompt()
         assert site.errors == []
 

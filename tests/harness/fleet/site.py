@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import signal
-import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -13,7 +12,6 @@ from tests.harness.process.fleet import Fleet
 from tests.harness.process.nats import Nats
 from tests.harness.process.netns import Machine, world
 from tests.harness.process.processes import descendants
-from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Chain, Rig
@@ -120,15 +118,6 @@ class Site:
             listens = ("--listen", f"ws://{machine.address}:{port}", "--insecure", *self._listens)
             self.gateways[name] = self.fleet.gateway(*listens)
         return self.gateways[name]
-
-    def moved(self) -> None:
-        """Waits until each editor's connection is at a worker that runs: a prompt in the moment of
-        a move may be answered with an error."""
-        deadline = time.monotonic() + DEADLINE
-        while sum(one["counts"]["connections"] for one in self.fleet.status("worker")) < len(
-            self.crowd.editors
-        ):
-            assert time.monotonic() < deadline, "the rooms do not move"
 
     def holder(self) -> tuple[str, Chain]:
         """The machine, and the worker, whose agent the last prompt has reached."""
