@@ -34,12 +34,17 @@ if TYPE_CHECKING:
 RECORDS: Final = "config"
 OBJECTS: Final = "bundles"
 
+_STREAM: Final = f"OBJ_{OBJECTS}"
+_BUNDLE: Final = f"$O.{OBJECTS}.M."
+_CHUNKS: Final = f"$O.{OBJECTS}.C."
 _CHUNK: Final = 1024 * 1024
 _PATIENCE: Final = 120.0
 """Seconds that a bundle may take to come or go."""
 _MOST: Final = 2 * MOST
 _OLD: Final = datetime.timedelta(days=1)
 """What no pool names stays so long: another rollout may have put it there just now."""
+_DEAD: Final = 2 * datetime.timedelta(seconds=_PATIENCE)
+"""Nobody writes any more to chunks that are older, and belong to no bundle."""
 _FAILURES: Final = (errors.Error, js_errors.Error, OSError, TimeoutError)
 
 
@@ -148,9 +153,7 @@ class BundleStore:
         """The chunks of an object, one after the other: a consumer would say where they go."""
         found, following = bytearray(), 1
         for _ in range(count):
-            piece = await self._bus.jetstream.get_msg(
-                f"OBJ_{OBJECTS}", following, f"$O.{OBJECTS}.C.{nuid}", next=True
-            )
+            piece = await self._bus.jetstream.get_msg(_STREAM, following, _CHUNKS + nuid, next=True)
             found += piece.data or b""
             following = (piece.seq or 0) + 1
             if len(found) > _MOST:
@@ -158,7 +161,9 @@ class BundleStore:
         return bytes(found)
 
     async def prune(self, keep: Collection[str] = ()) -> None:
-        """Deletes old bundles that no pool names any more, but for those with these digests."""
+        """Deletes old bundles that no pool names any more, but for those with these digests; and
+        the chunks that belong to no bundle: of one that is deleted, or of a rollout that was
+        killed."""
         try:
             bucket = await self._records()
             anybody = BundleStore(self._bus)  # another pool may have a key of its own
@@ -166,16 +171,22 @@ class BundleStore:
             for pool in await bucket.keys(">"):
                 record = (await anybody.record(pool)).record
                 named |= {record.active, record.previous, record.candidate}
-            store = await self._objects()
-            now = datetime.datetime.now(datetime.UTC)
-            for word in await self._bus.words(f"OBJ_{OBJECTS}", f"$O.{OBJECTS}.M.*"):
+            store, jetstream = await self._objects(), self._bus.jetstream
+            now, used = datetime.datetime.now(datetime.UTC), set[str]()
+            for word in await self._bus.words(_STREAM, f"{_BUNDLE}*"):
                 try:
-                    name = base64.urlsafe_b64decode(word).decode()
-                    info = await store.get_info(name)
+                    info = await store.get_info(base64.urlsafe_b64decode(word).decode())
                 except (ValueError, js_errors.ObjectNotFoundError, js_errors.BadObjectMetaError):
                     continue
-                if info.name not in named and not info.deleted and now - _made(info) > _OLD:
-                    await store.delete(info.name)
+                if info.name in named or now - _made(info) <= _OLD:
+                    used.add(str(info.nuid))
+                else:
+                    await jetstream.purge_stream(_STREAM, subject=_BUNDLE + word)
+            for word in await self._bus.words(_STREAM, f"{_CHUNKS}*"):
+                if word not in used:
+                    last = await jetstream.get_msg(_STREAM, subject=_CHUNKS + word)
+                    if last.time is not None and now - last.time > _DEAD:
+                        await jetstream.purge_stream(_STREAM, subject=_CHUNKS + word)
         except js_errors.NotFoundError:
             pass  # there are none
         except _FAILURES as error:
@@ -198,14 +209,17 @@ class BundleStore:
         if not self._bus.is_linked:
             raise Away
         if self._opened is None:
-            jetstream = self._bus.jetstream
-            try:
-                self._opened = await jetstream.object_store(OBJECTS)
-            except js_errors.NotFoundError:
-                self._bus.may_make(OBJECTS)
-                config = ObjectStoreConfig(bucket=OBJECTS, replicas=self._bus.replicas)
-                self._opened = await jetstream.create_object_store(OBJECTS, config)
+            self._opened = await self._bus.kept(OBJECTS, self._found)
         return self._opened
+
+    async def _found(self) -> Any:
+        jetstream = self._bus.jetstream
+        try:
+            return await jetstream.object_store(OBJECTS)
+        except js_errors.NotFoundError:
+            self._bus.may_make(OBJECTS)
+            config = ObjectStoreConfig(bucket=OBJECTS, replicas=self._bus.replicas)
+            return await jetstream.create_object_store(OBJECTS, config)
 
 
 def _named(digest: str) -> str:

@@ -131,6 +131,29 @@ def test_what_no_pool_names_goes_when_it_is_old(
     with_store(nats, work)
 
 
+def test_chunks_of_a_rollout_that_was_killed_go(
+    nats: Nats, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def stored(bus: Bus) -> int:
+        info = await bus.jetstream.stream_info(f"OBJ_{OBJECTS}")
+        return int(info.state.bytes)
+
+    async def work(bus: Bus, store: Signing) -> None:
+        kept = digest_of(b"kept")
+        await store.put(kept, b"kept")
+        before = await stored(bus)
+        for _ in range(3):
+            await bus.jetstream.publish(f"$O.{OBJECTS}.C.{bus.inbox()[7:]}", b"x" * 1_000_000)
+        await store.prune()
+        assert await stored(bus) > before + 3_000_000  # a rollout may be writing them now
+        monkeypatch.setattr(bundle_store, "_DEAD", datetime.timedelta(0))
+        await store.prune()
+        assert await stored(bus) == before
+        assert await store.get(kept) == b"kept"
+
+    with_store(nats, work)
+
+
 def test_a_record_that_cannot_be_read_is_written_anew(nats: Nats) -> None:
     async def work(bus: Bus, store: Signing) -> None:
         await (await bus.bucket(RECORDS)).put("main", b"\xff")
