@@ -36,6 +36,12 @@ _ONCE: Final = ("replayFrom", "cursorId")
 _HISTORY: Final = "conductor.conversation/history"
 _MODES: Final = tuple(kind.encode() for kind in MODE_KINDS)
 
+_USER: Final = b'"user_message_chunk"'
+_PASSING: Final = (b'"state_update"', b'"replay_complete"', b'"prompt_suggestions_update"')
+"""Kinds that are no part of a conversation that is shown again."""
+_MOST_MISSED: Final = 16 * 1024 * 1024
+"""Bytes of updates that the client gets of what it has missed."""
+
 UNABLE: Final = "it cannot take its sessions up again"
 NOT_BEGUN: Final = "it has not answered `initialize` yet"
 
@@ -59,6 +65,46 @@ class OpenSession:
         """What is set in it since, the last at the end: the ids of modes, values of options."""
 
 
+class Shown:
+    """What an agent has shown of a session: so many updates, and a hash of them."""
+
+    __slots__ = ("count", "print")
+
+    def __init__(self) -> None:
+        self.count = self.print = 0
+
+    def takes(self, text: bytes) -> None:
+        """It shows an update."""
+        if _USER not in text and not any(kind in text for kind in _PASSING):
+            self.count += 1
+            self.print = hash((self.print, text))
+
+
+class Again:
+    """A conversation that an agent shows again: where it begins with what the client has seen, the
+    rest is what the client has missed.
+
+    Attributes:
+        missed: Those updates; behind the words of the user that the client has sent itself.
+    """
+
+    def __init__(self, shown: Shown) -> None:
+        self.missed: list[Raw] = []
+        self._seen, self._shown = shown, Shown()
+        self._room = _MOST_MISSED
+
+    def takes(self, params: Raw) -> None:
+        """The agent shows an update again."""
+        text = bytes(params)
+        if any(kind in text for kind in _PASSING) or (_USER in text and not self.missed):
+            return
+        if self._shown.count < self._seen.count:
+            self._shown.takes(text)
+        elif self._shown.print == self._seen.print and len(text) <= self._room:
+            self._room -= len(text)
+            self.missed.append(Raw(text))
+
+
 class AgentSessions:
     """The sessions of one agent, by id, and how it was initialized."""
 
@@ -71,6 +117,12 @@ class AgentSessions:
         """The client's last request to log in that went well."""
         self.opens_by = ""
         """The method by which it takes a session up again; empty: it cannot."""
+        self.is_exact = False
+        """Whether it shows a conversation again as it was: it has several clients."""
+        self.shown: dict[str, Shown] = {}
+        """What such an agent has shown of sessions, since their beginning."""
+        self.again: Again | None = None
+        """What it shows of the session that it takes up now."""
         self.open: dict[str, OpenSession] = {}
         self.returning: deque[str] = deque()
         """Those that it is to take up again after a restart, the first one now."""
@@ -90,6 +142,7 @@ class AgentSessions:
         """The agent has answered `initialize`."""
         self.initialize, self.opens_by = params, opens_by(result)
         self.version = version_of(read_members(result) or {})
+        self.is_exact = _is_exact(result)
 
     # -- what is sent to it, and what it says ----------------------------------------------------
 
@@ -108,6 +161,9 @@ class AgentSessions:
             session = text_of(member_at(params, _SESSION))
             self.open.pop(session, None)
             self.lost.pop(session, None)
+            self.shown.pop(session, None)
+        elif method == _LOAD:
+            self._shows(text_of(member_at(params, _SESSION)))
         return method in SETUP or method in SETTINGS or method in LOGINS
 
     def done(self, method: str, params: Raw | bytes | UnsetType, result: bytes) -> None:
@@ -133,9 +189,19 @@ class AgentSessions:
             setup[_META] = write_members(meta)
         self.lost.pop(session, None)
         self.open.pop(session, None)
+        if method == _NEW:
+            self._shows(session)
         self.open[session] = OpenSession(setup)
         if len(self.open) > _MOST:
             del self.open[next(iter(self.open))]
+
+    def _shows(self, session: str) -> None:
+        """The agent shows a session from its beginning."""
+        if self.is_exact:
+            self.shown.pop(session, None)
+            self.shown[session] = Shown()
+            if len(self.shown) > _MOST:
+                del self.shown[next(iter(self.shown))]
 
     def _choose(self, params: Raw | bytes | UnsetType, chosen: Settings) -> None:
         """Something is set in the session that params name."""
@@ -147,6 +213,11 @@ class AgentSessions:
             session.choices[which] = value
             if len(session.choices) > _MOST_CHOICES:
                 del session.choices[next(iter(session.choices))]
+
+    def showed(self, session: str, params: Raw) -> None:
+        """The client has got an update of a session."""
+        if (shown := self.shown.get(session)) is not None:
+            shown.takes(bytes(params))
 
     def updated(self, params: Raw) -> None:
         """The agent has sent an update: it may have changed a setting by itself."""
@@ -161,8 +232,29 @@ class AgentSessions:
 
     def opening(self, session: str) -> Step:
         """The request that takes a session up again."""
+        shown = self.shown.get(session)
+        self.again = Again(shown) if shown is not None else None
         setup = {_SESSION: _json(session), **self.open[session].setup}
+        if self.opens_by == _RESUME and self.is_exact:
+            setup["replayFrom"] = Raw(b'{"type":"start"}')
         return Step(self.opens_by, write_members(setup))
+
+    def shows_again(self, session: str | None, params: Params) -> bool:
+        """Whether an update is of the conversation so far; of the session that the agent takes up
+        now, it may be what the client has missed."""
+        if session not in self.returning:
+            return False
+        if self.again is not None and session == self.returning[0] and isinstance(params, Raw):
+            self.again.takes(params)
+        return True
+
+    def missed(self, session: str) -> list[Raw]:
+        """What the client has missed of the session that the agent has taken up."""
+        again, self.again = self.again, None
+        found = again.missed if again is not None else []
+        for params in found:
+            self.showed(session, params)
+        return found
 
     def settings(self, session: str, result: bytes) -> list[Step]:
         """The requests that set what the agent, by its answer to the first, has set otherwise."""
@@ -183,12 +275,21 @@ class AgentSessions:
 
 def opens_by(result: bytes) -> str:
     """The method by which an agent takes a session up again, by its answer to `initialize`; empty:
-    it cannot. Where it can do so without showing the conversation again, it need not show that."""
+    it cannot. Where it can do so without showing the conversation again, it need not show that,
+    unless the client has missed some of it."""
     if version_of(read_members(result) or {}) == 2:
         return _RESUME if has_object(result, "capabilities", "session") else ""
-    if has_object(result, "agentCapabilities", "sessionCapabilities", "resume"):
+    loads = member_at(result, "agentCapabilities", "loadSession") == Raw(b"true")
+    resumes = has_object(result, "agentCapabilities", "sessionCapabilities", "resume")
+    if resumes and not (loads and _is_exact(result)):
         return _RESUME
-    return _LOAD if member_at(result, "agentCapabilities", "loadSession") == Raw(b"true") else ""
+    return _LOAD if loads else ""
+
+
+def _is_exact(result: bytes) -> bool:
+    """Whether an agent has several clients, by its answer to `initialize`."""
+    places = (("agentCapabilities", "sessionCapabilities"), ("capabilities", "session"))
+    return any(has_object(result, *place, "attach") for place in places)
 
 
 def _json(value: Any) -> Raw:

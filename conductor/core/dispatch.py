@@ -256,8 +256,10 @@ class Dispatcher:
                 text = f"`{method}` before `initialize` dropped"
                 self._exchange.log("debug", lane.peer, text)
                 return
-            if method == UPDATE and session_of(params) in lane.peer.agent_sessions.returning:
-                return  # it is of the conversation so far, which everybody has seen
+            if method == UPDATE and lane.peer.agent_sessions.shows_again(
+                session_of(params), params
+            ):
+                return  # everybody has seen it, but for what was missed
         if lane.port and not self._parts.ports.passes(lane, method, params):
             return
         if method == STOP and lane is self._exchange.upstream.p:
@@ -283,9 +285,10 @@ class Dispatcher:
         if isinstance(params, UnsetType) or self._exchange.topology.hosted:
             return
         if lane.peer.role is Role.AGENT or lane is self._exchange.upstream.s:
-            if lane.peer.agent_sessions is not None:
-                lane.peer.agent_sessions.updated(params)
             session, state = agent_turns.reported_state(params)
+            if lane.peer.agent_sessions is not None:
+                lane.peer.agent_sessions.showed(session, params)
+                lane.peer.agent_sessions.updated(params)
             if state is not None:
                 agent_turns.updated(lane.peer, session, state)
                 if not lane.port:  # the sessions of a peer agent are others

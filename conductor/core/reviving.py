@@ -3,7 +3,8 @@
 It gets the same `initialize`, takes each open session up again under the same id, one after the
 other, and gets what has been set there since. Nobody knows its terminals any more, and they are
 released in its place. What it says of those sessions meanwhile, the
-conversation so far, reaches nobody. Prompts wait, and so does whatever else comes for it.
+conversation so far, reaches nobody; but an agent with several clients may have gone on without this
+one, and what was missed of it follows. Prompts wait, and so does whatever else comes for it.
 """
 
 from __future__ import annotations
@@ -146,6 +147,8 @@ class Reviving:
         known = _known(peer)
         session = known.returning[0]
         if member == b"result":
+            for params in known.missed(session):
+                self._parts.notifications.send_for(peer.p, UPDATE, params)
             self._steps = deque(known.settings(session, body))
             self._set(peer)
             return

@@ -6,7 +6,15 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, Router, RouterOptions, Trace
+from conductor.core import (
+    Closure,
+    Component,
+    Fail,
+    Router,
+    RouterOptions,
+    Trace,
+    agent_sessions,
+)
 from tests.harness.router.actors import dump
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import component, error, notification, request, result
@@ -443,3 +451,122 @@ def test_a_trace_has_each_request_with_its_answer() -> None:
     asked = [one.method for one in traces if one.kind == "request"]
     assert asked == ["initialize", "session/new", "initialize", "session/load"]
     assert len([one for one in traces if one.kind == "response"]) == len(asked)
+
+
+SHARED1: Json = {
+    "protocolVersion": 1,
+    "agentCapabilities": {
+        "loadSession": True,
+        "sessionCapabilities": {"attach": {}, "resume": {}},
+    },
+}
+SHARED2: Json = {"protocolVersion": 2, "capabilities": {"session": {"attach": {}}}}
+
+
+def said(text: str, kind: str = "agent_message_chunk", session: str = "S") -> Json:
+    """An update of a session that several clients may have."""
+    content = {"type": "text", "text": text}
+    shown = {"sessionUpdate": kind, "content": content}
+    return notification(UPDATE, {"sessionId": session, "update": shown})
+
+
+def shared(version: int = 1) -> Playbook:
+    """A client, and an agent whose sessions several clients may have; it has said `one`."""
+    pb = Playbook(Router([Component("agent", "agent `agent`", revived=True)]))
+    asked, answered = (V1, SHARED1) if version == 1 else (V2, SHARED2)
+    down(pb, (), request("i", "initialize", asked))
+    up(pb, (), "i", answered)
+    open_session(pb, "S")
+    return shows(pb, "one")
+
+
+def shows(pb: Playbook, *texts: str) -> Playbook:
+    """The agent says something, and the client gets it."""
+    for text in texts:
+        pb >> ("agent", said(text)) << ("client", said(text))
+    return pb
+
+
+def repeats(pb: Playbook, *texts: str, id_: str, gets: tuple[str, ...] = ()) -> Playbook:
+    """The agent shows the session `S` again; the client gets what it has missed."""
+    pb >> ("agent", said("the prompt", "user_message_chunk"))
+    for text in texts:
+        pb >> ("agent", said(text))
+    pb >> ("agent", result(Hole(id_), {}))
+    for text in gets:
+        pb << ("client", said(text))
+    return pb
+
+
+def test_what_was_missed_of_a_session_that_went_on_follows() -> None:
+    with shared() as pb:
+        shows(pb, "two")
+        for id_, texts, gets in (
+            ("a", ("one", "two", "three", "four"), ("three", "four")),
+            ("b", ("one", "two", "three", "four", "five"), ("five",)),
+            ("c", ("one", "two", "three", "four", "five"), ()),
+            ("d", ("one", "two"), ()),  # it has forgotten some
+            ("e", ("one", "two", "three", "and", "five!", "six"), ()),  # it is another one
+        ):
+            leaves(pb)
+            returns(pb, id_=f"again-{id_}") >> ("agent", result(Hole(f"again-{id_}"), SHARED1))
+            repeats(loads(pb, "S", id_=id_), *texts, id_=id_, gets=gets) << BACK
+        shows(pb, "seven")
+
+
+def test_what_was_missed_follows_also_where_the_client_has_loaded_the_session() -> None:
+    with shared() as pb:
+        open_session(pb, "T")
+        pb >> ("client", request("l", "session/load", {"sessionId": "S", **SETUP}))
+        loads(pb, "S", id_="l")
+        prompted = said("the prompt", "user_message_chunk")
+        pb >> ("agent", prompted) << ("client", prompted)
+        shows(pb, "one", "two")
+        pb >> ("agent", result(Hole("l"), {})) << ("client", result("l", {}))
+        leaves(pb)
+        returns(pb) >> ("agent", result(Hole("again"), SHARED1))
+        loads(pb, "T", id_="T") >> ("agent", said("two"))  # of a session that comes later
+        pb >> ("agent", result(Hole("T"), {}))
+        repeats(loads(pb, "S", id_="S"), "one", "two", id_="S")
+        pb << BACK
+        down(pb, (), request("c", "session/close", {"sessionId": "S"}))
+        up(pb, (), "c", {})
+
+
+def test_what_others_have_asked_meanwhile_was_missed_too() -> None:
+    with shared() as pb:
+        leaves(pb)
+        returns(pb) >> ("agent", result(Hole("again"), SHARED1))
+        loads(pb, "S")
+        asked = said("by another", "user_message_chunk")
+        for frame in (said("one"), said("two"), asked, said("three")):
+            pb >> ("agent", frame)
+        pb >> ("agent", result(Hole("load"), {}))
+        pb << ("client", said("two")) << ("client", asked) << ("client", said("three")) << BACK
+
+
+def test_in_version_2_the_agent_is_asked_to_show_the_session_again() -> None:
+    with shared(2) as pb:
+        leaves(pb)
+        returns(pb, 2) >> ("agent", result(Hole("again"), SHARED2))
+        asked = {"sessionId": "S", **SETUP, "replayFrom": {"type": "start"}}
+        pb << ("agent", request(Hole("load"), "session/resume", asked))
+        pb >> ("agent", state("running"))
+        repeats(pb, "one", "two", id_="load", gets=("two",)) << BACK
+
+
+def test_much_that_was_missed_follows_as_far_as_there_is_room(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(agent_sessions, "_MOST_MISSED", 200)
+    monkeypatch.setattr(agent_sessions, "_MOST", 1)
+    with shared() as pb:
+        leaves(pb)
+        returns(pb) >> ("agent", result(Hole("again"), SHARED1))
+        loads(pb, "S")
+        repeats(pb, "one", "two", "x" * 200, id_="load", gets=("two",)) << BACK
+        open_session(pb, "T")  # of `S` nobody knows any more what it has shown
+        leaves(pb)
+        returns(pb, id_="b") >> ("agent", result(Hole("b"), SHARED1))
+        loads(pb, "T", id_="T") >> ("agent", result(Hole("T"), {}))
+        pb << BACK

@@ -55,6 +55,10 @@ def test_a_gateway_is_killed_and_another_one_is_there(rig: Rig) -> None:
         site.stream()
         kill(site.gateways["gateway1"].process)
         site.crowd.until(lambda: site.errors, "the end of the turn")
+        [turn] = site.crowd.ledger.turns
+        said = turn.updates
+        site.crowd.until(lambda: turn.updates > said, "what was missed of it, and what follows")
+        (rig.folder / "gate-1").touch()
         site.prompt()
 
 

@@ -108,6 +108,8 @@ class Ledger:
             # Its answer got lost with a gateway, and the turn goes on: whoever loads the session
             # hears it from there on.
             self.counts["behind an error"] += 1
+            if said["i"] != turn.updates + 1 and not turn.left:
+                self._fault(f"{_name(turn)}: update {said['i']} behind {turn.updates} was missed")
         elif turn.answers:
             self._fault(f"{_name(turn)}: update {said['i']} behind the answer")
         elif said["i"] != turn.updates + 1 and not turn.left:
