@@ -209,6 +209,8 @@ class Bus:
                 self.log(f"NATS at {servers} is not there yet ({_why(error)}); waiting")
             failed.append(error)
             del failed[:-1]
+            if self._js is None and _is_final(error):
+                limit.reschedule(0.0)
             if isinstance(error, errors.SlowConsumerError):
                 self.log(f"NATS has sent more than was taken: {error}")
             elif "permissions violation" in str(error).lower():
@@ -216,8 +218,9 @@ class Bus:
 
         deadline = self._loop.time() + place.wait
         while True:
+            limit = asyncio.timeout_at(deadline)
             try:
-                async with asyncio.timeout_at(deadline):
+                async with limit:
                     await self._client.connect(
                         [*place.nats],
                         name=self._name,

@@ -16,7 +16,7 @@ import pytest
 
 from tests.harness.process.command import COMMAND
 from tests.harness.process.fleet import Fleet
-from tests.harness.process.processes import LEFT, wait_reaped
+from tests.harness.process.processes import LEFT, command_line, descendants, wait_reaped
 from tests.harness.process.serving import bearer, new_token
 from tests.places import DEADLINE
 
@@ -193,6 +193,9 @@ def test_fleet_dev_works_as_pasted(rig: Rig) -> None:
     )
     assert asked.stdout.strip() == "hello", asked
     _only_who_has_the_login_is_let_in(dev)
+    parts = [one for one in descendants(dev.process.pid) if "--nats" in command_line(one)]
+    assert [os.getsid(one) for one in parts] == parts  # Ctrl-C reaches none of them by itself
+    assert len(parts) == 3
     (rig.folder / "end").touch()
     assert wait_reaped(int((rig.folder / "left").read_text()), DEADLINE)
     dev.process.send_signal(signal.SIGINT)
@@ -216,6 +219,8 @@ def _only_who_has_the_login_is_let_in(dev: Chain) -> None:
             ["/bin/sh", "-c", script], capture_output=True, text=True, timeout=DEADLINE, check=False
         )
         assert shown.returncode == code, shown
+    dev.until(lambda: "authentication error" in dev.stderr, "who has no login")
+    assert dev.stderr.count("authentication error") == 1  # it does not try again
     for process in Path("/proc").glob("[0-9]*/cmdline"):
         with contextlib.suppress(OSError):
             assert password.encode() not in process.read_bytes()

@@ -139,11 +139,13 @@ def test_the_end_waits_for_turns(rig: Rig) -> None:
         text = json.dumps({"jsonrpc": "2.0", "id": 99, "method": "session/prompt", "params": asked})
         client.socket.send(text.replace("session/prompt", r"session\/prompt"))  # as PHP writes it
         assert "shutting down" in client.answer(99)["error"]["message"]
+        client.send({"jsonrpc": "2.0", "method": "session/prompt", "params": asked})
         option = question["params"]["options"][0]["optionId"]
         outcome = {"outcome": {"outcome": "selected", "optionId": option}}
         client.send({"jsonrpc": "2.0", "id": question["id"], "result": outcome})
         assert client.answer(prompt)["result"]["stopReason"] == "end_turn"
         assert server.process.exit_code() == 0
+    assert rig.methods("A").count("session/prompt") == 1
     assert rig.leftovers(server.process) == []
 
 
