@@ -14,7 +14,6 @@ from functools import partial
 import msgspec
 
 from conductor import children
-from conductor.core import json_text
 from conductor.core.component import Component
 from conductor.core.dialects import DIALECTS
 from conductor.core.services import granted_names
@@ -32,7 +31,7 @@ from conductor.run.plan import (
 )
 from conductor.spec import lacking, limits, managed
 from conductor.spec.model import Spec
-from conductor.spec.settings import configuration, environment
+from conductor.spec.settings import environment
 from conductor.transports.base import Transport
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
@@ -139,7 +138,9 @@ class Launcher:
         if spec.sandboxed:
             kept = Belongings.of(each.belongings for each in running)
             return guest_host.segment(group, options, self.guardian, self._on_stderr, kept)
-        component = _component(spec, role, options)
+        # An agent has no `configure`, so its settings cannot be sent again either.
+        settings = Configuration(spec) if role == "proxy" else None
+        component = _component(spec, role, options, settings)
         first, renew = self._carriers(spec, component, role, options)
         return Planned(
             component,
@@ -151,8 +152,7 @@ class Launcher:
             mcp_bridge=spec.mcp_bridge or options.mcp_bridge,
             files=tuple(word for word in spec.command or () if os.path.isfile(word)),
             grantees=(grantee(spec),),
-            # An agent has no `configure`, so its settings cannot be sent again either.
-            configurations=(Configuration(spec),) if role == "proxy" else (),
+            configurations=(settings,) if settings is not None else (),
         )
 
     def _carriers(
@@ -294,17 +294,19 @@ def _program(
     return carrier, renew
 
 
-def _component(spec: Spec, role: str, options: Options) -> Component:
+def _component(
+    spec: Spec, role: str, options: Options, settings: Configuration | None
+) -> Component:
     """The projection of an unsandboxed component for the router."""
     has_schema = any(s.required or s.default is not None for s in spec.schema.values())
     # A program that knows no `configure` refuses it, so only a program with settings receives it.
-    configured = role == "proxy" and (spec.config or spec.config_file is not None or has_schema)
+    has_settings = spec.config or spec.config_file is not None or has_schema
     return Component(
         spec.name,
         spec.label(role),
         DIALECTS[spec.dialect] if spec.dialect else None,
         granted_names(spec.grants) if spec.grants is not None else None,
-        json_text.encode(configuration(spec)) if configured else None,
+        settings.params() if settings is not None and has_settings else None,
         # Only the first message shows whether the last component is an agent: then the router drops
         # its policy. In a conductor that turns out to be a proxy, it is a proxy like the others.
         spec.policy.policy(),

@@ -211,13 +211,20 @@ class Configuration:
 
     def __init__(self, spec: Spec) -> None:
         self.component = spec.name
-        self._good: bytes | None = None
-        self.change(spec)
-
-    def change(self, spec: Spec) -> None:
-        """The component has other settings from now on."""
         self.file = spec.config_file or ""
         self._spec = spec
+        self._good: bytes | None = None
+        """Those that the component was given last."""
+
+    def change(self, spec: Spec) -> bool:
+        """The component has these settings from now on; whether they are written otherwise."""
+        before, self._spec, self.file = self._spec, spec, spec.config_file or ""
+        return (before.config, before.config_file) != (spec.config, spec.config_file)
+
+    def news(self) -> bytes | None:
+        """As `params`, if they are others than those that the component was given last."""
+        before = self._good
+        return now if (now := self.params()) != before else None
 
     def params(self) -> bytes:
         """The params of `configure`, with the file as it is now. Raises `ConductorError`."""

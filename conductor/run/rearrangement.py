@@ -22,7 +22,7 @@ from conductor.core.waits import LOADING
 from conductor.errors import ComponentError, ConductorError
 from conductor.run.plan import Planned
 from conductor.run.report_checks import last_words
-from conductor.run.supervisor import changed_settings, stamp
+from conductor.run.supervisor import stamp
 from conductor.spec import peer_agents
 from conductor.spec.model import Spec
 
@@ -237,7 +237,7 @@ class Rearrangement:
             finally:
                 self._let_go()
                 self._dismiss()
-        self._set_anew(stay, running)
+        self._set_anew(stay)
 
     def _planned(self, specs: Sequence[Spec], running: Sequence[Planned]) -> list[Planned]:
         """The plan, with the agent that runs. Raises `ConductorError`."""
@@ -460,17 +460,18 @@ class Rearrangement:
                 yield "replace", name, "started anew, as it is written now"
             elif former.name != each.planned.name:
                 yield "swap", name, "started anew, in another process"
-            elif each.build == self._runtime.supervisor.builds[former.name]:
-                yield "swap", name, "started anew, from the same files as before"
-            else:
+            elif self._runtime.supervisor.has_new_build(former.name, each.build):
                 yield "swap", name, "replaced by its new build"
+            else:
+                yield "swap", name, "started anew, from the same files as before"
 
-    def _set_anew(self, stay: Sequence[Planned], running: Sequence[Planned]) -> None:
+    def _set_anew(self, stay: Sequence[Planned]) -> None:
         """Sends changed settings to what stays."""
         for each in stay:
-            before = next(one for one in running if one.transport is each.transport)
-            for configuration in changed_settings(before, each):
-                self._runtime.supervisor.reconfigure(configuration)
+            sources = {source.component: source for source in each.configurations}
+            for spec in each.specs:
+                if spec.name in sources and sources[spec.name].change(spec):
+                    self._runtime.supervisor.reconfigure(sources[spec.name])
             self._runtime.planned[each.name] = each
 
 

@@ -47,6 +47,16 @@ class _Waiting(NamedTuple):
     heard: int | None
 
 
+class _Care:
+    """What is known of an instance of a component that runs."""
+
+    def __init__(self, planned: Planned, build: Stamp) -> None:
+        self.recovery = Recovery(planned.on_failure)
+        self.build = build
+        self.place = asyncio.Lock()
+        """Held while it is started again: others do not take its place meanwhile."""
+
+
 class Supervisor:
     """Looks after the components of one chain."""
 
@@ -54,15 +64,7 @@ class Supervisor:
         self._runtime = runtime
         self._log = runtime.records.log
         self._planned = planned = runtime.planned
-        self._recoveries = {
-            name: Recovery(component.on_failure) for name, component in planned.items()
-        }
-        self.builds = {name: stamp(component.files) for name, component in planned.items()}
-        """Times and sizes of the files that run."""
-        self._configured: dict[str, bytes] = {}
-        """The settings that each component was sent last, of those in a file."""
-        self._places = {name: asyncio.Lock() for name in planned}
-        """Held while a component is started again: others do not take its place meanwhile."""
+        self._cares = {name: _Care(each, stamp(each.files)) for name, each in planned.items()}
         self._timing = False
         """Whether `_time_out` runs."""
 
@@ -70,19 +72,18 @@ class Supervisor:
 
     def is_settled(self, planned: Iterable[Planned]) -> bool:
         """Whether none of these is being started again at this moment."""
-        return not any(self._places[each.name].locked() for each in planned)
+        return not any(self._cares[each.name].place.locked() for each in planned)
+
+    def has_new_build(self, name: str, build: Stamp | None = None) -> bool:
+        """Whether a build, or what its files are now, is another than that which runs."""
+        return (build or stamp(self._planned[name].files)) != self._cares[name].build
 
     def rearranged(self, joined: Mapping[str, Stamp]) -> None:
         """The chain has other components: those that have joined, of these builds."""
-        for name in [name for name in self._places if name not in self._planned]:
-            del self._places[name], self._recoveries[name], self.builds[name]
-        for name, build in joined.items():
-            planned = self._planned[name]
-            self._recoveries[name] = Recovery(planned.on_failure)
-            self.builds[name] = build
-            self._places[name] = asyncio.Lock()
-            for configuration in planned.configurations:
-                self._configured.pop(configuration.component, None)
+        self._cares = {
+            name: _Care(each, joined[name]) if name in joined else self._cares[name]
+            for name, each in self._planned.items()
+        }
         self.keep_time()
 
     # -- failures ------------------------------------------------------------------------------
@@ -105,7 +106,7 @@ class Supervisor:
                 runtime.record("restart", name, text)
                 runtime.connections.silence(name)  # one that stalls may still say something
                 runtime.apply(runtime.router.leaving(name, reason))
-                self._runtime.tasks.start(self._restart(name, delay, self._places[name]))
+                self._runtime.tasks.start(self._restart(name, delay, self._cares[name]))
             case Bypass():
                 text = f"{reason.text}; the chain goes on without it"
                 self._log("warning", name, text)
@@ -151,7 +152,7 @@ class Supervisor:
             may = begun or (router.may_retry(name) and not planned.guests)
         if planned.component.peer_agent or self._launches(name) or not may:
             return GiveUp()
-        action = self._recoveries[name].failed(asyncio.get_running_loop().time())
+        action = self._cares[name].recovery.failed(asyncio.get_running_loop().time())
         if isinstance(action, Restart):
             return GiveUp() if final or planned.renew is None else action
         return action if begun else GiveUp()
@@ -165,11 +166,11 @@ class Supervisor:
         successor = self._runtime.router.peers.get(successor_name(name))
         return successor is not None and successor.closure is None
 
-    async def _restart(self, name: str, delay: float, place: asyncio.Lock) -> None:
-        async with place:  # as long as it is held, the component stays in the chain
-            if place is not self._places.get(name):
+    async def _restart(self, name: str, delay: float, care: _Care) -> None:
+        async with care.place:  # as long as it is held, the component stays in the chain
+            if care is not self._cares.get(name):
                 return  # it left before that
-            self.builds[name] = stamp(self._planned[name].files)
+            care.build = stamp(self._planned[name].files)
             if await self.start_again(name, delay):
                 self._runtime.returned(name)
 
@@ -195,7 +196,7 @@ class Supervisor:
 
         planned = self._planned[of.peer]
         if self._runtime.router.peers[of.peer].starts > 1:
-            self._recoveries[of.peer].silent()
+            self._cares[of.peer].recovery.silent()
         command = tuple(planned.specs[0].command or ()) if planned.specs else ()
         if self._is_agent(of.peer):
             why = Stage(of.peer, of.method, 0.0, command).advice
@@ -221,7 +222,7 @@ class Supervisor:
             and planned.files
             and planned.renew is not None
             and not self._is_agent(name)
-            and not (only_new and stamp(planned.files) == self.builds[name])
+            and (self.has_new_build(name) or not only_new)
             and self._may_be_renewed(name)
         ]
 
@@ -243,9 +244,6 @@ class Supervisor:
         changed: dict[str, object] = {}
         sources = self._sources()
         settings = {source: stamp((source.file,)) for source in self._configurations()}
-        for source in settings:
-            with contextlib.suppress(ConductorError):  # logged once the file changes
-                self._configured[source.component] = source.params()
         while True:
             await asyncio.sleep(_WATCH)
             before, sources = sources, self._sources()
@@ -285,12 +283,11 @@ class Supervisor:
         """Sends a component its settings, if they have changed."""
         name = configuration.component
         try:
-            params = configuration.params()
+            params = configuration.news()
         except ConductorError as error:
             self._log("error", name, f"its settings stay as they were: {error.text}")
             return
-        if self._configured.get(name) != params:
-            self._configured[name] = params
+        if params is not None:
             where = configuration.file or "as they are written now"
             self._log("info", name, f"told its settings, {where}")
             self._runtime.services.reconfigure(name, params)
@@ -353,21 +350,6 @@ class Supervisor:
         self._log("warning", name, text)
         reason = Closure(text, hint, {"component": name, "timeout": limit})
         self._runtime.apply(self._runtime.router.expire(name, key, reason))
-
-
-def changed_settings(before: Planned, now: Planned) -> list[Configuration]:
-    """The settings in which the specs of what runs differ; they are as in `now` from here on."""
-    changed = []
-    former = {spec.name: (spec.config, spec.config_file) for spec in before.specs}
-    for spec in now.specs:
-        for configuration in now.configurations:
-            if configuration.component == spec.name and former[spec.name] != (
-                spec.config,
-                spec.config_file,
-            ):
-                configuration.change(spec)
-                changed.append(configuration)
-    return changed
 
 
 def stamp(files: Iterable[str]) -> Stamp:
