@@ -44,9 +44,9 @@ def _closes(answer: Answer | None) -> bool:
 
 
 def _goes_on_inside(host: Peer, session: str) -> bool:
-    """Whether a session goes on as this one by an alias of a guest, in a host that is started
-    again."""
-    for aliases in reversed(host.inside if host.restarting else ()):
+    """Whether a session goes on as this one by an alias of a guest in a host that is there, or is
+    started again."""
+    for aliases in reversed(() if host.closure is not None else host.inside):
         if session in aliases.bound.values():
             return True
         session = aliases.up.get(session, session)
@@ -148,10 +148,11 @@ class Endings:
 
     def _end_subsessions(self, peer: Peer) -> None:
         """The sessions that a component has opened with the agent end with the component."""
-        sessions = self._exchange.sessions
+        sessions, peers = self._exchange.sessions, self._exchange.peers.values()
         for session in sessions.subsessions(peer.name):
             lane, id_ = peer.p.other, session
-            if self._exchange.is_set_aside(lane, session) or _goes_on_inside(peer, session):
+            inside = any(_goes_on_inside(host, session) for host in peers)
+            if self._exchange.is_set_aside(lane, session) or inside:
                 continue  # it is the user's, and another instance goes on with the alias
             sessions.ended(session)
             way = list(onward(lane))

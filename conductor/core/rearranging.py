@@ -64,7 +64,6 @@ class Rearranging:
                 peer.joined = False
                 if former is not None:
                     peer.kept, peer.starts = former.kept, former.starts + 1
-                    peer.s.aliases, peer.inside = former.p.other.aliases, former.inside
                 self._peers[peer.name] = self._new[name] = peer
         for name, peer in self._new.items():
             self._parts.services.configure(peer)
@@ -170,7 +169,10 @@ class Rearranging:
         for peer in gone:
             del self._peers[peer.name]
             self._peers.pop(successor_name(peer.name), None)
+        instead = {peer.name: peer for peer in gone}
         for name, peer in self._new.items():
+            if name in instead:
+                peer.s.aliases = instead[name].p.other.aliases
             self._join(name, peer)
         self._topology.components = self._order
         self._topology.join_all([peer for peer in before if peer.closure is not None])

@@ -14,6 +14,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from conductor.core import json_text
+from conductor.core.aliases import KEPT
 from conductor.core.component import Component, KeptMembers
 from conductor.errors import ConductorError
 from conductor.services.calls import Grantee
@@ -185,6 +186,10 @@ class Belongings:
                 for guest, kept in host.kept.items():
                     taken.kept[guest] = KeptMembers(kept.to_json())
         return taken
+
+    def aliases(self, guests: Iterable[str]) -> list[bytes]:
+        """Those of the sessions of guests, in order, as each keeps them."""
+        return [bytes(self.kept[guest].get(KEPT) or b"{}") for guest in guests]
 
     def started(self, guests: Iterable[str]) -> None:
         """Guests are started once more."""

@@ -423,6 +423,11 @@ class Rearrangement:
         runtime, joining = self._runtime, self._joining
         for each in gone:
             runtime.connections.silence(each.name)
+        for key, joined in joining.items():
+            if joined.planned.belongings is not None:
+                runtime.router.aliased(
+                    key, joined.planned.belongings.aliases(joined.planned.guests)
+                )
         self._joining = {}
         former = [each.name for each in gone]
         effects = runtime.router.rearrange(

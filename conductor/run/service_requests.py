@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from conductor.core import Effect, Serve, json_text
-from conductor.core.aliases import KEPT
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.rebinding import REBIND
 from conductor.core.service_table import CALLS, LOCAL, TURN_BEGIN, TURN_END
@@ -88,8 +87,8 @@ class ServiceRequests:
                 belongings = self._belongings[name]
                 assert belongings is not None
                 belongings.kept[name].update(params)
-                guests = (belongings.kept[one] for one, at in self._hosts.items() if at == host)
-                self._router.aliased(host, [bytes(kept.get(KEPT) or b"{}") for kept in guests])
+                guests = (guest for guest, at in self._hosts.items() if at == host)
+                self._router.aliased(host, belongings.aliases(guests))
                 return []
         answer = self._runtime.owner.perform(name, call, params, self._tell)
         if answer is None and call in LOCAL:

@@ -21,6 +21,7 @@ from conductor.core import (
 )
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.exchange import Exchange
+from conductor.core.rearranging import newcomer
 from conductor.core.turn_queue import MOST_WAIT
 from tests.core.policy.test_own_sessions import OWN, THERE, opened, set_up
 from tests.harness.router.policed import (
@@ -614,20 +615,36 @@ def opened_by_guests(pb: Playbook, host: str, *sessions: str) -> None:
     )
 
 
-@pytest.mark.parametrize("again", [False, True])
-def test_those_of_the_guests_of_a_host_that_dies_end_too(again: bool) -> None:
-    """But for one that the user's session goes on as, where the host is started again."""
+@pytest.mark.parametrize("how", ["dies", "again", "renewed", "in another host"])
+def test_those_of_the_guests_of_a_host_that_goes_end_too(how: str) -> None:
+    """But for one that the user's session goes on as, where the guest is started again."""
     with chain_of(trusted("h"), version=2) as pb:
         opened_by_guests(pb, "h", "bound", "left", "closed")
         pb.router.aliased("h", [b"{}", to_json(Aliases().bind("S", "bound"))])
         close = request("c9", "session/close", {"sessionId": "closed"})
         pb >> ("h", "s", close) << ("agent", {**close, "id": Hole("close")})
         pb >> ("agent", result(Hole("close"), {})) << ("h", "s", result("c9", {}))
-        gone = pb.router.leaving if again else pb.router.bypassed
-        ended = [
-            (one["method"], one["params"]["sessionId"]) for one in sent(gone("h", GONE), "agent")
-        ]
-        assert ended == [("session/close", one) for one in ("bound", "left")[again:]]
+        if how in ("dies", "again"):
+            gone = (pb.router.leaving if how == "again" else pb.router.bypassed)("h", GONE)
+        else:
+            new = trusted("h" if how == "renewed" else "h+f")
+            pb.router.prepare([new, Component("agent", "agent `agent`")], [new.name])
+            pb.router.aliased(newcomer(new.name), [to_json(Aliases().bind("S", "bound")), b"{}"])
+            gone = pb.router.rearrange(GONE)
+        ended = [(one["method"], one["params"]["sessionId"]) for one in sent(gone, "agent")]
+        assert ended == [("session/close", one) for one in ("bound", "left")[how != "dies" :]]
+
+
+def test_one_that_joins_in_the_place_of_another_has_what_that_has_bound_until_then() -> None:
+    with chain_of(trusted("g")) as pb:
+        pb.router.prepare([trusted("g"), Component("agent", "agent `agent`")], ["g"])
+        asked = request("f", "initialize", {"protocolVersion": 1})
+        pb.router.receive(newcomer("g"), b"s" + json.dumps(asked).encode())
+        pb.router.receive(newcomer("g"), b"p" + json.dumps(result(1, {})).encode())
+        assert pb.router.prepared()
+        assert rebinds(pb, "S", "T")["result"] == {}
+        pb.router.rearrange(GONE)
+        pb >> ("agent", update("shown", "T")) << ("g", "s", update("shown"))
 
 
 def test_whose_a_session_is_shows_through_all_that_pass_the_request_on() -> None:
