@@ -27,7 +27,7 @@ RESUME_HELP: Final = paragraphs(
 RESUME_EPILOG: Final = paragraphs("Example:", "  conductor resume datetime")
 RELOAD_HELP: Final = paragraphs(
     "Reload a running chain: it gets the components that the configuration names by now, and "
-    "replaces those that stay by their new builds, each between two messages. The signal SIGHUP "
+    "replaces those that stay by their new builds, all once nothing is open. The signal SIGHUP "
     "does the same.",
     "The log of the chain says what came of it.",
 )

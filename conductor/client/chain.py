@@ -223,7 +223,7 @@ class Chain(Session):
         return opened
 
     def reload(self) -> None:
-        """Replaces the proxies by their new builds, each between two messages."""
+        """Replaces the proxies by their new builds, all once nothing is open."""
         self._runtime.reload()
 
     # -- from the first message to the last process gone ---------------------------------------

@@ -177,7 +177,7 @@ class Runtime:
 
     def reload(self) -> None:
         """Gives the chain the components that it is to have by now, and replaces those that stay by
-        their new builds, each between two messages."""
+        their new builds, all once nothing is open."""
         self.supervisor.configure_anew()
         self.tasks.start(self._rearranger().reload())
 
