@@ -362,3 +362,28 @@ def test_what_a_silent_guest_holds_is_logged_once(rig: Rig) -> None:
     assert chain.stderr.count(": mute: proxy `mute`") == 1, chain.stderr
     assert "has held" not in chain.stderr
     assert chain.finish() == 0
+
+
+def test_a_storm_of_changes_loses_no_prompt(rig: Rig) -> None:
+    """Other components, new builds, and hosts that are killed, while prompts come one by one."""
+    module = rig.folder / "mine.wasm"
+    module.write_bytes(rig.bundled("passthrough").read_bytes())
+    guest, x = f"{module},on_failure=restart", rig.x("X")
+    lists = [[x, guest, rig.demo()], [guest, rig.demo()], [guest, x, rig.demo()]]
+    changing = Changing(rig, lists[0])
+    chain = changing.chain
+    session = initialize(chain)
+    turns = []
+    for number in range(12):
+        if number % 4 == 3:
+            for host in rig.kin(chain).hosts():
+                os.kill(host, signal.SIGKILL)
+        turns.append(chain.start_prompt(session, f"/echo {number}"))
+        changing.ask(*lists[number % 3])
+        answer = chain.answer(turns[-1])
+        assert "result" in answer or "SIGKILL" in answer["error"]["message"], chain.story()
+    assert heard(rig, chain, session) == ["hi"]
+    assert [len(chain.answers(turn)) for turn in turns] == [1] * len(turns)
+    assert rig.methods("A").count("initialize") == 1
+    assert chain.finish() == 0
+    assert rig.leftovers(chain) == []
