@@ -6,7 +6,7 @@ answer has too. Before the answer there may be lines that say what the chain wai
 
 from __future__ import annotations
 
-from typing import Any, Final, TypeVar
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -45,7 +45,7 @@ class Answer(msgspec.Struct, omit_defaults=True):
     """A line for a request; with `waits` the answer is still to come."""
 
     id: int
-    result: Any = None
+    result: ChainState | str | None = None
     error: str = ""
     hint: str = ""
     waits: str = ""

@@ -101,7 +101,7 @@ class Server:
         """Those that have greeted."""
         self._loop = asyncio.get_running_loop()
         self._entrance = Entrance(listening, self._accepted, complain)
-        self._does: dict[str, Callable[[Request], object]] = {
+        self._does: dict[str, Callable[[Request], ChainState | str]] = {
             "state": lambda request: self._state(),
             "reload": self._reload,
         }
@@ -223,7 +223,7 @@ class Server:
                 if not self._runtime.router.quiet():
                     send(Answer(request.id, waits=waits_for(self._runtime)))
                 await self._runtime.pause(request.name, paused=request.do == "pause")
-                result: object = _DONE
+                result: ChainState | str = _DONE
             elif request.do == "figures":
                 async for waits in self._count(request.name, watched):
                     send(Answer(request.id, waits=waits))
@@ -260,7 +260,7 @@ class Server:
                 spoken = time.monotonic()
                 yield "until what has passed is counted"
 
-    def _reload(self, request: Request) -> object:
+    def _reload(self, request: Request) -> str:
         self._runtime.reload()
         return _DONE
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.record.turns.line import AGENT, CLIENT, Line, Own
+from conductor.record.turns.line import AGENT, CLIENT, Error, Line, Own
 from conductor.telemetry import names, payloads
 from conductor.telemetry.span import Attributes, Kind, Span
 
@@ -62,10 +62,9 @@ def _of_mcp(found: Attributes, line: Line, body: payloads.Params, *, content: bo
         found[names.MCP_VERSION] = version
 
 
-def failed(span: Span, line: Line, own: Own, *, content: bool) -> None:
+def failed(span: Span, error: Error, own: Own, *, content: bool) -> None:
     """An error as its answer."""
-    error = payloads.error(line.payload)
-    code = error.code if error.code is not None else own.code
+    code = error.code
     found = span.attributes
     if code is not None:
         found[names.RPC_STATUS] = str(code)

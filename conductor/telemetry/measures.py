@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from conductor.record.turns import edits
 from conductor.record.turns.fold import Asked, Event, Fold
-from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, ENDS, PROMPT, Line
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, ENDS, Error, Line
 from conductor.record.turns.open_turn import OpenTurn
 from conductor.telemetry import names, payloads
 
@@ -18,9 +18,8 @@ Labels = dict[str, str]
 
 _MOST_OPEN: Final = 10_000
 _MOST_NAMES: Final = 200
-_MOST_PROMPTS: Final = 100
-_MOST_PROMPT: Final = 256 * 1024
-"""Bytes of a prompt of which changes are counted."""
+_MOST_PROMPTS: Final = 512 * 1024
+"""Bytes of two prompts of which changes are counted."""
 _CONNECT: Final = "mcp/connect"
 _DISCONNECT: Final = "mcp/disconnect"
 _STOPS: Final = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
@@ -97,8 +96,6 @@ class Measures:
         self._keepers = keepers
         self._connections: OrderedDict[str, float] = OrderedDict()
         """When each connection of MCP began, by its id."""
-        self._prompts: OrderedDict[int, bytes] = OrderedDict()
-        """The params of prompts, by event."""
 
     def take(self, event: Event) -> None:
         """Takes an event."""
@@ -150,18 +147,8 @@ class Measures:
         self._got(line, method, self._direction(line.source, line.target), event.own.bytes)
         if line.method == _DISCONNECT:
             self._disconnected(line)
-        elif line.method == PROMPT and line.type == "request":
-            self._prompt(event, line)
-
-    def _prompt(self, event: Event, line: Line) -> None:
-        before = self._prompts.pop(event.got.event, None) if event.got is not None else None
-        if len(line.params) > _MOST_PROMPT:
-            return
-        after = self._prompts[event.number] = bytes(line.params)
-        if len(self._prompts) > _MOST_PROMPTS:
-            self._prompts.popitem(last=False)
-        if before is not None and before != after:
-            added = edits.added_tokens(edits.edits(before, after))
+        elif event.before is not None and len(event.before) + len(line.params) < _MOST_PROMPTS:
+            added = edits.added_tokens(edits.edits(bytes(event.before), bytes(line.params)))
             if added > 0:
                 self._add(ADDED, added, component=self._component(line.source))
 
@@ -170,7 +157,7 @@ class Measures:
         direction = self._direction(asked.source, asked.target)
         back = {"down": "up", "up": "down"}.get(direction, direction)
         self._got(line, method, back, own.bytes)
-        component, failed = self._component(line.source), _error(line, own.code)
+        component, failed = self._component(line.source), _error(event.error)
         seconds = max(line.ts - asked.at, 0.0)
         labels = {"component": component, "method": method}
         self._record(HOP, seconds, direction=direction, error=failed, **labels)
@@ -213,10 +200,10 @@ class Measures:
             self._add(VERDICTS, 1, component=self._component(who), rule=rule)
 
 
-def _error(line: Line, code: int | None) -> str:
+def _error(error: Error | None) -> str:
     """The code of an error; empty: it is none. Codes that no specification has are one."""
-    if not line.is_error:
+    if error is None:
         return ""
-    code = payloads.error(line.payload).code if code is None else code
+    code = error.code
     reserved = code is not None and (-32900 <= code <= -32000)
     return str(code) if reserved else names.OTHER

@@ -166,7 +166,7 @@ class Turns:
             if self._progress.content and len(turn.answer) < payloads.MOST_TEXT:
                 turn.answer = (turn.answer + (update.text or ""))[: payloads.MOST_TEXT]
         elif update.kind in ("tool_call", "tool_call_update"):
-            self._tool(turn, event, payloads.tool(event.line.params), asked)
+            self._tool(turn, event, update, asked)
         elif event.ends:
             self._end(turn, event.line.ts, payloads.name_of(turn.of.stop))
 
@@ -174,14 +174,14 @@ class Turns:
         self,
         turn: Turn,
         event: Event,
-        update: payloads.Tool,
+        update: Update,
         asked: Callable[[Turn], Span | None],
     ) -> None:
         line = event.line
         id_ = payloads.name_of(update.id)
         span = turn.tools.get(id_)
         if span is None:
-            if len(turn.tools) >= _MOST_TOOLS or not update.begins:
+            if len(turn.tools) >= _MOST_TOOLS or update.kind != "tool_call":
                 return
             parent = asked(turn) or turn.span
             name = payloads.name_of(update.name)

@@ -76,39 +76,8 @@ class Result(msgspec.Struct):
         return ""
 
 
-class Tool(msgspec.Struct):
-    """A `session/update` about a tool call."""
-
-    kind: Any = msgspec.field(name="sessionUpdate", default=None)
-    id: Any = msgspec.field(name="toolCallId", default=None)
-    name: Any = None
-    tool_kind: Any = msgspec.field(name="kind", default=None)
-    status: Any = None
-    input: msgspec.Raw = msgspec.field(name="rawInput", default=msgspec.Raw(b""))
-    output: msgspec.Raw = msgspec.field(name="rawOutput", default=msgspec.Raw(b""))
-
-    @property
-    def begins(self) -> bool:
-        """Whether the call begins with it."""
-        return bool(self.kind == "tool_call")
-
-
-class _Updated(msgspec.Struct):
-    update: Tool
-
-
-class Error(msgspec.Struct):
-    """An error."""
-
-    code: int | None = None
-    message: Any = None
-    data: Any = None
-
-
 _params: Final = Decoder(Params).decode
 _result: Final = Decoder(Result).decode
-_updated: Final = Decoder(_Updated).decode
-_error: Final = Decoder(Error).decode
 
 
 def params(body: msgspec.Raw) -> Params:
@@ -125,22 +94,6 @@ def result(body: msgspec.Raw) -> Result:
         return _result(body)
     except _BAD:
         return Result()
-
-
-def error(body: msgspec.Raw) -> Error:
-    """An error, as far as it is understood."""
-    try:
-        return _error(body)
-    except _BAD:
-        return Error()
-
-
-def tool(body: msgspec.Raw) -> Tool:
-    """The update of a tool call in the params of a `session/update`."""
-    try:
-        return _updated(body).update
-    except _BAD:
-        return Tool()
 
 
 def words(body: msgspec.Raw) -> str:

@@ -3,24 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import math
 import os
 from collections.abc import Container, Iterator
-from typing import Any
 
-import msgspec
-
-from conductor.core import json_text
 from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import read_line
 from conductor.record.turns.reader import Reader
 from conductor.telemetry.span import Attributes, Ids, Span
 from conductor.telemetry.spans import Translator
 from conductor.version import version
-
-
-class _Head(msgspec.Struct):
-    began: Any = None
 
 
 class Recorded:
@@ -49,7 +40,7 @@ class Recorded:
         seed = hashlib.sha256(first + trace.line(1) + trace.line(2)).digest()
         self._fold = Fold()
         self._translator = Translator(self._fold, Ids(seed), content=content, pictures=pictures)
-        self.began = _began(first, trace, path)
+        self.began = _began(trace, path)
         """When the trace began, in seconds of Unix time."""
 
     @property
@@ -68,15 +59,12 @@ class Recorded:
         return self._turns is None or self._trace.turn_of(span.event) in self._turns
 
 
-def _began(first: bytes, trace: Reader, path: str) -> float:
+def _began(trace: Reader, path: str) -> float:
     """When a trace began. Those of other programs do not say: there the file's own time is that of
     the last event."""
-    try:
-        began = json_text.decode(first, type=_Head).began
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        began = None
-    if isinstance(began, int | float) and math.isfinite(began) and 0 < began < 1e10:
-        return float(began)
+    began = trace.head().began
+    if began is not None and 0 < began < 1e10:
+        return began
     last = read_line(trace.line(len(trace) - 1))
     try:
         return os.stat(path).st_mtime - (last.ts if last is not None else 0.0)

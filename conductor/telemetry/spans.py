@@ -205,8 +205,8 @@ class Translator:
         if asked.target in self.components:
             answered = event.change in (Change.CHANGED, Change.ANSWERED)
             found[names.CHANGED] = asked.changed or answered
-        if line.is_error:
-            hops.failed(span, line, own, content=self._progress.content)
+        if event.error is not None:
+            hops.failed(span, event.error, own, content=self._progress.content)
         elif body.is_error is True and asked.protocol == "mcp":
             span.error = found[names.ERROR] = "tool_error"
         if body.stop == "cancelled":

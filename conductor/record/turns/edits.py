@@ -7,7 +7,7 @@ import json
 import re
 from collections import Counter
 from difflib import SequenceMatcher
-from typing import Any, Final
+from typing import Any, AnyStr, Final
 
 import msgspec
 
@@ -129,15 +129,23 @@ def _without_same_entries(
     return marked(old), marked(new)
 
 
+def _edit(what: str, pointer: str, before: str, after: str, op: Op | None = None) -> Edit:
+    """An edit, its texts cut; which one it is, by what there is of it."""
+    return Edit(
+        op=op or (Op.ADDED if not before else Op.REMOVED if not after else Op.CHANGED),
+        what=what,
+        pointer=pointer,
+        before=before[:_LONGEST],
+        after=after[:_LONGEST],
+        cut=max(len(before), len(after)) > _LONGEST,
+    )
+
+
 def _whole(before: bytes, after: bytes) -> Edit:
     """One edit from the first byte that differs to the last."""
-    short = min(len(before), len(after))
-    head = shared(before, after, short)
-    tail = shared(before[::-1], after[::-1], short - head)
-    was, now = before[head : len(before) - tail], after[head : len(after) - tail]
-    cut = max(len(was), len(now)) > _LONGEST
-    old, new = (text[:_LONGEST].decode(errors="replace") for text in (was, now))
-    return Edit(op=Op.CHANGED, what="message", pointer="", before=old, after=new, cut=cut)
+    parts = (text[: 4 * _LONGEST + 1] for text in _between(before, after))
+    was, now = (part.decode(errors="replace") for part in parts)
+    return _edit("message", "", was, now, Op.CHANGED)
 
 
 def of_operation(named: str, path: diff.Path, before: Any, after: Any) -> list[Edit]:
@@ -148,17 +156,7 @@ def of_operation(named: str, path: diff.Path, before: Any, after: Any) -> list[E
         return _in_text(before, after, what, pointer)
     old = "" if isinstance(before, diff.Nothing) else _shown(before)
     new = "" if isinstance(after, diff.Nothing) else _shown(after)
-    cut = len(old) > _LONGEST or len(new) > _LONGEST
-    return [
-        Edit(
-            op=op,
-            what=what,
-            pointer=pointer,
-            before=old[:_LONGEST],
-            after=new[:_LONGEST],
-            cut=cut,
-        )
-    ]
+    return [_edit(what, pointer, old, new, op)]
 
 
 def _what(path: diff.Path, value: Any) -> str:
@@ -193,41 +191,21 @@ def _in_text(before: str, after: str, what: str, pointer: str) -> list[Edit]:
     """The words of a text that differ."""
     old, new = _WORDS.findall(before), _WORDS.findall(after)
     if len(old) * len(new) > _MOST_WORDS * _MOST_WORDS:
-        return [_between(before, after, what, pointer)]
-    made = []
-    for op, i, j, k, m in SequenceMatcher(None, old, new, autojunk=False).get_opcodes():
-        if op != "equal":
-            was, now = "".join(old[i:j]), "".join(new[k:m])
-            kind = Op.ADDED if not was else Op.REMOVED if not now else Op.CHANGED
-            made.append(
-                Edit(
-                    op=kind,
-                    what=what,
-                    pointer=pointer,
-                    before=was[:_LONGEST],
-                    after=now[:_LONGEST],
-                    cut=len(was) > _LONGEST or len(now) > _LONGEST,
-                )
-            )
-    return made
+        return [_edit(what, pointer, *_between(before, after))]
+    words = SequenceMatcher(None, old, new, autojunk=False)
+    return [
+        _edit(what, pointer, "".join(old[i:j]), "".join(new[k:m]))
+        for op, i, j, k, m in words.get_opcodes()
+        if op != "equal"
+    ]
 
 
-def _between(before: str, after: str, what: str, pointer: str) -> Edit:
-    """One edit from the first difference of two long texts to the last."""
+def _between(before: AnyStr, after: AnyStr) -> tuple[AnyStr, AnyStr]:
+    """What lies between the first difference of two texts and the last."""
     short = min(len(before), len(after))
     head = shared(before, after, short)
     tail = shared(before[::-1], after[::-1], short - head)
-    was, now = before[head : len(before) - tail], after[head : len(after) - tail]
-    kind = Op.ADDED if not was else Op.REMOVED if not now else Op.CHANGED
-    cut = len(was) > _LONGEST or len(now) > _LONGEST
-    return Edit(
-        op=kind,
-        what=what,
-        pointer=pointer,
-        before=was[:_LONGEST],
-        after=now[:_LONGEST],
-        cut=cut,
-    )
+    return before[head : len(before) - tail], after[head : len(after) - tail]
 
 
 def of_texts(before: str, after: str) -> tuple[Edit, ...]:

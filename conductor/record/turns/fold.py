@@ -22,11 +22,13 @@ from conductor.record.turns.line import (
     LONGEST,
     PROMPT,
     QUESTIONS,
+    Error,
     Line,
     Own,
     Prompted,
     Update,
     chunk_of,
+    error_of,
     error_text,
     prompted,
     same_value,
@@ -119,6 +121,11 @@ class Event(msgspec.Struct, eq=False):
     """Of a response for how long its sender had the request and the answer, of another message for
     how long its sender had what it passes on by it, in milliseconds."""
     update: Update | None = None
+    error: Error | None = None
+    """Of a response the error that it is."""
+    before: msgspec.Raw | None = None
+    """The params of the prompt that its sender changed by it; None: it changed none, or they are
+    not known any more."""
     begins: bool = False
     """Whether the turn begins with it …"""
     ends: bool = False
@@ -296,6 +303,7 @@ class Fold:
         """A component sends a request or a notification: its own, or one that it passes on."""
         if event.own.by:
             return  # conductor made it in its place
+        before = got.body if got is not None else None
         change = event.change = Change.ORIGINATED if got is None else self._compared(line, got)
         share = turn.share(line.source)
         share.messages += 1
@@ -309,6 +317,8 @@ class Fold:
         turn.had(line.source, got.at, line.left)
         if line.type == "request" and line.method == PROMPT:
             share.says = share.says or "unchanged"
+            if change is Change.CHANGED:
+                event.before = before
             if change is Change.CHANGED and share.prompts is None:
                 share.prompts = (got.event, event.number)
                 share.says = "changed"
@@ -395,6 +405,7 @@ class Fold:
     # -- responses -----------------------------------------------------------------------------
 
     def _response(self, event: Event, line: Line, own: Own) -> None:
+        event.error = error_of(line) if line.is_error else None
         asked = event.asked = self._open.pop(own.of or (line.target, line.source, line.key), None)
         if asked is None:
             event.turn = self._turn_for(line, None)
@@ -535,7 +546,7 @@ class Fold:
         answer = event.answer = Prompted() if line.is_error else prompted(line)
         if line.is_error:
             turn.failed = True
-            self._end(event, turn, error_text(line))
+            self._end(event, turn, error_text(event.error or Error()))
             return
         if answer.usage is not None:
             usage = turn.usage = turn.usage or Usage()

@@ -153,10 +153,11 @@ class _Session(msgspec.Struct):
 
 
 class Error(msgspec.Struct):
-    """An error of JSON-RPC."""
+    """An error of JSON-RPC, as far as it is understood."""
 
     code: int | None = None
-    message: str = ""
+    message: Any = None
+    data: Any = None
 
 
 class _Cost(msgspec.Struct):
@@ -165,13 +166,20 @@ class _Cost(msgspec.Struct):
 
 
 class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
-    """A `session/update`, as far as a summary needs it."""
+    """A `session/update`, as far as summaries and spans need it."""
 
     kind: str = ""
     content: Any = None
     state: str = ""
     stop: str = msgspec.field(name="stopReason", default="")
     cost: _Cost | None = None
+    # Of a tool call:
+    id: Any = msgspec.field(name="toolCallId", default=None)
+    name: Any = None
+    tool_kind: Any = msgspec.field(name="kind", default=None)
+    status: Any = None
+    input: msgspec.Raw = msgspec.field(name="rawInput", default=msgspec.Raw())
+    output: msgspec.Raw = msgspec.field(name="rawOutput", default=msgspec.Raw())
 
     @property
     def text(self) -> str | None:
@@ -349,14 +357,21 @@ def prompted(line: Line) -> Prompted:
         return Prompted()
 
 
-def error_text(line: Line) -> str:
-    """Code and text of the error that a response is."""
+def error_of(line: Line) -> Error:
+    """The error that a response is; its code is known also where the trace has no content."""
     try:
         error = _error(line.payload)
     except _BAD:
         error = Error()
-    code = error.code if error.code is not None else (line.own.code if line.own else None)
-    return " ".join(part for part in (str(code or ""), error.message[:200]) if part) or "error"
+    if error.code is None and line.own is not None:
+        error.code = line.own.code
+    return error
+
+
+def error_text(error: Error) -> str:
+    """Code and text of an error."""
+    words = error.message[:200] if isinstance(error.message, str) else ""
+    return " ".join(part for part in (str(error.code or ""), words) if part) or "error"
 
 
 def same_value(one: msgspec.Raw, other: msgspec.Raw) -> bool:

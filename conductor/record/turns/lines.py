@@ -21,7 +21,7 @@ _MOST_HELD: Final = 256 * 1024 * 1024
 
 
 class Lines(Protocol):
-    """The lines of a trace by their number, from 0."""
+    """The lines of a trace that were read, by their number, from 0."""
 
     def line(self, number: int) -> bytes:
         """A line that was read before; empty if it is not there any more."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Iterator
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -25,10 +25,11 @@ from conductor.record.turns.line import (
     Line,
     Own,
     Ring,
+    error_of,
     error_text,
     read_line,
 )
-from conductor.record.turns.lines import FileLines, HeldLines
+from conductor.record.turns.lines import FileLines, HeldLines, Lines
 from conductor.record.turns.model import Change, Head, Row, Turn, TurnDetail
 from conductor.record.turns.open_turn import OpenTurn
 
@@ -43,19 +44,12 @@ _NO_CHANGE: Final = 255
 """In place of a change: the sender is an end of the chain, or the conductor."""
 
 
-class Stored(Protocol):
-    """The lines that a reader has taken, by number."""
-
-    def line(self, number: int) -> bytes:
-        """A line; empty if it is not there any more."""
-
-
 class Reader:
     """Takes the lines of one trace in order. Never raises for what a line holds.
 
     While one thread takes lines, others may look at what it has taken."""
 
-    def __init__(self, lines: Stored, source: str = "") -> None:
+    def __init__(self, lines: Lines, source: str = "") -> None:
         """`lines`: where each line can be read again once it was taken. `source`: what is shown as
         the origin of the trace."""
         self._lines = lines
@@ -367,7 +361,7 @@ def row_of(
         ms_in=round(ms_in, 3),
         change="" if change is None else change.value,
         protocol=own.protocol or protocol,
-        error=error_text(line) if line.is_error else "",
+        error=error_text(error_of(line)) if line.is_error else "",
         pair=pair,
         turn=turn,
     )
