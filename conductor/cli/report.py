@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from conductor.errors import CONTINUED, ConductorError, counted, json_text, marked, one_line
-from conductor.run.host_log import ENTRY, FURTHER
+from conductor.run.report_lines import ENTRY, FURTHER
 from conductor.spec.programs import is_reserved
 
 if TYPE_CHECKING:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from conductor.core import Closure
     from conductor.record.trace.sinks import Sink
     from conductor.run.consent import Consent
-    from conductor.run.report_checks import Tracing
+    from conductor.run.log import Sink as EntrySink
     from conductor.run.ring import Ring, Saved
     from conductor.run.runtime import Runtime
     from conductor.spec.consent.agreements import Agreements
@@ -208,7 +208,7 @@ class Started(Owner):
             self.outer_dialect = DIALECTS.get(self.parsed.dialect)
         records = Records(
             self.log.say,
-            tracers=self._tracers(),
+            sinks=self._sinks(),
             auditor=self._opened.auditor,
             ring=self._ring(),
             log_file=self.log.path,
@@ -233,13 +233,13 @@ class Started(Owner):
 
         return Ring(options.ring, save)
 
-    def _tracers(self) -> list[Tracing]:
+    def _sinks(self) -> list[EntrySink]:
         """What sees every message: the trace, and with `--log debug` the log."""
         if self.parsed.log != "debug":
-            return self._opened.tracers
+            return self._opened.entry_sinks
         from conductor.run.message_log import MessageLog
 
-        return [MessageLog(self.log.say), *self._opened.tracers]
+        return [MessageLog(self.log.say), *self._opened.entry_sinks]
 
     def follow(self, shown: Shown) -> None:
         """Follows the stages of the chain, from the client's first message on."""

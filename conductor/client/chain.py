@@ -24,11 +24,11 @@ from conductor.client.values import (
 )
 from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
-from conductor.run.host_log import ENTRY, FURTHER
 from conductor.run.launch import obliged
 from conductor.run.owner import Owner
 from conductor.run.plan import Options
 from conductor.run.records import Records
+from conductor.run.report_lines import ENTRY, FURTHER
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
 from conductor.spec import limits, managed
@@ -201,7 +201,7 @@ class Chain(Session):
             "agent",
             upstream,
             options,
-            Records(self._lines.say, tracers=opened.tracers, auditor=opened.auditor),
+            Records(self._lines.say, sinks=opened.entry_sinks, auditor=opened.auditor),
             _Stamping(telemetry) if telemetry is not None else None,
         )
         if telemetry is not None:

@@ -18,7 +18,7 @@ names all that a router is made of.
     state           peers, their lanes, requests
     session         all that is known of one session
     topology        the peers of one chain, joined
-    tracing         what a trace records, and the numbers of messages
+    tracing         the entries of a log, and the numbers of messages
     adaptation      what an agent does not take, in words
     additions       what components added to prompts, and where an agent repeats it
     exchange        send, answer, refuse: what all parts below do with messages
@@ -50,6 +50,7 @@ from conductor.core.effects import (
     Changed,
     Closure,
     Effect,
+    Entry,
     Fail,
     Held,
     Keep,
@@ -64,7 +65,6 @@ from conductor.core.effects import (
     Send,
     Serve,
     Silent,
-    Trace,
     Violated,
     Wake,
 )
@@ -83,6 +83,7 @@ __all__ = [
     "Component",
     "Dialect",
     "Effect",
+    "Entry",
     "Fail",
     "Held",
     "Keep",
@@ -99,7 +100,6 @@ __all__ = [
     "Send",
     "Serve",
     "Silent",
-    "Trace",
     "Violated",
     "Wake",
 ]

@@ -5,6 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import msgspec
+from msgspec import Raw
+
+from conductor.core.component import Side
 
 
 class Send(msgspec.Struct, frozen=True, gc=False):
@@ -156,40 +159,45 @@ class Wake(msgspec.Struct, frozen=True):
     seconds: float
 
 
-class Trace(msgspec.Struct, frozen=True):
-    """One message crossed from one peer to another (emitted only when tracing is on).
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """One message crossed from one peer to another, or to or from the conductor itself.
 
-    Each request has one response, of the peer it went to. Copies are not reported.
+    Each request has one response, of the peer it went to. Copies are not reported. What is in it is
+    what the router has read: nothing is copied, and nothing read again.
     """
 
     kind: str
     """`request`, `notification` or `response`."""
     source: str
     """The sender's name; empty: the conductor itself."""
+    source_side: Side
+    """The side of its sender it came in on …"""
     target: str
     """The receiver's name; empty: the conductor itself."""
-    id: str | None = None
-    """The id of the request, as the asker wrote it."""
-    method: str | None = None
-    payload: bytes | None = None
-    """The raw params, result or error."""
-    is_error: bool = False
-    source_side: str = "p"
-    """The side of its sender it came in on (`component.Side`, or `c`) …"""
-    target_side: str = "p"
+    target_side: Side
     """… and that of its receiver it went out on."""
-    number: int = 0
+    number: int
     """The number of the message, which it keeps where it goes past a component."""
+    method: str
+    """For a response the method of its request."""
+    payload: Raw | bytes | None = None
+    """The params, result or error, as they stand in the message."""
+    id: bytes | None = None
+    """The id of the request, as the asker wrote it."""
     request: int = 0
     """The number of the request that a response or a cancellation is about."""
     passes: int = 0
-    """The number of the message that its sender got and passes on by it; 0: none."""
+    """The number of the message that its sender got and passes on by it; 0: none, or nobody looks
+    (`RouterOptions.tracing`)."""
+    is_error: bool = False
     past: bool = False
     """A response that went past its sender."""
     own: bool = False
     """The conductor made it in its sender's stead."""
     lost: bool = False
     """A response that went to nobody."""
+    whole: int = 0
+    """Bytes of the payload, where only its session was kept."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
@@ -280,7 +288,7 @@ Effect = (
     | Violated
     | Reached
     | Wake
-    | Trace
+    | Entry
     | Changed
     | Answered
     | Held

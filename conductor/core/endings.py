@@ -308,8 +308,8 @@ class Endings:
         """Has an agent cancel the turns of a session."""
         params = json_text.encode({"sessionId": session})
         self._exchange.deliver(peer, peer.p.writer.notification(STOP, params))
-        if self._exchange.tracing:
-            self._exchange.tracer.notified(None, peer.p, STOP, params)
+        if self._exchange.logs:
+            self._exchange.entries.notified(None, peer.p, STOP, params)
 
     @staticmethod
     def _sent(peer: Peer, key: bytes) -> Visit | None:

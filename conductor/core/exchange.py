@@ -51,7 +51,7 @@ from conductor.core.state import (
     Waiting,
 )
 from conductor.core.topology import Topology, join, onward
-from conductor.core.tracing import TraceEffects, with_number
+from conductor.core.tracing import Entries, with_number
 from conductor.errors import marked
 
 if TYPE_CHECKING:
@@ -80,13 +80,15 @@ class Exchange:
         self._options = options = parts.options
         self.effects: Effects = []
         """What the step that runs has led to so far, in order."""
-        self.tracing = options.tracing
-        """Whether `Trace` effects are made."""
+        self.logs = options.logging or options.tracing
+        """Whether `Entry` effects are made."""
+        self.watches_all = options.tracing
+        """Whether components without a policy are watched for that."""
         self.audited = frozenset(options.audited)
         """The components of which `Changed` effects are made."""
         self.version: int | None = None
         """The ACP version the chain settled on, once `initialize` has been answered."""
-        watched = {component.name for component in components} if self.tracing else self.audited
+        watched = {one.name for one in components} if options.tracing else self.audited
         numbers = _ALL_NUMBERS if options.first_number else None
         self.topology = Topology(components, options.upstream, watched, numbers)
         self.peers = self.topology.peers
@@ -103,7 +105,7 @@ class Exchange:
         self.number = options.first_number
         """The number of the message that is routed now; it got it where it was first read."""
         self._traced = count(options.first_number + _OWN_NUMBERS)
-        self.tracer = TraceEffects(parts, self._traced)
+        self.entries = Entries(parts, self._traced)
         self._own_ids = count(1)
         self._failed = False
 
@@ -218,7 +220,7 @@ class Exchange:
     def own_request(self, method: str) -> Visit:
         """A request of the conductor's own."""
         pending = Visit(None, b"null", b"null", method)
-        if self.tracing:
+        if self.logs:
             pending.number, pending.traced = next(self._traced), TracedRequest(None)
         return pending
 
@@ -296,8 +298,8 @@ class Exchange:
                 params = shown
         if peer.ready:
             self.deliver(peer, lane.writer.notification(method, params), source.number)
-            if self.tracing:
-                self.tracer.notified(source, lane, method, params)
+            if self.logs:
+                self.entries.notified(source, lane, method, params)
             if self.version == 2 and lane is self.upstream.p:
                 self._parts.own_turns.client_sees(method, params)
         elif peer.closure is None and peer.handshake is not None:
@@ -334,7 +336,7 @@ class Exchange:
             if self.keeps and not lane.port:
                 self.replays.agent_gets(lane, pending, sent, params)
         if pending.traced is not None:
-            self.tracer.sent(pending, lane, method, params)
+            self.entries.sent(pending, lane, method, params)
         peer, number = lane.peer, pending.number
         if (
             self._options.propagating
@@ -408,7 +410,7 @@ class Exchange:
         if pending.traced is not None:
             params = b'{"requestId":%b}' % pending.target_id
             source, request = pending.cancelled_by, pending.number
-            number = self.tracer.notified(source, lane, CANCEL, params, request)
+            number = self.entries.notified(source, lane, CANCEL, params, request)
         self.deliver(lane.peer, lane.writer.cancel(pending.target_id), number)
 
     # -- answers -------------------------------------------------------------------------------
@@ -425,7 +427,7 @@ class Exchange:
         if pending.rewriters:
             member, body = self._parts.requests.rewritten(pending, member, bytes(body))
         if pending.traced is not None:
-            self.tracer.answered(pending, member, body)
+            self.entries.answered(pending, member, body)
         origin, answer = pending.origin, body
         if origin is not None:
             del origin.requests.received[pending.key]

@@ -41,8 +41,10 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     upstream: Dialect | None = None
     """The dialect spoken with an outer conductor, where it is known beforehand."""
+    logging: bool = False
+    """Whether `Entry` effects are made."""
     tracing: bool = False
-    """Whether `Trace` effects are made."""
+    """The same, and they say what components without a policy pass on, which are watched for it."""
     audited: Collection[str] = ()
     """The components of which `Changed` effects are made."""
     owned: Mapping[str, Collection[str]] = {}

@@ -45,8 +45,8 @@ class Questions:
         """Sends the client a notification."""
         exchange, client = self._exchange, self._exchange.upstream
         exchange.deliver(client, client.p.writer.notification(method, params))
-        if exchange.tracing:
-            exchange.tracer.notified(None, client.p, method, params)
+        if exchange.logs:
+            exchange.entries.notified(None, client.p, method, params)
 
     def shows_notices(self) -> bool:
         """Whether the client takes updates of the kind `notice`."""

@@ -59,7 +59,7 @@ class Rearranging:
                 alias = msgspec.structs.replace(
                     component, name=newcomer(name), label=component.label or f"`{name}`"
                 )
-                watch = self._exchange.tracing or name in watched
+                watch = self._exchange.watches_all or name in watched
                 peer = Peer(alias, Role.PROXY, watched=watch)
                 peer.joined = False
                 if former is not None:
@@ -142,7 +142,7 @@ class Rearranging:
     def pause(self, peer: Peer, *, paused: bool) -> None:
         """See `conductor.core.router.Router.pause`."""
         policed = peer.component.policy is not None
-        watched = self._exchange.tracing or peer.name in self._exchange.audited
+        watched = self._exchange.watches_all or peer.name in self._exchange.audited
         if peer.policy_state is None or (not paused and not policed and not watched):
             # Without a policy state nothing looks at what comes to it; with one that only watches,
             # it may do all it might before.

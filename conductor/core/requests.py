@@ -110,7 +110,7 @@ class Requests:
             pending = Visit(lane, raw_id, key, method, batch, self._exchange.number)
             pending.size = size
             requests.size += size
-            if self._exchange.tracing and lane.peer.joined:
+            if self._exchange.logs and lane.peer.joined:
                 pending.traced = TracedRequest(lane, message.params)
             requests.received[key] = pending
             return pending
@@ -218,6 +218,8 @@ class Requests:
             given = lane.other.requests.sent.get(pending.key)
             if given is not None and given.method == method:
                 pending.flow = given.flow
+                if pending.traced is not None:
+                    pending.traced.passes = given.number
         if peer.agent_sessions is not None and method in own_terminals.FOLLOWED:
             self._parts.reviving.asks(lane, method, params, pending)
         if method in CONCERNED:
@@ -358,7 +360,7 @@ class Requests:
         to = pending.answer_to
         if pending.state is not _CLOSED:
             if pending.traced is not None:
-                pending.traced.response = member, bytes(body)
+                pending.traced.response = member, body
             self._parts.policed.answered(pending, member, bytes(body))
             return
         if to is _ASKER:
@@ -369,7 +371,7 @@ class Requests:
             return
         pending.answer_to = _ASKER  # a taker that sends the request again sets it anew
         if pending.traced is not None:
-            pending.traced.response = member, bytes(body)
+            pending.traced.response = member, body
         self._taken(to, pending, member, bytes(body))
 
     def _taken(self, to: AnswerTo, pending: Visit, member: bytes, body: bytes) -> None:

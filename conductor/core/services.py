@@ -148,8 +148,8 @@ class Services:
             pending: None: it is a notification.
         """
         peer = lane.peer
-        if pending is not None:
-            pending.traced = None  # the shell, which performs the call, traces it
+        if self._exchange.logs:
+            self._exchange.entries.called(lane, name, params, pending)
         refused = self._refusal(peer, name)
         if refused is not None:
             self._kept_from(peer, name, params, refused)
@@ -270,6 +270,8 @@ class Services:
         """A notification from the conductor itself."""
         method = name if peer.sideband else PREFIX + name
         self._exchange.deliver(peer, peer.c.writer.notification(method, params))
+        if self._exchange.logs and not peer.component.hosts:
+            self._exchange.entries.notified(None, peer.c, name, params)
 
     @staticmethod
     def _refusal(peer: Peer, name: str) -> str | None:

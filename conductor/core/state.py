@@ -13,7 +13,7 @@ from itertools import count
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from conductor.core import aliases
 from conductor.core.aliases import Aliases
@@ -107,42 +107,29 @@ class Source:
         """Whether the conductor passes it on in its sender's stead."""
 
 
-class TracedRequest:
-    """What a trace needs of one request until it is answered.
+class TracedRequest(msgspec.Struct, eq=False):
+    """What entries need of one request until it is answered.
 
-    A request is open at one place at a time. Whatever becomes of it, the trace reports its answer
+    A request is open at one place at a time. Whatever becomes of it, an entry tells its answer
     there, once, before the request is open anywhere else.
     """
 
-    __slots__ = (
-        "answers",
-        "lane",
-        "params",
-        "passes",
-        "past",
-        "response",
-        "source",
-    )
-
-    def __init__(
-        self,
-        source: Lane | None,
-        params: Params = UNSET,
-    ) -> None:
-        self.source = source
-        """Where it came in; None: it is the conductor's own."""
-        self.params = params
-        """As they came in."""
-        self.passes = 0
-        """The number of the request that is passed on by it; 0: it is its sender's own."""
-        self.lane: Lane | None = None
-        """Where it went out and has no answer yet."""
-        self.response: Answer | None = None
-        """What that peer responded, if that was not (yet) the answer."""
-        self.past = False
-        """Whether its answer goes past the peer that received the request."""
-        self.answers = 0
-        """The number of the answer that is passed on by its own; 0: none is."""
+    source: Lane | None
+    """Where it came in; None: it is the conductor's own."""
+    params: Params = UNSET
+    """As they came in."""
+    passes: int = 0
+    """The number of the request that is passed on by it; 0: it is its sender's own."""
+    lane: Lane | None = None
+    """Where it went out and has no answer yet."""
+    response: tuple[bytes, Raw | bytes] | None = None
+    """What that peer responded, if that was not (yet) the answer."""
+    past: bool = False
+    """Whether its answer goes past the peer that received the request."""
+    answers: int = 0
+    """The number of the answer that is passed on by its own; 0: none is."""
+    service: str = ""
+    """The call of a service that it is; empty: it is none."""
 
 
 class Follower:

@@ -1,9 +1,9 @@
-"""What a trace records: which message passed between whom, and which other message it passes on.
+"""The entries of a log: which message passed between whom, and which other message it passes on.
 
 Every message read has a number (`Exchange.number`), by which it is known on its whole way; messages
-of the conductor's own have one too. A host of guests has a router of its own: where there is a
-trace, a line with the number goes before each message between the two, so that both use the same
-numbers.
+of the conductor's own have one too. A host of guests has a router of its own: where somebody wants
+its entries too, a line with the number goes before each message between the two, so that both use
+the same numbers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Final, ParamSpec
 
 from msgspec import Raw, UnsetType
 
-from conductor.core.effects import Trace
+from conductor.core.component import Side
+from conductor.core.effects import Entry
+from conductor.core.jsonrpc import Params
 from conductor.core.state import Lane, Peer, Source, TracedRequest, Visit
 
 if TYPE_CHECKING:
@@ -24,14 +26,14 @@ if TYPE_CHECKING:
 _Params = ParamSpec("_Params")
 
 _CONDUCTOR: Final = ""
-"""The name of the conductor itself in `Trace` effects."""
+"""The name of the conductor itself in entries."""
 _MOST_DIGITS: Final = 18
 _MOST_ANNOUNCED: Final = 4096
 """Numbers that are remembered of those announced to a host of guests."""
 
 
-class TraceEffects:
-    """Makes the `Trace` effects of one router. Used only while tracing is on."""
+class Entries:
+    """Makes the entries of one router, where somebody keeps them."""
 
     def __init__(self, parts: Parts, numbers: Iterator[int]) -> None:
         """`numbers`: of the messages that nobody else numbers."""
@@ -50,21 +52,23 @@ class TraceEffects:
         """A request is written to `lane`; None: the conductor itself takes it."""
         traced = pending.traced
         assert traced is not None
+        source = traced.source
         if traced.lane is not None:
             self._taken_back(pending, traced, traced.lane)
         traced.lane = lane
-        self._parts.exchange.emit(
-            Trace(
-                kind="request",
-                source=_name(traced.source),
-                target=_name(lane),
-                id=_id(pending, traced),
-                method=method,
-                payload=_payload(params),
-                source_side=_side(traced.source),
-                target_side=_side(lane),
-                number=pending.number,
-                passes=traced.passes,
+        self._parts.exchange.effects.append(
+            Entry(
+                "request",
+                _CONDUCTOR if source is None else source.peer.name,
+                Side.P if source is None else source.side,
+                _CONDUCTOR if lane is None else lane.peer.name,
+                Side.P if lane is None else lane.side,
+                pending.number,
+                method,
+                _payload(params),
+                pending.target_id if source is None else pending.raw_id,
+                0,
+                traced.passes,
             )
         )
 
@@ -75,7 +79,7 @@ class TraceEffects:
         if body is None:
             pending.answer_number = 0
         failed = member == b"error"
-        self._response(pending, traced, lane, body, is_error=failed, lost=True)
+        self._response(pending, traced, lane, body, failed, True)
         pending.answer_number, traced.response = 0, None
 
     def answered(self, pending: Visit, member: bytes, body: Raw | bytes) -> None:
@@ -83,46 +87,61 @@ class TraceEffects:
         traced = pending.traced
         assert traced is not None
         lost = pending.origin is None and traced.source is not None
-        if traced.lane is None:
+        if traced.lane is None and not traced.service:
             if lost:
                 return  # nobody received it, and nobody gets an answer
             self.sent(pending, None, pending.method, traced.params)
         pending.traced = None
-        failed = member == b"error"
-        self._response(pending, traced, traced.lane, bytes(body), is_error=failed, lost=lost)
+        self._response(pending, traced, traced.lane, body, member == b"error", lost)
 
     def _response(
         self,
         pending: Visit,
         traced: TracedRequest,
         lane: Lane | None,
-        body: bytes | None,
-        *,
+        body: Raw | bytes | None,
         is_error: bool,
         lost: bool,
     ) -> None:
-        own = not pending.answer_number
+        own, source = not pending.answer_number, traced.source
         if own:
             pending.answer_number = next(self._numbers)
-        self._parts.exchange.emit(
-            Trace(
-                kind="response",
-                source=_name(lane),
-                target=_name(traced.source),
-                id=_id(pending, traced),
-                method=pending.method,
-                payload=body,
-                is_error=is_error,
-                source_side=_side(lane),
-                target_side=_side(traced.source),
-                number=pending.answer_number,
-                request=pending.number,
-                passes=0 if own or traced.past else traced.answers,
-                past=traced.past and not own,
-                own=own,
-                lost=lost,
+        self._parts.exchange.effects.append(
+            Entry(
+                "response",
+                _CONDUCTOR if lane is None else lane.peer.name,
+                Side.P if lane is None else lane.side,
+                _CONDUCTOR if source is None else source.peer.name,
+                Side.P if source is None else source.side,
+                pending.answer_number,
+                traced.service or pending.method,
+                body,
+                pending.target_id if source is None else pending.raw_id,
+                pending.number,
+                0 if own or traced.past else traced.answers,
+                is_error,
+                traced.past and not own,
+                own and not traced.service,
+                lost,
             )
         )
+
+    # -- calls of services ---------------------------------------------------------------------
+
+    def called(self, lane: Lane, name: str, params: Params, pending: Visit | None) -> None:
+        """A component calls a service of the conductor; `pending` None: it waits for no answer.
+
+        What a host calls are reports, and calls of its guests, which it has entries of.
+        """
+        if lane.peer.component.hosts:
+            if pending is not None:
+                pending.traced = None
+        elif pending is None:
+            number, payload = self._parts.exchange.number, _payload(params)
+            self._notification(lane, None, number, name, payload)
+        elif pending.traced is not None:
+            pending.traced.service = name
+            self.sent(pending, None, name, params)
 
     # -- notifications -------------------------------------------------------------------------
 
@@ -143,42 +162,50 @@ class TraceEffects:
         Returns:
             Its number.
         """
-        number = source.number if source is not None else next(self._numbers)
-        origin = source.lane if source is not None else None
-        self._parts.exchange.emit(
-            Trace(
-                kind="notification",
-                source=_name(origin),
-                target=_name(lane),
-                method=method,
-                payload=_payload(params),
-                source_side=_side(origin),
-                target_side=_side(lane),
-                number=number,
-                request=request,
-                passes=source.passes if source is not None else 0,
-                own=source is None or source.own,
-            )
+        payload = _payload(params)
+        if source is None:
+            number = next(self._numbers)
+            self._notification(None, lane, number, method, payload, request, 0, True)
+            return number
+        number = source.number
+        self._notification(
+            source.lane, lane, number, method, payload, request, source.passes, source.own
         )
         return number
 
+    def _notification(
+        self,
+        origin: Lane | None,
+        lane: Lane | None,
+        number: int,
+        method: str,
+        payload: Raw | bytes | None,
+        request: int = 0,
+        passes: int = 0,
+        own: bool = False,
+    ) -> None:
+        self._parts.exchange.effects.append(
+            Entry(
+                "notification",
+                _CONDUCTOR if origin is None else origin.peer.name,
+                Side.P if origin is None else origin.side,
+                _CONDUCTOR if lane is None else lane.peer.name,
+                Side.P if lane is None else lane.side,
+                number,
+                method,
+                payload,
+                None,
+                request,
+                passes,
+                False,
+                False,
+                own,
+            )
+        )
 
-def _id(pending: Visit, traced: TracedRequest) -> str:
-    """The id as the asker wrote it."""
-    raw = pending.target_id if traced.source is None else pending.raw_id
-    return raw.decode(errors="replace")
 
-
-def _name(lane: Lane | None) -> str:
-    return _CONDUCTOR if lane is None else lane.peer.name
-
-
-def _side(lane: Lane | None) -> str:
-    return "c" if lane is None else lane.side.value
-
-
-def _payload(payload: Raw | bytes | UnsetType) -> bytes | None:
-    return None if isinstance(payload, UnsetType) else bytes(payload)
+def _payload(params: Raw | bytes | UnsetType) -> Raw | bytes | None:
+    return None if isinstance(params, UnsetType) else params
 
 
 # -- numbers on lines ------------------------------------------------------------------------------

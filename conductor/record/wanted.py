@@ -18,7 +18,7 @@ from conductor.spec.model import Spec
 if TYPE_CHECKING:
     from conductor.record.audit.auditor import Auditor
     from conductor.record.trace.sinks import Sink
-    from conductor.run.report_checks import Tracing
+    from conductor.run.log import Sink as EntrySink
 
 
 Log = Callable[[str, str, str], None]
@@ -28,7 +28,7 @@ Log = Callable[[str, str, str], None]
 class Opened(NamedTuple):
     """A chain that is ready for its event loop."""
 
-    tracers: list[Tracing]
+    entry_sinks: list[EntrySink]
     auditor: Auditor | None
     launcher: Launcher
     planned: list[Planned]
@@ -58,19 +58,19 @@ def opened(
             is the client of the chain sees that content anyway.
     """
     agent_last = mode != "proxy"
-    tracers: list[Tracing] = _tracers(specs, options, log, sinks, agent_last=agent_last)
+    entry_sinks: list[EntrySink] = _tracers(specs, options, log, sinks, agent_last=agent_last)
     if watching:
         from conductor.record.trace.sinks import Several
         from conductor.record.trace.tracer import Tracer
 
-        tracers.append(Tracer(Several(watching), "all"))
+        entry_sinks.append(Tracer(Several(watching), "all"))
     auditing = _auditor(options, log, mode, specs)
     try:
         specs = locked(specs, options, log, agent_last=agent_last)
         if sinks or watching:
             options = msgspec.structs.replace(options, recording=True)
         launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
-        return Opened(tracers, auditing, launcher, launcher.plan(specs))
+        return Opened(entry_sinks, auditing, launcher, launcher.plan(specs))
     except ConductorError as error:
         if auditing is not None:
             auditing.end(error.text)
@@ -79,7 +79,7 @@ def opened(
 
 def _tracers(
     specs: Sequence[Spec], options: Options, log: Log, sinks: Sequence[Sink], *, agent_last: bool
-) -> list[Tracing]:
+) -> list[EntrySink]:
     """The trace, its file open, if one is wanted. Raises `UsageError`."""
     if options.trace is None and not sinks:
         return []

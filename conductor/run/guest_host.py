@@ -142,10 +142,8 @@ class _Host:
         # The parent enforces the policy of a guest that is alone, unless the order of messages
         # matters to it: that order only the child can keep.
         self._policed = len(specs) > 1 or self._union is None
-        inside = len(specs) > 1 or (self._policed and specs[0].policy.policy() is not None)
         recording = options.recording or options.trace is not None
-        # Without a policy inside, the parent sees every message itself.
-        self._numbers = _numbers() if recording and inside else None
+        self._numbers = _numbers() if recording else None
         self._first_line = SegmentSpec(
             [],
             cache=options.cache or paths.compiled_modules(),

@@ -13,7 +13,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import Trace, json_text
+from conductor.core import Entry, json_text
 
 _ENTRIES: Final = b"j"
 """How a line of entries begins, …"""
@@ -29,7 +29,7 @@ _MOST: Final = 256 * 1024 * 1024
 """Bytes of a long entry that is believed."""
 
 
-class Crossed(Trace, frozen=True, array_like=True, tag="crossed"):
+class Crossed(Entry, frozen=True, array_like=True, tag="crossed", gc=False):
     """A message crossed between two guests, or between a guest and the conductor."""
 
     at: float = 0.0
@@ -55,10 +55,13 @@ class HostRecord:
         self._piece = min(_PIECE, line_limit // 2)
         self._entries: list[Crossed | Delivered] = []
 
-    def crossed(self, trace: Trace) -> None:
+    def crossed(self, entry: Entry) -> None:
         """A message crossed."""
-        fields = *msgspec.structs.astuple(trace), time.monotonic()
-        self._entries.append(Crossed(*fields))
+        fields = *msgspec.structs.astuple(entry), time.monotonic()
+        crossed = Crossed(*fields)
+        if entry.payload is not None:  # in JSON, raw JSON would be part of it
+            crossed = msgspec.structs.replace(crossed, payload=bytes(entry.payload))
+        self._entries.append(crossed)
 
     def delivered(self, name: str, given: bytes, returned: bytes, failed: str = "") -> None:
         """A guest got lines, and returned lines; it got none: it has started. `failed`: why it

@@ -4,24 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from conductor.core import Trace
+from conductor.core import Entry
 from conductor.errors import counted
-from conductor.run.report_checks import Tracing
+from conductor.run.log import Item, Sink
 
 
-class MessageLog(Tracing):
+class MessageLog(Sink):
     """Logs what crosses between two peers: direction, method, id and size."""
+
+    watches = False
 
     def __init__(self, log: Callable[[str, str, str], None]) -> None:
         """`log` takes level, component and text."""
         self._log = log
 
-    def crossed(self, trace: Trace, mode: str) -> None:
+    def take(self, item: Item, at: float, mode: str) -> None:
         """Logs a message: `client -> demo: request session/prompt, id 3, 112 bytes`."""
-        kind = "error" if trace.kind == "response" and trace.is_error else trace.kind
-        source, target = trace.source or "conductor", trace.target or "conductor"
-        parts = [f"{kind} {trace.method}" if trace.method is not None else kind]
-        if trace.id is not None:
-            parts.append(f"id {trace.id}")
-        parts.append(counted(len(trace.payload or b""), "byte"))
+        if type(item) is not Entry:
+            return
+        kind = "error" if item.kind == "response" and item.is_error else item.kind
+        source, target = item.source or "conductor", item.target or "conductor"
+        parts = [f"{kind} {item.method}"]
+        if item.id is not None:
+            parts.append(f"id {item.id.decode(errors='replace')}")
+        parts.append(counted(len(bytes(item.payload or b"")), "byte"))
         self._log("debug", "conductor", f"{source} -> {target}: {', '.join(parts)}")

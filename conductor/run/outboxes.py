@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
-from conductor.core import Effect, Router, Send
+from conductor.core import Effect, Entry, Router, Send
 from conductor.core.accounts import FAR, SPARE, Account, Cause
 
 _OWN: Final = b"c"
@@ -39,7 +39,8 @@ _Queued = TypeVar("_Queued")
 
 
 class Outboxes(Generic[_Queued]):
-    """The outboxes of one router. `perform` is called for every effect that is no `Send`.
+    """The outboxes of one router. `perform` is called for every effect that is no `Send`; `entry`,
+    if there is one, in its place for entries of the log.
 
     An observer gets no more copies while more than `room` bytes wait for it, here and in its
     transport (`held`): a slow observer delays nobody and fills no memory.
@@ -51,9 +52,11 @@ class Outboxes(Generic[_Queued]):
         perform: Callable[[Effect], None],
         held: Callable[[str], int] = lambda peer: 0,
         room: int = 1024 * 1024,
+        entry: Callable[[Entry], None] | None = None,
     ) -> None:
         self.router = router
         self._perform = perform
+        self._entry = entry or perform
         self.queues: dict[str, list[_Queued]] = {}
         """What is queued, by peer, in the order in which the peers are to be served."""
         self.lost: Counter[str] = Counter()
@@ -65,7 +68,7 @@ class Outboxes(Generic[_Queued]):
 
     def feed(self, peer: str, frames: Sequence[bytes]) -> None:
         """Routes frames of one peer, in order."""
-        receive, post = self.router.receive, self.post
+        receive, post, entry = self.router.receive, self.post, self._entry
         for frame in frames:
             try:
                 effects = receive(peer, frame)
@@ -73,7 +76,9 @@ class Outboxes(Generic[_Queued]):
                 # A message may be too large to be decoded: that costs its sender, not the chain.
                 effects = self.router.skipped(peer, frame, "there is no memory for it")
             for effect in effects:
-                if type(effect) is not Send:
+                if type(effect) is Entry:
+                    entry(effect)
+                elif type(effect) is not Send:
                     self._perform(effect)
                 elif not effect.copy or self._has_room(effect):
                     post(effect.peer, effect.frame, peer)
@@ -81,7 +86,9 @@ class Outboxes(Generic[_Queued]):
     def apply(self, effects: Iterable[Effect]) -> None:
         """Takes effects of anything but a frame."""
         for effect in effects:
-            if type(effect) is not Send:
+            if type(effect) is Entry:
+                self._entry(effect)
+            elif type(effect) is not Send:
                 self._perform(effect)
             elif not effect.copy or self._has_room(effect):
                 self.post(effect.peer, effect.frame)

@@ -26,7 +26,6 @@ from conductor.core import (
     Resolve,
     Serve,
     Silent,
-    Trace,
     Violated,
     Wake,
     services,
@@ -67,10 +66,8 @@ class Performer:
                 self.serve(effect)
             case LogLine(level, peer, text):
                 records.log(level, peer.removesuffix(_NEWCOMER), text)
-            case Trace():
-                assert records.traced is not None
-                records.traced.crossed(effect, runtime.router.mode)
             case Propagate(peer, id_, method, params, number):
+                records.entries.drain(runtime.router.mode)  # where its span begins
                 line = _PLAIN.request(id_, method, runtime.owner.stamped(number, params))
                 runtime.outboxes.post(peer, line)
             case Resolve():

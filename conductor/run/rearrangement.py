@@ -221,7 +221,7 @@ class Rearrangement:
         """
         running, records = list(self._runtime.planned.values()), self._runtime.records
         stay = _without(planned, _without(planned, running))
-        planned = [each if each in stay else records.watched(each) for each in planned]
+        planned = [each if each in stay else records.entries.watched(each) for each in planned]
         new, gone = _without(planned, running), _without(running, planned)
         if new or [each.name for each in planned] != [each.name for each in running]:
             try:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core import Closure, Violated, services
 from conductor.errors import with_log
+from conductor.run.log import ChainLog, Happened, Sink
 from conductor.run.owner import Log
 from conductor.run.plan import Planned
-from conductor.run.report_checks import Auditing, Tracing, ViolationText
+from conductor.run.report_checks import Auditing, ViolationText
 
 if TYPE_CHECKING:
     from conductor.run.ring import Ring, Saved
@@ -28,7 +29,7 @@ class Records:
         self,
         log: Log,
         *,
-        tracers: Sequence[Tracing] = (),
+        sinks: Sequence[Sink] = (),
         auditor: Auditing | None = None,
         ring: Ring | None = None,
         log_file: str = "",
@@ -36,9 +37,9 @@ class Records:
         """
         Args:
             log: Writes a line: level, component name, text.
-            tracers: Each gets every message.
+            sinks: Each gets every entry.
             auditor: Records violations and changes; None: no audit.
-            ring: Keeps what passes, for a file once something fails; None: nothing is kept.
+            ring: Keeps the last entries, for a file once something fails; None: nothing does.
             log_file: The path of the log file, which failures name; empty: there is none.
         """
         self.log = log
@@ -46,12 +47,8 @@ class Records:
         self.audits = auditor is not None
         """Whether there is an audit."""
         self.ring = ring
-        self.traced = None
-        """The traces; None: there is none."""
-        if tracers:
-            from conductor.run.traced import TracedChain  # few chains have a trace
-
-            self.traced = TracedChain(tracers, log)
+        self.entries = ChainLog([*sinks, *([ring] if ring is not None else [])], log)
+        """What has happened, for all sinks."""
         self.events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name."""
         self._log_file = log_file
@@ -61,31 +58,22 @@ class Records:
     # -- the components ------------------------------------------------------------------------
 
     def begin(self, planned: Sequence[Planned]) -> Sequence[Planned]:
-        """A chain is about to run. Returns its components as the traces see them."""
-        if self.traced is not None:
-            self.traced.begin(planned)
-        self._chain(planned)
-        return [self.watched(each) for each in planned]
-
-    def watched(self, planned: Planned) -> Planned:
-        """A new component, as the traces see it."""
-        return planned if self.traced is None else self.traced.watched(planned)
+        """A chain is about to run. Returns its components as the log sees them."""
+        self._chain(planned, {})
+        return [self.entries.watched(each) for each in planned]
 
     def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
         """The chain has these components from now on. `joined`: the names of new ones, by those
         that they had before."""
-        if self.traced is not None:
-            self.traced.rearranged(planned, joined)
-        self._chain(planned)
+        self._chain(planned, joined)
         for each in planned:
             if each.name in joined.values():
                 self.audit.joined(each.specs)
                 for name in each.names:
                     del self.events["bypass", name]  # it is there again
 
-    def _chain(self, planned: Sequence[Planned]) -> None:
-        if self.ring is not None:
-            self.ring.chain(planned)
+    def _chain(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
+        self.entries.chain(planned, joined)
         self.audit.begun({each.name: each.guests for each in planned if each.guests})
 
     def audited_among(self, planned: Iterable[Planned]) -> list[str]:
@@ -103,8 +91,7 @@ class Records:
         """Something has happened to a component. Whether the ring is to be written for it."""
         self.events[event, name] += 1
         self.audit.component_event(event, name, text)
-        if self.traced is not None:
-            self.traced.happened(event, name, text)
+        self.entries.add(Happened(event, name, text))
         return self.ring is not None and event in _FAILURES and self.ring.may_save()
 
     def left_out(self, name: str) -> bool:
@@ -115,10 +102,7 @@ class Records:
         """A component broke a rule; what it did has been undone already."""
         self.events["violation", violation.peer] += 1
         self.audit.violated(violation)
-        if self.traced is not None:
-            self.traced.violated(violation)
-        if self.ring is not None:
-            self.ring.violated(violation)
+        self.entries.add(violation)
         if not violation.again:
             self.log("warning", violation.peer, ViolationText.of(violation))
 
@@ -130,8 +114,7 @@ class Records:
 
     def close(self, failure: Closure | None) -> None:
         """The chain has ended."""
-        if self.traced is not None:
-            self.traced.close()
+        self.entries.close()
         self.audit.end(failure.text if failure is not None else None)
 
     # -- the last messages ---------------------------------------------------------------------
@@ -140,6 +123,7 @@ class Records:
         """Why the chain fails, with the files that say more; `mode` is that of the router."""
         if "log" in reason.data or "messages" in reason.data:
             return reason
+        self.entries.drain(mode())
         if self.ring is not None and self.ring.begun and self._saved is None:
             self._saved = self.ring.save(reason.text, mode)
         log, messages = self._log_file, self._saved.path if self._saved is not None else ""
@@ -164,6 +148,7 @@ class Records:
         """
         if self.ring is None:
             return ""
+        self.entries.drain(mode())
         saved = self.ring.save(why, mode)
         try:
             for _ in saved.work:

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import msgspec
 from msgspec import Raw
 
 from conductor.core import (
+    UPSTREAM,
     Changed,
     Closure,
+    Entry,
     OwnedAddresses,
     Reached,
     Router,
-    Trace,
     Violated,
     json_text,
     services,
@@ -31,9 +32,6 @@ from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
 from conductor.spec.model import Spec
-
-if TYPE_CHECKING:
-    from conductor.transports.recorded import Recorder
 
 Shape = TypeVar("Shape")
 OfGuest = TypeVar("OfGuest", Violated, Reached, OwnedAddresses)
@@ -52,47 +50,6 @@ CHANGES: Final = frozenset(
 KINDS: Final = frozenset({"request", "response", "notification"})
 """Of messages."""
 _DIRECTIONS: Final = frozenset({"up", "down"})
-
-
-class Tracing:
-    """Gets what `conductor.record.trace.tracer.Tracer` writes down; this one writes nothing."""
-
-    def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """Names the peers in order, the guests each hosts, and if messages between those are
-        followed, their numbers."""
-
-    def recorder(self, name: str) -> Recorder | None:
-        """Takes the lines of the next instance of a component that hosts nothing; None: nobody
-        wants them."""
-        return None
-
-    def rearranged(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """The chain has other peers from now on; as `begin`."""
-
-    def crossed(self, trace: Trace, mode: str) -> None:
-        """A message crossed between two peers."""
-
-    def hop(self, host: str, trace: Trace, at: float) -> None:
-        """A message crossed within a host, or its border, at a time by the machine's clock.
-
-        Raises `ValueError` for one that is no message of a guest of that host.
-        """
-
-    def delivered(
-        self, host: str, guest: str, given: bytes, returned: bytes, failed: str, *, at: float
-    ) -> None:
-        """A guest in a host got lines, returned lines, and failed for this reason; it got none: it
-        has started. Raises `ValueError` for one that is no guest of that host."""
-
-    def violated(self, violation: Violated) -> None:
-        """A component broke a rule of its policy."""
-
-    def happened(self, event: str, component: str, text: str) -> None:
-        """A component failed, was restarted, bypassed, swapped, paused or resumed, or joined or
-        left the chain."""
-
-    def close(self) -> None:
-        """Nothing more will come."""
 
 
 ALLOWED: Final = "allowed"
@@ -155,9 +112,21 @@ class ViolationText(str):
         return line
 
 
-def named(planned: Sequence[Planned]) -> list[tuple[str, Sequence[str], range | None]]:
-    """A chain as a trace names it (`Tracing.begin`)."""
-    return [(p.name, p.guests, p.component.numbers) for p in planned]
+def check_entry(entry: Entry, host: str, guests: Collection[str], numbers: Collection[int]) -> None:
+    """Raises `ValueError` for an entry of a host that is not of its guests, under its own numbers,
+    or is no message: it could break out of its line in a file."""
+    ends = {*guests, "", UPSTREAM}
+    if entry.source not in ends or entry.target not in ends:
+        raise ValueError(f"not a message of a guest of {host}")
+    is_new = entry.source != UPSTREAM and entry.kind != "response"
+    if is_new and entry.number not in numbers:
+        raise ValueError(f"not a number of a message of {host}")
+    if entry.kind not in KINDS or b"\n" in (entry.id or b""):
+        raise ValueError("its record has something that is no message")
+    for text in (entry.id, entry.payload):
+        if text is not None:
+            bytes(text).decode()
+            json_text.decode(text, type=msgspec.Raw)
 
 
 class Reports:

@@ -1,6 +1,7 @@
-"""Reports: what the child that hosts guests writes to its parent about them, as lines on side `c`.
+"""Reports: what the child that hosts guests writes to its parent about them, as lines on side `c`;
+and how it writes its log to standard error, which the parent reads.
 
-No proxy may send them (`conductor.core.services.INTERNAL`). The parent checks each report before it
+No proxy may send reports (`conductor.core.services.INTERNAL`). The parent checks each one before it
 believes it: `conductor.run.report_checks`.
 """
 
@@ -15,7 +16,13 @@ from conductor.core import Changed, Closure, OwnedAddresses, Reached, Serve, Vio
 from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.services import LAST_WORDS, READY, RELAYED
+from conductor.patterns import lazy_pattern
 from conductor.run.segment_spec import Recovered, Relayed
+
+ENTRY: Final = lazy_pattern(r"(debug|info|warning|error): ([^:\n]+): (.*)")
+"""An entry of its log: level, component and text."""
+FURTHER: Final = "  "
+"""How a further line of an entry begins."""
 
 _encode: Final = json_text.encode
 

@@ -1,93 +1,61 @@
-"""The ring: what the peers of a router sent and got in the last minutes, in memory.
+"""The ring: what has happened in a chain in the last minutes, in memory.
 
-It keeps the chunks as they pass, one entry for each call that reads or writes, and looks into none
-of them: so it costs a chain next to nothing. `conductor.record.ring` makes a trace of it once
-somebody wants to read it. The start path loads this module.
+It keeps entries as they come, and looks into none of them: so it costs a chain next to nothing.
+`conductor.record.ring` plays them to another sink once somebody wants to read them. The start path
+loads this module.
 """
 
 from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
+from msgspec.structs import force_setattr, replace
 
-from conductor.core import UPSTREAM, Violated
-from conductor.core.policy.rules import Policy
-from conductor.run.plan import Planned
-from conductor.run.report_checks import named
-from conductor.transports.framing import split
+from conductor.core import UPSTREAM, Entry, Violated
+from conductor.core.json_text import read_members
+from conductor.run.log import Chain, Item, Lines, OfHost, Sink
 
 AGE: Final = 300.0
-"""Seconds after which a chunk is forgotten."""
+"""Seconds after which an entry is forgotten."""
 
 _LARGEST: Final = 16
-"""A line that takes more than one part in so many of the ring is kept cut …"""
-_WHOLE: Final = 4
-"""Lines that come at once are kept as one chunk, up to one part in so many of the ring."""
-_HEAD: Final = 4096
-"""… to so many bytes: its method, id and, mostly, its session stand there …"""
-_TAIL: Final = 128
-"""… and so many at its end, where some put the id."""
+"""Of a payload that takes more than one part in so many of the ring, its session is kept."""
 _SPARE: Final = 16
-"""A full ring forgets one part in so many at once: so a chunk seldom waits for that."""
-_CHUNK: Final = 256
-"""Bytes that a chunk takes beside its lines."""
+"""A full ring forgets one part in so many at once: so an entry seldom waits for that."""
+_ENTRY: Final = 512
+"""Bytes that an entry takes beside its payload."""
+_NOBODY: Final = ("", UPSTREAM)
+"""Senders that are no components."""
+_MOST_SHARING: Final = 15
+"""Entries that share one payload: they are forgotten together."""
 _PAUSE: Final = 60.0
 """Seconds between two files that are written because a component failed."""
 
-_OWN: Final = b"c"
-"""How lines of guests and their hosts for the conductor itself begin (`channel/1`)."""
 
-
-class Chain(NamedTuple):
-    """The peers of the router, beside upstream."""
-
-    peers: Sequence[tuple[str, Sequence[str], range | None]] = ()
-    """In order, as a trace names them (`conductor.run.report_checks.Tracing.begin`)."""
-    policies: Mapping[str, Policy] = MappingProxyType({})
-    """By peer; one without a policy is trusted."""
-    uninitialized: frozenset[str] = frozenset()
-    """Those that `initialize` goes past, although they have no policy here."""
-
-
-class Chunk(msgspec.Struct, frozen=True, gc=False):
-    """What a peer sent or got at once, or what happened to the chain."""
+class Kept(msgspec.Struct, frozen=True, eq=False, gc=False):
+    """What happened at a time."""
 
     at: float
     """By the machine's monotonic clock, in seconds."""
-    peer: str
-    sent: bool
-    """Whether the peer sent it, or got it."""
-    data: bytes
-    """Lines, and newlines between them: as one object, so that the memory of each line is free for
-    the next."""
-    cut: int = 0
-    """Bytes of its one line, of which `data` has two: the beginning and the end; 0: it is whole."""
-    event: Chain | Violated | None = None
-    """In place of lines: the chain has these peers from now on, or a rule was broken."""
-    shared: bool = False
-    """Whether `data` is that of the chunk before."""
-
-    @property
-    def size(self) -> int:
-        """Bytes in memory, about."""
-        if self.event is not None:
-            return _CHUNK * (1 if isinstance(self.event, Violated) else len(self.event.peers) + 1)
-        return _CHUNK if self.shared else len(self.data) + _CHUNK
+    item: Item
+    size: int
+    """Bytes in memory, about."""
+    shared: bool
+    """Whether its payload is that of the entry before."""
 
 
-class Kept(NamedTuple):
+class Held(NamedTuple):
     """What a ring holds at one moment."""
 
-    chunks: Sequence[Chunk]
+    kept: Sequence[Kept]
     chain: Chain
-    """The peers before the first of them."""
+    """The components before the first of them."""
     forgotten: bool
-    """Whether there was more, before the first chunk."""
+    """Whether there was more, before the first."""
 
 
 class Saved(NamedTuple):
@@ -107,11 +75,14 @@ class Save(Protocol):
         """`why` it is written; `mode` is that of the router, once messages have passed."""
 
 
-class Ring:
+class Ring(Sink):
     """The ring of one chain, of at most `most` bytes.
 
     `save` begins files.
     """
+
+    at_once = True
+    watches = False
 
     def __init__(
         self, most: int, save: Save, *, clock: Callable[[], float] = time.monotonic
@@ -120,87 +91,63 @@ class Ring:
         self._largest = most // _LARGEST
         self._save = save
         self._clock = clock
-        self._chunks: deque[Chunk] = deque()
+        self._kept: deque[Kept] = deque()
         self._chain = Chain()
         self._is_cut = False
         self._saved: float | None = None
+        self._last = b""
+        """The payload of the last entry that has one …"""
+        self._sharing = 0
+        """… and how many entries share it."""
         self.size = 0
         """Bytes in memory, about."""
         self.begun = False
         """Whether a component has sent anything; before that there is nothing to see."""
 
-    # -- what passes ---------------------------------------------------------------------------
-
-    def sent(self, peer: str, lines: list[bytes], size: int) -> None:
-        """A peer sent lines of `size` bytes altogether."""
-        if not self.begun:
-            self.begun = peer != UPSTREAM and not lines[0].startswith(_OWN)
-        if size > self._largest and self._split(size, lines):
-            for line in lines:
-                self._one(peer, True, line)
+    def take(self, item: Item, at: float, mode: str) -> None:
+        """Keeps an entry; but no lines of components, which only a trace has."""
+        size, shared = _ENTRY, False
+        if type(item) is Entry:
+            if not self.begun:
+                self.begun = bool(item.target) and item.source not in _NOBODY
+            if item.payload is not None:
+                # Of its own: the line that it stood in may be far longer.
+                payload = bytes(item.payload)
+                more = len(payload)
+                if more > self._largest:
+                    item, more = replace(item, payload=_cut(payload), whole=more), 0
+                # What one component sent is mostly what another gets, as it is: kept once.
+                elif payload == self._last and self._sharing < _MOST_SHARING:
+                    force_setattr(item, "payload", self._last)
+                    self._sharing += 1
+                    more, shared = 0, True
+                else:
+                    self._last, self._sharing = payload, 0
+                    force_setattr(item, "payload", payload)
+                size += more
+        elif isinstance(item, OfHost):
+            if not isinstance(item.entry, Entry):
+                return
+            size += len(bytes(item.entry.payload or b""))
+        elif isinstance(item, Chain):
+            size += _ENTRY * len(item.peers)
+        elif isinstance(item, Lines):
             return
-        data = lines[0] if len(lines) == 1 else b"\n".join([*lines, b""])
-        self._add(Chunk(self._clock(), peer, True, data), len(data))
-
-    def given(self, peer: str, data: bytes) -> bytes:
-        """Whole lines are written to a peer. Returns them: what waits for a slow peer, as it was
-        sent, is then in memory once."""
-        if len(data) > self._largest and self._split(len(data), lines := split(data)):
-            for line in lines:
-                if line:
-                    self._one(peer, False, line)
-            return data
-        last = self._chunks[-1].data if self._chunks else b""
-        # What one peer sent is what another gets, as it is: kept once.
-        if last and data.startswith(last) and len(data) - len(last) <= 1:
-            self._add(Chunk(self._clock(), peer, False, last, 0, None, True), 0)
-            return last if len(data) == len(last) else data
-        self._add(Chunk(self._clock(), peer, False, data), len(data))
-        return data
-
-    def chain(self, planned: Sequence[Planned]) -> None:
-        """The chain has these components from now on."""
-        components = [p.component for p in planned]
-        policies = {c.name: c.policy for c in components if c.policy is not None}
-        past = frozenset(c.name for c in components if c.initialize_passes)
-        self._event(Chain(named(planned), policies, past))
-
-    def violated(self, violation: Violated) -> None:
-        """A component broke a rule of its policy."""
-        self._event(violation)
-
-    def _event(self, event: Chain | Violated) -> None:
-        chunk = Chunk(self._clock(), "", False, b"", event=event)
-        self._add(chunk, chunk.size - _CHUNK)
-
-    def _split(self, size: int, lines: Sequence[bytes]) -> bool:
-        """Whether the lines of a large chunk are kept one by one: to be cut or forgotten so."""
-        return size > self._most // _WHOLE or max(map(len, lines)) > self._largest
-
-    def _one(self, peer: str, sent: bool, line: bytes) -> None:
-        """Keeps one line of a large chunk."""
-        whole = len(line)
-        cut = whole if whole > self._largest else 0
-        data = line[: min(_HEAD, self._largest)] + b"\n" + line[-_TAIL:] if cut else line
-        self._add(Chunk(self._clock(), peer, sent, data, cut), len(data))
-
-    def _add(self, chunk: Chunk, size: int) -> None:
-        """Keeps a chunk; `size`: bytes in memory, beside those that each chunk takes."""
-        self._chunks.append(chunk)
-        self.size += size + _CHUNK
+        self._kept.append(Kept(at, item, size, shared))
+        self.size += size
         if self.size > self._most:
             self._forget(self._most - self._most // _SPARE)
 
     def _forget(self, most: int) -> None:
-        """Forgets what is old, what there is no room for, and what shared its lines with that."""
-        chunks, oldest = self._chunks, self._clock() - AGE
-        while chunks and (self.size > most or chunks[0].at < oldest or chunks[0].shared):
-            gone = chunks.popleft()
+        """Forgets what is old, what there is no room for, and what shared its payload with that."""
+        kept, oldest = self._kept, self._clock() - AGE
+        while kept and (self.size > most or kept[0].at < oldest or kept[0].shared):
+            gone = kept.popleft()
             self.size -= gone.size
-            if gone.event is None:
+            if isinstance(gone.item, Chain):
+                self._chain = gone.item
+            elif not isinstance(gone.item, Violated):
                 self._is_cut = True
-            elif not isinstance(gone.event, Violated):
-                self._chain = gone.event
 
     # -- files ---------------------------------------------------------------------------------
 
@@ -214,16 +161,24 @@ class Ring:
         self._saved = self._clock()
         return self._save(self, why, mode)
 
-    def since(self, last: Chunk) -> list[Chunk] | None:
-        """What has come after a chunk; None: that chunk is not there any more."""
-        found: list[Chunk] = []
-        for chunk in reversed(self._chunks):
-            if chunk is last:
+    def since(self, last: Kept) -> list[Kept] | None:
+        """What has come after an entry; None: that entry is not there any more."""
+        found: list[Kept] = []
+        for kept in reversed(self._kept):
+            if kept is last:
                 return found[::-1]
-            found.append(chunk)
+            found.append(kept)
         return None
 
-    def kept(self) -> Kept:
+    def held(self) -> Held:
         """What it holds now."""
         self._forget(self._most)
-        return Kept([*self._chunks], self._chain, self._is_cut)
+        return Held([*self._kept], self._chain, self._is_cut)
+
+
+def _cut(payload: bytes) -> bytes:
+    """What is kept of a payload that is too large: its session and its size."""
+    members = read_members(payload) if b'"sessionId"' in payload else None
+    session = bytes((members or {}).get("sessionId", b""))
+    named = b'"sessionId":%b,' % session if 0 < len(session) < _ENTRY else b""
+    return b'{%b"_meta":{"conductor":{"cut":%d}}}' % (named, len(payload))

@@ -102,9 +102,8 @@ class Runtime:
         self.tasks = Tasks(self.fail)
         self.performer = Performer(self)
         room = options.high_water // 2
-        self.outboxes = ChainOutboxes(
-            self.router, self.performer.perform, self.connections.held, room
-        )
+        perform, entry = self.performer.perform, records.entries.add
+        self.outboxes = ChainOutboxes(self.router, perform, self.connections.held, room, entry)
         self.services = ServiceRequests(self, planned)
         self.supervisor = Supervisor(self)
 
@@ -115,7 +114,8 @@ class Runtime:
             mode,
             options=RouterOptions(
                 upstream=self.owner.outer_dialect,
-                tracing=self.records.traced is not None,
+                logging=bool(self.records.entries.sinks),
+                tracing=self.records.entries.watches,
                 reserved=options.reserved,
                 audited=self.records.audited_among(self.planned.values()),
                 propagating=options.propagate and options.sends,
@@ -239,8 +239,7 @@ class Runtime:
 
     def forget(self, name: str) -> None:
         """A component has left: its connection is closed, and nothing waits for it."""
-        if self.records.traced is not None:
-            self.records.traced.forget(name)
+        self.records.entries.forget(name)
         self.flow.drop(name)
         self.outboxes.taken(name)
         self.outboxes.lost.pop(name, None)
@@ -307,8 +306,8 @@ class Runtime:
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
         records, teardown = self.records, self._teardown
-        if records.traced is not None:
-            frames = records.traced.without_record(name, self.component(name), frames)
+        if records.entries.watches:
+            frames = records.entries.without_record(name, self.component(name), frames)
             if not frames:
                 return
         if teardown.counts:
@@ -316,8 +315,6 @@ class Runtime:
             teardown.passed(name, frames, host=planned is not None and planned.component.hosts)
         size = sum(map(len, frames))
         self._tidying.passed(size)
-        if records.ring is not None:
-            records.ring.sent(name, frames, size)
         if name == UPSTREAM:
             self.services.look(frames)
         self.outboxes.feed(name, frames)
@@ -327,8 +324,9 @@ class Runtime:
         self.owner.passed()
 
     def flush(self, source: str) -> None:
-        """Writes what is queued; `source` waits if that is too much for somebody."""
-        outboxes, ring = self.outboxes, self.records.ring
+        """Writes what is queued; `source` waits if that is too much for somebody. What has happened
+        goes on record then: messages do not wait for it."""
+        outboxes = self.outboxes
         while outboxes.queues:
             name, data = outboxes.take()
             if name == UPSTREAM:
@@ -336,11 +334,10 @@ class Runtime:
                 self.owner.answered(data)
             transport = self._transports.get(name)
             if transport is not None:
-                if ring is not None:
-                    data = ring.given(name, data)
                 transport.write(data)
                 if transport.buffered:
                     self.flow.wrote(name, source)
+        self.records.entries.drain(self.router.mode)
 
     def apply(self, effects: Iterable[Effect], source: str = UPSTREAM) -> None:
         """Performs effects, and writes what is queued."""

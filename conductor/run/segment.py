@@ -25,6 +25,7 @@ from conductor.core import (
     UPSTREAM,
     Changed,
     Effect,
+    Entry,
     Fail,
     LogLine,
     OwnedAddresses,
@@ -33,7 +34,6 @@ from conductor.core import (
     RouterOptions,
     Serve,
     Silent,
-    Trace,
     Violated,
     Wake,
     json_text,
@@ -47,9 +47,8 @@ from conductor.core.restart_state import Due
 from conductor.core.service_table import LOCAL, TURN_END
 from conductor.core.services import CHANGED, OWNED, REACHED, VIOLATED
 from conductor.run.guest_module import component
-from conductor.run.host_log import FURTHER
 from conductor.run.outboxes import HostOutboxes, QueuedFrames, joined
-from conductor.run.report_lines import change_params, failed_line, relayed_line, report
+from conductor.run.report_lines import FURTHER, change_params, failed_line, relayed_line, report
 from conductor.run.segment_guests import SegmentGuests
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, Relayed, SegmentSpec
 from conductor.run.shortcut import Shortcut
@@ -353,7 +352,7 @@ class Segment:
             case LogLine():
                 if effect.level in ("warning", "error") or self._verbose:
                     self._log(effect.level, effect.peer, effect.text)
-            case Trace():
+            case Entry():
                 assert self._record is not None
                 self._record.crossed(effect)
             case Changed():

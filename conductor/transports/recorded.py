@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Protocol, runtime_checkable
 
 from conductor.transports.base import Transport, Wrapper
@@ -30,29 +30,23 @@ class _Delivers(Protocol):
 
 
 class Recorded(Wrapper):
-    """Passes lines on unchanged and reports them to recorders."""
+    """Passes lines on unchanged and reports them to a recorder."""
 
-    def __init__(self, inner: Transport, recorders: Sequence[Recorder]) -> None:
+    def __init__(self, inner: Transport, recorder: Recorder) -> None:
         super().__init__(inner)
-        self._recorders = recorders
+        self._recorder = recorder
         self._delivers = isinstance(inner, _Delivers)
         if isinstance(inner, _Delivers):
-            inner.observe_deliveries(self._delivered)
+            inner.observe_deliveries(recorder.delivered)
 
     def write(self, data: bytes) -> None:
         """Records the lines and passes them on."""
         if not self._delivers:
-            for each in self._recorders:
-                each.given(data)
+            self._recorder.given(data)
         super().write(data)
 
     def received(self, frames: list[bytes]) -> None:
         """Records the lines and passes them on."""
         if not self._delivers:
-            for each in self._recorders:
-                each.sent(frames)
+            self._recorder.sent(frames)
         super().received(frames)
-
-    def _delivered(self, given: bytes, sent: bytes, failed: str) -> None:
-        for each in self._recorders:
-            each.delivered(given, sent, failed)

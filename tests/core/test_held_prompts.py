@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import Answered, Closure, Component, Router
-from conductor.core.effects import Trace
+from conductor.core.effects import Entry
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import (
     OK,
@@ -152,7 +152,7 @@ def test_a_trace_shows_a_held_prompt_where_it_ends() -> None:
         pb.router.hold()
         pb >> ("client", request(1, PROMPT, prompt("one")))
         pb >> ("client", cancel(1))
-        traces = [effect for effect in pb.effects if isinstance(effect, Trace)]
+        traces = [effect for effect in pb.effects if isinstance(effect, Entry)]
         assert [(t.kind, t.source, t.target) for t in traces] == [
             ("request", "client", ""),
             ("response", "", "client"),
@@ -214,11 +214,11 @@ def test_a_trace_shows_what_the_conductor_asks_as_its_own() -> None:
         pb.effects.clear()
         pb >> (lambda r: r.ask("_x", b"{}", 1))
         sent = pb.effects.pop(0)
-        assert isinstance(sent, Trace)
+        assert isinstance(sent, Entry)
         assert (sent.kind, sent.source, sent.target, sent.method) == ("request", "", "client", "_x")
         pb << ("client", request(1, "_x", {}))
         pb >> ("client", result(1, 2))
         answer = pb.effects.pop(0)
-        assert isinstance(answer, Trace)
+        assert isinstance(answer, Entry)
         assert (answer.kind, answer.source, answer.target) == ("response", "client", "")
         pb << Answered(1, b"result", b"2")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.core import Closure, Component, Router, RouterOptions, agent_turns
-from conductor.core.effects import Send, Trace
+from conductor.core.effects import Entry, Send
 from tests.harness.router.policed import (
     PROMPT,
     UPDATE,
@@ -161,7 +161,7 @@ def test_a_trace_tells_that_it_was_the_conductor() -> None:
     router = chain(tracing=True)
     answered(router)
     (key,) = router.turns("agent")
-    told = [one for one in router.end_turn("agent", key, REASON) if isinstance(one, Trace)]
+    told = [one for one in router.end_turn("agent", key, REASON) if isinstance(one, Entry)]
     assert [(one.method, one.own) for one in told] == [("session/cancel", True), (UPDATE, True)]
 
 

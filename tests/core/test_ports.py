@@ -12,10 +12,10 @@ from conductor.core import (
     DIALECTS,
     Closure,
     Component,
+    Entry,
     Router,
     RouterOptions,
     Send,
-    Trace,
     Violated,
 )
 from conductor.core.policy.rules import Policy
@@ -729,5 +729,5 @@ def test_a_trace_has_what_passes_at_a_port() -> None:
     effects = router.receive(
         "p", b"s" + json.dumps(request("a", "proxy/successor", wrap("_x"))).encode()
     )
-    traced = [one for one in effects if isinstance(one, Trace)]
+    traced = [one for one in effects if isinstance(one, Entry)]
     assert [(one.source, one.target) for one in traced] == [("p", "research")]

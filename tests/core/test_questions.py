@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.core import UPSTREAM, Component, Router, RouterOptions
-from conductor.core.effects import Send, Trace
+from conductor.core.effects import Entry, Send
 from conductor.core.policy.rules import Policy
 
 NOTICES: dict[str, Any] = {"clientCapabilities": {"session": {"notices": {}}}}
@@ -78,7 +78,7 @@ def test_without_a_client_there_is_no_notice() -> None:
 
 def test_a_notice_is_in_a_trace_as_the_conductors_own() -> None:
     effects = notice(started({"protocolVersion": 1, **NOTICES}, tracing=True)) or []
-    (trace,) = (effect for effect in effects if isinstance(effect, Trace))
+    (trace,) = (effect for effect in effects if isinstance(effect, Entry))
     assert (trace.source, trace.target, trace.method) == ("", UPSTREAM, "session/update")
 
 

@@ -11,11 +11,11 @@ from conductor.core import (
     DIALECTS,
     Closure,
     Component,
+    Entry,
     Fail,
     Router,
     RouterOptions,
     Send,
-    Trace,
 )
 from conductor.core.rearranging import newcomer
 from tests.harness.router.actors import (
@@ -511,17 +511,20 @@ def test_a_trace_shows_a_component_once_it_has_joined() -> None:
     pb = Playbook(Router([component("p", "acp"), AGENT], options=RouterOptions(tracing=True)))
     stage = Stage(pb.router, [proxy("acp", "p"), Agent("agent")])
     conversation(stage)
-    traces: Sequence[Any] = [e for e in stage.effects if isinstance(e, Trace)]
+    traces: Sequence[Any] = [e for e in stage.effects if isinstance(e, Entry)]
     assert traces
     stage.effects.clear()
     actor = proxy("sacp", newcomer("q"))
     stage.actors[actor.name] = actor
     stage.apply(pb.router.prepare([Component("q"), component("p", "acp"), AGENT]))
     refused = stage.router.receive(actor.name, b'{"jsonrpc":"2.0","id":77,"method":"_x"}')
-    assert [type(effect) for effect in refused] == [Send]
+    asked = stage.router.receive(
+        actor.name, b'{"jsonrpc":"2.0","id":78,"method":"_conductor/config"}'
+    )
+    assert [type(effect) for effect in (*refused, *asked)] == [Send, Send]
     assert stage.effects == []
     actor.name = "q"
     stage.actors["q"] = actor
     stage.apply(pb.router.rearrange(OTHERS))
     stage.say(NEW)
-    assert {e.target for e in stage.effects if isinstance(e, Trace)} >= {"q", "p", "agent"}
+    assert {e.target for e in stage.effects if isinstance(e, Entry)} >= {"q", "p", "agent"}

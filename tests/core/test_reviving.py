@@ -9,10 +9,10 @@ import pytest
 from conductor.core import (
     Closure,
     Component,
+    Entry,
     Fail,
     Router,
     RouterOptions,
-    Trace,
     agent_sessions,
 )
 from tests.harness.router.actors import dump
@@ -447,7 +447,7 @@ def test_a_trace_has_each_request_with_its_answer() -> None:
         *router.receive("agent", dump(result(3, OK1))),
         *router.receive("agent", dump(result(4, {}))),
     ]
-    traces = [one for one in effects if isinstance(one, Trace)]
+    traces = [one for one in effects if isinstance(one, Entry)]
     asked = [one.method for one in traces if one.kind == "request"]
     assert asked == ["initialize", "session/new", "initialize", "session/load"]
     assert len([one for one in traces if one.kind == "response"]) == len(asked)

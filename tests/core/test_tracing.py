@@ -14,12 +14,12 @@ from conductor.core import (
     Closure,
     Component,
     Effect,
+    Entry,
     LogLine,
     Propagate,
     Router,
     RouterOptions,
     Send,
-    Trace,
 )
 from conductor.core.policy.rule_syntax import PolicyWords
 from tests.harness.router.actors import FORMS, chain, conversation
@@ -32,7 +32,7 @@ ANSWER = b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}'
 
 def traced(effects: list[Effect]) -> list[tuple[str, str, str, str | None]]:
     """Kind, source, target and method of what effects report."""
-    traces = [one for one in effects if isinstance(one, Trace)]
+    traces = [one for one in effects if isinstance(one, Entry)]
     return [(one.kind, one.source, one.target, one.method) for one in traces]
 
 
@@ -61,7 +61,8 @@ def test_a_notification_that_passes_a_guest_by_is_reported_from_who_sent_it() ->
 
 def test_the_agent_alone_gets_a_context_and_only_in_the_params_of_requests() -> None:
     router = Router(
-        [Component("p"), Component("agent")], options=RouterOptions(tracing=True, propagating=True)
+        [Component("p"), Component("agent")],
+        options=RouterOptions(tracing=True, propagating=True),
     )
     assert not any(isinstance(one, Propagate) for one in router.receive("client", INITIALIZE))
     envelope = (
@@ -69,14 +70,14 @@ def test_the_agent_alone_gets_a_context_and_only_in_the_params_of_requests() -> 
         b'"params":{"method":"%b","params":{"n":1}}}'
     )
     effects = router.receive("p", envelope % (7, b"initialize"))
-    number = next(one.number for one in effects if isinstance(one, Trace))
+    number = next(one.number for one in effects if isinstance(one, Entry))
     given = [one for one in effects if isinstance(one, Propagate | Send)]
     assert given == [Propagate("agent", b"1", "initialize", b'{"n":1}', number)]
     router = Router([Component("agent")], options=RouterOptions(tracing=True, propagating=True))
     router.receive("client", INITIALIZE)
     router.receive("agent", ANSWER)
     for plain in (b'{"jsonrpc":"2.0","id":2,"method":"x"}', b'{"jsonrpc":"2.0","method":"x"}'):
-        assert {type(one) for one in router.receive("client", plain)} == {Trace, Send}
+        assert {type(one) for one in router.receive("client", plain)} == {Entry, Send}
 
 
 def test_nobody_is_told_another_byte_because_of_a_trace() -> None:
@@ -104,7 +105,7 @@ def test_every_request_is_answered_by_whom_it_went_to(kind: str, told: bool) -> 
     """Whatever a proxy speaks, also while that is being found out."""
     stage = chain([kind, "acp", kind], told=told, tracing=True)
     conversation(stage)
-    found = [one for one in stage.effects if isinstance(one, Trace)]
+    found = [one for one in stage.effects if isinstance(one, Entry)]
     asked = Counter((one.number, one.source, one.target) for one in found if one.kind == "request")
     answered = Counter(
         (one.request, one.target, one.source) for one in found if one.kind == "response"
@@ -121,20 +122,21 @@ def test_every_request_is_answered_by_whom_it_went_to(kind: str, told: bool) -> 
 def test_what_nobody_else_gets_is_answered_by_the_conductor() -> None:
     router = Router([Component("agent")], options=RouterOptions(tracing=True))
     effects = router.receive("client", b'{"jsonrpc":"2.0","id":7,"method":"session/new"}')
-    request, response = (one for one in effects if isinstance(one, Trace))
-    assert (request.source, request.target, request.id) == ("client", "", "7")
+    request, response = (one for one in effects if isinstance(one, Entry))
+    assert (request.source, request.target, request.id) == ("client", "", b"7")
     assert (response.source, response.target, response.own) == ("", "client", True)
     assert response.request == request.number < response.number
 
 
 def test_answers_that_nobody_waits_for_are_reported_as_lost() -> None:
     router = Router(
-        [Component("p", "", CHANNEL), Component("agent")], options=RouterOptions(tracing=True)
+        [Component("p", "", CHANNEL), Component("agent")],
+        options=RouterOptions(tracing=True),
     )
     router.receive("client", INITIALIZE)
     router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
     router.leaving("p", Closure("it died"))
-    (lost,) = (one for one in router.receive("agent", ANSWER) if isinstance(one, Trace))
+    (lost,) = (one for one in router.receive("agent", ANSWER) if isinstance(one, Entry))
     assert (lost.kind, lost.source, lost.target, lost.lost) == ("response", "agent", "p", True)
 
 
@@ -159,7 +161,7 @@ def test_what_a_guest_that_is_gone_had_is_answered_there_before_it_goes_on() -> 
     router = guests("a")
     router.receive("client", b'{"jsonrpc":"2.0","id":9,' + ASKS)
     effects = router.bypassed("a", Closure("it died"))
-    back, on = (one for one in effects if isinstance(one, Trace))
+    back, on = (one for one in effects if isinstance(one, Entry))
     assert (back.kind, back.source, back.target) == ("response", "a", "client")
     assert (back.lost, back.own, back.payload) == (True, True, None)
     assert (on.kind, on.source, on.target, on.number) == (
@@ -186,7 +188,7 @@ def test_a_guest_is_given_its_role_again() -> None:
         ("response", "", "a", "initialize"),
         ("response", "a", "", "initialize"),
     ]
-    first, second, back, _ = (one for one in effects if isinstance(one, Trace))
+    first, second, back, _ = (one for one in effects if isinstance(one, Entry))
     assert (second.passes, back.request) == (first.number, second.number)
 
 
@@ -213,7 +215,7 @@ def test_a_batch_is_of_so_many_messages() -> None:
     router.receive("agent", ANSWER)
     one, other = b'{"jsonrpc":"2.0","id":1,"method":"_a"}', b'{"jsonrpc":"2.0","method":"_b"}'
     effects = router.receive("client", b"[%b,%b]" % (one, other))
-    first, second = (one for one in effects if isinstance(one, Trace))
+    first, second = (one for one in effects if isinstance(one, Entry))
     assert first.number < second.number
 
 
@@ -226,13 +228,72 @@ def test_a_turn_that_the_conductor_ends() -> None:
     asked = b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":%b}' % prompt
     router.receive("client", asked)
     ((key, _),) = router.waiting_on("agent")
-    effects = [e for e in router.end_turn("agent", key, Closure("quiet")) if isinstance(e, Trace)]
+    effects = [e for e in router.end_turn("agent", key, Closure("quiet")) if isinstance(e, Entry)]
     assert [(one.method, one.source, one.own) for one in effects] == [
         ("session/cancel", "", True),
         ("$/cancel_request", "", True),
         ("session/prompt", "agent", True),
     ]
     assert effects[1].request == effects[2].request
+
+
+def crossed(effects: list[Effect]) -> list[tuple[str, str, str, str, bytes]]:
+    """Kind, source, target, method and payload of what effects report."""
+    return [
+        (one.kind, one.source, one.target, one.method, bytes(one.payload or b""))
+        for one in effects
+        if isinstance(one, Entry)
+    ]
+
+
+@pytest.mark.parametrize("hosts", [False, True])
+def test_what_a_guest_asks_of_the_conductor_is_reported_and_no_report_of_a_host(
+    hosts: bool,
+) -> None:
+    guest = Component("p", "", CHANNEL, configure=b'{"name":"p"}', hosts=hosts)
+    router = Router([guest, Component("agent")], options=RouterOptions(logging=True))
+    found = crossed(router.start())
+    found += crossed(router.receive("p", b'c{"jsonrpc":"2.0","id":1,"method":"config"}'))
+    found += crossed(router.receive("p", b'c{"jsonrpc":"2.0","method":"log","params":[]}'))
+    found += crossed(router.receive("p", b'c{"jsonrpc":"2.0","id":2,"method":"what"}'))
+    assert [one[:4] for one in found] == [] if hosts else [
+        ("notification", "", "p", "configure"),
+        ("request", "p", "", "config"),
+        ("response", "", "p", "config"),
+        ("notification", "p", "", "log"),
+        ("request", "p", "", "what"),
+        ("response", "", "p", "what"),
+    ]  # fmt: skip
+    if not hosts:
+        assert (found[0][4], found[2][4], found[3][4]) == (b'{"name":"p"}', b'{"name":"p"}', b"[]")
+
+
+def test_a_program_calls_services_by_other_names() -> None:
+    router = Router([Component("p"), Component("agent")], options=RouterOptions(logging=True))
+    router.receive("client", INITIALIZE)
+    answer = router.receive("p", b'{"jsonrpc":"2.0","id":1,"method":"_conductor/config"}')
+    note = router.receive("p", b'{"jsonrpc":"2.0","method":"_proxy/log","params":{}}')
+    assert [one[:4] for one in crossed([*answer, *note])] == [
+        ("request", "p", "", "config"), ("response", "", "p", "config"),
+        ("notification", "p", "", "log"),
+    ]  # fmt: skip
+
+
+def test_a_trusted_guest_passes_on_what_has_its_id_though_nobody_watches() -> None:
+    router = Router(
+        [Component("p", "", CHANNEL), Component("agent")], options=RouterOptions(logging=True)
+    )
+    (given,) = (e for e in router.receive("client", INITIALIZE) if isinstance(e, Entry))
+    line = b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"more":1}}'
+    (onward,) = (e for e in router.receive("p", line) if isinstance(e, Entry))
+    assert (onward.source, onward.target, onward.passes) == ("p", "agent", given.number)
+    asked = b'{"jsonrpc":"2.0","id":%d,"method":"_m"}'
+    router.receive("agent", ANSWER)
+    router.receive("p", b'p{"jsonrpc":"2.0","id":1,"result":{}}')
+    (given,) = (e for e in router.receive("client", asked % 5) if isinstance(e, Entry))
+    passed = router.receive("p", b"s" + asked % 2)
+    own = router.receive("p", b"s" + asked % 77)
+    assert [e.passes for e in (*passed, *own) if isinstance(e, Entry)] == [given.number, 0]
 
 
 HOST: Final = Component("a+b", "", CHANNEL, numbers=range(1000, 2000))
@@ -252,7 +313,7 @@ def host() -> Router:
 
 def numbers(effects: list[Effect]) -> list[int]:
     """The numbers of what effects report."""
-    return [one.number for one in effects if isinstance(one, Trace)]
+    return [one.number for one in effects if isinstance(one, Entry)]
 
 
 def test_a_host_is_told_the_number_of_each_message_and_says_those_of_its_own() -> None:
@@ -288,7 +349,8 @@ def test_numbers_of_long_ago_are_not_remembered() -> None:
 
 def test_others_say_no_numbers() -> None:
     router = Router(
-        [Component("p", "", CHANNEL), Component("agent")], options=RouterOptions(tracing=True)
+        [Component("p", "", CHANNEL), Component("agent")],
+        options=RouterOptions(tracing=True),
     )
     (note,) = router.receive("p", b"#7")
     assert isinstance(note, LogLine)

@@ -5,164 +5,130 @@ from __future__ import annotations
 import sys
 
 import pytest
+from msgspec import Raw
 
-from conductor.core import UPSTREAM, Violated
-from conductor.core.component import Component
-from conductor.run.plan import Planned
-from conductor.run.ring import AGE, Chain, Chunk, Kept, Ring, Saved
-from conductor.transports.memory import MemoryTransport
+from conductor.core import UPSTREAM, Entry, Violated
+from conductor.core.component import Side
+from conductor.run.log import Chain, Item
+from conductor.run.ring import AGE, Held, Ring, Saved
 
 KIB = 1024
 MIB = 1024 * KIB
 
 
-class Clock:
-    """Stands still until it is set."""
+class Kept:
+    """A ring that is never written, and a clock that stands still until it is set."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = MIB) -> None:
         self.now = 100.0
+        self.ring = Ring(most, lambda ring, why, mode: Saved("", iter(())), clock=lambda: self.now)
 
-    def __call__(self) -> float:
-        return self.now
-
-
-def made(most: int = MIB, clock: Clock | None = None) -> Ring:
-    """A ring that is never written."""
-    return Ring(most, lambda ring, why, mode: Saved("", iter(())), clock=clock or Clock())
+    def takes(self, *items: Item) -> None:
+        """Something happens now."""
+        for item in items:
+            self.ring.take(item, self.now, "agent")
 
 
-def texts(kept: Kept) -> list[bytes]:
-    """All that was kept, without line ends."""
-    found: list[bytes] = []
-    for chunk in kept.chunks:
-        lines = chunk.data.split(b"\n")
-        found += [line for line in lines if line]
-    return found
+def sent(payload: bytes, source: str = "agent", target: str = UPSTREAM) -> Entry:
+    """A notification."""
+    return Entry("notification", source, Side.P, target, Side.P, 1, "_n", payload)
 
 
-def weight(kept: Kept) -> int:
-    """Bytes that Python says chunks and their lines take."""
-    lines = {id(chunk.data): chunk.data for chunk in kept.chunks}
-    return sum(map(sys.getsizeof, kept.chunks)) + sum(map(sys.getsizeof, lines.values()))
+def payloads(held: Held) -> list[bytes]:
+    """Those of all messages that are kept."""
+    items = (one.item for one in held.kept)
+    return [bytes(one.payload or b"") for one in items if isinstance(one, Entry)]
 
 
-def planned(*names: str) -> list[Planned]:
-    """Components that nothing runs."""
-
-    async def nothing(*_: object) -> None:
-        pass
-
-    return [Planned(Component(name), MemoryTransport(nothing)) for name in names]
+def weight(held: Held) -> int:
+    """Bytes that Python says entries take, with all that is theirs alone."""
+    own = [one for one in held.kept if isinstance(one.item, Entry)]
+    parts: list[object] = [part for one in own for part in (one, one.item, one.at)]
+    texts = {id(one): one for one in payloads(held)}
+    return sum(map(sys.getsizeof, [*parts, *texts.values()]))
 
 
 def test_it_keeps_what_passes_in_order() -> None:
-    ring = made()
-    assert not ring.begun
-    ring.sent(UPSTREAM, [b"1", b"2"], 2)
-    ring.given("agent", b"3\n4\n")
-    assert not ring.begun, "no component has sent anything so far"
-    ring.sent("agent", [b"5"], 1)
-    assert ring.begun
-    kept = ring.kept()
-    assert texts(kept) == [b"1", b"2", b"3", b"4", b"5"]
-    assert [(chunk.peer, chunk.sent) for chunk in kept.chunks] == [
-        (UPSTREAM, True),
-        ("agent", False),
-        ("agent", True),
-    ]
-    assert not kept.forgotten
+    kept = Kept()
+    kept.takes(sent(b"1", UPSTREAM, "agent"), sent(b"2", "", "agent"), sent(b"3", "agent", ""))
+    assert not kept.ring.begun, "no component has sent anything to others so far"
+    kept.takes(sent(b"4"))
+    assert kept.ring.begun
+    held = kept.ring.held()
+    assert payloads(held) == [b"1", b"2", b"3", b"4"]
+    assert not held.forgotten
 
 
-def test_what_goes_on_as_it_is_takes_memory_once() -> None:
-    ring = made()
-    ring.sent("agent", [b"1", b"2"], 2)
-    waits = ring.given(UPSTREAM, bytes(bytearray(b"1\n2\n")))
-    ring.given("observer", b"1\n3\n")
-    first, second, third = ring.kept().chunks
-    assert second.data is first.data
-    assert waits is first.data, "also while it waits to be written"
-    assert (second.peer, second.sent, third.data) == (UPSTREAM, False, b"1\n3\n")
-    ring.sent("agent", [b"4"], 1)
-    assert ring.given(UPSTREAM, b"4\n") == b"4\n"
-    fourth, fifth = ring.kept().chunks[3:]
-    assert fifth.data is fourth.data
-
-
-def test_what_a_host_reports_is_nothing_to_see() -> None:
-    ring = made()
-    ring.sent("guests", [b'c{"method":"ready"}'], 19)
-    assert not ring.begun
+def test_what_goes_on_as_it_is_takes_memory_once_and_none_of_its_line() -> None:
+    kept = Kept()
+    kept.takes(sent(Raw(b"[1]")), sent(bytes(bytearray(b"[1]"))), sent(b"[2]"))
+    first, second, third = kept.ring.held().kept
+    assert isinstance(first.item, Entry)
+    assert isinstance(second.item, Entry)
+    assert first.item.payload is second.item.payload
+    assert type(first.item.payload) is bytes
+    assert (first.size - second.size, third.size - first.size) == (3, 0)
 
 
 @pytest.mark.parametrize("length", [1, 400, 20 * KIB, 3 * MIB])
 def test_300_mb_stay_within_its_bound(length: int) -> None:
-    most, ring = MIB, made(MIB)
-    each, total = 64 * KIB, 300 * MIB
-    if length == 1:  # to make those lines takes long
-        total = 2 * MIB
-    passed, number = 0, 0
+    kept, passed, number = Kept(), 0, 0
+    total = 300 * MIB if length > 1 else MIB // 4  # to make those takes long
     while passed < total:
-        lines = [b"%0*d" % (length, number) for _ in range(max(each // length, 1))]
-        ring.sent("agent", lines, sum(map(len, lines)))
-        ring.given(UPSTREAM, b"".join(line + b"\n" for line in lines))
-        passed += 2 * length * len(lines)
+        payload = b"%0*d" % (length, number)
+        kept.takes(sent(payload, "agent", "p"), sent(payload, "p", UPSTREAM))
+        passed += 2 * max(length, 20)
         number += 1
-        assert ring.size <= most
-    kept = ring.kept()
-    assert kept.forgotten == (length < MIB), "of long lines only the beginnings are kept"
-    assert weight(kept) <= most * 1.1
-    assert ring.size == sum(chunk.size for chunk in kept.chunks)
-    assert kept.chunks, "the newest are there"
+        assert kept.ring.size <= MIB
+    held = kept.ring.held()
+    assert held.forgotten
+    assert weight(held) <= MIB
+    assert kept.ring.size == sum(one.size for one in held.kept)
+    assert held.kept, "the newest are there"
 
 
-def test_a_line_that_is_too_long_is_cut_and_its_neighbours_are_not() -> None:
-    ring = made(MIB)
-    long = b"x" * (100 * KIB)
-    ring.sent("agent", [b"before", long, b"behind"], len(long) + 12)
-    ring.given(UPSTREAM, b"before\n" + long + b"\nbehind\n")
-    kept = ring.kept()
-    sizes = [len(b"".join(texts(Kept([chunk], Chain(), False)))) for chunk in kept.chunks]
-    assert [(chunk.cut, size) for chunk, size in zip(kept.chunks, sizes, strict=True)] == 2 * [
-        (0, 6),
-        (100 * KIB, 4 * KIB + 128),
-        (0, 6),
-    ]  # fmt: skip
+def test_of_a_payload_that_is_too_long_session_and_size_are_kept() -> None:
+    kept = Kept()
+    long = b'{"x":"%b","sessionId":"s"}' % (b"x" * 100 * KIB)
+    kept.takes(sent(b"before"), sent(long), sent(b"[%b]" % long), sent(b"behind"))
+    cut = [b'{"sessionId":"s","_meta":{"conductor":{"cut":%d}}}' % len(long),
+           b'{"_meta":{"conductor":{"cut":%d}}}' % (len(long) + 2)]  # fmt: skip
+    held = kept.ring.held()
+    assert payloads(held) == [b"before", *cut, b"behind"]
+    wholes = [one.item.whole for one in held.kept if isinstance(one.item, Entry)]
+    assert wholes == [0, len(long), len(long) + 2, 0]
 
 
 def test_what_is_old_is_forgotten_but_not_which_chain_it_is() -> None:
-    clock = Clock()
-    ring = made(clock=clock)
-    ring.chain(planned("a", "b"))
-    ring.sent("a", [b"1"], 1)
-    clock.now += AGE - 1
-    ring.sent("a", [b"2"], 1)
-    assert not ring.kept().forgotten
-    clock.now += 2
-    kept = ring.kept()
-    assert texts(kept) == [b"2"]
-    assert kept.forgotten
-    assert [name for name, _, _ in kept.chain.peers] == ["a", "b"]
-    clock.now += AGE
-    assert ring.kept().chunks == []
-    assert ring.size == 0
+    kept = Kept()
+    kept.takes(Chain([("a", (), None), ("b", (), None)]), sent(b"1"))
+    kept.now += AGE - 1
+    kept.takes(sent(b"2"))
+    assert not kept.ring.held().forgotten
+    kept.now += 2
+    held = kept.ring.held()
+    assert payloads(held) == [b"2"]
+    assert held.forgotten
+    assert [name for name, _, _ in held.chain.peers] == ["a", "b"]
+    kept.now += AGE
+    assert kept.ring.held().kept == []
+    assert kept.ring.size == 0
 
 
-def test_events_of_the_chain_have_a_place_in_it() -> None:
-    ring = made()
-    ring.chain(planned("a"))
+def test_what_happens_to_the_chain_has_a_place_in_it() -> None:
+    kept = Kept()
     violation = Violated("a", "rights", "up", "session/update", "", "no", False)
-    ring.violated(violation)
-    first, second = ring.kept().chunks
-    assert isinstance(first.event, Chain)
-    assert second == Chunk(100.0, "", False, b"", event=violation)
+    kept.takes(Chain([("a", (), None)]), violation)
+    first, second = kept.ring.held().kept
+    assert isinstance(first.item, Chain)
+    assert (second.at, second.item) == (100.0, violation)
 
 
 def test_components_that_fail_again_and_again_write_one_file_a_minute() -> None:
-    clock = Clock()
-    ring = made(clock=clock)
-    assert ring.may_save()
-    ring.save("it failed", lambda: "agent")
-    clock.now += 59
-    assert not ring.may_save()
-    clock.now += 1
-    assert ring.may_save()
+    kept = Kept()
+    assert kept.ring.may_save()
+    kept.ring.save("it failed", lambda: "agent")
+    kept.now += 59
+    assert not kept.ring.may_save()
+    kept.now += 1
+    assert kept.ring.may_save()

@@ -316,8 +316,8 @@ class PolicedNotifications:
         notification.round = peer.policed.round
         method, params = notification.method, notification.params
         exchange.deliver(peer, lane.writer.notification(method, params), source.number)
-        if exchange.tracing:
-            exchange.tracer.notified(source, lane, method, params)
+        if exchange.logs:
+            exchange.entries.notified(source, lane, method, params)
         if not lane.rights_on(notification.heading) & DROP:
             self._parts.deadlines.round(lane.other, notification)
 

@@ -99,6 +99,8 @@ class Initializer:
                 if allowed is None:
                     return
                 params = allowed
+            elif pending.traced is not None and peer.handshake is not None:
+                pending.traced.passes = peer.handshake.pending.number
         pending.method = INITIALIZE
         (peer.launched_by or peer).passed = params
         target = lane.across

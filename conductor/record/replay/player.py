@@ -153,7 +153,7 @@ class Player:
             "agent",
             MemoryTransport(self._play_client),
             msgspec.structs.replace(options, keeping="memory"),
-            Records(self._log, tracers=[tracer]),
+            Records(self._log, sinks=[tracer]),
             self._services,
         )
         watching = asyncio.get_running_loop().create_task(self._watch())

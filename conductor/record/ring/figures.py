@@ -10,16 +10,15 @@ from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-from conductor.record.ring.file import paced
-from conductor.record.ring.joined import Joiner, Verdict
-from conductor.record.trace.events import Events
-from conductor.record.trace.hops import Crossings
+from conductor.record.ring.played import Player, paced
+from conductor.record.trace.sinks import Sink
+from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import counts
 from conductor.record.turns import filter as filters
 from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import Line, written
 from conductor.record.turns.reader import row_of
-from conductor.run.ring import AGE, Chunk, Ring
+from conductor.run.ring import AGE, Kept, Ring
 
 _MOST_EVENTS: Final = 50_000
 """Events after which it begins anew, from what the ring has: so its memory is bounded."""
@@ -45,7 +44,7 @@ class Counted(NamedTuple):
     times: Sequence[float]
 
 
-class Figures:
+class Figures(Sink):
     """Counts the messages that passed in the last minutes."""
 
     def __init__(self, ring: Ring, mode: Callable[[], str], wanted: str = "") -> None:
@@ -57,18 +56,17 @@ class Figures:
         self._begin()
 
     def _begin(self) -> None:
-        kept = self._ring.kept()
+        held = self._ring.held()
         self._is_of = self._mode()
-        self._todo: deque[Chunk] = deque(kept.chunks)
-        self._last = kept.chunks[-1] if kept.chunks else None
-        self._joiner = Joiner(kept, self._is_of, "all")
-        self._events = Events("all", Crossings())
+        self._todo: deque[Kept] = deque(held.kept)
+        self._last = held.kept[-1] if held.kept else None
+        self._since = held.kept[0].at if held.kept else time.monotonic()
         self._fold = Fold()
         self._sent: deque[_Sent] = deque(maxlen=_MOST_COUNTED)
         self._changed: set[int] = set()
         """Events that their senders have changed."""
         self._most = 0
-        self._since = self._joiner.start or time.monotonic()
+        self._player = Player(held, Tracer(self, "all", start=self._since), self._is_of)
 
     def work(self) -> Iterator[None]:
         """Takes what has passed since it was called last. A step takes a few milliseconds."""
@@ -82,21 +80,16 @@ class Figures:
             self._todo.extend(new)
             self._last = new[-1]
         while self._todo:
-            yield from self._joiner.take(self._todo.popleft())
-            hops, self._joiner.hops = self._joiner.hops, []
-            for hop in hops:
-                if not isinstance(hop, Verdict):
-                    self._take(
-                        self._events.hop(hop.trace, hop.departure, hop.target, hop.at, hop.size)
-                    )
-                    yield
+            self._player.take(self._todo.popleft())
+            yield
         self._most = self._most or max(_MOST_EVENTS, 2 * self._fold.number)
         while self._sent and self._sent[0].at < time.monotonic() - AGE:
             self._sent.popleft()
 
-    def _take(self, line: Line | None) -> None:
+    def write(self, line: Line) -> None:
+        """Counts an event."""
         event = self._fold.take(line)
-        if line is None or event is None:
+        if event is None:
             return
         self._changed.difference_update(event.uncut)
         pair = event.asked.event if event.asked is not None and line.type == "response" else -1
@@ -110,7 +103,7 @@ class Figures:
             return
         if event.change in counts.CHANGED:
             self._changed.add(event.number)
-        at = self._joiner.start + line.ts
+        at = self._player.start + line.ts
         self._sent.append(_Sent(at, line.source, counts.time(shown), event.number))
 
     @property

@@ -11,22 +11,19 @@ from typing import Final
 from conductor.core import json_text
 from conductor.errors import hidden_json_line
 from conductor.record.redaction import clean_text
-from conductor.record.ring.joined import Joiner, Verdict
-from conductor.record.trace.events import Events
-from conductor.record.trace.hops import Crossings, shown_name
+from conductor.record.ring.played import Player, paced
 from conductor.record.trace.records import FORMAT
+from conductor.record.trace.sinks import Sink
+from conductor.record.trace.tracer import Tracer, components
 from conductor.record.turns.line import Line, written
+from conductor.run.log import Chain
 from conductor.run.ring import Ring, Saved
 from conductor.spec import paths, private_files, retention
 
-_STEP: Final = 0.003
-"""Seconds that one step takes, about: the chain waits for it."""
 _FLUSH: Final = 256 * 1024
 
 Log = Callable[[str, str, str], None]
 """Writes a line: level, component, text."""
-
-_encode: Final = json_text.encode
 
 
 def saved(ring: Ring, why: str, mode: Callable[[], str], content: str, log: Log) -> Saved:
@@ -58,47 +55,31 @@ def _written(
         retention.prune(os.path.dirname(file.path), retention.RINGS)
 
 
-def paced(steps: Iterator[None]) -> Iterator[None]:
-    """Groups steps, so that a group takes a few milliseconds."""
-    until = time.monotonic() + _STEP
-    for _ in steps:
-        if time.monotonic() >= until:
-            yield
-            until = time.monotonic() + _STEP
-
-
 def _lines(file: _RingFile, ring: Ring, why: str, mode: str, content: str) -> Iterator[None]:
-    kept = ring.kept()
-    joiner = Joiner(kept, mode, content)
-    for chunk in kept.chunks:
-        yield from joiner.take(chunk)
-    joiner.end()
-    ago = time.monotonic() - joiner.start
+    held = ring.held()
+    tracer = Tracer(file, content, start=held.kept[0].at if held.kept else time.monotonic())
+    player = Player(held, tracer, mode)
+    ago = time.monotonic() - player.start
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago))
     # Words of an error may be those of a component.
     shown = clean_text(why) if content != "none" else ""
-    about = {"why": shown, "began": began, "forgotten": kept.forgotten}
+    chains = [held.chain, *(one.item for one in held.kept if isinstance(one.item, Chain))]
+    names = dict.fromkeys(name for chain in chains for name in components(chain))
     header = {
         "type": "_conductor",
         "format": FORMAT,
         "content": content,
-        "components": joiner.components,
+        "components": [*names],
+        "ring": {"why": shown, "began": began, "forgotten": held.forgotten},
     }
-    file.write(_encode({**header, "ring": about}) + b"\n")
-    line: Line | None
-    events = Events(content, Crossings())
-    for hop in joiner.hops:
-        if isinstance(hop, Verdict):
-            line = events.verdict(hop.violation, shown_name(hop.violation.peer), hop.at)
-        else:
-            line = events.hop(hop.trace, hop.departure, hop.target, hop.at, hop.size)
-        if line is not None:
-            file.write(written(line))
+    file.put(json_text.encode(header) + b"\n")
+    for kept in held.kept:
+        player.take(kept)
         yield
     file.flush()
 
 
-class _RingFile:
+class _RingFile(Sink):
     """A new private file in the folder of rings."""
 
     def __init__(self) -> None:
@@ -116,7 +97,11 @@ class _RingFile:
         self._lines: list[bytes] = []
         self._size = 0
 
-    def write(self, line: bytes) -> None:
+    def write(self, line: Line) -> None:
+        """Takes an event. Raises `OSError`."""
+        self.put(written(line))
+
+    def put(self, line: bytes) -> None:
         """Takes a line. Raises `OSError`."""
         line = hidden_json_line(line)
         self._lines.append(line)

@@ -1,112 +1,110 @@
-"""Which message that a component got is on its way in one that it sent.
+"""What components pass on that nobody watched: found when the ring is read.
 
-The rules are those of the router (docs/architecture.md, "Policy"), as far as lines show what they
-ask for: a guest passes a request on under the id it came with; of a program it is the one with
-equal params, else the oldest open one of that method and session.
+Of a component with a policy, or in a chain with a trace, the router knows. All else is trusted, and
+to watch it costs every message something. So only here, by the rules of the router: a request goes
+on under the id that it came with; of a program whose library chooses ids, and of notifications, it
+is the one with equal params, else the oldest of that method and session.
 """
 
 from __future__ import annotations
 
-from collections import deque
+from collections import defaultdict, deque
+from collections.abc import Mapping
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
-from conductor.core import Trace
-from conductor.record.ring.wire import Wire
-from conductor.record.trace.hops import Departure
+from conductor.core import Entry
+from conductor.core.component import Side
+from conductor.core.dialects import INITIALIZE, ROLE_METHODS
+from conductor.core.json_text import read_members
+from conductor.core.roles.initialize import successor_name
 
 _MOST: Final = 1024
 """Messages of one method and session that a component got and may pass on still."""
+_SUCCESSOR: Final = successor_name("")
 
-ACROSS: Final = {"p": "s", "s": "p"}
-"""The side on which a component got what it sends on another."""
-
-
-class Hop(msgspec.Struct, eq=False):
-    """An event to be written."""
-
-    trace: Trace
-    departure: Departure
-    target: str
-    at: float
-    """In seconds since the trace began."""
-    size: int
+_Kind = tuple[str, Side, str, str, bytes]
+"""A component, the side on which it got messages, and their kind, method and session."""
 
 
-class Answer(msgspec.Struct):
-    """An answer, as the component that had the request sent it."""
-
-    wire: Wire
-    number: int
-
-
-class Sent(msgspec.Struct, eq=False):
-    """A request or notification that a peer sent."""
-
-    number: int
-    """0: it stands for a copy that a component got."""
-    wire: Wire
-    source: str
-    """Its sender, by its name in the trace."""
-    place: int
-    """Where the sender stands in the chain."""
-    passes: Sent | None = None
-    """What its sender passes on by it."""
-    on: Sent | None = None
-    """What passes it on."""
-    target: int | None = None
-    """Where its receiver stands; None: nobody has got it."""
-    answer: Answer | None = None
-    answered: int = 0
-    """The number of the answer that its sender got, or that went past its sender."""
-    is_copy: bool = False
-    """It passes a copy on: the original has gone past its sender."""
-    is_cancelled: bool = False
-    """Whether its sender has cancelled it."""
-
-    @property
-    def is_open(self) -> bool:
-        """Whether somebody has it, and has not answered it."""
-        return self.target is not None and not self.answered and self.answer is None
-
-
-class Got:
-    """What one peer got on one side, and may pass on."""
+class Passing:
+    """Completes entries, in order."""
 
     def __init__(self) -> None:
-        self._open: dict[str, Sent] = {}
-        """Requests, by the id under which it got them."""
-        self._waiting: dict[tuple[str, str, bytes], deque[Sent]] = {}
-        """By kind, method and session, the oldest first."""
+        self._keeps_ids: Mapping[str, bool] = {}
+        self._got: defaultdict[_Kind, deque[Entry]] = defaultdict(lambda: deque(maxlen=_MOST))
+        self._passes: dict[int, int] = {}
+        """Of open requests, which others they pass on."""
+        self._answers: dict[int, int] = {}
+        """The answers to what passed on requests that are still open."""
+        self._held: dict[int, deque[Entry]] = {}
+        """Where requests without an answer wait to be passed on."""
 
-    def put(self, wire: Wire, message: Sent) -> None:
-        """It got a message."""
-        if wire.kind == "request":
-            self._open[wire.id] = message
-        waiting = self._waiting.setdefault(
-            (wire.kind, wire.call, wire.session), deque(maxlen=_MOST)
-        )
-        waiting.append(message)
+    def chain(self, unwatched: Mapping[str, bool]) -> None:
+        """Nobody watches these components from now on; whether they pass requests on under the id
+        that those came with."""
+        self._keeps_ids = unwatched
 
-    def take(self, wire: Wire) -> Sent | None:
-        """The message that another one passes on, which then is no more to be passed on."""
-        waiting = self._waiting.get((wire.kind, wire.call, wire.session))
-        if not waiting:
-            return None
-        found = None
-        if wire.tag and wire.kind == "request":
-            found = self._open.get(wire.id)
-            found = found if found in waiting else None
+    def completed(self, entry: Entry) -> Entry:
+        """An entry with what its sender passes on by it."""
+        if entry.kind == "response":
+            return self._response(entry)
+        name, side = _end(entry.source, entry.source_side)
+        if name in self._keeps_ids and not entry.own:
+            across = Side.S if side is Side.P else Side.P
+            found = self._taken(entry, self._got[_kind(name, across, entry)], name)
+            if found != entry.passes:
+                entry = replace(entry, passes=found)
+        if entry.kind == "request":
+            self._passes[entry.number] = entry.passes
+        name, side = _end(entry.target, entry.target_side)
+        if name in self._keeps_ids:
+            waiting = self._got[_kind(name, side, entry)]
+            waiting.append(entry)
+            if entry.kind == "request":
+                self._held[entry.number] = waiting
+        return entry
+
+    def _response(self, entry: Entry) -> Entry:
+        waiting = self._held.pop(entry.request, None) or deque()
+        held = next((one for one in waiting if one.number == entry.request), None)
+        if held is not None:
+            waiting.remove(held)  # its component has answered, and not passed it on
+        passes = self._passes.pop(entry.request, 0)
+        if passes:
+            self._answers[passes] = entry.number
+        answer = self._answers.pop(entry.request, 0)
+        name, _ = _end(entry.source, entry.source_side)
+        if answer and name in self._keeps_ids and not (entry.own or entry.past):
+            return replace(entry, passes=answer)
+        return entry
+
+    def _taken(self, entry: Entry, waiting: deque[Entry], name: str) -> int:
+        """The number of the message that an entry passes on, which then waits no more."""
+        found = next((one for one in waiting if one.number == entry.passes), None)
+        by_id = entry.kind == "request" and self._keeps_ids[name]
+        if found is None and not by_id:
+            found = next((one for one in waiting if one.payload == entry.payload), None)
+            found = found or next(iter(waiting), None)
         if found is None:
-            found = next((one for one in waiting if one.wire.says == wire.says), None)
-        if found is None and not (wire.tag and wire.kind == "request"):
-            found = next((one for one in waiting if one.is_open), None)
-        if found is None:
-            return None
-        if wire.kind == "notification":
+            return entry.passes
+        if entry.kind == "notification":
             while waiting.popleft() is not found:
                 pass  # it has kept those before
         else:
             waiting.remove(found)
-        return found
+        return found.number
+
+
+def _end(name: str, side: Side) -> tuple[str, Side]:
+    """Whose end it is, also of the connection that a proxy has opened to its successor."""
+    base = name.removesuffix(_SUCCESSOR)
+    return (base, Side.S) if base != name else (name, side)
+
+
+def _kind(name: str, side: Side, entry: Entry) -> _Kind:
+    method = INITIALIZE if entry.method in ROLE_METHODS else entry.method
+    payload = bytes(entry.payload or b"")
+    members = read_members(payload) if b'"sessionId"' in payload else None
+    return name, side, entry.kind, method, bytes((members or {}).get("sessionId", b""))

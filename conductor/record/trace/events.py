@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import Trace, Violated, json_text
+from conductor.core import Entry, Violated, json_text
 from conductor.core.guards.names import KNOWN
 from conductor.core.json_text import read_members, too_many_values
 from conductor.record.redaction import (
@@ -25,6 +25,7 @@ from conductor.record.redaction import (
     redacted,
 )
 from conductor.record.trace.hops import CONDUCTOR, Crossings, Departure
+from conductor.record.trace.records import ServiceCall, called_service, clean_service
 from conductor.record.turns.line import Line, Own
 
 _MCP_CARRIERS: Final = frozenset(
@@ -39,14 +40,11 @@ _KEPT: Final = 64 * 1024
 _ROOM: Final = 1024
 """Bytes that a request without an answer takes besides its payload, roughly."""
 _MOST_OPEN: Final = 256 * 1024 * 1024
-"""Bytes of the requests without an answer that one host may report, or that one component may have
-at the conductor. Of more the answers are left out."""
+"""Bytes of the requests without an answer that one host may report. Of more the answers are left
+out."""
 
 _SHORT: Final = 0.05
 """Milliseconds on the way that are not worth a member."""
-
-_Key = int | tuple[str, str | None]
-"""Of a request: its number; for a request to a service, which has none, its sender and id."""
 
 
 class _PendingRequest(msgspec.Struct, gc=False):
@@ -68,7 +66,9 @@ class _PendingRequest(msgspec.Struct, gc=False):
     since: float | None = None
     """… and since when they have it now; None: they do not have it."""
     by: str | None = None
-    """The host that reported it, or who asks the conductor; None: the router bounds them."""
+    """The host that reported it; None: the router bounds them."""
+    service: ServiceCall | None = None
+    """The call of a service that it is."""
 
     @property
     def size(self) -> int:
@@ -104,54 +104,51 @@ class Events:
         self._key = os.urandom(16)
         """Of digests of what is left out: without it nobody can try which secret has a digest."""
         self._number = 0
-        self._pending: dict[_Key, _PendingRequest] = {}
+        self._pending: dict[int, _PendingRequest] = {}
+        """By number."""
         self._open: defaultdict[str | None, int] = defaultdict(int)
         """Bytes of these, by `_PendingRequest.by`."""
 
     def hop(
         self,
-        trace: Trace,
+        entry: Entry,
         departure: Departure,
         target: str,
         at: float,
-        size: int | None = None,
         host: str | None = None,
     ) -> Line | None:
         """A hop to `target`, by its name in the trace. None: it answers nothing that is known.
 
         Args:
-            trace: the message when it was last seen.
+            entry: the message when it was last seen.
             departure: the message when it was seen before.
-            size: bytes of the payload; needed if `trace` no longer has it.
             host: the host that reported the hop; None if the router saw it.
 
         Raises `ValueError` if the host reports a response that does not concern its guests.
         """
-        payload = trace.payload if trace.payload is not None else departure.trace.payload
-        if payload is not None and (size is None or trace.payload is None):
-            size = len(payload)
+        payload = entry.payload if entry.payload is not None else departure.entry.payload
+        payload = None if payload is None else bytes(payload)
+        size = entry.whole or len(payload or b"")
         digest = ""
         if payload is not None and too_many_values(payload, MOST_VALUES):
             # To look for secrets in it would hold up the chain.
             digest = "" if self._content == "none" else hashlib.sha256(payload).hexdigest()
             payload = None
-        if payload is not trace.payload:
-            trace = msgspec.structs.replace(trace, payload=payload)
-        line = Line(type=trace.kind, ts=round(at, 6))
+        line = Line(type=entry.kind, ts=round(at, 6))
         line.own = own = Own(
-            bytes=size or 0, n=trace.number, of=trace.request, passes=departure.trace.passes,
-            way=_way(departure, at), by=CONDUCTOR if departure.trace.own or trace.own else "",
+            bytes=size, n=entry.number, of=entry.request, passes=departure.entry.passes,
+            way=_way(departure, at), by=CONDUCTOR if departure.entry.own or entry.own else "",
             sha256=digest,
         )  # fmt: skip
-        if trace.kind == "response":
-            request = self._answered(trace, host)
+        if entry.kind == "response":
+            request = self._answered(entry, host)
             if request is None:
                 return None
-            if trace.lost:
-                self._crossings.put_back(request.departure, trace.request)
-            self._response(line, own, trace, departure, request, at)
+            if entry.lost:
+                self._crossings.put_back(request.departure, entry.request)
+            self._response(line, own, entry, payload, departure, request, at)
         else:
-            self._call(line, own, trace, departure, target, at, host)
+            self._call(line, own, entry, payload, departure, target, at, host)
         return line
 
     def verdict(self, violation: Violated, component: str, at: float) -> Line:
@@ -181,21 +178,22 @@ class Events:
         self,
         line: Line,
         own: Own,
-        trace: Trace,
+        entry: Entry,
+        payload: bytes | None,
         departure: Departure,
         target: str,
         at: float,
         host: str | None,
     ) -> None:
         """Says what a request or notification is."""
-        method, params = trace.method or "", trace.payload or b"null"
+        method, params = entry.method, payload or b"null"
         mcp = _mcp_message(method, params)
         if mcp is not None:
             line.protocol, own.carrier = "mcp", self._name(method)
             method, params = mcp.method, mcp.params
         line.source, line.target = departure.source, target
-        line.session = self._session_of(trace.payload)
-        if trace.kind == "request":
+        line.session = self._session_of(payload)
+        if entry.kind == "request":
             self._number += 1
             request = _PendingRequest(
                 number=self._number,
@@ -206,69 +204,70 @@ class Events:
                 at=at,
                 mcp=mcp is not None,
                 wrapped=mcp is not None and mcp.numbered,
-                by=host if trace.number else departure.source,
+                by=host,
+                service=called_service(entry, params),
             )
-            self._begin(_key(trace), request)
+            self._begin(entry.number, request)
             if (passed_on := self._pending.get(own.passes)) is not None:
                 passed_on.since = departure.left
-            line.id, own.id = msgspec.Raw(b"%d" % self._number), self._id(departure.trace)
+            line.id, own.id = msgspec.Raw(b"%d" % self._number), self._id(departure.entry)
         line.method = self._name(method)
-        line.params = self._shown(params, method, own)
+        line.params = self._shown(params, method, own, called_service(entry, params))
 
-    def _begin(self, key: _Key, request: _PendingRequest) -> None:
+    def _begin(self, key: int, request: _PendingRequest) -> None:
         """A request waits for its answer."""
         self._end(key)
         if request.by is None or self._open[request.by] < _MOST_OPEN:
             self._pending[key] = request
             self._open[request.by] += request.size
 
-    def _end(self, key: _Key) -> _PendingRequest | None:
+    def _end(self, key: int) -> _PendingRequest | None:
         request = self._pending.pop(key, None)
         if request is not None:
             self._open[request.by] -= request.size
         return request
 
-    def _answered(self, trace: Trace, host: str | None) -> _PendingRequest | None:
+    def _answered(self, entry: Entry, host: str | None) -> _PendingRequest | None:
         """Removes the pending request that a response answers. Raises `ValueError`; see `write`."""
-        key = trace.request or _key(trace)
-        request = self._pending.get(key)
+        request = self._pending.get(entry.request)
         # A child is not trusted: it might claim answers to requests that never went to it.
         if host is not None and (request is None or host not in request.departure.hosts):
             raise ValueError("it answers no request to or from its guests")
-        return self._end(key)
+        return self._end(entry.request)
 
     def _response(
         self,
         line: Line,
         own: Own,
-        trace: Trace,
+        entry: Entry,
+        payload: bytes | None,
         departure: Departure,
         request: _PendingRequest,
         at: float,
     ) -> None:
         """Says what a response is."""
-        payload, domain = trace.payload or b"null", "acp" if trace.is_error else ""
+        body, domain = payload or b"null", "acp" if entry.is_error else ""
         if request.wrapped and not domain:
-            payload, domain = _unwrapped(payload)
+            body, domain = _unwrapped(body)
         line.source, line.target = request.target, request.departure.source
         line.id = msgspec.Raw(b"%d" % request.number)
         line.is_error, line.error_domain = bool(domain), domain
-        own.id = self._id(request.departure.trace)
+        own.id = self._id(request.departure.entry)
         own.method = self._name(request.method)
         own.ms = round((at - request.at) * 1000, 3)
         own.ms_in = round(self._seconds_inside(request, departure.left, at) * 1000, 3)
-        own.past, own.lost = departure.trace.past or trace.past, trace.lost
+        own.past, own.lost = departure.entry.past or entry.past, entry.lost
         own.protocol = "mcp" if request.mcp else ""
         own.session = request.session
         if own.session is None and not domain:
-            own.session = self._session_of(payload)
-        own.code = _code(payload) if domain else None
-        line.payload = self._shown(payload, None, own)
+            own.session = self._session_of(body)
+        own.code = _code(body) if domain else None
+        line.payload = self._shown(body, None, own, request.service)
 
     def _seconds_inside(self, request: _PendingRequest, left: float, at: float) -> float:
         """Seconds that the component itself had a request whose answer leaves it at `left`, without
         the time further down the chain."""
-        passed_on = self._pending.get(request.departure.trace.passes)
+        passed_on = self._pending.get(request.departure.entry.passes)
         if passed_on is not None and passed_on.since is not None:
             passed_on.outside += max(at - passed_on.since, 0.0)
             passed_on.since = None
@@ -280,9 +279,9 @@ class Events:
         """A method as it is written."""
         return method if method in KNOWN or self._content == "all" else clean_name(method)
 
-    def _id(self, trace: Trace) -> msgspec.Raw:
+    def _id(self, entry: Entry) -> msgspec.Raw:
         """The sender's own id, as it is written."""
-        raw = (trace.id or "null").encode()
+        raw = entry.id or b"null"
         return msgspec.Raw(raw if self._content == "all" else clean_id(raw))
 
     def _session_of(self, payload: bytes | None) -> str | None:
@@ -292,12 +291,17 @@ class Events:
             return None
         return _text.decode(raw if self._content == "all" else clean_id(raw))
 
-    def _shown(self, payload: bytes, method: str | None, own: Own) -> msgspec.Raw:
+    def _shown(
+        self, payload: bytes, method: str | None, own: Own, service: ServiceCall | None
+    ) -> msgspec.Raw:
         """What is written of a payload; what is left out is noted in `own`."""
         if self._content == "none":
             return msgspec.Raw(b"null")
         if self._content == "redacted":
-            clean = redacted(payload, method)
+            if service is not None:
+                clean = clean_service(payload, service)
+            else:
+                clean = redacted(payload, method)
             if clean != payload and clean != payload.strip():
                 own.hidden = _value_digest(payload, self._key)
             payload = clean
@@ -310,14 +314,8 @@ def _light(departure: Departure) -> Departure:
     payloads stay while a host may still take the request back."""
     if departure.hosts and departure.size <= _KEPT:
         return departure
-    trace = msgspec.structs.replace(departure.trace, payload=None)
-    return msgspec.structs.replace(departure, trace=trace)
-
-
-def _key(trace: Trace) -> _Key:
-    """By what a request waits for its answer."""
-    sender = trace.target if trace.kind == "response" else trace.source
-    return trace.number or (sender, trace.id)
+    entry = msgspec.structs.replace(departure.entry, payload=None)
+    return msgspec.structs.replace(departure, entry=entry)
 
 
 def _way(departure: Departure, at: float) -> float:

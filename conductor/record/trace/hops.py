@@ -13,7 +13,9 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Trace
+from conductor.core import UPSTREAM, Entry
+from conductor.core.component import Side
+from conductor.core.rearranging import newcomer
 from conductor.core.roles.initialize import successor_name
 
 CONDUCTOR: Final = "conductor"
@@ -22,6 +24,7 @@ CONDUCTOR: Final = "conductor"
 _ENDS: Final = frozenset({"client", "agent", CONDUCTOR})
 """Names in a trace that no proxy may have there."""
 
+_NEWCOMER: Final = newcomer("")
 _MOST: Final = 10_000
 """Messages of a host that wait, and …"""
 _MOST_BYTES: Final = 64 * 1024 * 1024
@@ -29,8 +32,9 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 
 
 def shown_name(proxy: str) -> str:
-    """A proxy's name in a trace; never that of an end of the chain."""
-    return f"{proxy} (proxy)" if proxy in _ENDS else proxy
+    """A proxy's name in a trace; never that of an end of the chain. The conductor itself has none
+    in entries."""
+    return f"{proxy} (proxy)" if proxy in _ENDS else proxy or CONDUCTOR
 
 
 class ChainNames:
@@ -47,7 +51,7 @@ class ChainNames:
         """The last peer, which may be the agent."""
 
     def begin(self, chain: Sequence[tuple[str, Sequence[str], range | None]]) -> None:
-        """Names the chain's peers in order; see `Tracer.begin`."""
+        """Names the chain's peers in order; see `conductor.run.log.Chain`."""
         for name, guests, _ in chain:
             # A proxy that launches its successor has a second peer, which is no other component.
             self._names[name] = self._names[successor_name(name)] = shown_name(name)
@@ -55,11 +59,13 @@ class ChainNames:
             self.agent = name
         self.hosts = {name: numbers for name, _, numbers in chain if numbers is not None}
 
-    def end(self, peer: str, side: str, mode: str) -> str:
-        """The name of a peer of the router; upstream is the agent on side `s`."""
+    def end(self, peer: str, side: Side, mode: str) -> str:
+        """The name of a peer of the router; upstream is the agent on side `S`."""
         if peer == UPSTREAM:
-            return "agent" if side == "s" else "client"
-        return "agent" if mode == "agent" and peer == self.agent else self._names[peer]
+            return "agent" if side is Side.S else "client"
+        if mode == "agent" and peer == self.agent:
+            return "agent"
+        return self._names.get(peer) or shown_name(peer.removesuffix(_NEWCOMER))
 
 
 class Departure(msgspec.Struct, gc=False):
@@ -69,7 +75,7 @@ class Departure(msgspec.Struct, gc=False):
     """Its sender, by its name in the trace."""
     left: float
     """When, in seconds since the trace began."""
-    trace: Trace
+    entry: Entry
     """As it was seen there."""
     hosts: tuple[str, ...] = ()
     """The hosts whose borders it has crossed so far."""
@@ -79,7 +85,7 @@ class Departure(msgspec.Struct, gc=False):
     @property
     def size(self) -> int:
         """Bytes of its payload."""
-        return len(self.trace.payload or b"")
+        return len(bytes(self.entry.payload or b""))
 
 
 class _Border:

@@ -4,9 +4,6 @@ A record is JSON: the `component`, which instance of it (`run`), which delivery 
 guests), when (`ts`), and the lines, each as `[SIDE, MESSAGE]`. SIDE is the side byte, or empty on
 a connection without any. A line that is no message is `[SIDE, null, TEXT]`. `left_out` counts lines
 that have too many values, `failed` has the reason why the delivery ended the component.
-
-Requests to the conductor's own services, and its answers, also become events: no router passes
-them on, so nothing else would write them.
 """
 
 from __future__ import annotations
@@ -17,15 +14,14 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core import Trace, dialects, json_text, jsonrpc
+from conductor.core import Entry, dialects, json_text, jsonrpc
 from conductor.core.dialects import ENVELOPES
 from conductor.core.json_text import read_members, too_many_values, write_members
-from conductor.core.jsonrpc import Malformed
+from conductor.core.jsonrpc import Malformed, Params
 from conductor.core.message import Message
 from conductor.record import sides
 from conductor.record.frames import clean_members, stands_once, written
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
-from conductor.record.trace.hops import CONDUCTOR, shown_name
 
 if TYPE_CHECKING:
     from conductor.record.trace.chain import ChainComponent
@@ -48,9 +44,6 @@ _MOST_OPEN: Final = 4096
 """Requests for services that may be pending here: a component may never be answered."""
 _ONE_LINE: Final = bytes.maketrans(b"\r\n", b"  ")
 
-Event = Callable[[Trace, str, str, int], None]
-"""Writes a message between a component and the conductor; takes it, from, to, and its size."""
-
 
 def text_lines(data: bytes) -> Iterable[str]:
     """Lines as text: neither side of a report may believe that a guest's lines are JSON."""
@@ -61,7 +54,9 @@ def text_lines(data: bytes) -> Iterable[str]:
     )
 
 
-class _ServiceCall(msgspec.Struct):
+class ServiceCall(msgspec.Struct):
+    """A call of a service of the conductor."""
+
     service: str
     secret: bool
     """Whether the value it is about is a secret, by its key."""
@@ -70,17 +65,13 @@ class _ServiceCall(msgspec.Struct):
 class Conversation:
     """Makes records of the lines of an instance of a component."""
 
-    def __init__(
-        self, name: str, run: int, gather: Callable[[bytes], None], event: Event, content: str
-    ) -> None:
+    def __init__(self, name: str, run: int, gather: Callable[[bytes], None], content: str) -> None:
         """`run`: which instance of the component, from 1. `gather` takes records."""
         self.name = name
         self.run = run
-        self._shown = shown_name(name)
         self._gather = gather if content != "none" else None
-        self._event = event
         self._redact = content == "redacted"
-        self._calls: dict[str, _ServiceCall] = {}
+        self._calls: dict[str, ServiceCall] = {}
         """Pending requests for services, by id."""
         self._delivery = 0
 
@@ -99,11 +90,12 @@ class Conversation:
         failed: str = "",
     ) -> None:
         """Writes down lines that the component got (`given`) and sent (`sent`)."""
-        # Also where no records are wanted: requests for services become events.
+        if self._gather is None:
+            return
         got = [self.line(line, sent=False) for line in given]
         returned = [self.line(line, sent=True) for line in sent]
         left_out = got.count(None) + returned.count(None)
-        if self._gather is None or not (got or returned or left_out or failed):
+        if not (got or returned or left_out or failed):
             return
         record = b'{"component":%b,"run":%d,"ts":%.6f' % (_encode(self.name), self.run, ts)
         if delivery is not None:
@@ -136,7 +128,7 @@ class Conversation:
             message = jsonrpc.parse(text)
         except Malformed:
             return b'["%b",null,%b]' % (side.encode(), _encode(text.decode()))
-        if isinstance(message, Message):
+        if self._redact and isinstance(message, Message):
             text = self._message(side, message, text, sent=sent)
         elif self._redact:
             text = redacted(text)
@@ -146,28 +138,22 @@ class Conversation:
         return b'["%b",%b]' % (side.encode(), text)
 
     def _message(self, side: str, message: Message, text: bytes, *, sent: bool) -> bytes:
-        """A message in the form of a record. Writes an event too, for a message to or from the
-        conductor."""
+        """A message without secrets."""
         call = self._service_call(side, message, sent=sent)
-        kept = {
-            name: bytes(value)
+        cleaned = {
+            name: _cleaned(message, bytes(value), call)
             for name in ("params", "result", "error")
             if isinstance(value := getattr(message, name), msgspec.Raw)
         }
-        cleaned = {name: self._cleaned(message, value, call) for name, value in kept.items()}
-        if call is not None:
-            self._write_event(message, call, kept, cleaned, sent=sent)
-        if not self._redact:
-            return text
         return clean_members(text, cleaned)
 
-    def _service_call(self, side: str, message: Message, *, sent: bool) -> _ServiceCall | None:
+    def _service_call(self, side: str, message: Message, *, sent: bool) -> ServiceCall | None:
         """The service call that a message makes or answers; None for all other messages."""
         if isinstance(message.method, str):
             name = message.method if side == "c" else sides.called_service(message.method)
             if name is None or side in ("p", "s"):
                 return None
-            call = _ServiceCall(name, _is_secret_value(name, message))
+            call = ServiceCall(name, _is_secret_value(name, message.params))
             if sent and isinstance(message.id, msgspec.Raw) and len(self._calls) < _MOST_OPEN:
                 self._calls[bytes(message.id).decode()] = call
             return call
@@ -175,58 +161,32 @@ class Conversation:
             return None
         return self._calls.pop(bytes(message.id).decode(), None)
 
-    def _cleaned(self, message: Message, value: bytes, call: _ServiceCall | None) -> bytes:
-        if not self._redact:
-            return value
-        if call is not None:
-            return _cleaned_service(value, call)
-        method = message.method if isinstance(message.method, str) else None
-        if method in ENVELOPES:
-            return _cleaned_envelope(value)
-        return redacted(value, method)
 
-    def _write_event(
-        self,
-        message: Message,
-        call: _ServiceCall,
-        kept: dict[str, bytes],
-        cleaned: dict[str, bytes],
-        *,
-        sent: bool,
-    ) -> None:
-        has_id = isinstance(message.id, msgspec.Raw)
-        if isinstance(message.method, str):
-            kind, member = "request" if has_id else "notification", "params"
-        else:
-            kind, member = "response", "error" if "error" in kept else "result"
-        ends, shown = (self.name, CONDUCTOR), (self._shown, CONDUCTOR)
-        if not sent:
-            ends, shown = ends[::-1], shown[::-1]
-        trace = Trace(
-            kind=kind,
-            source=ends[0],
-            target=ends[1],
-            id=bytes(message.id).decode() if isinstance(message.id, msgspec.Raw) else None,
-            method=call.service,
-            payload=cleaned.get(member),
-            is_error=member == "error",
-            source_side="c",
-            target_side="c",
-        )
-        self._event(trace, *shown, len(kept.get(member, b"")))
+def _cleaned(message: Message, value: bytes, call: ServiceCall | None) -> bytes:
+    if call is not None:
+        return clean_service(value, call)
+    method = message.method if isinstance(message.method, str) else None
+    return _cleaned_envelope(value) if method in ENVELOPES else redacted(value, method)
 
 
-def _is_secret_value(service: str, message: Message) -> bool:
+def called_service(entry: Entry, params: bytes) -> ServiceCall | None:
+    """The call that an entry with these params is; None: it is none."""
+    if entry.target:
+        return None
+    return ServiceCall(entry.method, _is_secret_value(entry.method, params))
+
+
+def _is_secret_value(service: str, params: Params | bytes) -> bool:
     if service not in ("kv/get", "kv/set"):
         return False
-    held = read_members(message.params) or {}
+    held = read_members(params) or {}
     try:
         return is_secret(_text.decode(held.get("key", msgspec.Raw(b'""'))))
     except (msgspec.DecodeError, UnicodeDecodeError):
         return False
 
 
-def _cleaned_service(value: bytes, call: _ServiceCall) -> bytes:
+def clean_service(value: bytes, call: ServiceCall) -> bytes:
     """Params or an outcome of a service without secrets."""
     cleaned = redacted(value)
     if not call.secret and call.service != "fetch":

@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from conductor.core import Changed, Closure, Effect, Trace
+from conductor.core import Changed, Closure, Effect, Entry
 from conductor.core.policy.ordering import InFlight
 from conductor.core.state import Visit
 from tests.harness.router.policed import (
@@ -151,7 +151,7 @@ def test_the_number_is_that_of_the_hop_by_which_it_came() -> None:
         numbers = []
         for text in "12":
             pb >> ("agent", update(text)) << ("g", "s", update(text))
-            numbers += [one.number for one in skip(pb) if isinstance(one, Trace)]
+            numbers += [one.number for one in skip(pb) if isinstance(one, Entry)]
         found: list[Effect] = []
         for text in "12":
             pb >> ("g", "p", update(f"{text}!"))

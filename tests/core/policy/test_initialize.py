@@ -13,13 +13,13 @@ from conductor.core import (
     Closure,
     Component,
     Effect,
+    Entry,
     Fail,
     Listen,
     Router,
     RouterOptions,
     Send,
     Silent,
-    Trace,
     Violated,
 )
 from conductor.core.policy.handshake import HOLD_INITIALIZE
@@ -529,7 +529,7 @@ def test_a_trace_tells_of_it_too() -> None:
         pb >> ("agent", result(1, ANSWER))
         skip(pb)
         pb >> ("g", "p", result(1, CLAIM))  # which it may not say: the agent's goes past it
-        told = [one for one in skip(pb) if isinstance(one, Trace) and one.target == "client"]
+        told = [one for one in skip(pb) if isinstance(one, Entry) and one.target == "client"]
         assert [one.past for one in told] == [True]
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, Reopen, Router, Trace
+from conductor.core import Closure, Component, Entry, Fail, Reopen, Router
 from conductor.core.policy import entries, notifications
 from tests.harness.router.policed import (
     CARRY_TEXT,
@@ -339,11 +339,11 @@ def test_what_is_given_is_traced_once() -> None:
     with chain_of(guest(CARRY_TEXT), tracing=True) as pb:
         pb >> ("agent", update("a")) << ("g", "s", update("a"))
         trace = taken(pb)
-        assert isinstance(trace, Trace)
+        assert isinstance(trace, Entry)
         assert (trace.kind, trace.source, trace.target) == ("notification", "agent", "g")
         pb >> ("g", "p", update("a")) << ("client", update("a"))
         trace = taken(pb)
-        assert isinstance(trace, Trace)
+        assert isinstance(trace, Entry)
         assert (trace.source, trace.target) == ("g", "client")
 
 

@@ -364,7 +364,8 @@ def chain(
     ]
     audits = names if audited else ()
     router = Router(
-        [*components, Component("agent")], options=RouterOptions(tracing=tracing, audited=audits)
+        [*components, Component("agent")],
+        options=RouterOptions(tracing=tracing, audited=audits),
     )
     actors = [proxy(kind, name) for name, kind in zip(names, kinds, strict=True)]
     return Stage(router, [*actors, Agent("agent")])

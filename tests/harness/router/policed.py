@@ -11,10 +11,10 @@ from conductor.core import (
     DIALECTS,
     Component,
     Effect,
+    Entry,
     Router,
     RouterOptions,
     Send,
-    Trace,
     Violated,
     Wake,
 )
@@ -89,7 +89,7 @@ def initialize(router: Router, components: Sequence[Component], version: int = 1
         name, line = queue.popleft()
         for effect in router.receive(name, line):
             if not isinstance(effect, Send) or effect.peer not in (*actors, "agent"):
-                assert isinstance(effect, (Send, Wake, Trace)), effect
+                assert isinstance(effect, (Send, Wake, Entry)), effect
                 beside.append(effect)
                 continue
             if effect.peer == "agent":

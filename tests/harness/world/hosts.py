@@ -18,19 +18,19 @@ from conductor.core import (
     Closure,
     Component,
     Effect,
+    Entry,
     Router,
     RouterOptions,
     Send,
-    Trace,
     Wake,
 )
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.record.trace.tracer import Tracer
 from conductor.run.guest_module import component
 from conductor.run.host_record import HostRecord
+from conductor.run.log import ChainLog
 from conductor.run.plan import Planned
 from conductor.run.segment_spec import GuestSpec
-from conductor.run.traced import TracedChain
 from conductor.transports.framing import LINE_LIMIT
 from tests.harness.router.actors import dump
 
@@ -190,7 +190,7 @@ class HostedChain:
     ) -> None:
         self.told: defaultdict[str, list[bytes]] = defaultdict(list)
         """`groups`: names and profiles."""
-        self._traced: TracedChain | None = None
+        self._traced: ChainLog | None = None
         self._records: dict[str, HostRecord] = {}
         self._agent = AskingAgent()
         self.names = [name for group in groups for name, _ in group]
@@ -220,11 +220,14 @@ class HostedChain:
         components = [one.component for one in planned]
         names = [one.name for one in components] if audited else ()
         self.main = _Node(
-            Router(components, options=RouterOptions(audited=names, tracing=tracer is not None))
+            Router(
+                components,
+                options=RouterOptions(audited=names, tracing=tracer is not None),
+            )
         )
         if tracer is not None:
-            self._traced = TracedChain([tracer], _log)
-            self._traced.begin(planned)
+            self._traced = ChainLog([tracer], _log)
+            self._traced.chain(planned, {})
         self.play([Step("client", {"id": 0, "method": "initialize", "params": VERSION})])
 
     def _host(
@@ -247,7 +250,10 @@ class HostedChain:
                 guests,
                 "proxy",
                 options=RouterOptions(
-                    upstream=CHANNEL, audited=audited, tracing=first > 0, first_number=first
+                    upstream=CHANNEL,
+                    audited=audited,
+                    tracing=first > 0,
+                    first_number=first,
                 ),
             )
         )
@@ -371,15 +377,16 @@ class HostedChain:
                     node.outboxes.setdefault(peer, []).extend(frame.splitlines())
                 case Wake(token):
                     node.wakes.append(token)
-                case Trace():
+                case Entry():
                     self._trace(node, effect)
                 case _:
                     pass
 
-    def _trace(self, node: _Node, trace: Trace) -> None:
+    def _trace(self, node: _Node, trace: Entry) -> None:
         if node is self.main:
             assert self._traced is not None
-            self._traced.crossed(trace, node.router.mode)
+            self._traced.add(trace)
+            self._traced.drain(node.router.mode)
         else:
             self._records[self._name_of(node)].crossed(trace)
 

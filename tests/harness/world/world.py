@@ -17,11 +17,11 @@ from conductor.core import (
     Closure,
     Component,
     Effect,
+    Entry,
     Listen,
     Router,
     RouterOptions,
     Send,
-    Trace,
     Violated,
     Wake,
 )
@@ -81,12 +81,13 @@ class World:
         agent = Component("agent", "agent `agent`")
         watched = [*self.casts] if audited else ()
         self.router = Router(
-            [*components, agent], options=RouterOptions(tracing=tracing, audited=watched)
+            [*components, agent],
+            options=RouterOptions(tracing=tracing, audited=watched),
         )
         self.players = {name: _player(name, cast) for name, cast in self.casts.items()}
         self.changes: list[Changed] = []
         self.violations: list[Violated] = []
-        self.traced: list[Trace] = []
+        self.traced: list[Entry] = []
         self.client = End("client", slow=slow, version=version)
         self.agent = End("agent", slow=slow, version=version)
         self.ends = {"client": self.client, "agent": self.agent}
@@ -187,7 +188,7 @@ class World:
                     self.violations.append(effect)
                 case Changed():
                     self.changes.append(effect)
-                case Trace():
+                case Entry():
                     self.traced.append(effect)
                 case _:
                     pass

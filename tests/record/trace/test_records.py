@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import Trace
 from conductor.record.trace.records import Conversation
 
 Json = dict[str, Any]
@@ -18,16 +17,10 @@ class Written:
 
     def __init__(self, content: str = "redacted") -> None:
         self.records: list[Json] = []
-        self.events: list[tuple[str, str, str, str | None]] = []
-        self.sizes: list[int] = []
-        self.it = Conversation("it", 1, self._record, self._event, content)
+        self.it = Conversation("it", 1, self._record, content)
 
     def _record(self, record: bytes) -> None:
         self.records.append(json.loads(record))
-
-    def _event(self, trace: Trace, source: str, target: str, size: int) -> None:
-        self.events.append((trace.kind, source, target, trace.method))
-        self.sizes.append(size)
 
     def line(self, text: str, *, sent: bool) -> Any:
         """The message that is written of a line."""
@@ -39,7 +32,7 @@ def message(**members: object) -> str:
     return json.dumps({"jsonrpc": "2.0", **members}, separators=(",", ":"))
 
 
-def test_a_record_and_its_events() -> None:
+def test_a_record() -> None:
     written = Written()
     asked = "c" + message(id=1, method="clock")
     prompt = "p" + message(id=1, method="session/prompt", params={"sessionId": "a"})
@@ -51,29 +44,12 @@ def test_a_record_and_its_events() -> None:
         "given": [["p", json.loads(prompt[1:])]], "said": [["c", json.loads(asked[1:])]],
     }  # fmt: skip
     assert (second["delivery"], second["failed"]) == (4, "x")
-    assert written.events == [
-        ("request", "it", "conductor", "clock"), ("response", "conductor", "it", "clock"),
-    ]  # fmt: skip
-    assert written.sizes == [0, len('{"unixMs":5}')]
 
 
-def test_a_program_asks_by_methods_of_their_own() -> None:
-    written = Written()
-    written.it.line(message(id="a", method="_conductor/kv/get", params={"key": "x"}), sent=True)
-    written.it.line(message(method="_proxy/log", params={"message": "m"}), sent=True)
-    written.it.line(message(id="a", result={"found": False}), sent=False)
-    written.it.line(message(id="b", method="session/new", params={}), sent=True)
-    written.it.line(message(id="b", result={}), sent=False)
-    assert [(one[0], one[3]) for one in written.events] == [
-        ("request", "kv/get"), ("notification", "log"), ("response", "kv/get"),
-    ]  # fmt: skip
-
-
-def test_without_content_there_are_events_only() -> None:
+def test_without_content_there_are_none() -> None:
     written = Written("none")
     written.it.write(0.5, [], ["c" + message(id=1, method="clock")])
     assert written.records == []
-    assert len(written.events) == 1
 
 
 @pytest.mark.parametrize(
@@ -161,7 +137,7 @@ def test_harmless_headers_are_kept_for_the_replay() -> None:
 
 def test_a_line_that_costs_too_much_is_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
     kept: list[bytes] = []
-    it = Conversation("p", 1, kept.append, lambda *_: None, "redacted")
+    it = Conversation("p", 1, kept.append, "redacted")
     many = '{"jsonrpc":"2.0","method":"m","params":[%s1]}' % ("1," * 100_000)
     it.write(0.0, [many, '{"jsonrpc":"2.0","method":"n"}'], [many])
     (found,) = map(json.loads, kept)

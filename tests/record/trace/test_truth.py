@@ -18,17 +18,6 @@ from tests.record.trace.files import unscheduled
 PROFILES: Final = ("full", "context", "filter", "observer", "tools", TRUSTED)
 
 
-class Clock:
-    """Each look at it is a millisecond later."""
-
-    def __init__(self) -> None:
-        self.now = 0.0
-
-    def __call__(self) -> float:
-        self.now += 0.001
-        return self.now
-
-
 def _session(method: str, **more: object) -> dict[str, object]:
     return {"method": method, "params": {"sessionId": "S", **more}}
 
@@ -74,7 +63,7 @@ def test_each_request_is_answered_once_at_every_hop(
         chain = [[(name.upper(), held) for name, held in one] for one in chain]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
-        tracer = Tracer(unscheduled(path), "all", clock=Clock())
+        tracer = Tracer(unscheduled(path), "all")
         traced, bare = HostedChain(chain, tapes, tracer), HostedChain(chain, tapes)
         audited = HostedChain(chain, tapes, audited=True)
         for world in (traced, bare, audited):

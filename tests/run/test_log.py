@@ -1,4 +1,4 @@
-"""`conductor.run.traced`: what a host of guests that was taken over can do to a trace."""
+"""`conductor.run.log`: what a host of guests that was taken over can do to a trace."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, Component, Trace
+from conductor.core import CHANNEL, Component, Entry
+from conductor.core.component import Side
 from conductor.record.trace.tracer import Tracer
 from conductor.run.host_record import HostRecord
 from conductor.run.plan import Planned
@@ -33,7 +34,7 @@ def said(text: str, source: str = "g") -> list[bytes]:
     lines: list[bytes] = []
     record = HostRecord(LINE_LIMIT, lines.append)
     payload = json.dumps({"said": text}).encode()
-    record.crossed(Trace("notification", source, "", method="_n", payload=payload, number=1000))
+    record.crossed(Entry("notification", source, Side.P, "", Side.P, 1000, "_n", payload))
     record.send()
     return [line.rstrip(b"\n") for line in lines]
 
@@ -58,7 +59,7 @@ def traced(
 ) -> list[Any]:
     """What guests said, by the trace of a chain."""
     tracer = Tracer(unscheduled(path), "all")
-    assert run(play, *planned, tracers=[tracer], **more) == 0
+    assert run(play, *planned, sinks=[tracer], **more) == 0
     events = [json.loads(line) for line in path.read_bytes().splitlines()]
     return [one["params"] for one in events if one.get("from") == "g"]
 

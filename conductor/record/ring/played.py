@@ -1,0 +1,49 @@
+"""Plays what a ring holds to another sink, as if it happened now."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Iterator
+from typing import Final
+
+from conductor.core import Entry
+from conductor.record.ring.passed import Passing
+from conductor.run.log import Chain, Item, Sink
+from conductor.run.ring import Held, Kept
+
+_STEP: Final = 0.003
+"""Seconds that one step takes, about: the chain waits for it."""
+
+
+class Player:
+    """Plays the entries of a ring, of a router in `mode`, to `sink`."""
+
+    def __init__(self, held: Held, sink: Sink, mode: str) -> None:
+        self._sink = sink
+        self._mode = mode
+        self._passing = Passing()
+        self.start = held.kept[0].at if held.kept else time.monotonic()
+        """When the first of them was, by the machine's monotonic clock."""
+        self._take(held.chain, self.start)
+
+    def take(self, kept: Kept) -> None:
+        """Plays an entry."""
+        item = kept.item
+        self._take(self._passing.completed(item) if isinstance(item, Entry) else item, kept.at)
+
+    def _take(self, item: Item, at: float) -> None:
+        if isinstance(item, Chain):
+            self._passing.chain(item.unwatched)
+        # A host's answer to a request that the ring has forgotten is none that a sink knows.
+        with contextlib.suppress(ValueError):
+            self._sink.take(item, at, self._mode)
+
+
+def paced(steps: Iterator[None]) -> Iterator[None]:
+    """Groups steps, so that a group takes a few milliseconds."""
+    until = time.monotonic() + _STEP
+    for _ in steps:
+        if time.monotonic() >= until:
+            yield
+            until = time.monotonic() + _STEP

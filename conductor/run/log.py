@@ -1,0 +1,261 @@
+"""The log of one chain: what has happened in it, in one order, for all that keep or show it.
+
+The router, the hosts of guests and the shell add entries; sinks take them (`Sink`). An entry names
+who sent what to whom, as the engine knows it: so nobody has to guess. Entries wait while messages
+are written, and are handed on when those are out. The start path loads this module.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+
+import msgspec
+
+from conductor.core import Entry, Violated
+from conductor.run.plan import Planned
+
+if TYPE_CHECKING:
+    from conductor.run.host_record import Crossed, Delivered, RecordReader
+    from conductor.transports.base import Transport
+
+_MOST_EARLY: Final = 4 * 1024 * 1024
+"""Bytes of its record that are kept of a host that has not joined the chain yet."""
+_now: Final = time.monotonic
+
+
+class Chain(NamedTuple):
+    """The chain has these components from now on."""
+
+    peers: Sequence[tuple[str, Sequence[str], range | None]] = ()
+    """In order: the name of each, the guests it hosts and, if it reports what passes between
+    those, their numbers."""
+    unwatched: Mapping[str, bool] = MappingProxyType({})
+    """Those of which nobody looks at what they pass on, and whether that keeps its id."""
+
+
+class Happened(NamedTuple):
+    """Something happened to a component: it failed, was restarted, paused, replaced, joined …"""
+
+    event: str
+    component: str
+    text: str
+
+
+class Lines(NamedTuple):
+    """What a component got and sent, as it was written."""
+
+    instance: Instance
+    given: bytes
+    """Whole lines."""
+    sent: Sequence[bytes]
+    failed: str | None
+    """Of a delivery, after which it has nothing left to say: why it ended the component, if it did.
+    None: it is no delivery."""
+
+
+class OfHost(NamedTuple):
+    """What a host reports of its guests; it was checked that they are its own."""
+
+    host: str
+    entry: Crossed | Delivered
+
+
+Item: TypeAlias = Entry | Violated | Chain | Happened | Lines | OfHost
+"""What a log is made of."""
+
+
+class Sink:
+    """Takes the entries of a log. Nothing that it does holds up the chain for long."""
+
+    at_once = False
+    """Whether an entry costs it no more than to wait would: then it gets each at once."""
+    watches = True
+    """Whether it wants to know what components pass on, what they got and sent, and what passes
+    within hosts: this costs every message something."""
+
+    def take(self, item: Item, at: float, mode: str) -> None:
+        """Takes what happened at a time by the machine's monotonic clock. `mode`: of the router.
+
+        Raises `ValueError` for what a host cannot mean.
+        """
+
+    def close(self) -> None:
+        """Nothing more will come."""
+
+
+class Instance:
+    """One instance of a component, whose lines are recorded."""
+
+    def __init__(self, log: ChainLog, name: str) -> None:
+        self.name = name
+        self._log = log
+
+    def given(self, data: bytes) -> None:
+        """Whole lines were written to it."""
+        self._log.add(Lines(self, data, (), None))
+
+    def sent(self, frames: list[bytes]) -> None:
+        """Lines came from it."""
+        self._log.add(Lines(self, b"", frames, None))
+
+    def delivered(self, given: bytes, sent: bytes, failed: str) -> None:
+        """Lines were delivered to it, and it returned others."""
+        self._log.add(Lines(self, given, (sent,), failed))
+
+
+class ChainLog:
+    """Hands on to sinks what is added, in order.
+
+    Whatever becomes of a sink, the chain goes on. `say` takes level, component and text.
+    """
+
+    def __init__(self, sinks: Sequence[Sink], say: Callable[[str, str, str], None]) -> None:
+        self.sinks = [*sinks]
+        self._at_once = [sink.take for sink in sinks if sink.at_once]
+        self._later = [sink for sink in sinks if not sink.at_once]
+        self.watches = any(sink.watches for sink in sinks)
+        """Whether any of them does."""
+        self._say = say
+        self._waiting: list[tuple[float, Item]] = []
+        self._mode = ""
+        self._chain = Chain()
+        self._readers: dict[str, RecordReader] = {}
+        """Of the records of hosts, by host."""
+        self._early: dict[str, bytearray] = {}
+        """What hosts have reported that have not joined the chain yet, by the names they have until
+        then."""
+        self._incomplete: set[str] = set()
+        """Of whom it was said that their part of the log is incomplete."""
+
+    # -- what happens --------------------------------------------------------------------------
+
+    def add(self, item: Item, at: float | None = None) -> None:
+        """Something has happened, now or at a time by the machine's monotonic clock.
+
+        What waits is what one chunk of a peer has led to, and so bounded as that is.
+        """
+        at = _now() if at is None else at
+        for take in self._at_once:
+            take(item, at, self._mode)
+        if self._later:
+            self._waiting.append((at, item))
+
+    def drain(self, mode: str) -> None:
+        """Hands on what waits; `mode` is that of the router."""
+        self._mode = mode
+        if not self._waiting:
+            return
+        waiting, self._waiting = self._waiting, []
+        for sink in self._later:
+            take = sink.take
+            for at, item in waiting:
+                try:
+                    take(item, at, mode)
+                except Exception as error:
+                    self._is_incomplete(item.host if type(item) is OfHost else "conductor", error)
+
+    def close(self) -> None:
+        """The chain has ended."""
+        self.drain(self._mode)
+        for sink in self.sinks:
+            sink.close()
+
+    def _is_incomplete(self, name: str, error: Exception) -> None:
+        if name not in self._incomplete:
+            self._incomplete.add(name)
+            self._say("warning", name, f"the trace is incomplete: {str(error) or repr(error)}")
+
+    # -- the components ------------------------------------------------------------------------
+
+    def chain(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
+        """The chain has these components from now on. `joined`: the names of new ones, by those
+        that they had before."""
+        if not self.sinks:
+            return
+        peers = [(p.name, p.guests, p.component.numbers) for p in planned]
+        trusted = [p.component for p in planned if p.component.policy is None and not self.watches]
+        keeps = {one.name: one.dialect is not None and one.dialect.sideband for one in trusted}
+        self._chain = Chain(peers, keeps)
+        self.add(self._chain)
+        for key, name in joined.items():
+            for line in self._early.pop(key, b"").splitlines():
+                self._take_line(name, self._read, bytes(line))
+
+    def forget(self, name: str) -> None:
+        """A component has left the chain, or does not join it."""
+        self._readers.pop(name, None)
+        self._early.pop(name, None)
+
+    def watched(self, planned: Planned) -> Planned:
+        """A component whose lines are recorded, if somebody wants them; those of guests their host
+        reports."""
+        if planned.guests or not self.watches:
+            return planned
+        from conductor.transports.recorded import Recorded  # few chains have a trace
+
+        name, renew = planned.name, planned.renew
+
+        def recorded(transport: Transport) -> Transport:
+            return Recorded(transport, Instance(self, name))
+
+        def again(make: Callable[[], Transport]) -> Callable[[], Transport]:
+            return lambda: recorded(make())
+
+        return msgspec.structs.replace(
+            planned, transport=recorded(planned.transport), renew=renew and again(renew)
+        )
+
+    # -- what hosts report ---------------------------------------------------------------------
+
+    def without_record(
+        self, name: str, planned: Planned | None, frames: list[bytes]
+    ) -> list[bytes]:
+        """Lines without those of a host's record, which are taken.
+
+        Args:
+            name: Who sent them; a host that has not joined yet has another name than its component.
+            planned: None: it is no component.
+            frames: The lines.
+        """
+        if planned is None or not planned.guests:
+            return frames
+        from conductor.run.host_record import is_record  # few hosts have one
+
+        if not any(map(is_record, frames)):
+            return frames
+        take = self._read if name == planned.name else self._keep
+        for line in filter(is_record, frames):
+            self._take_line(name, take, line)
+        return [frame for frame in frames if not is_record(frame)]
+
+    def _take_line(self, name: str, take: Callable[[str, bytes], None], line: bytes) -> None:
+        try:
+            take(name, line)
+        except Exception as error:
+            self._is_incomplete(name, error)
+
+    def _keep(self, name: str, line: bytes) -> None:
+        early = self._early.setdefault(name, bytearray())
+        if len(early) + len(line) > _MOST_EARLY:
+            raise ValueError("its record is too long for a host that has not joined the chain")
+        early += line + b"\n"
+
+    def _read(self, host: str, line: bytes) -> None:
+        """Takes a line. A host runs strangers' code: it reports nothing but its own guests, under
+        its own numbers."""
+        from conductor.run.host_record import Delivered, RecordReader
+        from conductor.run.report_checks import check_entry
+
+        reader = self._readers.get(host)
+        if reader is None:
+            reader = self._readers[host] = RecordReader()
+        guests, numbers = next((g, n) for name, g, n in self._chain.peers if name == host)
+        for entry in reader.read(line):
+            if not isinstance(entry, Delivered):
+                check_entry(entry, host, guests, numbers or ())
+            elif entry.guest not in guests:
+                raise ValueError(f"`{entry.guest}` is not one of its guests")
+            self.add(OfHost(host, entry), entry.at)
