@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import os
 import re
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from nats import connect as client_of
 
 from tests.harness.process.command import COMMAND
 from tests.harness.process.fleet import Fleet
@@ -99,6 +101,35 @@ def test_a_worker_that_drains_gives_its_rooms_up(fleet: Fleet) -> None:
         assert fleet.holder()["id"] != first["id"]
     [ended] = [worker for worker in workers if worker.process.pid == first["pid"]]
     assert ended.exit_code() == 0, ended.story()
+
+
+def test_an_agent_that_cannot_load_is_told_the_conversation(fleet: Fleet, nats: Nats) -> None:
+    """With `sessions` before it: what was said is in the values of the fleet."""
+
+    async def kept() -> None:
+        bus = await client_of(nats.url)
+        async with asyncio.timeout(DEADLINE):
+            while not (await bus.jetstream().stream_info("KV_kv")).state.messages:
+                pass
+        await bus.close()
+
+    for _ in range(2):
+        fleet.worker("sessions", fleet.rig.demo())
+    with fleet.gateway() as gateway:
+        client = gateway.socket()
+        session = client.begin()
+        client.prompt(session, "/echo banana")
+        asyncio.run(kept())
+        fleet.kill(fleet.holder())
+        client.answer(client.start_prompt(session, "/echo lost"))
+        assert client.prompt(session, "/echo on") == "on"
+    told = [
+        one.frame["params"]["prompt"]
+        for one in fleet.rig.log("A", "in")
+        if one.frame.get("method") == "session/prompt"
+    ]
+    [words] = [text for [block] in told if "conversation-so-far" in (text := block["text"])]
+    assert "User: /echo banana\nYou: banana" in words
 
 
 def test_a_session_of_somebody_else_does_not_exist(fleet: Fleet) -> None:
