@@ -9,7 +9,7 @@ import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import nats as client
 import pytest
@@ -140,6 +140,11 @@ def test_a_full_disk_refuses_new_rooms_by_name_and_the_others_go_on(rig: Rig) ->
         assert "NATS does not keep `rooms` now: insufficient" in his.refusals[0]["message"]
         his.comes_back = False
         his.cut()
+        told: list[dict[str, Any]] = []
+        hers.request("session/new", {"cwd": "/", "mcpServers": []}, told.append)
+        site.goes_on()
+        site.crowd.until(lambda: told, "the named error for a session that nobody would find")
+        assert "the new session is not recorded" in told[0]["error"]["message"]
         site.goes_on()
         (rig.folder / "gate-1").touch()
         site.crowd.until(lambda: not site.crowd.ledger.open, "the end of the turn")
