@@ -18,8 +18,9 @@ EVERY: Final = 0.25
 """Seconds between two beats."""
 MISSED: Final = 3
 """So many beats that do not come, and NATS is asked for their process, which may be gone …"""
-LOST: Final = 9
-"""… and so many that it stands still: its machine may be busy."""
+LOST: Final = 16
+"""… and so many that it stands still: its machine may be busy, or its server of a cluster stands
+still, and it comes to another one."""
 _BEGINS: Final = -4
 """What is missed of one that is new, or after NATS was away: it has time for its first beat."""
 _NOBODY: Final = "-"

@@ -31,8 +31,10 @@ ASKED: Final = 5.0
 
 _WAIT: Final = 30.0
 """Seconds that NATS has to be there when a part of the fleet starts."""
-_PING: Final = 1
+_PING: Final = 0.5
 """Seconds between two looks whether NATS still answers; it is away when it owes two answers."""
+_CONNECTED: Final = 1
+"""Seconds that a server has to take a connection: then it is another one's turn."""
 _RETRY: Final = 0.2
 _AGAIN: Final = 1.0
 """Seconds until it is tried again to make what NATS has lost."""
@@ -228,8 +230,8 @@ class Bus:
                         disconnected_cb=self._lost,
                         reconnected_cb=self._found,
                         closed_cb=self._ended,
-                        connect_timeout=2,
-                        ping_interval=_PING,
+                        connect_timeout=_CONNECTED,
+                        ping_interval=_PING,  # type: ignore[arg-type]
                         max_outstanding_pings=2,
                         reconnect_time_wait=_RETRY,  # type: ignore[arg-type]
                         max_reconnect_attempts=-1,

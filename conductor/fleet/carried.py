@@ -16,7 +16,7 @@ _ACK: Final = 0.02
 _OVERDUE: Final = 0.5
 """Seconds without a packet after which those that wait for an answer seem to be lost: NATS drops
 what a subscriber does not take."""
-_SILENT: Final = 6
+_SILENT: Final = 10
 """So many times in a row, and the other end has forgotten the connection."""
 _STILL: Final = 10.0
 """Seconds without a packet after which an end asks whether the other one still has the link: what

@@ -111,16 +111,22 @@ def test_a_gateway_is_cut_off_from_nats_and_comes_back_with_an_old_epoch(rig: Ri
         site.prompt()
 
 
+@pytest.mark.parametrize("how", ["killed", "still"])
 @pytest.mark.parametrize("which", ["worker", "gateway", "leader"])
-def test_a_nats_server_is_killed(rig: Rig, which: str) -> None:
+def test_a_nats_server_is_lost(rig: Rig, which: str, how: str) -> None:
     with Site(rig, nodes=3) as site:
         site.editors()
         site.stream()
-        name, _ = site.holder()
+        name, worker = site.holder()
         places = {"worker": name, "gateway": "gateway1"}
         leads = site.nats.leader("KV_rooms")
         node = leads if which == "leader" else used_by(site, places[which])
-        site.nats.nodes[node].kill()
+        parts = {name: worker, "gateway1": site.gateways["gateway1"].process}
+        moved = [part for one, part in parts.items() if used_by(site, one) == node]
+        lost = site.nats.nodes[node]
+        (lost.kill if how == "killed" else lost.pause)()
+        for part in moved:
+            part.until_stderr("NATS is there again")
         site.goes_on()
         site.end()
         site.prompt()
