@@ -3,6 +3,10 @@
 asyncio and uvloop load `ssl`, and that OpenSSL, for connections that an event loop encrypts itself.
 Only Python components of others, and components at an address, could need that: a chain that starts
 with one loads all, and one that joins later has no such TLS.
+
+A small `poll` loop of our own, in Python, was tried in place of both. A chain without proxies was
+ready after 79 ms, not 98; one with four sandboxed ones after 101, not 112, since its host is ready
+no sooner. A round trip took 2 µs more: uvloop is compiled.
 """
 
 from __future__ import annotations
