@@ -126,13 +126,6 @@ class ChainOutboxes(Outboxes[bytes]):
         else:
             queue.append(frame)
 
-    def take(self) -> tuple[str, bytes]:
-        """The next peer with queued frames, and all their bytes; there is one."""
-        peer = next(iter(self.queues))
-        frames = self.taken(peer)
-        # A single frame may be megabytes long: not copied.
-        return peer, frames[0] if len(frames) == 1 else b"".join(frames)
-
 
 class HostOutboxes(Outboxes[QueuedFrames]):
     """The outboxes of a host of guests. What is queued waits on the account of its cause."""

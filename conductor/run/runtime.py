@@ -326,9 +326,12 @@ class Runtime:
     def flush(self, source: str) -> None:
         """Writes what is queued; `source` waits if that is too much for somebody. What has happened
         goes on record then: messages do not wait for it."""
-        outboxes = self.outboxes
-        while outboxes.queues:
-            name, data = outboxes.take()
+        queues = self.outboxes.queues
+        while queues:
+            name = next(iter(queues))
+            frames = self.outboxes.taken(name)
+            # A single frame may be megabytes long: not copied.
+            data = frames[0] if len(frames) == 1 else b"".join(frames)
             if name == UPSTREAM:
                 self.services.answered(data)
                 self.owner.answered(data)
