@@ -22,7 +22,9 @@ LOST: Final = 16
 """… and so many that it stands still: its machine may be busy, or its server of a cluster stands
 still, and it comes to another one."""
 _BEGINS: Final = -4
-"""What is missed of one that is new, or after NATS was away: it has time for its first beat."""
+"""What is missed of one that is new: it has time for its first beat …"""
+_RETURNED: Final = -8
+"""… and more after NATS was away: it may come back later than this process."""
 _NOBODY: Final = "-"
 """In the place of a connection."""
 
@@ -105,7 +107,7 @@ class Beats:
 
     def _returned(self) -> None:
         for id_, watched in self._watched.items():
-            watched.missed = _BEGINS
+            watched.missed = _RETURNED
             if watched.end is None:
                 self._do(self._listen(id_, watched))
 
