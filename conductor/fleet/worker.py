@@ -187,48 +187,44 @@ class Worker:
             return messages.write(refused)
 
     async def _take(self, request: messages.Place) -> messages.Placed | messages.Refused:
-        """Takes the lease, unless a worker that lives has it."""
-        principal, lost = request.principal, request.lost
-        key = names.room(self.pool, principal)
+        """Takes a room, unless a worker that lives has it."""
+        principal = request.principal
         held = self._held.get(principal)
         if held is not None and held.state is State.HELD:
             return messages.Placed(worker=self.id, epoch=held.epoch)
         if held is not None or self._draining or self._is_full:
             return _FULL
-        loading = asyncio.ensure_future(self.owners.load(principal))
-        try:
-            mine = names.lease(self.id, await self._rooms.born())
-            for _ in range(_TRIES):
-                if not lost and (revision := await self._rooms.create(key, mine)):
-                    await loading
-                    break
-                kept = await self._rooms.get(key)
-                if kept is None:
-                    lost = 0
-                    continue
-                holder = names.holder(kept.value)
-                epoch = names.epoch(kept.value, kept.revision)
-                if holder != self.id and (  # what is this worker's own, and not here, is left over
-                    epoch != lost or await self._stands(holder, principal, lost)
-                ):
-                    return messages.Placed(worker=holder, epoch=epoch)
-                if revision := await self._rooms.update(key, mine, kept.revision):
-                    order = messages.Order(do="check", principal=principal)
-                    self.bus.publish(names.control(holder), messages.write(order))
-                    await loading
-                    await self.owners.load(principal)  # also what that worker has added meanwhile
-                    break
-            else:
-                return _FULL
-            held = Held(principal, mine, revision, asyncio.get_running_loop().time())
-            self._held[principal] = held
-        finally:
-            if principal not in self._held:
-                loading.cancel()
-                self.owners.drop(principal)
+        leased = await self._leased(principal, request.lost)
+        if not isinstance(leased, Held):
+            return leased
+        await self.owners.load(principal)  # with what its last worker has added to the end
+        self._held[principal] = leased
         if len(self._held) >= self._most:
             await self._step_back()
-        return messages.Placed(worker=self.id, epoch=held.epoch)
+        return messages.Placed(worker=self.id, epoch=leased.epoch)
+
+    async def _leased(self, principal: str, lost: int) -> Held | messages.Placed | messages.Refused:
+        """Takes the lease of a room; or says who has it."""
+        key = names.room(self.pool, principal)
+        mine = names.lease(self.id, await self._rooms.born())
+        now = asyncio.get_running_loop().time()
+        for _ in range(_TRIES):
+            if not lost and (revision := await self._rooms.create(key, mine)):
+                return Held(principal, mine, revision, now)
+            kept = await self._rooms.get(key)
+            if kept is None:
+                lost = 0
+                continue
+            holder, epoch = names.holder(kept.value), names.epoch(kept.value, kept.revision)
+            if holder != self.id and (  # what is this worker's own, and not here, is left over
+                epoch != lost or await self._stands(holder, principal, lost)
+            ):
+                return messages.Placed(worker=holder, epoch=epoch)
+            if revision := await self._rooms.update(key, mine, kept.revision):
+                order = messages.Order(do="check", principal=principal)
+                self.bus.publish(names.control(holder), messages.write(order))
+                return Held(principal, mine, revision, now)
+        return _FULL
 
     @property
     def _is_full(self) -> bool:
