@@ -485,10 +485,9 @@ class Bus:
                 "an administrator makes all that a fleet keeps: `conductor fleet init`",
             )
 
-    async def bucket(self, name: str, replicas: int = 0) -> Bucket:
-        """A bucket of values, made where there is none, on `replicas` servers (0: on as many as
-        should be). Raises `ConductorError`."""
-        make = partial(self._values, name, replicas or self.replicas)
+    async def bucket(self, name: str) -> Bucket:
+        """A bucket of values, made where there is none. Raises `ConductorError`."""
+        make = partial(self._values, name)
         for left in reversed(range(_MADE)):
             try:
                 values = await self.kept(f"{_STREAM}{name}", make)
@@ -500,13 +499,17 @@ class Bus:
                 break
         return Bucket(name, values, self.jetstream, lambda: self.is_linked)
 
-    async def _values(self, name: str, replicas: int) -> KeyValue:
+    async def _values(self, name: str) -> KeyValue:
         try:
             await self.jetstream.key_value(name)
         except js_errors.BucketNotFoundError:
             self.may_make(name)
             config = KeyValueConfig(
-                bucket=name, history=1, storage=StorageType.FILE, replicas=replicas, direct=True
+                bucket=name,
+                history=1,
+                storage=StorageType.FILE,
+                replicas=self.replicas,
+                direct=True,
             )
             with contextlib.suppress(js_errors.BadRequestError):  # somebody has just made it
                 await self.jetstream.create_key_value(config)
