@@ -29,6 +29,7 @@ _LOOKED_AT: Final = 65_536
 _LAST_LOOKED_AT: Final = 2048
 """… and at its end."""
 _ANSWERS: Final = (b"result", b"error")
+_LOST: Final = "the answer could not be delivered"
 
 
 class Oversize:
@@ -68,8 +69,8 @@ class Oversize:
     def undeliverable(self, peer: Peer, frame: bytes, why: str) -> None:
         """A frame sent to `peer` was refused by its transport.
 
-        A request in it is answered in the peer's stead; a result in it is replaced by an error,
-        which is short.
+        A request in it is answered in the peer's stead; an answer in it is replaced by an error,
+        which is short. One that says nothing but that is the last that is tried.
         """
         self._exchange.log("warning", peer, f"not delivered: {why}")
         lane, frame = _lane(peer, frame)
@@ -93,13 +94,11 @@ class Oversize:
                 self._parts.policed.answer_lost(lane, bytes(entry.id))
             else:
                 self._request_lost(lane, bytes(entry.id), why)
-        if any(entry.result is not UNSET for entry in answers):
-            body = jsonrpc.error_object(INTERNAL_ERROR, f"the answer could not be delivered: {why}")
-            frames = [jsonrpc.answer(bytes(e.id), b"error", body) for e in answers]  # type: ignore[arg-type]
-            whole = frames[0]
-            if not single:
-                whole = b"[" + b",".join(frame.rstrip(b"\n") for frame in frames) + b"]\n"
-            self._exchange.deliver(peer, lane.writer.tag + whole)
+        if answers:
+            frames = [_short(entry, why) for entry in answers]
+            whole = frames[0] if single else b"[" + b",".join(frames) + b"]"
+            if whole != frame.rstrip(b"\n"):
+                self._exchange.deliver(peer, lane.writer.tag + whole + b"\n")
 
     def _request_lost(self, lane: Lane, raw: bytes, why: str) -> None:
         pending = lane.requests.lose(raw)
@@ -114,6 +113,13 @@ class Oversize:
             self._parts.requests.complete(pending, b"error", body)
         else:
             self._exchange.reply(pending, b"error", body)
+
+
+def _short(answer: Message, why: str) -> bytes:
+    """What a peer gets in the place of an answer that it cannot get."""
+    text = _LOST if answer.result is UNSET else f"{_LOST}: {why}"
+    body = jsonrpc.error_object(INTERNAL_ERROR, text)
+    return jsonrpc.answer(bytes(answer.id), b"error", body).rstrip(b"\n")  # type: ignore[arg-type]
 
 
 def request_id(head: bytes) -> bytes | None:

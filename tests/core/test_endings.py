@@ -263,20 +263,25 @@ def test_a_request_that_cannot_be_delivered_is_answered() -> None:
         pb >> (lambda r: r.undeliverable("p", frame, "too big")) << Noted("warning", "p", "not")
 
 
-def test_a_result_that_cannot_be_delivered_becomes_an_error() -> None:
-    why = "the answer could not be delivered: too big"
+def test_an_answer_that_cannot_be_delivered_becomes_a_short_error() -> None:
+    short = "the answer could not be delivered"
+    why = f"{short}: too big"
     with proxy_mode("channel", "channel") as pb:
         pb >> (
             lambda r: r.undeliverable("p", b's{"jsonrpc":"2.0","id":"a","result":1}\n', "too big")
         )
         pb << Noted("warning", "p", "not") << ("p", "s", error("a", -32603, why))
-        frame = b's{"jsonrpc":"2.0","id":"a","error":{}}\n'
-        pb >> (lambda r: r.undeliverable("p", frame, "too big")) << Noted("warning", "p", "not")
+        frame = b's{"jsonrpc":"2.0","id":"a","error":{"data":[[1]]}}\n'
+        pb >> (lambda r: r.undeliverable("p", frame, "too deep")) << Noted("warning", "p", "not")
+        pb << ("p", "s", error("a", -32603, short))
+        last = b's{"jsonrpc":"2.0","id":"a","error":{"code":-32603,"message":"%b"}}\n'
+        last %= short.encode()
+        pb >> (lambda r: r.undeliverable("p", last, "gone")) << Noted("warning", "p", "not")
     with agent_only() as pb:
         frame = b'[{"jsonrpc":"2.0","id":1,"result":1},{"jsonrpc":"2.0","id":2,"error":{}}]\n'
         pb >> (lambda r: r.undeliverable("client", frame, "too big"))
         pb << Noted("warning", "client", "not")
-        pb << ("client", [error(1, -32603, why), error(2, -32603, why)])
+        pb << ("client", [error(1, -32603, why), error(2, -32603, short)])
 
 
 @pytest.mark.parametrize(
