@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
@@ -70,6 +71,8 @@ _ASKER: Final = AnswerTo.ASKER
 _CLOSED: Final = State.CLOSED
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
+_LOOKED_AT: Final = 256
+"""Open requests that are looked at for the log: a peer may drop very many answers."""
 
 _NOTIFIED: Final = "Method not found: `{}` is no request; what begins with `$/` is only notified"
 _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
@@ -127,6 +130,8 @@ class Requests:
         requests, peer = lane.requests, lane.peer
         allowed = peer.component.allowance
         carried = key in peer.p.in_flight.requests or key in peer.s.in_flight.requests
+        # A guest, and a host of guests, passes on under the same id, also where it has no policy.
+        carried = carried or (peer.sideband and key in lane.other.requests.sent)
         if carried or peer is self._exchange.upstream:
             return None
         if len(requests.received) >= allowed.open_requests:
@@ -343,7 +348,8 @@ class Requests:
             text = f"an answer under no id of ours is taken for that to `{method}`"
             self._exchange.log("warning", peer, text)
             return found
-        open_ = (one.method for one in requests.sent.values() if one.wanted)
+        some = islice(requests.sent.values(), _LOOKED_AT)
+        open_ = (one.method for one in some if one.wanted)
         self._exchange.log("warning", peer, jsonrpc.dropped(key, open_))
         return None
 

@@ -469,7 +469,7 @@ class IdSpace:
                 if not self.prompts(other):
                     del self._prompts[other]
             self._given = sum(map(len, self._prompts.values()))
-        self._prompts[session] = [*self.prompts(session), pending]
+        self._prompts.setdefault(session, []).append(pending)
 
     def prompts(self, session: str | None) -> list[Visit]:
         """The prompts of a session that the peer has not answered, the oldest first."""

@@ -152,6 +152,20 @@ def test_what_it_carries_it_may_always_pass_on() -> None:
         pb << ("agent", request(Hole("a"), "session/list", {}))
 
 
+def test_what_a_guest_without_a_policy_was_given_it_may_always_pass_on() -> None:
+    allowed = Allowance(open_requests=1)
+    guest = Component("p", dialect=DIALECTS["channel"], allowance=allowed)
+    with Playbook(Router([guest, Component("agent")], "agent")) as pb:
+        pb >> ("client", request(0, "initialize", V1)) << ("p", "p", request(1, "initialize", V1))
+        pb >> ("p", "s", request(1, "initialize", V1)) << ("agent", request(1, "initialize", V1))
+        for number in (2, 3):
+            pb >> ("client", request(number, "_x", {})) << ("p", "p", request(number, "_x", {}))
+        for number in (2, 3):
+            pb >> ("p", "s", request(number, "_x", {})) << ("agent", request(number, "_x", {}))
+        pb >> ("p", "s", request(9, "_x", {})) << Noted("warning", "p", "open_requests")
+        pb << ("p", "s", error(9, -32600, Hole("text")))
+
+
 def test_the_client_may_ask_as_much_as_it_likes() -> None:
     with begin(agent_only()) as pb:
         peer = pb.router.upstream if hasattr(pb.router, "upstream") else pb.router.peers["client"]

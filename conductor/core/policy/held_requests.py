@@ -37,7 +37,6 @@ HOLD_SETUP: Final = 60.0
 """Seconds that a component may hold a session's set-up, a setting or a list, or the answer."""
 
 _BOUNDED: Final = frozenset({*SETUP, *SETTINGS, LIST, "session/status"})
-_MOST_CLOSED: Final = 256
 
 
 class HeldRequests(ABC):
@@ -268,8 +267,7 @@ class HeldRequests(ABC):
         if unanswered:
             # The component may still answer: under this id that is no error.
             lane.requests.ignore(id_, left)
-        if lane.other.in_flight.requests.get(id_) is carried:
-            self._keep(lane.other.in_flight.requests, left)
+        lane.other.in_flight.keep(id_, carried, left)
 
     def over(self, carried: Visit, member: bytes, body: bytes) -> None:
         """Answers a request in order, and sends on what has waited for it."""
@@ -283,18 +281,6 @@ class HeldRequests(ABC):
         """Sends on what has waited for a request of the component at `lane`."""
         self._parts.waits.release(lane.other)
         self._parts.waits.release(lane)
-
-    @staticmethod
-    def _keep(requests: dict[bytes, Visit], left: Visit) -> None:
-        """Keeps what is left of a closed request, and forgets the oldest if these are too many."""
-        # To the end: so the oldest closed requests come first below.
-        del requests[left.target_id]
-        requests[left.target_id] = left
-        # At twice the bound, down to the bound: the list is built once for each 256 requests.
-        if len(requests) > 2 * _MOST_CLOSED:
-            closed = [id_ for id_, other in requests.items() if other.state is State.CLOSED]
-            for id_ in closed[:-_MOST_CLOSED]:
-                del requests[id_]
 
     def _continue_without(self, carried: Visit) -> None:
         """A request goes on unchanged, past the component that has lost it."""

@@ -27,6 +27,7 @@ from conductor.core.policy.states import IN_FRONT
 _MOST_SESSIONS: Final = 1024
 _MOST_COPIES: Final = 1024
 _MOST_COPIED_BYTES: Final = 32 * 1024 * 1024
+_MOST_CLOSED: Final = 256
 
 
 # The full record (`conductor.core.state`) knows lanes, and lanes know `InFlight`. So that no import
@@ -49,6 +50,7 @@ class InFlight(Generic[_Request]):
 
     __slots__ = (
         "_came",
+        "_closed",
         "_copied",
         "_left",
         "_prompts",
@@ -73,7 +75,9 @@ class InFlight(Generic[_Request]):
         self.copied_notifications = Notifications()
         """Copies of notifications."""
         self.requests: dict[bytes, _Request] = {}
-        """Requests that the component carries, by the id they were delivered under."""
+        """Requests that the component carries, by the id they were delivered under …"""
+        self._closed: deque[tuple[bytes, _Request]] = deque()
+        """… and those among them of which only what is left is kept, the oldest first."""
         self._prompts: dict[str | None, dict[_Request, None]] = {}
         """Those that are prompts and not closed, by session."""
         self.copies: dict[bytes, _Request] = {}
@@ -139,6 +143,19 @@ class InFlight(Generic[_Request]):
             del self._prompts[session][request]
             if not self._prompts[session]:
                 del self._prompts[session]
+
+    def keep(self, id_: bytes, request: _Request, left: _Request) -> None:
+        """Keeps what is left of a request that is closed, if this id is its own. Of too many the
+        oldest is forgotten."""
+        requests, closed = self.requests, self._closed
+        if requests.get(id_) is not request:
+            return
+        requests[id_] = left
+        closed.append((id_, left))
+        if len(closed) > _MOST_CLOSED:
+            id_, left = closed.popleft()
+            if requests.get(id_) is left:
+                del requests[id_]
 
     def hold(self, held: WaitingInOrder) -> None:
         """Has a message wait."""

@@ -8,7 +8,7 @@ from typing import Final, NamedTuple
 import pytest
 
 from conductor.core import Closure, Send, Violated
-from conductor.core.policy import held_requests
+from conductor.core.policy import ordering
 from conductor.core.policy.held_requests import HOLD_SETUP
 from tests.harness.router.policed import (
     CARRY_TEXT,
@@ -280,7 +280,7 @@ def test_a_limit_that_is_kept_does_nothing() -> None:
 
 
 def test_who_keeps_everything_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(held_requests, "_MOST_CLOSED", 4)
+    monkeypatch.setattr(ordering, "_MOST_CLOSED", 4)
     with chain("down:session/prompt:carry") as pb:
         for number in range(40):
             given(pb, asked=f"n{number}")
