@@ -152,7 +152,7 @@ class HeldRequests(ABC):
             case State.PASSED if policy_state.enforced:
                 text = f"answered `{carried.method}` that it had passed on, too early"
                 self._report(carried, Violation(IDENTITY, text))
-                carried.rights &= ~AMEND
+                carried.rights &= ~(AMEND | PLACE)  # it has no say any more, nor a round for one
             case State.PASSED:
                 changes.answer(self._exchange, carried, member, body)
                 self.over(carried, member, body)

@@ -293,6 +293,23 @@ def test_who_keeps_everything_is_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
         assert len(carried(pb)) <= 9
 
 
+def test_who_answered_too_early_and_was_started_again_holds_up_no_answer() -> None:
+    """Nothing is told to the new instance, so it has no round that the answer could wait for."""
+    with chain(profile="filter") as pb:
+        given(pb)
+        pb.router.delivering("g")  # it is a guest: it has rounds
+        passed(pb)
+        pb >> ("g", "p", error(Hole("g-a"), 1, "no"))
+        broke(pb, "identity", "too early")
+        pb >> (lambda router: router.leaving("g", GONE))
+        pb >> (lambda router: router.returned("g"))
+        pb << ("g", "p", request(Hole("role"), "initialize", Hole("params")))
+        pb >> ("g", "s", request(Hole("role"), "initialize", Hole("params")))
+        pb << ("g", "s", result(Hole("role"), Hole("answer")))
+        pb >> ("g", "p", result(Hole("role"), Hole("answer")))
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+
+
 # -- programs, whose libraries choose ids ----------------------------------------------------------
 
 
