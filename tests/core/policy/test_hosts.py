@@ -10,6 +10,7 @@ from typing import Final
 import pytest
 
 from conductor.core import CHANNEL, Component, Router, RouterOptions, Send, Serve
+from conductor.core.policy import ordering
 from conductor.core.policy.rules import Grants, Policy
 from tests.harness.router.actors import Guest, dump
 from tests.harness.router.policed import (
@@ -20,6 +21,7 @@ from tests.harness.router.policed import (
     V1,
     Hole,
     Playbook,
+    broke,
     cancel,
     guest,
     heard,
@@ -77,6 +79,23 @@ def test_ids_are_kept_through_a_host(policed: bool) -> None:
             pb << (name, "s", result(7, DONE))
             pb >> (name, "p", result(7, DONE))
         pb << (ABOVE, "p", result(7, DONE))
+
+
+def test_an_id_that_is_used_again_is_not_forgotten_with_its_first_use(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(ordering, "_MOST_CLOSED", 1)
+    with host(guest(profile="full")) as pb:
+        for _ in range(3):
+            pb >> (ABOVE, "p", request(7, PROMPT, prompt("hi")))
+            pb << ("g", "p", request(7, PROMPT, prompt("hi")))
+            pb >> ("g", "s", request(7, PROMPT, prompt("hi")))
+            pb << (ABOVE, "s", request(7, PROMPT, prompt("hi")))
+            pb >> (ABOVE, "s", result(7, DONE)) << ("g", "s", result(7, DONE))
+            pb >> ("g", "p", result(7, DONE)) << (ABOVE, "p", result(7, DONE))
+        pb >> ("g", "s", request(7, PROMPT, prompt("hi")))
+        broke(pb, "identity", "too late")
+        refused(pb, 7, "once more, or too late")
 
 
 def test_up_they_are_kept_as_well_and_copies_have_ids_of_the_host_s() -> None:
