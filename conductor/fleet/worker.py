@@ -37,6 +37,8 @@ _LOOK: Final = 0.25
 _SHORT: Final = 0.01
 _LAST: Final = 1.0
 """Seconds that gateways have to take the last answers of a room that moves; and NATS, its lease."""
+_OTHERS: Final = 2.0
+"""Seconds that workers have to take their rooms again, after NATS has lost all leases."""
 _END: Final = 20.0
 """Seconds that rooms have to end, and their leases, when their worker does."""
 _TRIES: Final = 3
@@ -51,6 +53,12 @@ _GONE: Final = messages.Refused(
 )
 _FULL: Final = messages.Refused(
     text="this worker takes no more rooms", hint="another one is asked", gone=True
+)
+
+_LATER: Final = messages.Refused(
+    text="this worker takes no room yet: NATS has just lost who has which",
+    hint="it does in a moment",
+    gone=True,
 )
 
 
@@ -105,6 +113,8 @@ class Worker:
         self._verifying: asyncio.Task[None] | None = None
         self._is_unsure = False
         """Whether leases have to be looked after."""
+        self._born = 0
+        """When the bucket of leases was made in which rooms are taken."""
         self._draining = False
 
     @property
@@ -115,6 +125,7 @@ class Worker:
     async def prepare(self) -> None:
         """Opens what is kept. Raises `ConductorError`."""
         self._rooms = await self.bus.bucket(names.ROOMS)
+        self._born = await self._rooms.born()
         owned = await self.bus.bucket(names.OWNED)
         self.owners = KeptOwners(self.bus, self.pool, owned, self._rooms, self._log)
 
@@ -205,8 +216,11 @@ class Worker:
 
     async def _leased(self, principal: str, lost: int) -> Held | messages.Placed | messages.Refused:
         """Takes the lease of a room; or says who has it."""
-        key = names.room(self.pool, principal)
-        mine = names.lease(self.id, await self._rooms.born())
+        key, born = names.room(self.pool, principal), await self._rooms.born()
+        if born != self._born:  # NATS has lost all leases: who has a room takes it again first
+            self._verify_soon()
+            return _LATER
+        mine = names.lease(self.id, born)
         now = asyncio.get_running_loop().time()
         for _ in range(_TRIES):
             if not lost and (revision := await self._rooms.create(key, mine)):
@@ -362,10 +376,14 @@ class Worker:
                 born = await self._rooms.born()
                 for held in [*self._held.values()]:
                     await self._verify(held, born)
+                asyncio.get_running_loop().call_later(_OTHERS, self._takes_in, born)
             except ConductorError:
                 self._is_unsure = True
                 await asyncio.sleep(_LOOK)
         await self._queue_again()
+
+    def _takes_in(self, born: int) -> None:
+        self._born = born
 
     async def _verify(self, held: Held, born: int) -> None:
         """Ends a room whose lease another worker has. Where NATS has lost all leases, the room

@@ -88,6 +88,8 @@ def test_nats_that_comes_back_empty_gets_all_again(fleet: Fleet, nats: Nats) -> 
         fleet.rig.until_heard("A", b'"hang"')
         first = fleet.holder()
         emptied(nats)
+        late = gateway.socket()
+        late.begin()  # its room is where it was
         cancel = {"method": "session/cancel", "params": {"sessionId": session}}
         client.send({"jsonrpc": "2.0", **cancel})
         assert client.answer(turn)["result"] == {"stopReason": "cancelled"}
