@@ -60,14 +60,14 @@ RULES: Final = (
     Rule(
         "conductor.transports.remote",
         ("conductor.transports", "conductor.link", "conductor.core", *BASE),
-        ("msgspec", "websockets", "aiohttp"),
+        ("msgspec", "websockets", "httpcore2"),
     ),
     Rule("conductor.transports.remote.address", BASE, ("msgspec",)),
     # One server of HTTP for all that listens.
     Rule(
         "conductor.http",
         ("conductor.http", "conductor.transports", "conductor.core", *BASE),
-        ("h11", "msgspec"),
+        ("h11", "msgspec", "websockets"),
     ),
     Rule(
         "conductor.services",
@@ -176,13 +176,11 @@ RULES: Final = (
         "conductor.serve",
         (
             *("conductor.serve", "conductor.run", "conductor.spec", "conductor.transports"),
-            "conductor.link",
+            *("conductor.http", "conductor.link"),
             *("conductor.core", *BASE, "conductor.version"),
         ),
-        ("aiohttp", "jwt", "msgspec"),
+        ("httpcore2", "jwt", "msgspec"),
     ),
-    # websockets unmasks in C, and comes with the same extra as aiohttp.
-    Rule("conductor.serve.texts", (), ("websockets",)),
     # The hub is pure, as the core is.
     Rule("conductor.serve.hub", ("conductor.serve.hub", "conductor.core", *BASE), ("msgspec",)),
     Rule(

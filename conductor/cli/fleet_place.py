@@ -96,9 +96,9 @@ def _login() -> dict[str, str]:
 def needs_extra(command: str) -> None:
     """Raises `UsageError` where what a fleet needs is not installed."""
     try:
-        import aiohttp  # noqa: F401
         import jwt  # noqa: F401
         import nats  # noqa: F401
+        import websockets  # noqa: F401
     except ModuleNotFoundError as error:
         raise UsageError(
             f"`conductor {command}` needs the extra `fleet`: there is no `{error.name}`",

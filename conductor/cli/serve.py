@@ -108,8 +108,8 @@ def agent(parsed: Parsed, text: str) -> int:
 def _needs_extra(what: str) -> None:
     """Raises `UsageError` where what a server needs is not installed."""
     try:
-        import aiohttp  # noqa: F401
         import jwt  # noqa: F401
+        import websockets  # noqa: F401
     except ModuleNotFoundError as error:
         raise UsageError(
             f"`conductor {what}` needs the extra `remote`: there is no `{error.name}`",
@@ -576,7 +576,7 @@ def _numbered(path: str | None, number: int) -> str | None:
 
 def _silence() -> None:
     """What strangers send is not logged by libraries: it may hold anything."""
-    for name in ("aiohttp", "asyncio"):
+    for name in ("asyncio", "httpcore2"):
         logger = logging.getLogger(name)
         logger.addHandler(logging.NullHandler())
         logger.propagate = False

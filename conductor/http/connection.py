@@ -1,62 +1,93 @@
 """One network connection over HTTP/1.1: h11 reads and writes, deadlines end it.
 
-A stranger, who has not shown a secret, gets no body read: nobody looks at more than a head of
-theirs.
+What comes is looked at in turns, a few events of a principal in each turn of the event loop: a body
+may come in chunks of one byte. A body is read once somebody takes it.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
 
 from conductor.http import limits
-from conductor.http.request import Request
+from conductor.http.request import LateBody, Request
+from conductor.transports.turns import Turns
 
 if TYPE_CHECKING:
-    from conductor.http.server import HttpServer
+    from conductor.http.websocket import WebSocket
 
 _PIECE: Final = 16 * 1024
 """Bytes taken in one turn of the event loop, so that one sender cannot occupy it."""
-
-_HEAD: Final = 1024
-"""Bytes of a stranger that are looked at in one go, since a chunk of a body may have one byte."""
+_EVENTS: Final = 32
+"""Events of HTTP that are looked at in one go."""
 
 _CLOSE: Final = (b"connection", b"close")
 _EMPTY: Final = (b"content-length", b"0")
 
-_BETWEEN: Final = "between two requests"
-_DEADLINES: Final[dict[Any, Callable[[], float]]] = {
-    h11.IDLE: lambda: limits.HEAD_SECONDS,
-    h11.SEND_BODY: lambda: limits.BODY_SECONDS,
-    _BETWEEN: lambda: limits.KEEP_ALIVE_SECONDS,
-}
-"""How long a client may leave a request in a state."""
+_BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
+"""Headers of a request that has a body."""
+
+_LINGERS: Final = "the rest of a body that nobody takes"
+_IDLE: Final = "between two requests"
+
+
+class Home(Protocol):
+    """The server of a connection."""
+
+    port: int
+    turns: Turns
+
+    def patience(self) -> limits.Patience:
+        """Seconds that a client has."""
+
+    def serve(self, connection: Connection, request: Request) -> asyncio.Task[None]:
+        """Answers a request; calls `answered` of the connection at the end."""
+
+    def admit(self, connection: Connection) -> bool:
+        """A connection has shown a secret; False if there is no room for it."""
+
+    def leave(self, connection: Connection) -> None:
+        """A connection has ended."""
 
 
 class Connection(asyncio.BufferedProtocol):
-    """One connection, of which one request is answered at a time."""
+    """One connection, of which one request is answered at a time.
 
-    def __init__(self, server: HttpServer) -> None:
-        self._server = server
+    Attributes:
+        principal: In whose turn it is looked at; empty: it is a stranger's.
+        heard: How often bytes have come.
+        is_full: Whether much waits to be sent.
+    """
+
+    def __init__(self, home: Home) -> None:
+        self.principal = ""
+        self.heard = 0
+        self.is_full = False
+        self._home = home
         self._loop = asyncio.get_running_loop()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HEAD_BYTES)
         self._buffer = bytearray(_PIECE)
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None
-        """The request that is being answered."""
+        """The request that is being answered …"""
+        self._task: asyncio.Task[None] | None = None
+        """… by this task."""
+        self._takes_body = False
+        self._thrown = 0
+        """Bytes of its body that nobody takes."""
+        self._socket: WebSocket | None = None
+        """What it has become."""
         self._has_served = False
-        self._admitted = False
-        self._closed = False
-        self._held = b""
-        """The beginning of a stranger's body: nobody looks at it before the secret is shown."""
+        self._is_ending = False
+        self._has_no_turn = False
         self._waits = False
         """Whether nothing is read."""
         self._roomy = asyncio.Event()
         self._roomy.set()
         self._state: Any = None
+        self._since = 0.0
         self._timer: asyncio.TimerHandle | None = None
 
     @property
@@ -64,22 +95,27 @@ class Connection(asyncio.BufferedProtocol):
         """Whether no request is being answered."""
         return self._request is None
 
+    @property
+    def is_open(self) -> bool:
+        """Whether something can be sent."""
+        return self._transport is not None and not self._transport.is_closing()
+
     def admit(self) -> bool:
         """Its client has shown a secret; False if there is no room for it."""
-        if not self._server.admit(self):
+        if not self._home.admit(self):
             return False
-        self._admitted = True
+        self.principal = "known"
         return True
 
     def turn_away(self) -> None:
-        """Closes the connection now."""
-        self._closed = True
+        """Ends it now."""
+        self._is_ending = True
         if self._transport is not None:
             self._transport.abort()
 
     def finish(self) -> None:
-        """Closes the connection, once the request is answered that it has."""
-        self._closed = True
+        """Ends it, once the request is answered that it has and what was written has left."""
+        self._is_ending = True
         if self._request is None and self._transport is not None:
             self._transport.close()
 
@@ -88,79 +124,118 @@ class Connection(asyncio.BufferedProtocol):
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport = cast(asyncio.Transport, transport)
         self._set_deadline()
-        if self._closed:  # turned away before there was a transport
+        if self._is_ending:  # turned away before there was a transport
             self._transport.abort()
 
     def get_buffer(self, sizehint: int) -> bytearray:
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        self._feed(bytes(memoryview(self._buffer)[:nbytes]))
+        data = bytes(memoryview(self._buffer)[:nbytes])
+        self.heard += 1
+        if self._state is _LINGERS:
+            self._thrown += nbytes
+            if self._thrown > limits.LINGER_BYTES:
+                self.turn_away()
+            if not self.principal:
+                return
+        if self._socket is not None:
+            self._socket.came(data)
+        else:
+            self._http.receive_data(data)
+        self.came(nbytes)
+        self._look()
 
     def eof_received(self) -> None:
         # A client that closes its direction alone looks like a client that has left.
         return None
 
     def pause_writing(self) -> None:
+        self.is_full = True
         self._roomy.clear()
 
     def resume_writing(self) -> None:
+        self.is_full = False
         self._roomy.set()
+        if self._socket is not None:
+            self._socket.roomy()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._closed = True
+        self._is_ending = True
         self._transport = None
         self._wait_in(None)
-        self._roomy.set()
-        self._server.leave(self)
-        if self._request is not None:
-            self._request.leave()
+        self._home.leave(self)
+        if self._socket is not None:
+            self._socket.lost()
+        self.resume_writing()
+        if self._task is not None and self._socket is None:
+            self._task.cancel()
 
     # -- what has come -------------------------------------------------------------------------
 
-    @property
-    def _reads_no_body(self) -> bool:
-        """Whether the body of a stranger comes."""
-        return not self._admitted and self._http.their_state is h11.SEND_BODY
+    def came(self, size: int) -> None:
+        """So many bytes have come."""
 
-    def _feed(self, data: bytes) -> None:
-        """Looks at what has come."""
-        while data and not self._reads_no_body:
-            size = len(data) if self._admitted else _HEAD
-            self._http.receive_data(data[:size])
-            data = data[size:]
-            self._take()
-        self._held += data
+    def looked(self) -> None:
+        """All was looked at, as far as it was the turn of its principal."""
+
+    def _look(self) -> None:
+        """Looks at what has come, as far as it is the turn of its principal."""
+        look = self._look_at_http if self._socket is None else self._socket.look
+        while not self._has_no_turn:
+            if not self._has_turn():
+                self._has_no_turn = True
+                self._home.turns.later(self.principal, self._look_on)
+            elif not look():
+                break
+        self.looked()
         self.flow()
-        self._set_deadline()
+        if self._socket is None:
+            self._set_deadline()
 
-    def _take(self) -> None:
-        """Takes all that is there of requests."""
-        while self._transport is not None and not self._transport.is_closing():
+    def _look_on(self) -> None:
+        self._has_no_turn = False
+        self._look()
+
+    def _has_turn(self) -> bool:
+        # A head waits for nobody's turn: to show a secret costs little.
+        is_head = self._socket is None and self._http.their_state is h11.IDLE
+        return is_head or self._home.turns.may(self.principal)
+
+    def _look_at_http(self) -> bool:
+        """Takes some of what is there of a request; whether there may be more."""
+        for _ in range(_EVENTS):
+            if not self.is_open:
+                return False
+            if self._http.their_state is h11.SEND_BODY and not self._takes_body:
+                return False
             try:
                 event = self._http.next_event()
             except h11.RemoteProtocolError as error:
                 self._refuse(error.error_status_hint)
-                return
+                return False
             if isinstance(event, h11.Request):
                 self._begin(event)
             elif isinstance(event, h11.Data) and self._request is not None:
                 self._request.arrived(bytes(event.data))
             elif isinstance(event, h11.EndOfMessage):
-                if self._request is None:  # its request was answered before its body was whole
-                    self._http.start_next_cycle()
+                if self._request is None:
+                    self._go_on()
                 else:
                     self._request.arrived_whole()
             elif event in (h11.NEED_DATA, h11.PAUSED):
-                return
+                return False
+        return True
 
     def _begin(self, head: h11.Request) -> None:
         if len(head.headers) > limits.HEADERS:
             self._refuse(431)
             return
         self._has_served = True
-        self._request = Request(self, head, self._server.port)
-        self._server.serve(self, self._request)
+        # The end of a request without a body is nothing to take.
+        self._takes_body = not _BODY.intersection(name for name, _ in head.headers)
+        self._request = Request(self, head, self._home.port)
+        self._task = self._home.serve(self, self._request)
 
     def _refuse(self, status: int) -> None:
         """The client does not speak HTTP."""
@@ -169,31 +244,32 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    def go_on(self) -> None:
-        """Somebody takes the body of its request."""
+    def take_body(self) -> None:
+        """Somebody takes the body of the request."""
         if self._http.they_are_waiting_for_100_continue:
             self._send(h11.InformationalResponse(status_code=100, headers=[]))
-        self._look_on()
-
-    def _look_on(self) -> None:
-        """Looks at what a stranger had sent, who is none any more."""
-        data, self._held = self._held, b""
-        self._feed(data)
+        self._takes_body = True
+        self._look()
 
     def flow(self) -> None:
-        """Reads on, or waits: for who takes a body, or for the answer to the request before."""
-        if self._transport is None or self._transport.is_closing():
+        """Reads on, or waits."""
+        waits = self._has_no_turn or self._must_wait()
+        if waits is self._waits or self._transport is None or self._transport.is_closing():
             return
-        if self._http.their_state in (h11.IDLE, h11.SEND_BODY):
-            waits = bool(self._held) or (self._request is not None and self._request.is_much)
+        self._waits = waits
+        if waits:
+            self._transport.pause_reading()
         else:
-            waits = bool(self._http.trailing_data[0])
-        if waits is not self._waits:
-            self._waits = waits
-            if waits:
-                self._transport.pause_reading()
-            else:
-                self._transport.resume_reading()
+            self._transport.resume_reading()
+
+    def _must_wait(self) -> bool:
+        """Whether nobody takes now what comes."""
+        if self._socket is not None:
+            return self._socket.is_much
+        if self._http.their_state is h11.SEND_BODY:
+            much = self._request is not None and self._request.is_much
+            return much or (self._request is not None and not self._takes_body)
+        return self._http.their_state is not h11.IDLE and bool(self._http.trailing_data[0])
 
     # -- what leaves ---------------------------------------------------------------------------
 
@@ -214,38 +290,64 @@ class Connection(asyncio.BufferedProtocol):
         await self._roomy.wait()
 
     def _send(self, event: h11.Event) -> None:
-        if self._transport is not None and not self._transport.is_closing():
-            data = self._http.send(event)
-            if data:
-                self._transport.write(data)
+        if self.is_open:
+            self.write_raw(self._http.send(event) or b"")
+
+    def write_raw(self, data: bytes) -> None:
+        """Writes bytes."""
+        if data and self._transport is not None:
+            self._transport.write(data)
+
+    def upgrade(self, headers: list[tuple[bytes, bytes]], socket: WebSocket) -> None:
+        """It becomes a WebSocket."""
+        self._send(h11.InformationalResponse(status_code=101, headers=headers))
+        self._socket = socket
+        socket.came(self._http.trailing_data[0])
+
+    def look_soon(self) -> None:
+        """Somebody takes what its WebSocket has brought."""
+        self._loop.call_soon(self._look)
 
     def answered(self) -> None:
         """Nobody answers its request any more; the next one may be here already."""
-        request, self._request = self._request, None
-        transport, http = self._transport, self._http
-        if transport is None or request is None:
+        request, self._request, self._task = self._request, None, None
+        if request is None or not self.is_open:
+            return
+        assert self._transport is not None
+        if self._socket is not None:
+            self._transport.close()
             return
         if not request.is_begun:
             self.write_head(500, [_EMPTY, _CLOSE])
             self.write_end()
         elif not request.is_ended:
-            transport.abort()  # so that its client sees that the answer is not whole
+            self._transport.abort()  # so that its client sees that the answer is not whole
             return
-        if self._closed or self._reads_no_body or http.our_state is not h11.DONE:
-            transport.close()
-            return
-        if http.their_state is h11.DONE:
-            http.start_next_cycle()
-            self._take()
-        self._look_on()
+        if self._http.their_state is not h11.SEND_BODY:
+            self._go_on()
+        # Of a stranger nothing more is looked at.
+        self._takes_body, self._thrown = bool(self.principal), 0
+        self._look()
+
+    def _go_on(self) -> None:
+        """Goes on with the next request, once the one before is whole."""
+        if self._is_ending or self._http.our_state is not h11.DONE:
+            if self._transport is not None:
+                self._transport.close()
+        else:
+            self._http.start_next_cycle()
 
     # -- deadlines -----------------------------------------------------------------------------
 
     def _set_deadline(self) -> None:
         """Bounds the time for the part of a request that is missing."""
-        state: Any = self._http.their_state
-        if state is h11.IDLE and self._has_served and not self._http.trailing_data[0]:
-            state = _BETWEEN
+        state: Any = None
+        if self._socket is None and self.is_open:
+            state = self._http.their_state
+        if state is h11.SEND_BODY and self._request is None:
+            state = _LINGERS
+        elif state is h11.IDLE and self._has_served and not self._http.trailing_data[0]:
+            state = _IDLE
         if state is not self._state:
             self._wait_in(state)
 
@@ -254,13 +356,27 @@ class Connection(asyncio.BufferedProtocol):
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
-        if state in _DEADLINES and not self._closed:
-            self._timer = self._loop.call_later(_DEADLINES[state](), self._expired)
+        patience = self._home.patience()
+        seconds = {
+            h11.IDLE: patience.head,
+            h11.SEND_BODY: patience.body,
+            _LINGERS: limits.LINGER_SECONDS,
+            _IDLE: patience.idle,
+        }.get(state)
+        if seconds is not None:
+            self._since = self._loop.time()
+            self._timer = self._loop.call_later(seconds, self._expired)
 
     def _expired(self) -> None:
-        transport, request = self._transport, self._request
-        assert transport is not None
-        has_begun = self._state is h11.SEND_BODY or bool(self._http.trailing_data[0])
-        if has_begun and (request is None or not request.is_begun):
+        assert self._transport is not None
+        request, is_body = self._request, self._state is h11.SEND_BODY
+        if is_body and request is not None:
+            more = self._since + self._home.patience().body + request.came / limits.RATE
+            if more > self._loop.time():
+                self._timer = self._loop.call_at(more, self._expired)
+            else:
+                request.fail(LateBody())
+            return
+        if self._state is h11.IDLE and self._http.trailing_data[0]:
             self.write_head(408, [_EMPTY, _CLOSE])
-        transport.close()
+        self._transport.close()

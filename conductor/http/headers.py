@@ -13,22 +13,18 @@ _ONCE: Final = ("authorization", "host", "origin")
 """Headers that may come once only: two readers of a repeated one could disagree."""
 
 
-class Headers:
-    """Headers by lower-case name."""
+class Headers(dict[str, str]):
+    """Headers by lower-case name; of a repeated header the last value."""
 
     def __init__(self, lines: Iterable[tuple[bytes, bytes]]) -> None:
         """`lines`: names in lower case, and values."""
-        self._values: dict[str, str] = {}
+        super().__init__()
         self._repeated: list[str] = []
         for raw_name, value in lines:
             name = raw_name.decode("latin-1")
-            if name in self._values:
+            if name in self:
                 self._repeated.append(name)
-            self._values[name] = value.decode("latin-1").strip()
-
-    def get(self, name: str) -> str | None:
-        """The value of a header, if it is there; the last one of a repeated header."""
-        return self._values.get(name)
+            self[name] = value.decode("utf-8", "surrogateescape").strip()
 
     def repeated(self, once: Container[str]) -> str | None:
         """A header of `once` that came more than once."""
@@ -36,7 +32,7 @@ class Headers:
 
     def accepts(self, kind: str) -> bool:
         """Whether the client accepts this media type; without `Accept` it accepts any."""
-        accept = self._values.get("accept")
+        accept = self.get("accept")
         if accept is None:
             return True
         kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}

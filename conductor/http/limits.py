@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 CONNECTIONS: Final = 256
 """Connections that have shown a secret. A further one closes the connection that has been idle
@@ -19,13 +19,33 @@ HEAD_SECONDS: Final = 10.0
 """For the head of a request, from the connection's start or the head's first byte."""
 
 BODY_SECONDS: Final = 30.0
-"""For the body of a request, from the end of its head."""
+"""For the body of a request, from the end of its head …"""
+RATE: Final = 256 * 1024
+"""… and one second more for so many bytes of it."""
 
-KEEP_ALIVE_SECONDS: Final = 75.0
+IDLE_SECONDS: Final = 75.0
 """How long an idle connection stays open."""
+
+LINGER_SECONDS: Final = 2.0
+LINGER_BYTES: Final = 256 * 1024
+"""How long, and how much of the rest of a body is thrown away that nobody takes: a client that
+still sends would not read its answer otherwise."""
 
 SHUTDOWN_SECONDS: Final = 2.0
 """For responses to be written when the server ends."""
 
 AHEAD: Final = 64 * 1024
 """Bytes of a body that have come and that nobody has taken; beyond them a connection waits."""
+
+
+class Patience(NamedTuple):
+    """Seconds that a client has, see above."""
+
+    head: float
+    body: float
+    idle: float
+
+
+def patience() -> Patience:
+    """That of a server on this machine."""
+    return Patience(HEAD_SECONDS, BODY_SECONDS, IDLE_SECONDS)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
@@ -17,17 +17,22 @@ if TYPE_CHECKING:
     import h11
 
     from conductor.http.connection import Connection
+    from conductor.http.websocket import WebSocket
 
 Handler: TypeAlias = "Callable[[Request], Awaitable[None]]"
-"""Answers a request."""
-
-
-class ClientLeft(Exception):  # noqa: N818 - nothing is wrong
-    """The client has left before its request was whole."""
+"""Answers a request. It is cancelled when the client leaves."""
 
 
 class TooLarge(Exception):  # noqa: N818 - it is an answer
     """A body is longer than its reader takes."""
+
+
+class NoWebSocket(Exception):  # noqa: N818 - it is an answer
+    """A request for a WebSocket is none: the text says why."""
+
+
+class LateBody(Exception):  # noqa: N818 - it is an answer
+    """The rest of a body has not come in time."""
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -44,6 +49,7 @@ class Request:
     """A request.
 
     Attributes:
+        connection: What it has come on.
         method: As the client wrote it.
         path: Without percent codes, and without the query.
         query: The members of the query; the last one of a repeated member.
@@ -51,6 +57,7 @@ class Request:
         port: Where the server listens.
         parts: What the path has in the places that its route names.
         more: Headers that every answer gets, unless the answer has them already.
+        came: Bytes of its body that have come.
         is_begun: Whether an answer has been begun.
         is_ended: Whether an answer is whole.
     """
@@ -64,20 +71,20 @@ class Request:
         self.port = port
         self.parts: Mapping[str, str] = {}
         self.more: tuple[tuple[str, str], ...] = ()
+        self.came = 0
         self.is_begun = False
         self.is_ended = False
-        self._connection = connection
+        self.connection = connection
         self._chunks: deque[bytes] = deque()
         self._waiting = 0
         """Bytes in these chunks."""
+        self._failure: Exception | None = None
         self._whole = False
-        self._left = False
         self._changed = asyncio.Event()
-        self._gone = asyncio.Event()
 
     def admit(self) -> bool:
         """Its client has shown a secret; False if there is no room for its connection."""
-        return self._connection.admit()
+        return self.connection.admit()
 
     # -- the body ------------------------------------------------------------------------------
 
@@ -87,38 +94,30 @@ class Request:
         return self._waiting > limits.AHEAD
 
     async def chunks(self) -> AsyncIterator[bytes]:
-        """Its body as it comes. Raises `ClientLeft`."""
-        self._connection.go_on()
+        """Its body as it comes; nothing of it is read before somebody asks. Raises what
+        `fail` is told, and `LateBody`."""
+        self.connection.take_body()
         while True:
             while self._chunks:
                 chunk = self._chunks.popleft()
                 self._waiting -= len(chunk)
-                self._connection.flow()
+                self.connection.flow()
                 yield chunk
+            if self._failure is not None:
+                raise self._failure
             if self._whole:
                 return
-            if self._left:
-                raise ClientLeft
             self._changed.clear()
             await self._changed.wait()
 
     async def body(self, most: int) -> bytes:
-        """Its whole body. Raises `TooLarge` beyond `most` bytes, and `ClientLeft`."""
+        """Its whole body. Raises `TooLarge` beyond `most` bytes."""
         body = bytearray()
         async for chunk in self.chunks():
             body += chunk
             if len(body) > most:
                 raise TooLarge
         return bytes(body)
-
-    @property
-    def is_left(self) -> bool:
-        """Whether its client has left."""
-        return self._left
-
-    async def left(self) -> None:
-        """Returns once the client has left."""
-        await self._gone.wait()
 
     # -- the answer ----------------------------------------------------------------------------
 
@@ -135,37 +134,59 @@ class Request:
         self.is_begun = True
         given = [*headers]
         names = {name.lower() for name, _ in given}
-        given += [each for each in self.more if each[0] not in names]
-        lines = [(name.encode("latin-1"), value.encode("latin-1")) for name, value in given]
-        self._connection.write_head(status, lines)
+        given += [each for each in self.more if each[0].lower() not in names]
+        lines = [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in given]
+        self.connection.write_head(status, lines)
 
     async def send(self, data: bytes) -> None:
         """Sends a part of an answer, and waits while the client does not read."""
         if data and self.method != "HEAD":
-            self._connection.write(data)
-            await self._connection.drain()
+            self.connection.write(data)
+            await self.connection.drain()
+
+    def upgrade(self, protocols: Sequence[str], most: int) -> WebSocket:
+        """It becomes a WebSocket, whose connection ends when its handler does.
+
+        Args:
+            protocols: The subprotocols that are spoken here: the first that the client offers is
+                agreed on.
+            most: Bytes of the longest message that is taken.
+
+        Raises:
+            NoWebSocket: The client does not ask for one as it should.
+        """
+        from conductor.http.websocket import WebSocket, handshake
+
+        protocol, lines = handshake(self.headers, protocols)
+        socket = WebSocket(self.connection, most, protocol)
+        self.is_begun = True
+        more = [
+            (name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in self.more
+        ]
+        self.connection.upgrade([*lines, *more], socket)
+        return socket
 
     def end(self) -> None:
         """The answer is whole."""
         self.is_ended = True
-        self._connection.write_end()
+        self.connection.write_end()
 
     # -- for its connection --------------------------------------------------------------------
 
     def arrived(self, data: bytes) -> None:
         """A part of its body has come; nobody takes the body of a request that is answered."""
+        self.came += len(data)
         if not self.is_ended:
             self._chunks.append(data)
             self._waiting += len(data)
             self._changed.set()
 
+    def fail(self, why: Exception) -> None:
+        """Nothing more of its body is read: who takes it gets an error."""
+        self._failure = why
+        self._changed.set()
+
     def arrived_whole(self) -> None:
         """Its body is whole."""
         self._whole = True
         self._changed.set()
-
-    def leave(self) -> None:
-        """Its client has left."""
-        self._left = True
-        self._changed.set()
-        self._gone.set()

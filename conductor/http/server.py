@@ -5,25 +5,41 @@ from __future__ import annotations
 import asyncio
 import socket
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from conductor.errors import place_of
 from conductor.http import limits
 from conductor.http.connection import Connection
-from conductor.http.request import ClientLeft, Handler, Request
+from conductor.http.request import Handler, LateBody, Request, Response, TooLarge
 from conductor.transports.entrance import Entrance
+from conductor.transports.turns import Turns
+
+if TYPE_CHECKING:
+    from ssl import SSLContext
 
 
 class HttpServer:
-    """Serves a listening socket, which it owns, in the running event loop."""
+    """Serves a listening socket, which it owns, in the running event loop.
+
+    Attributes:
+        port: Where it listens.
+        turns: Whose connections are looked at.
+    """
 
     def __init__(
-        self, handler: Handler, listening: socket.socket, complain: Callable[[str], None]
+        self,
+        handler: Handler,
+        listening: socket.socket,
+        complain: Callable[[str], None],
+        *,
+        tls: SSLContext | None = None,
     ) -> None:
         """`complain` logs a sentence."""
         self.port: int = listening.getsockname()[1]
+        self.turns = Turns(asyncio.get_running_loop())
         self._handler = handler
         self._complain = complain
+        self._tls = tls
         self._connections: set[Connection] = set()
         self._admitted: dict[Connection, None] = {}
         """Connections that have shown a secret; the one with the latest request is the last."""
@@ -32,15 +48,32 @@ class HttpServer:
 
     # -- for connections -----------------------------------------------------------------------
 
+    def patience(self) -> limits.Patience:
+        """Seconds that a client has."""
+        return limits.patience()
+
+    def made(self) -> Connection:
+        """A new connection."""
+        return Connection(self)
+
     def admit(self, connection: Connection) -> bool:
         """A connection has shown a secret; False if there is no room for it."""
         new = connection not in self._admitted
         if new and len(self._admitted) >= limits.CONNECTIONS and not self._close_idle():
             return False
-        self._entrance.leave(connection)
+        self.know(connection)
         self._admitted.pop(connection, None)
         self._admitted[connection] = None
         return True
+
+    def know(self, connection: Connection) -> None:
+        """A connection is no stranger's any more."""
+        self._entrance.leave(connection)
+
+    @property
+    def strangers(self) -> int:
+        """How many connections have not shown a secret."""
+        return len(self._entrance)
 
     def leave(self, connection: Connection) -> None:
         """A connection has ended."""
@@ -48,15 +81,19 @@ class HttpServer:
         self._admitted.pop(connection, None)
         self._connections.discard(connection)
 
-    def serve(self, connection: Connection, request: Request) -> None:
+    def serve(self, connection: Connection, request: Request) -> asyncio.Task[None]:
         """Answers a request."""
-        self._start(self._answer(connection, request))
+        return self._start(self._answer(connection, request))
 
     # -- its life ------------------------------------------------------------------------------
 
+    def close(self) -> None:
+        """Stops listening. Connections with a request go on."""
+        self._entrance.close()
+
     async def aclose(self) -> None:
         """Stops listening, lets answers end for a moment, and closes all connections."""
-        self._entrance.close()
+        self.close()
         for connection in [*self._connections]:
             connection.finish()
         if self._tasks:
@@ -69,7 +106,7 @@ class HttpServer:
             connection.turn_away()
 
     def _accepted(self, accepted: socket.socket) -> Connection:
-        connection = Connection(self)
+        connection = self.made()
         self._connections.add(connection)
         self._start(self._open(connection, accepted))
         return connection
@@ -77,7 +114,7 @@ class HttpServer:
     async def _open(self, connection: Connection, accepted: socket.socket) -> None:
         try:
             loop = asyncio.get_running_loop()
-            await loop.connect_accepted_socket(lambda: connection, accepted)
+            await loop.connect_accepted_socket(lambda: connection, accepted, ssl=self._tls)
         except (OSError, asyncio.CancelledError):
             accepted.close()  # the client has left, or there is no descriptor for it
             self.leave(connection)
@@ -85,17 +122,19 @@ class HttpServer:
     async def _answer(self, connection: Connection, request: Request) -> None:
         try:
             await self._handler(request)
-        except ClientLeft:
-            pass  # nobody waits for an answer
+        except (LateBody, TooLarge) as late:
+            status = 408 if isinstance(late, LateBody) else 413
+            await request.respond(Response(status=status, headers=(("connection", "close"),)))
         except Exception as error:  # other requests go on
             self._complain(f"a defect of conductor: {place_of(error)}")
         finally:
             connection.answered()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _close_idle(self) -> bool:
         """Closes the connection that has been idle longest; False if none is idle."""

@@ -11,7 +11,6 @@ import time
 from array import array
 from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from conductor.record.turns import filter as filters
@@ -22,9 +21,6 @@ _KEPT: Final = 24
 """Choices that are kept: each has four bytes an event."""
 _SLICE: Final = 0.02
 """Seconds of searching at a time: other requests are answered between."""
-
-Gone = Callable[[], bool]
-"""Whether nobody waits for the answer any more."""
 
 
 class Wanted(NamedTuple):
@@ -51,12 +47,12 @@ class Choice:
         self.turns: dict[int, int] = {}
         """How many of them each turn has."""
 
-    async def go_on(self, gone: Gone) -> None:
+    async def go_on(self) -> None:
         """Looks through the events that have come since it was last asked."""
         async with self._busy:
             first, behind = self._range()
             self._at = max(self._at, first)
-            while self._at < behind and not gone():
+            while self._at < behind:
                 end = time.monotonic() + _SLICE
                 while self._at < behind and time.monotonic() < end:
                     self._slice(min(self._at + 100, behind))
@@ -106,7 +102,7 @@ class Choices:
         self._reader = reader
         self._held: OrderedDict[Wanted, Choice] = OrderedDict()
 
-    async def of(self, wanted: Wanted, gone: Gone) -> Choice:
+    async def of(self, wanted: Wanted) -> Choice:
         """What is wanted, up to the last event so far. Raises `UsageError`, and `IndexError` for a
         turn that is not there."""
         choice = self._held.get(wanted)
@@ -115,5 +111,5 @@ class Choices:
             if len(self._held) > _KEPT:
                 self._held.popitem(last=False)
         self._held.move_to_end(wanted)
-        await choice.go_on(gone)
+        await choice.go_on()
         return choice

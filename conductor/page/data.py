@@ -87,7 +87,7 @@ class Data:
     async def _choice(self, request: Request, turn: int | None) -> Choice:
         asked, reader = request.query, self._reader
         wanted = Wanted(asked.get("filter", ""), asked.get("component", ""), turn)
-        return await self._choices[reader].of(wanted, lambda: request.is_left)
+        return await self._choices[reader].of(wanted)
 
     async def head(self, request: Request) -> Response:
         """What the trace is of."""

@@ -10,7 +10,7 @@ import msgspec
 
 from conductor.core import json_text
 from conductor.errors import ConductorError, UsageError
-from conductor.http.request import ClientLeft, Request, Response, TooLarge
+from conductor.http.request import Request, Response, TooLarge
 from conductor.http.routes import Answer, Route
 from conductor.page.data import data, failure, refusal
 
@@ -33,28 +33,15 @@ def taking(
             return failure(413, f"this is more than {most >> 10} KiB, too much for one request")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return failure(400, f"the request cannot be read: {error}")
-        except ClientLeft:
-            return failure(400, "the request has no end")
         work = act(asked)
         try:
-            done = await (_waited_for(request, work) if patient else work)
+            # What has begun is done, also for a page that is closed meanwhile.
+            done = await (work if patient else asyncio.shield(work))
             return data({} if done is None else done)
         except ConductorError as error:
             return refused(error)
 
     return serve
-
-
-async def _waited_for(request: Request, work: Awaitable[Any]) -> Any:
-    task, leaving = asyncio.ensure_future(work), asyncio.ensure_future(request.left())
-    try:
-        await asyncio.wait((task, leaving), return_when=asyncio.FIRST_COMPLETED)
-        if not task.done():
-            raise ConductorError("nobody waits for it any more")
-        return task.result()
-    finally:
-        task.cancel()
-        leaving.cancel()
 
 
 def refused(error: ConductorError) -> Response:

@@ -5,21 +5,23 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Awaitable, Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from aiohttp import web
-
+from conductor.core import json_text
 from conductor.errors import ConductorError
+from conductor.http.request import LateBody, NoWebSocket, Request, Response, TooLarge
 from conductor.serve import http_rules, websocket
 from conductor.serve.access.gate import Denied, offered
-from conductor.serve.client_sockets import ClientSocket
+from conductor.serve.client_sockets import ClientSocket, taken
 from conductor.serve.connections import Farewell, new_id
 from conductor.serve.pulse import Pulse
 from conductor.serve.streams import Refused, Streams
 from conductor.transports.remote import wire
 
 if TYPE_CHECKING:
+    from conductor.http.headers import Headers
+    from conductor.http.websocket import WebSocket
     from conductor.serve.access.proof import Proof
     from conductor.serve.connections import Connection, Outlet
     from conductor.serve.server import Server
@@ -30,11 +32,7 @@ _LATE: Final = 408
 _MANY: Final = 429
 _OPENED: Final = 300.0
 """Seconds that a chain may take for `initialize`."""
-_RATE: Final = 256 * 1024
-"""Bytes of a body that give it one second more than a connection has to log in."""
-_EVENTS: Final = {"Content-Type": "text/event-stream", "Cache-Control": "no-cache"}
-
-Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+_EVENTS: Final = (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
 
 
 class App:
@@ -43,70 +41,67 @@ class App:
     def __init__(self, server: Server) -> None:
         self._server = server
 
-    def made(self) -> web.Application:
-        """The application."""
-        application = web.Application(client_max_size=self._server.settings.message)
-        application.router.add_route("*", "/{path:.*}", self._serve)
-        application.on_response_prepare.append(self._share)
-        return application
-
-    async def _share(self, request: web.Request, response: web.StreamResponse) -> None:
-        """Lets a page of an allowed origin read any answer, also an error or a stream."""
-        response.headers.update(http_rules.for_page(_lower(request), self._server.gate.allowed))
-
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
-        """Serves one request, once it is clear who asks."""
-        headers = _lower(request)
-        path = request.path
+    async def serve(self, request: Request) -> None:
+        """Answers a request."""
+        # A page of an allowed origin may read any answer, also an error or a stream.
+        request.more = (*http_rules.for_page(request.headers, self._server.gate.allowed).items(),)
         try:
-            _check_repeated(request, headers)
-            if path in ("/health", "/ready"):
-                return self._looked(path)
-            if self._is_allowed_preflight(request.method, headers):
-                return web.Response(status=204)
-            proof = await self._server.gate.proof(headers)
-            self._known(request, proof)
-            if path == "/metrics":
-                return web.Response(text=self._server.metrics())
-            named = self._server.named(path)
-            if named is None:
-                raise Denied(404, "nothing is served at this path")
-            return await self._asked(request, headers, proof, named)
+            response = await self._response(request)
         except Denied as denied:
             self._server.denied(denied.status)
-            challenge = {"WWW-Authenticate": 'Bearer realm="conductor"'} if denied.challenge else {}
-            answer = web.Response(status=denied.status, text=denied.text, headers=challenge)
+            headers = [("www-authenticate", 'Bearer realm="conductor"')] * denied.challenge
             if denied.status in (_MANY, _LATE):  # a further one takes its place
-                answer.force_close()
-            return answer
+                headers.append(("connection", "close"))
+            response = _text(denied.status, denied.text, headers)
         except Refused as refused:
-            return web.Response(status=refused.status, text=refused.text)
+            response = _text(refused.status, refused.text)
+        if response is not None:
+            await request.respond(response)
 
-    def _known(self, request: web.Request, proof: Proof) -> None:
+    async def _response(self, request: Request) -> Response | None:
+        """The answer to a request, once it is clear who asks; None: it was sent."""
+        headers, path = request.headers, request.path
+        # Two readers of a repeated header could disagree, a server in front and this one.
+        if repeated := headers.repeated(http_rules.ONCE):
+            raise Denied(400, f"the header `{repeated}` came twice")
+        if path in ("/health", "/ready"):
+            return self._looked(path)
+        if self._is_allowed_preflight(request.method, headers):
+            return Response(status=204)
+        proof = await self._server.gate.proof(headers)
+        self._known(request, proof)
+        if path == "/metrics":
+            return _text(200, self._server.metrics())
+        named = self._server.named(path)
+        if named is None:
+            raise Denied(404, "nothing is served at this path")
+        return await self._asked(request, headers, proof, named)
+
+    def _known(self, request: Request, proof: Proof) -> None:
         """Counts the network connection of a request. Raises `Denied`."""
         try:
             self._server.known(request, proof.principal)
         except ConductorError as error:
             raise Denied(_MANY, f"{error.text}; {error.hint}") from None
 
-    def _is_allowed_preflight(self, method: str, headers: Mapping[str, str]) -> bool:
+    def _is_allowed_preflight(self, method: str, headers: Headers) -> bool:
         """Whether a page of an allowed origin asks, by a name of this server. Raises `Denied`."""
         if not http_rules.is_preflight(method, headers):
             return False
         self._server.gate.check_place(headers)
         return "origin" in headers
 
-    def _looked(self, path: str) -> web.Response:
+    def _looked(self, path: str) -> Response:
         if path == "/ready" and self._server.draining:
-            return web.Response(status=503, text="draining")
+            return _text(503, "draining")
         if path == "/ready" and not self._server.is_ready():
-            return web.Response(status=503, text="what the chains need is away")
-        return web.Response(text="ok")
+            return _text(503, "what the chains need is away")
+        return _text(200, "ok")
 
     async def _asked(
-        self, request: web.Request, headers: Mapping[str, str], proof: Proof, named: str
-    ) -> web.StreamResponse:
-        if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
+        self, request: Request, headers: Headers, proof: Proof, named: str
+    ) -> Response | None:
+        if request.method == "GET" and (headers.get("upgrade") or "").lower() == "websocket":
             return await self._socket(request, headers, proof, named)
         if request.method == "POST":
             return await self._post(request, headers, proof, named)
@@ -115,18 +110,17 @@ class App:
         elif request.method == "DELETE":
             ruling = http_rules.delete(headers)
         else:
-            raise web.HTTPMethodNotAllowed(request.method, http_rules.METHODS)
+            allowed = ", ".join(http_rules.METHODS)
+            return _text(405, f"methods are: {allowed}", [("allow", allowed)])
         return await self._ruled(request, ruling, proof, named)
 
     async def _ruled(
-        self, request: web.Request, ruling: http_rules.Ruling, proof: Proof, named: str
-    ) -> web.StreamResponse:
+        self, request: Request, ruling: http_rules.Ruling, proof: Proof, named: str
+    ) -> Response | None:
         if isinstance(ruling, http_rules.Refuse):
             if ruling.json:
-                return web.Response(
-                    status=ruling.status, body=ruling.json, content_type="application/json"
-                )
-            return web.Response(status=ruling.status, text=ruling.text)
+                return Response(ruling.json, ruling.status)
+            return _text(ruling.status, ruling.text)
         if isinstance(ruling, http_rules.Open):
             return await self._open(ruling, proof, named)
         connection = self._connection(proof, ruling.connection)
@@ -135,41 +129,27 @@ class App:
         if isinstance(ruling, http_rules.Listen):
             return await self._listen(request, ruling, connection)
         connection.close()
-        return web.Response(status=202)
+        return Response(status=202)
 
     async def _post(
-        self, request: web.Request, headers: Mapping[str, str], proof: Proof, named: str
-    ) -> web.StreamResponse:
+        self, request: Request, headers: Headers, proof: Proof, named: str
+    ) -> Response | None:
         """Reads the body, and counts it until it has been taken."""
         ruling = http_rules.post(headers, await self._body(request))
         return await self._ruled(request, ruling, proof, named)
 
-    async def _body(self, request: web.Request) -> bytes:
+    async def _body(self, request: Request) -> bytes:
         """The body of a request. Raises `Denied`."""
-        settings, taken = self._server.settings, _taken(request)
-        limit = settings.message
-        if (request.content_length or 0) > limit:
-            raise Denied(413, f"a message has at most {limit} bytes")
-        loop, body = asyncio.get_running_loop(), bytearray()
-        until = loop.time() + settings.login
-        taken.refuse = functools.partial(
-            request.content.set_exception,
-            Denied(_MANY, "too many bytes of this principal are on their way; wait for them"),
-        )
-        taken.reads_body(True, request.content_length)
+        limit = self._server.settings.message
+        length = request.headers.get("content-length") or "0"
         try:
-            async with asyncio.timeout_at(until) as late:
-                async for part in request.content.iter_any():
-                    body += part
-                    if len(body) > limit:
-                        raise Denied(413, f"a message has at most {limit} bytes")
-                    late.reschedule(until + len(body) / _RATE)
-            return bytes(body)
-        except TimeoutError:
+            if int(length) > limit:
+                raise TooLarge
+            return await request.body(limit)
+        except TooLarge:
+            raise Denied(413, f"a message has at most {limit} bytes") from None
+        except LateBody:
             raise Denied(_LATE, "the body of the request needs too long") from None
-        finally:
-            taken.refuse = taken.cut
-            taken.reads_body(False)
 
     def _connection(self, proof: Proof, id_: str) -> Connection:
         """A connection of this principal: of others there is none."""
@@ -180,7 +160,7 @@ class App:
 
     # -- HTTP ------------------------------------------------------------------------------------
 
-    async def _open(self, ruling: http_rules.Open, proof: Proof, named: str) -> web.StreamResponse:
+    async def _open(self, ruling: http_rules.Open, proof: Proof, named: str) -> Response | None:
         streams = Streams(ruling.id, self._server.kept(proof.principal))
         connection = self._joined(proof, streams, named)
         try:
@@ -189,18 +169,18 @@ class App:
                 body, failed = await streams.opening
         except TimeoutError:
             connection.close()
-            return web.Response(status=504, text="the chain has not answered in time")
+            return _text(504, "the chain has not answered in time")
         except BaseException:
             connection.close()  # the client has left meanwhile
             raise
         if failed:
             connection.close()
-            return web.Response(body=body, content_type="application/json")
+            return Response(body)
         connection.expect()
         # The number tells a client that it may send a message again, and resume a stream of which
         # nothing has come.
-        marked = {wire.CONNECTION: connection.id, wire.NUMBER: "0"}
-        return web.Response(body=body, content_type="application/json", headers=marked)
+        marked = ((wire.CONNECTION, connection.id), (wire.NUMBER, "0"))
+        return Response(body, headers=marked)
 
     def _joined(self, proof: Proof, outlet: Outlet, named: str, id_: str = "") -> Connection:
         try:
@@ -208,35 +188,31 @@ class App:
         except ConductorError as error:
             raise Denied(503, error.text) from None
 
-    async def _forward(
-        self, ruling: http_rules.Forward, connection: Connection
-    ) -> web.StreamResponse:
+    async def _forward(self, ruling: http_rules.Forward, connection: Connection) -> Response | None:
         assert isinstance(connection.outlet, Streams)
         await connection.may_send()
         if connection.outlet.fresh(ruling.number):
             connection.received(ruling.frame)
         if not connection.outlet.readers:
             connection.expect()
-        return web.Response(status=202)
+        return Response(status=202)
 
     async def _listen(
-        self, request: web.Request, ruling: http_rules.Listen, connection: Connection
-    ) -> web.StreamResponse:
+        self, request: Request, ruling: http_rules.Listen, connection: Connection
+    ) -> Response | None:
         streams = connection.outlet
         assert isinstance(streams, Streams)
         reader = streams.read(ruling.session, ruling.after)
         connection.linked()
         try:
-            named = {wire.SESSION: ruling.session} if ruling.session is not None else {}
-            marked = {wire.CONNECTION: connection.id, **named}
-            response = web.StreamResponse(headers={**_EVENTS, **marked})
-            await response.prepare(request)
+            named = [(wire.SESSION, ruling.session)] if ruling.session is not None else []
+            request.begin(200, (*_EVENTS, (wire.CONNECTION, connection.id), *named))
             # An id at once: also who has heard nothing yet can come back and miss nothing.
-            await response.write(b":\nid: %d\n\n" % reader.after)
+            await request.send(b":\nid: %d\n\n" % reader.after)
             while (events := await reader.take(_ALIVE)) is not None:
-                await response.write(b"".join(events) or b":\n\n")
-            await response.write_eof()
-            return response
+                await request.send(b"".join(events) or b":\n\n")
+            request.end()
+            return None
         finally:
             streams.leave(reader)
             if not streams.readers:
@@ -245,36 +221,30 @@ class App:
     # -- WebSockets ------------------------------------------------------------------------------
 
     async def _socket(
-        self, request: web.Request, headers: Mapping[str, str], proof: Proof, named: str
-    ) -> web.StreamResponse:
-        others = offered(headers).others
-        if wire.RESUMED in others:
+        self, request: Request, headers: Headers, proof: Proof, named: str
+    ) -> Response | None:
+        if wire.RESUMED in offered(headers).others:
             return await self._linked(request, headers, proof, named)
-        socket = self._new_socket([one for one in (wire.PLAIN,) if one in others])
-        taken = _taken(request)
-        outlet = websocket.SocketOutlet(taken, socket)
+        outlet = websocket.SocketOutlet()
         connection = self._joined(proof, outlet, named)
         try:
-            socket.headers[wire.CONNECTION] = connection.id
-            await socket.prepare(request)
-            if connection.closed is not None:
-                await websocket.part(socket, connection.closed)
-                return socket
-            with _watched(taken, socket, lambda: connection.paused):
-                await websocket.read(taken, socket, connection, self._server.settings.message)
+            socket = self._upgraded(request, connection, wire.PLAIN, self._server.settings.message)
+            outlet.linked(socket)
+            with _watched(taken(request), socket, lambda: connection.paused):
+                await websocket.read(socket, connection, outlet)
         except BaseException:
             connection.lost()
             raise
         finally:
             outlet.drop()
-        return socket
+        return None
 
     async def _linked(
-        self, request: web.Request, headers: Mapping[str, str], proof: Proof, named: str
-    ) -> web.StreamResponse:
+        self, request: Request, headers: Headers, proof: Proof, named: str
+    ) -> Response | None:
         """A WebSocket of a client that numbers its frames: a new connection, or the next link of
         one."""
-        id_ = headers.get(http_rules.CONNECTION, "")
+        id_ = headers.get(http_rules.CONNECTION) or ""
         if id_:
             found = self._server.connection(proof, id_)
             if found is None or not isinstance(found.outlet, websocket.LinkedOutlet):
@@ -286,48 +256,43 @@ class App:
             connection = self._joined(proof, outlet, named, id_)
             outlet.holds = self._server.received.entry(proof.principal, connection)
             outlet.failed = functools.partial(connection.close, Farewell.LIMIT)
-        taken, socket = _taken(request), self._new_socket([wire.RESUMED], websocket.PACKET)
+        socket = self._upgraded(request, connection, wire.RESUMED, websocket.PACKET)
         try:
-            socket.headers[wire.CONNECTION] = connection.id
-            connection.stay()
-            await socket.prepare(request)
-            if connection.closed is not None:
-                await websocket.part(socket, connection.closed)
-                return socket
-            outlet.linked(taken, socket)
+            outlet.linked(socket)
             connection.linked()
-            with _watched(taken, socket, lambda: False):
-                await websocket.read_packets(taken, socket, connection, outlet)
+            with _watched(taken(request), socket, lambda: False):
+                await websocket.read_packets(socket, connection, outlet)
         except BaseException:
             outlet.cut(socket)
             if not outlet.is_linked:  # else its client has come back by another
                 connection.cut()
             raise
-        return socket
+        return None
 
-    def _new_socket(self, protocols: list[str], most: int = 0) -> web.WebSocketResponse:
-        return web.WebSocketResponse(
-            compress=False,
-            max_msg_size=most or self._server.settings.message,
-            protocols=protocols,
-            decode_text=False,
-        )
+    def _upgraded(
+        self, request: Request, connection: Connection, protocol: str, most: int
+    ) -> WebSocket:
+        """The WebSocket that a request becomes. Raises `Denied`."""
+        request.more = (*request.more, (wire.CONNECTION, connection.id))
+        try:
+            return request.upgrade([protocol], most)
+        except NoWebSocket as error:
+            connection.expect()
+            raise Denied(400, f"this is no WebSocket: {error}") from None
 
 
 class _Watched:
     """A WebSocket as a pulse sees it."""
 
-    def __init__(
-        self, taken: ClientSocket, socket: web.WebSocketResponse, held: Callable[[], bool]
-    ) -> None:
-        self._taken = taken
+    def __init__(self, link: ClientSocket, socket: WebSocket, held: Callable[[], bool]) -> None:
+        self._link = link
         self._held = held
         self.ping = socket.ping
-        self.cut = taken.cut
+        self.cut = link.turn_away
 
     @property
     def heard(self) -> int:
-        return self._taken.heard
+        return self._link.heard
 
     @property
     def held(self) -> bool:
@@ -335,26 +300,17 @@ class _Watched:
 
     @property
     def pending(self) -> int:
-        return self._taken.pending
+        return self._link.pending
 
     @property
     def reached(self) -> bool | None:
-        return self._taken.reached
-
-
-def _taken(request: web.Request) -> ClientSocket:
-    """The network connection of a request."""
-    taken = request.protocol
-    assert isinstance(taken, ClientSocket)
-    return taken
+        return self._link.reached
 
 
 @contextlib.contextmanager
-def _watched(
-    taken: ClientSocket, socket: web.WebSocketResponse, held: Callable[[], bool]
-) -> Iterator[None]:
+def _watched(link: ClientSocket, socket: WebSocket, held: Callable[[], bool]) -> Iterator[None]:
     """Cuts a WebSocket whose client is gone. `held`: whether nothing is read from it now."""
-    pulse = Pulse(_Watched(taken, socket, held))
+    pulse = Pulse(_Watched(link, socket, held))
     watching = asyncio.get_running_loop().create_task(pulse.watch())
     try:
         yield
@@ -362,15 +318,6 @@ def _watched(
         watching.cancel()
 
 
-def _check_repeated(request: web.Request, headers: Mapping[str, str]) -> None:
-    """Two readers of a repeated header could disagree, a server in front and this one. Raises
-    `Denied`."""
-    if len(headers) != len(request.headers):
-        for name in http_rules.ONCE:
-            if len(request.headers.getall(name, ())) > 1:
-                raise Denied(400, f"the header `{name}` came twice")
-
-
-def _lower(request: web.Request) -> dict[str, str]:
-    """The headers of a request, their names in lower case."""
-    return {name.lower(): value for name, value in request.headers.items()}
+def _text(status: int, text: str, headers: Iterable[tuple[str, str]] = ()) -> Response:
+    kind = "text/plain; charset=utf-8"
+    return Response(json_text.utf8(text), status, kind, tuple(headers))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import functools
 import os
 import socket
 import stat
@@ -12,14 +11,12 @@ from collections.abc import Awaitable, Callable, Container
 from typing import TYPE_CHECKING, Final
 from weakref import WeakValueDictionary
 
-from aiohttp import web
-
 from conductor.errors import ConductorError, UsageError, place_of
 from conductor.serve import lines, metrics
 from conductor.serve.access.gate import LOCAL
 from conductor.serve.access.proof import Proof
 from conductor.serve.app import App
-from conductor.serve.client_sockets import ClientSocket, ClientSockets, Visitor
+from conductor.serve.client_sockets import ClientSockets, HttpAddress, taken
 from conductor.serve.connections import Connection, Farewell, Outlet
 from conductor.serve.room import CHAIN, Room, Served
 from conductor.serve.streams import Kept
@@ -33,6 +30,7 @@ from conductor.transports.turns import Turns
 if TYPE_CHECKING:
     from ssl import SSLContext
 
+    from conductor.http.request import Request
     from conductor.serve.access.gate import Gate
     from conductor.serve.chains import Factory
     from conductor.serve.owners import Ownership
@@ -45,8 +43,6 @@ _LOOK: Final = 1.0
 """Seconds between two looks for turns that take too long, and for tokens that have expired."""
 _END: Final = 10.0
 """Seconds that chains have to end after their clients have been sent away."""
-_PARTING: Final = 2.0
-"""Seconds that requests have to end after the chains have."""
 
 
 class Server:
@@ -94,14 +90,9 @@ class Server:
         self._kept: WeakValueDictionary[str, Kept] = WeakValueDictionary()
         self._changed = asyncio.Event()
         self._counts = metrics.Counts()
-        self._sockets = ClientSockets()
-        self._runner = web.AppRunner(
-            App(self).made(),
-            access_log=None,
-            handler_cancellation=True,
-            handle_signals=False,
-            shutdown_timeout=_PARTING,
-        )
+        self.sockets = ClientSockets()
+        self._app = App(self)
+        self._https: list[HttpAddress] = []
 
     # -- what is served --------------------------------------------------------------------------
 
@@ -166,23 +157,24 @@ class Server:
         """What the streams of a principal keep."""
         return self._kept.setdefault(principal, Kept())
 
-    def known(self, request: web.Request, principal: str) -> None:
+    def ended(self) -> None:
+        """A network connection has ended."""
+        self._tidying.ended(0)
+
+    def known(self, request: Request, principal: str) -> None:
         """A request has shown who it is from: its network connection is no stranger any more.
         Raises `ConductorError` if the principal has too many."""
-        taken = request.protocol
-        assert isinstance(taken, ClientSocket)
-        most = self.settings.sockets
-        if taken.principal != principal and not self._may_take(principal, 1):
-            most = min(most, self._sockets.count(principal))
-        self._sockets.take(taken, principal, most)
-        taken.known()
+        link, most = taken(request), self.settings.sockets
+        if link.principal != principal and not self._may_take(principal, 1):
+            most = min(most, self.sockets.count(principal))
+        self.sockets.take(link, principal, most)
 
     def _may_take(self, principal: str, more: int) -> bool:
         """Whether a principal may have so many descriptors more: as many as are free then, so that
         there are always some for others."""
         room = self._rooms.get(principal)
-        held = self._sockets.count(principal) + (room.descriptors if room is not None else 0)
-        strangers = sum(map(len, self._entrances))
+        held = self.sockets.count(principal) + (room.descriptors if room is not None else 0)
+        strangers = sum(map(len, self._entrances)) + sum(one.strangers for one in self._https)
         return held + more <= entrance.free(strangers) - more
 
     def denied(self, status: int) -> None:
@@ -244,32 +236,11 @@ class Server:
                 )
             )
         else:
-            await self._serve_http(listening, tls)
+            app, complain = self._app.serve, self._complain
+            self._https.append(HttpAddress(self, app, listening, complain, tls))
         if address.scheme == "unix":
             return str(address)
         return str(Address(address.scheme, address.host, listening.getsockname()[1], address.path))
-
-    async def _serve_http(self, listening: socket.socket, tls: SSLContext | None) -> None:
-        if self._runner.server is None:
-            await self._runner.setup()
-        manager = self._runner.server
-        assert manager is not None
-
-        def leave(visitor: Visitor) -> None:
-            here.leave(visitor)
-            self._tidying.ended(0)
-
-        def greet(taken: socket.socket) -> Visitor:
-            visitor = Visitor(taken, self.settings.login, leave)
-            gone = self._sockets.gone
-            make = functools.partial(
-                ClientSocket, visitor, gone, self.received, self.turns, manager, self._loop
-            )
-            visitor.begin(self._loop, make, tls)
-            return visitor
-
-        here = Entrance(listening, greet, self._complain)
-        self._entrances.append(here)
 
     # -- its life --------------------------------------------------------------------------------
 
@@ -319,8 +290,10 @@ class Server:
 
     async def _end(self) -> None:
         self._tidying.stop()
-        for one in self._entrances:
-            one.close()
+        for entrance_ in self._entrances:
+            entrance_.close()
+        for address in self._https:
+            address.close()
         for path, status in self._paths:
             with contextlib.suppress(OSError):
                 if os.path.samestat(os.stat(path), status):
@@ -334,7 +307,8 @@ class Server:
                 room.stop()
             if left:
                 await asyncio.wait(left)
-        await self._runner.cleanup()
+        for address in self._https:
+            await address.aclose()
 
     def set(self, settings: Settings, chains: Container[str]) -> None:
         """Other settings hold from now on; what listens, and connections that are there, stay."""

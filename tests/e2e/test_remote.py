@@ -276,13 +276,13 @@ def test_a_managed_policy_knows_it_by_its_address(
 
 
 def test_a_package_that_is_missing_is_named(tmp_path: Path) -> None:
-    for package, address in (("websockets", "ws://127.0.0.1:9"), ("aiohttp", "http://127.0.0.1:9")):
-        (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('', name={package!r})")
-        here = environment()
-        env = {**here, "PYTHONPATH": f"{tmp_path}:{here['PYTHONPATH']}"}
-        for command in (("agent", address), ("connect", address)):
-            ran = conductor(*command, env=env)
-            ran.assert_error(2, f"needs the package `{package}`", "[remote]")
+    package = "websockets"
+    (tmp_path / f"{package}.py").write_text(f"raise ModuleNotFoundError('', name={package!r})")
+    here = environment()
+    env = {**here, "PYTHONPATH": f"{tmp_path}:{here['PYTHONPATH']}"}
+    for command in ("agent", "connect"):
+        ran = conductor(command, "ws://127.0.0.1:9", env=env)
+        ran.assert_error(2, f"needs the package `{package}`", "[remote]")
 
 
 def test_a_certificate_is_trusted_only_where_its_authority_is(rig: Rig) -> None:

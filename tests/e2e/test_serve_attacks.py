@@ -364,6 +364,6 @@ def test_the_end_waits_for_no_half_body(rig: Rig) -> None:
         )
         assert server.socket().begin()
         server.process.process.send_signal(signal.SIGTERM)
-        # Only a hang reaches this: by itself aiohttp waits 60 seconds for a handler.
+        # Only a hang reaches this.
         assert server.process.process.wait(45) == 0
         stranger.close()

@@ -53,7 +53,7 @@ def push(taken: list[socket.socket], data: bytes) -> int:
     sent = 0
     for one in taken:
         one.settimeout(0.05)
-        with contextlib.suppress(TimeoutError):
+        with contextlib.suppress(TimeoutError, ConnectionError):
             for at in range(0, len(data), 65536):
                 sent += one.send(data[at : at + 65536])
         one.settimeout(DEADLINE)

@@ -1,101 +1,135 @@
-"""The network connections of HTTP clients: what they send as texts of a WebSocket."""
+"""The network connections of HTTP clients: nobody's bodies hold up another principal."""
 
 from __future__ import annotations
 
 import asyncio
 from types import SimpleNamespace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from aiohttp import web
-from aiohttp._websocket.reader import WebSocketDataQueue
-from aiohttp.http_websocket import WebSocketReader
+import pytest
 
-from conductor.serve.client_sockets import ClientSocket
+from conductor.errors import ConductorError
+from conductor.http.request import Request, Response
+from conductor.serve.client_sockets import ClientSockets, HttpAddress, taken
+from conductor.transports.private import listening_socket
 from conductor.transports.received import Received
 from conductor.transports.turns import Turns
 
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
 
-class Transport:
-    """Keeps what is written."""
+import socket
+
+
+class Owner:
+    """Who has an address by hand."""
 
     def __init__(self) -> None:
-        self.written: list[bytes] = []
-        self.closing = False
+        self.settings: Any = SimpleNamespace(login=60.0)
+        self.received = Received(1 << 30)
+        self.turns = Turns(asyncio.get_running_loop())
+        self.sockets = ClientSockets()
 
-    def write(self, data: bytes) -> None:
-        self.written.append(data)
-
-    def writelines(self, data: Any) -> None:
-        self.written += data
-
-    def is_closing(self) -> bool:
-        return self.closing
-
-    def close(self) -> None:
-        self.closing = True
-
-    def get_extra_info(self, name: str, default: Any = None) -> Any:
-        return default
-
-    def pause_reading(self) -> None:
-        """Does nothing: a test sends all at once."""
-
-    resume_reading = pause_reading
+    def ended(self) -> None:
+        """A connection has ended."""
 
 
-def test_texts_of_any_length_leave_in_one_write() -> None:
-    transport = Transport()
-    taken: Any = SimpleNamespace(transport=transport)
-    texts = [b"x" * size for size in (0, 1, 125, 126, 65535, 65536, 100_000)]
-    assert ClientSocket.send_texts(taken, texts)
-    (data,) = transport.written
-    loop = asyncio.new_event_loop()
-    queue = WebSocketDataQueue(taken, 1 << 20, loop=loop)
-    WebSocketReader(queue, 1 << 20, compress=False, decode_text=False).feed_data(data)
-    loop.close()
-    assert [bytes(message.data) for message, _ in queue._buffer] == texts
+Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-def test_a_socket_that_is_gone_sends_nothing() -> None:
-    transport = Transport()
-    transport.closing = True
-    for there in (None, transport):
-        gone: Any = SimpleNamespace(transport=there)
-        assert not ClientSocket.send_texts(gone, [b"x"])
-    assert transport.written == []
+def run(
+    handler: Callable[[Owner, Request], Awaitable[None]],
+    body: Callable[[Owner, Callable[[], Awaitable[Client]]], Awaitable[None]],
+) -> None:
+    """Serves meanwhile."""
+
+    async def main() -> None:
+        owner = Owner()
+        listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
+        address = HttpAddress(owner, lambda asked: handler(owner, asked), listening, print, None)
+        opened: list[Client] = []
+
+        async def connect() -> Client:
+            opened.append(await asyncio.open_connection("127.0.0.1", address.port))
+            return opened[-1]
+
+        try:
+            await body(owner, connect)
+        finally:
+            await address.aclose()
+            for _, writer in opened:
+                writer.close()
+
+    asyncio.run(main())
 
 
-def test_bodies_of_strangers_in_small_chunks_hold_up_nobody() -> None:
-    """All of each has come in one read, before another one asks."""
-    asyncio.run(_crowd())
+def test_bodies_in_small_chunks_hold_up_nobody() -> None:
+    done: list[str] = []
 
-
-async def _crowd() -> None:
-    loop, done = asyncio.get_running_loop(), list[str]()
-
-    async def answer(request: Any) -> web.Response:
-        await request.read()
+    async def answer(owner: Owner, request: Request) -> None:
+        owner.sockets.take(taken(request), request.path[:5], 100)
+        await request.body(1 << 20)
         done.append(request.path)
-        return web.Response()
+        await request.respond(Response())
 
-    turns, received, server = Turns(loop), Received(1 << 30), web.Server(answer)
-    visitor: Any = SimpleNamespace(connected=lambda _: None, leave=lambda: None)
+    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+        chunks = b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 15_000 + b"0\r\n\r\n"
+        crowd = [await connect() for _ in range(8)]
+        last = await connect()
+        for _, writer in crowd:
+            writer.write(b"POST /much HTTP/1.1\r\nHost: x\r\n" + chunks)
+        last[1].write(b"POST /less HTTP/1.1\r\nHost: x\r\nContent-Length: 1\r\n\r\n ")
+        for reader, _ in (last, *crowd):
+            assert (await reader.readuntil(b"\r\n\r\n")).startswith(b"HTTP/1.1 200 ")
+        assert done.index("/less") < 3
+        assert (owner.received.held, len(done)) == (0, 9)
 
-    def sends(path: str, more: bytes) -> ClientSocket:
-        one = ClientSocket(visitor, lambda _: None, received, turns, server, loop)
-        transport: Any = Transport()
-        one.connection_made(transport)
-        one.data_received(b"POST %b HTTP/1.1\r\nHost: x\r\n%b" % (path.encode(), more))
-        return one
+    run(answer, body)
 
-    chunks = b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 15_000 + b"0\r\n\r\n"
-    crowd = [sends("/much", chunks) for _ in range(8)]
-    last = sends("/little", b"Content-Length: 0\r\n\r\n")
-    while "/little" not in done:
-        await asyncio.sleep(0)
-    assert done.index("/little") < 3
-    while len(done) <= len(crowd):
-        await asyncio.sleep(0)
-    for one in (*crowd, last):
-        one.connection_lost(None)
-    await server.shutdown()
+
+def test_an_idle_socket_makes_room_and_a_busy_one_does_not() -> None:
+    going = asyncio.Event()
+
+    async def answer(owner: Owner, request: Request) -> None:
+        try:
+            owner.sockets.take(taken(request), "alice", 2)
+        except ConductorError as error:
+            await request.respond(Response(error.text.encode(), 429))
+            return
+        if request.path == "/wait":
+            await going.wait()
+        await request.respond(Response())
+
+    async def ask(client: Client, path: bytes) -> bytes:
+        client[1].write(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
+        return (await client[0].readuntil(b"\r\n\r\n"))[9:12]
+
+    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+        first, second, third, fourth = [await connect() for _ in range(4)]
+        assert await ask(first, b"/") == b"200"
+        waiting = asyncio.ensure_future(ask(second, b"/wait"))
+        while owner.sockets.count("alice") < 2:
+            await asyncio.sleep(0)
+        third_waits = asyncio.ensure_future(ask(third, b"/wait"))
+        assert await first[0].read() == b""  # it was idle
+        assert await ask(fourth, b"/") == b"429"
+        going.set()
+        assert [await waiting, await third_waits] == [b"200", b"200"]
+
+    run(answer, body)
+
+
+def test_what_a_principal_may_not_send_now_fails_its_body() -> None:
+    async def answer(owner: Owner, request: Request) -> None:
+        owner.sockets.take(taken(request), "alice", 2)
+        taken(request).go()
+        with pytest.raises(Exception, match="too many bytes of this principal"):
+            await request.body(10)
+        await request.respond(Response(status=429))
+
+    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n ")
+        assert (await reader.readuntil(b"\r\n\r\n"))[9:12] == b"429"
+
+    run(answer, body)

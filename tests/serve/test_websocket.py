@@ -1,4 +1,4 @@
-"""A WebSocket as a link: what waits leaves before it closes, and one that comes too late."""
+"""A WebSocket as a link: what waits leaves in order, and a connection waits for its next link."""
 
 from __future__ import annotations
 
@@ -6,66 +6,51 @@ import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from aiohttp import WSCloseCode
-from aiohttp.test_utils import make_mocked_request
-
-from conductor.serve import app as app_module
-from conductor.serve import websocket
-from conductor.serve.access.proof import Proof
-from conductor.serve.app import App
 from conductor.serve.connections import Connection, Farewell
-from conductor.serve.settings import Settings
 from conductor.serve.websocket import LinkedOutlet, SocketOutlet
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    import pytest
-    from aiohttp.web import WebSocketResponse
-
-    from conductor.serve.client_sockets import ClientSocket
+    from conductor.http.websocket import WebSocket
 
 
 class Narrow:
     """A WebSocket that is full after each write, until it is emptied."""
 
-    prepared = True
-
     def __init__(self) -> None:
         self.sent: list[bytes] = []
-        self.closed: tuple[int, bytes] | None = None
-        self.headers: dict[str, str] = {}
+        self.closed: tuple[int, str] | None = None
         self.is_full = False
-        self.roomy: Callable[[], None] = lambda: None
+        self.is_there = True
+        self.ready: Callable[[], None] = lambda: None
 
-    def send_texts(self, texts: Iterable[bytes]) -> bool:
-        self.sent += [text.rstrip() for text in texts]
-        self.is_full = True
-        return True
+    def send(self, texts: Iterable[bytes]) -> bool:
+        if self.is_there:
+            self.sent += [text.rstrip() for text in texts]
+            self.is_full = True
+        return self.is_there
 
     def empty(self) -> None:
         """All that was sent has left."""
         self.is_full = False
-        self.roomy()
+        self.ready()
 
-    async def close(self, *, code: int, message: bytes) -> None:
-        self.closed = (code, message)
+    def go_on(self) -> None:
+        """Nothing waits."""
 
-    async def prepare(self, request: object) -> None:
-        """It is there at once."""
+    async def close(self, code: int, text: str, seconds: float) -> None:
+        self.closed = (code, text)
 
 
 def outlet_of(socket: Narrow) -> SocketOutlet:
-    return SocketOutlet(cast("ClientSocket", socket), cast("WebSocketResponse", socket))
+    """An outlet over a socket."""
+    outlet = SocketOutlet()
+    outlet.linked(cast("WebSocket", socket))
+    return outlet
 
 
-async def settled() -> None:
-    """All that can go on has gone on."""
-    for _ in range(20):
-        await asyncio.sleep(0)
-
-
-def test_all_that_waits_leaves_before_a_socket_closes() -> None:
+def test_all_that_waits_leaves_in_order() -> None:
     async def work() -> None:
         socket = Narrow()
         outlet = outlet_of(socket)
@@ -73,74 +58,30 @@ def test_all_that_waits_leaves_before_a_socket_closes() -> None:
             outlet.send(b"%d" % number + b" " * 64 * 1024, None)
         outlet.close(Farewell.LEAVING)
         for number in range(5):
-            await settled()
             assert len(socket.sent) == number + 1
-            assert socket.closed is None
+            assert outlet.waiting == (4 - number) * (64 * 1024 + 1)
             socket.empty()
-        await settled()
+        await asyncio.sleep(0)
         assert socket.sent == [b"0", b"1", b"2", b"3", b"4"]
-        assert socket.closed == (1001, b"the server is shutting down")
+        assert socket.closed == (1001, "the server is shutting down")
 
     asyncio.run(work())
 
 
-def test_a_client_that_takes_nothing_is_not_waited_for_for_ever(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(websocket, "_PARTING", 0.01)
-
-    async def work() -> None:
-        socket = Narrow()
-        outlet = outlet_of(socket)
-        for _ in range(2):
-            outlet.send(b"x" + b" " * 64 * 1024, None)
-        outlet.close(Farewell.DENIED)
-        while socket.closed is None:
-            await asyncio.sleep(0)
-        assert socket.closed[0] == WSCloseCode.POLICY_VIOLATION
-        assert socket.sent == [b"x"]
-
-    asyncio.run(work())
+def test_a_socket_that_is_gone_takes_nothing_and_nothing_waits_for_it() -> None:
+    socket = Narrow()
+    socket.is_there = False
+    outlet, drained = outlet_of(socket), list[int]()
+    outlet.drained = lambda: drained.append(1)
+    outlet.send(b"x", None)
+    outlet.flush()
+    outlet.send(b"y", None)
+    outlet.flush()
+    assert (socket.sent, outlet.waiting) == ([], 0)
+    assert drained
 
 
-def test_a_socket_whose_connection_ends_meanwhile_is_closed(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    """The client comes back, and the connection ends before the WebSocket is there."""
-
-    connections: list[Connection] = []
-
-    class Late(Narrow):
-        prepared = False
-
-        async def prepare(self, request: object) -> None:
-            connections[0].close(Farewell.DENIED)
-            self.prepared = True
-
-    room: Any = SimpleNamespace(
-        linked=lambda _: None, cut=lambda _: None, left=lambda _, why: None, drained=lambda _: None
-    )
-
-    async def work() -> None:
-        outlet = LinkedOutlet("epoch", 1000, 1000)
-        connection = Connection("epoch", room, outlet, "", 0.0)
-        connections.append(connection)
-        connection.cut()
-        socket = Late()
-        server: Any = SimpleNamespace(settings=Settings(), connection=lambda proof, id_: connection)
-        app = App(server)
-        monkeypatch.setattr(app, "_new_socket", lambda protocols, most: socket)
-        monkeypatch.setattr(app_module, "_taken", lambda _: socket)
-        request = make_mocked_request("GET", "/acp")
-        headers = {"acp-connection-id": "epoch"}
-        await app._linked(request, headers, Proof("alice"), "")
-        assert socket.closed == (1008, Farewell.DENIED.value[1].encode())
-        assert not outlet.is_linked
-
-    asyncio.run(work())
-
-
-def test_the_grace_time_does_not_end_while_a_socket_is_being_made() -> None:
+def test_the_grace_time_ends_a_connection_without_a_link_alone() -> None:
     room: Any = SimpleNamespace(
         linked=lambda _: None, cut=lambda _: None, left=lambda _, why: None, drained=lambda _: None
     )
@@ -154,5 +95,21 @@ def test_the_grace_time_does_not_end_while_a_socket_is_being_made() -> None:
         connection.cut()  # it was not made
         while connection.closed is None:
             await asyncio.sleep(0)
+
+    asyncio.run(work())
+
+
+def test_another_link_takes_the_place_of_the_one_before() -> None:
+    async def work() -> None:
+        before, after = Narrow(), Narrow()
+        outlet = LinkedOutlet("epoch", 1000, 1000)
+        outlet.linked(cast("WebSocket", before))
+        outlet.linked(cast("WebSocket", after))
+        await asyncio.sleep(0)
+        assert before.closed == (1001, "")
+        assert not outlet.cut(cast("WebSocket", before))
+        assert outlet.is_linked
+        assert outlet.cut(cast("WebSocket", after))
+        assert not outlet.is_linked
 
     asyncio.run(work())

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
 from typing import Final, Self
 
 from conductor.http.headers import Headers
-from conductor.http.request import ClientLeft, Request, Response
+from conductor.http.request import Request, Response
 from conductor.mcp import limits
 from conductor.mcp.http import requests
 from conductor.mcp.http.listeners import GONE, Listener, Listeners
@@ -126,7 +125,7 @@ class App:
         answer.session = key
         outlet = session.listen()
         try:
-            await answer.stream(outlet)
+            await answer.events(outlet, b"")
         finally:
             if session.stream is outlet:
                 session.leave()
@@ -159,18 +158,15 @@ class _Body:
         self.release()
 
     async def read(self, request: Request) -> bytes:
-        """The whole body. Raises `Refused` if it is too long, or its sender leaves."""
+        """The whole body. Raises `Refused` if it is too long."""
         length = request.headers.get("content-length") or "0"
         self._app.check_size(int(length) if length.isdecimal() else 0)
         body = bytearray()
-        try:
-            async for chunk in request.chunks():
-                self._app.check_size(len(body) + len(chunk))
-                self._size += len(chunk)
-                self._app.count(len(chunk))
-                body += chunk
-        except ClientLeft:
-            raise Refused(400, "the client left") from None
+        async for chunk in request.chunks():
+            self._app.check_size(len(body) + len(chunk))
+            self._size += len(chunk)
+            self._app.count(len(chunk))
+            body += chunk
         return bytes(body)
 
     def release(self) -> None:
@@ -199,32 +195,17 @@ class _Answer:
 
         `legacy`: errors have status 200, as before 2026-07-28.
         """
-        watching = asyncio.ensure_future(self._until_left(exchange))
-        try:
-            first = await exchange.take(limits.SILENCE_SECONDS)
-            if first and exchange.empty:
-                code = error_code(first)
-                self.failed = code is not None
-                status = 200 if legacy or code is None else requests.STATUS.get(code, 200)
-                await self.whole(status, first)
-            else:
-                await self._events(exchange, first)
-        finally:
-            watching.cancel()
+        first = await exchange.take(limits.SILENCE_SECONDS)
+        if first and exchange.empty:
+            code = error_code(first)
+            self.failed = code is not None
+            status = 200 if legacy or code is None else requests.STATUS.get(code, 200)
+            await self.whole(status, first)
+        else:
+            await self.events(exchange, first)
 
-    async def stream(self, outlet: Outlet) -> None:
-        """Responds with a stream of events, until the outlet ends or the client leaves."""
-        watching = asyncio.ensure_future(self._until_left(outlet))
-        try:
-            await self._events(outlet, b"")
-        finally:
-            watching.cancel()
-
-    async def _until_left(self, outlet: Outlet) -> None:
-        await self.request.left()
-        outlet.drop()
-
-    async def _events(self, outlet: Outlet, frame: bytes | None) -> None:
+    async def events(self, outlet: Outlet, frame: bytes | None) -> None:
+        """Answers with a stream of events, from a frame on, until the outlet ends."""
         kind = ("content-type", "text/event-stream")
         caching = ("cache-control", "no-cache, no-transform")
         self.request.begin(200, (kind, caching, *self._named))

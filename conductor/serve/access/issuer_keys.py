@@ -78,18 +78,20 @@ class IssuerKeys:
         return self._fetching
 
     async def _renew(self) -> None:
-        import aiohttp
+        import httpcore2 as httpcore
 
         try:
             async with (
                 asyncio.timeout(self._deadline),
-                aiohttp.ClientSession(auto_decompress=False) as session,
+                httpcore.AsyncConnectionPool() as session,
             ):
                 self._known = _keys(await _document(session, await self._place(session)))
             self._read = self._clock()
         except Denied as denied:
             self._why = denied.text
-        except (aiohttp.ClientError, TimeoutError, ValueError, OSError, RecursionError):
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException):
+            self._why = _AWAY
+        except (httpcore.UnsupportedProtocol, TimeoutError, ValueError, OSError, RecursionError):
             self._why = _AWAY
         finally:
             self._fetching = None
@@ -121,9 +123,9 @@ def is_secure(url: str) -> bool:
 async def _document(session: Any, where: str) -> Any:
     """A JSON document of bounded size. Raises `ValueError` for anything else."""
     asked = {"Accept": "application/json", "Accept-Encoding": "identity"}
-    async with session.get(where, allow_redirects=False, headers=asked) as answer:
+    async with session.stream("GET", where, headers=asked) as answer:
         body = bytearray()
-        async for part in answer.content.iter_any():
+        async for part in answer.aiter_stream():
             body += part
             if len(body) > LARGEST:
                 raise ValueError("it is too large")

@@ -12,8 +12,9 @@
     websocket_transport  `ws://` and `wss://`: a connection that outlives its WebSockets
     sse         server-sent events (pure)
     http_rules  ACP over HTTP: what is posted when, and what is heard where (pure)
+    client      requests of HTTP to one address
     http        `http://` and `https://`
 
-Nothing here is imported unless a chain names an address. `websockets` and `aiohttp` come with the
-extra `remote`, and only the module that needs one imports it.
+Nothing here is imported unless a chain names an address. `websockets` comes with the extra
+`remote`, and only the module that needs it imports it.
 """

@@ -97,11 +97,10 @@ def check(address: Address, *, has_token: bool = False) -> None:
 
 def missing(address: Address, error: ImportError) -> UsageError:
     """The error for a package that is not installed. Raises any other failed import again."""
-    if (error.name or "").partition(".")[0] not in ("websockets", "aiohttp"):
+    if (error.name or "").partition(".")[0] != "websockets":
         raise error
     return UsageError(
-        f"{address} needs the package `{(error.name or '').partition('.')[0]}`, which is not "
-        "installed",
+        f"{address} needs the package `websockets`, which is not installed",
         f"`{installation.with_extra('remote')}`",
     )
 

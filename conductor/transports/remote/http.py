@@ -4,17 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import io
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from typing import TYPE_CHECKING, Final
-
-import aiohttp
 
 from conductor.errors import ConductorError
 from conductor.transports import backoff
 from conductor.transports.base import Ended, Events
 from conductor.transports.framing import LINE_LIMIT
-from conductor.transports.remote import failures, http_rules, proxies, wire
+from conductor.transports.remote import client, failures, http_rules, wire
 from conductor.transports.remote.address import Address
 from conductor.transports.remote.cookies import Cookies
 from conductor.transports.remote.http_rules import Action, HttpRules
@@ -23,6 +20,8 @@ from conductor.transports.remote.sse import EventParser
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Sequence
     from ssl import SSLContext
+
+    from httpcore2 import AsyncConnectionPool, Response
 
 _OPENED: Final = 300.0
 """Seconds that a chain may take for `initialize`."""
@@ -55,7 +54,7 @@ class HttpTransport:
         self._cookies = Cookies()
         self._rules = HttpRules(backoff.tries(patience))
         self._events: Events | None = None
-        self._client: aiohttp.ClientSession | None = None
+        self._client: AsyncConnectionPool | None = None
         self._early: list[bytes] = []
         self._tasks: set[asyncio.Task[None]] = set()
         self._flows = asyncio.Event()
@@ -69,13 +68,7 @@ class HttpTransport:
     async def open(self, events: Events) -> None:
         """Prepares; the first request of the owner opens the connection."""
         self._events = events
-        self._client = aiohttp.ClientSession(
-            # Each session keeps a stream open, so nothing waits for a free connection.
-            connector=aiohttp.TCPConnector(limit=0, ssl=self._tls or True),
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=failures.CONNECT),
-            trust_env=not self._address.is_local,
-        )
+        self._client = client.pool(self._address, self._tls)
         early, self._early = self._early, []
         for data in early:
             self.write(data)
@@ -118,8 +111,8 @@ class HttpTransport:
         """Ends the connection, after what is queued had `grace` seconds to leave."""
         was_over, self._ended = self._ended, True
         self._flows.set()
-        client = self._client
-        if client is None:
+        pool = self._client
+        if pool is None:
             return
         loop = asyncio.get_running_loop()
         deadline = loop.time() + grace
@@ -134,7 +127,7 @@ class HttpTransport:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         self._client = None
-        await client.close()
+        await pool.aclose()
 
     # -- what the rules want -------------------------------------------------------------------
 
@@ -158,7 +151,7 @@ class HttpTransport:
 
     def _start(self, work: Awaitable[None]) -> asyncio.Task[None]:
         async def quietly() -> None:
-            with contextlib.suppress(ConductorError, OSError, TimeoutError, aiohttp.ClientError):
+            with contextlib.suppress(*client.FAILED, ConductorError):
                 await work
 
         task = asyncio.get_running_loop().create_task(quietly())
@@ -181,8 +174,6 @@ class HttpTransport:
         assert self._client is not None
         is_opening = not post.number
         seconds = _OPENED if is_opening else _POSTED
-        # Large ones are written piece by piece.
-        body = post.frame if len(post.frame) <= _BODY else io.BytesIO(post.frame)
         try:
             headers = {**self._headers(post.session), "Content-Type": "application/json"}
             if is_opening:
@@ -191,17 +182,17 @@ class HttpTransport:
                 headers[wire.NUMBER] = str(post.number)
             async with (
                 asyncio.timeout(seconds),
-                self._client.post(
-                    str(self._address), data=body, headers=headers, allow_redirects=False
+                self._client.stream(
+                    "POST", str(self._address), headers=[*headers.items()], content=post.frame
                 ) as answer,
             ):
-                self._cookies.take(answer.headers.getall("Set-Cookie", ()))
-                id_ = answer.headers.get(wire.CONNECTION, "")
-                counts = wire.NUMBER in answer.headers
+                self._cookies.take(client.named(answer.headers, "Set-Cookie"))
+                id_ = "".join(client.named(answer.headers, wire.CONNECTION)[:1])
+                counts = bool(client.named(answer.headers, wire.NUMBER))
                 said = await _read(answer, self._limit if is_opening else _BODY)
-        except ConductorError as error:  # of a token that is gone
+        except ConductorError as error:  # of a token that is gone, or of a proxy
             actions = self._rules.failed(post, error.text)
-        except (OSError, TimeoutError, aiohttp.ClientError) as error:
+        except client.FAILED as error:
             actions = self._rules.failed(post, self._why(error))
         else:
             if is_opening:
@@ -222,15 +213,15 @@ class HttpTransport:
             headers = {**self._headers(listen.session), "Accept": "text/event-stream"}
             if listen.after:
                 headers["Last-Event-ID"] = listen.after
+            asked = [*headers.items()]
             async with (
                 asyncio.timeout(_POSTED) as head,
-                self._client.get(
-                    str(self._address), headers=headers, allow_redirects=False
-                ) as answer,
+                self._client.stream("GET", str(self._address), headers=asked) as answer,
             ):
                 head.reschedule(None)
-                self._cookies.take(answer.headers.getall("Set-Cookie", ()))
-                kind = answer.content_type
+                self._cookies.take(client.named(answer.headers, "Set-Cookie"))
+                kind = "".join(client.named(answer.headers, "Content-Type")[:1])
+                kind = kind.partition(";")[0].strip().lower()
                 if answer.status != 200:
                     why, status = f"got HTTP status {answer.status}", answer.status
                 elif kind != "text/event-stream":
@@ -240,13 +231,15 @@ class HttpTransport:
                         self._log(f"linked to {self._address} again")
                     was_open = True
                     self._do(self._rules.listening(listen.session))
-                    await self._hear(answer.content, parser, listen.session)
+                    await self._hear(answer.aiter_stream(), parser, listen.session)
+        except failures.LinkError as error:
+            why = f"was cut ({error.text})"
         except ConductorError as error:  # of a token that is gone
             why, status = error.text, 401
         except TimeoutError:
             seconds = _SILENT if was_open else _POSTED
             why = f"{'was silent' if was_open else 'did not begin'} for {seconds:g} s"
-        except (OSError, aiohttp.ClientError) as error:
+        except client.FAILED as error:
             why = f"was cut ({self._why(error)})"
         if not self._ended:
             if was_open and self._rules.goes_on(listen.session):
@@ -254,12 +247,12 @@ class HttpTransport:
             self._do(self._rules.lost(listen.session, why, status))
 
     async def _hear(
-        self, content: aiohttp.StreamReader, parser: EventParser, session: str | None
+        self, content: AsyncIterator[bytes], parser: EventParser, session: str | None
     ) -> None:
         """Reports the events of a stream until it ends."""
         while True:
             async with asyncio.timeout(_SILENT if parser.has_comments else None):
-                chunk = await content.readany()
+                chunk = await anext(content, b"")
             if not chunk:
                 return
             events = parser.feed(chunk)
@@ -279,7 +272,7 @@ class HttpTransport:
         headers = self._headers()
         async with (
             asyncio.timeout(failures.CONNECT),
-            self._client.delete(str(self._address), headers=headers, allow_redirects=False),
+            self._client.stream("DELETE", str(self._address), headers=[*headers.items()]),
         ):
             pass
 
@@ -287,21 +280,8 @@ class HttpTransport:
 
     def _why(self, error: Exception) -> str:
         """What went wrong, in words."""
-        cause: BaseException = error
-        if isinstance(error, aiohttp.ClientProxyConnectionError):
-            return proxies.failed(
-                self._address, f"its proxy {error.host}:{error.port} does not answer"
-            ).text
-        if isinstance(error, aiohttp.ClientHttpProxyError):
-            return proxies.failed(
-                self._address, f"its proxy lets nobody through: HTTP status {error.status}"
-            ).text
-        if isinstance(error, aiohttp.ClientConnectorCertificateError):
-            cause = error.certificate_error
-        elif isinstance(error, aiohttp.ClientConnectorError):
-            cause = error.os_error
-        if isinstance(cause, OSError | TimeoutError):
-            return failures.unreachable(self._address, cause).text
+        if isinstance(error, OSError | TimeoutError):
+            return failures.unreachable(self._address, error).text
         return f"{self._address} broke off ({type(error).__name__})"
 
     def _over(self, text: str, status: int) -> None:
@@ -325,11 +305,11 @@ async def _pause(tries: int) -> None:
         await backoff.wait(tries - 1)
 
 
-async def _read(answer: aiohttp.ClientResponse, limit: int) -> bytes:
+async def _read(answer: Response, limit: int) -> bytes:
     """The body of an answer. Raises `OSError` for one that is too long."""
     parts: list[bytes] = []
     size = 0
-    async for chunk in answer.content.iter_any():
+    async for chunk in answer.aiter_stream():
         size += len(chunk)
         if size > limit:
             raise OSError(f"its answer has more than {limit:,} bytes")

@@ -1,5 +1,5 @@
 """The proxy on the way to an address, by the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY: a
-tunnel through it, for WebSockets. Over HTTP `aiohttp` does the same.
+tunnel through it.
 """
 
 from __future__ import annotations

@@ -1,0 +1,220 @@
+"""A WebSocket of a client. The protocol is that of `websockets`, which does no input and output."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import binascii
+import contextlib
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+from websockets.frames import Frame, Opcode
+from websockets.protocol import Protocol, Side, State
+from websockets.utils import accept_key
+
+from conductor.http import limits
+from conductor.http.headers import Headers
+from conductor.http.request import NoWebSocket
+
+if TYPE_CHECKING:
+    from conductor.http.connection import Connection
+
+_LEAST: Final = 1024
+_MOST: Final = 16 * 1024
+"""Bytes that are looked at in one go: few while frames are short, since each costs as much as
+others."""
+_KEY: Final = 16
+_FEW: Final = 8
+"""Frames of one go after which the next may be longer."""
+
+
+def handshake(headers: Headers, protocols: Sequence[str]) -> tuple[str, list[tuple[bytes, bytes]]]:
+    """The subprotocol that is agreed on, empty for none, and the headers of the answer.
+
+    Raises:
+        NoWebSocket: The request is none for a WebSocket.
+    """
+    words = (headers.get("connection") or "").lower().split(",")
+    if "upgrade" not in (word.strip() for word in words):
+        raise NoWebSocket("`Connection` does not say `Upgrade`")
+    if headers.get("sec-websocket-version") != "13":
+        raise NoWebSocket("the version of a WebSocket is 13")
+    key = headers.get("sec-websocket-key") or ""
+    try:
+        is_key = len(base64.b64decode(key, validate=True)) == _KEY
+    except (binascii.Error, ValueError):
+        is_key = False
+    if not is_key:
+        raise NoWebSocket("`Sec-WebSocket-Key` has 16 bytes")
+    offered = [word.strip() for word in (headers.get("sec-websocket-protocol") or "").split(",")]
+    protocol = next((each for each in protocols if each in offered), "")
+    lines = [
+        (b"upgrade", b"websocket"),
+        (b"connection", b"Upgrade"),
+        (b"sec-websocket-accept", accept_key(key).encode()),
+    ]
+    if protocol:
+        lines.append((b"sec-websocket-protocol", protocol.encode()))
+    return protocol, lines
+
+
+class WebSocket:
+    """One WebSocket, from its upgrade to its end.
+
+    Attributes:
+        protocol: The subprotocol that was agreed on; empty: none.
+        ready: Called when more can be sent, after `is_full`.
+    """
+
+    def __init__(self, connection: Connection, most: int, protocol: str) -> None:
+        """`most`: bytes of the longest message that is taken."""
+        self.protocol = protocol
+        self.ready: Callable[[], None] = lambda: None
+        self._connection = connection
+        self._frames = Protocol(Side.SERVER, state=State.OPEN, max_size=most)
+        self._unread = b""
+        self._piece = _LEAST
+        self._parts = bytearray()
+        self._is_text = False
+        self._begun = 0
+        """Bytes of the message that is not whole yet."""
+        self._texts: deque[bytes] = deque()
+        """Messages that nobody has taken."""
+        self._size = 0
+        self._take: Callable[[bytes], bool] = lambda text: False
+        self._ended = asyncio.Event()
+
+    # -- what comes ----------------------------------------------------------------------------
+
+    def listen(self, take: Callable[[bytes], bool]) -> None:
+        """From now on each text goes to `take`, which says whether it takes it; if not, the text
+        waits until `go_on`."""
+        self._take = take
+        self.go_on()
+
+    def go_on(self) -> None:
+        """Texts that wait are taken soon: who says so may be in the middle of something."""
+        self._connection.look_soon()
+
+    @property
+    def held(self) -> int:
+        """Bytes that have come and that nobody has taken."""
+        return len(self._unread) + self._begun + self._size
+
+    @property
+    def is_much(self) -> bool:
+        """Whether so much waits to be taken that no more is read."""
+        return self._size > limits.AHEAD
+
+    @property
+    def code(self) -> int | None:
+        """With which code the client has closed it; None: it has not."""
+        closed = self._frames.close_rcvd
+        return None if closed is None else int(closed.code)
+
+    async def ended(self) -> None:
+        """Returns once the client has closed it, or is gone."""
+        await self._ended.wait()
+
+    # -- what leaves ---------------------------------------------------------------------------
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the next text has to wait."""
+        return self._connection.is_full
+
+    def send(self, texts: Iterable[bytes]) -> bool:
+        """Sends texts; whether it is there to do so."""
+        if not self._connection.is_open or self._frames.state is not State.OPEN:
+            return False
+        for text in texts:
+            self._frames.send_text(text)
+        self._flush()
+        return True
+
+    def ping(self) -> None:
+        """Asks the client for a sign."""
+        if self._frames.state is State.OPEN:
+            self._frames.send_ping(b"")
+            self._flush()
+
+    async def close(self, code: int, text: str, seconds: float) -> None:
+        """Closes it, once what was written and is written meanwhile has left. A client that does
+        not read, or does not answer, is waited for so many seconds each."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                while self.is_full:
+                    await self._connection.drain()
+        self._say_close(code, text)
+        try:
+            async with asyncio.timeout(seconds):
+                await self._ended.wait()
+        except TimeoutError:
+            self._connection.turn_away()
+
+    def refuse(self, code: int) -> None:
+        """Closes it at once: the client has broken a rule, whatever it answers."""
+        self._say_close(code, "")
+        self._end()
+
+    def _say_close(self, code: int, text: str) -> None:
+        if self._frames.state is State.OPEN:
+            self._frames.send_close(code, text)
+            self._flush()
+
+    def _flush(self) -> None:
+        if written := self._frames.data_to_send():
+            self._connection.write_raw(b"".join(written))
+
+    # -- for its connection --------------------------------------------------------------------
+
+    def came(self, data: bytes) -> None:
+        """Bytes have come."""
+        self._unread += data
+
+    def look(self) -> bool:
+        """Looks at some of what has come; whether there is more."""
+        while self._texts and self._take(self._texts[0]):
+            self._size -= len(self._texts.popleft())
+        if not self._unread or self.is_much or self._ended.is_set():
+            return False
+        data, self._unread = self._unread[: self._piece], self._unread[self._piece :]
+        protocol = self._frames
+        protocol.receive_data(data)
+        self._begun += len(data)
+        frames = protocol.events_received()
+        for frame in frames:
+            if isinstance(frame, Frame):
+                self._add(frame)
+        self._piece = min(2 * self._piece, _MOST) if len(frames) <= _FEW else _LEAST
+        self._flush()
+        if protocol.close_rcvd is not None or protocol.parser_exc is not None:
+            self._end()
+        return bool(self._unread)
+
+    def _end(self) -> None:
+        self._ended.set()
+        self._connection.finish()
+
+    def _add(self, frame: Frame) -> None:
+        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
+            self._is_text = frame.opcode is Opcode.TEXT
+        elif frame.opcode is not Opcode.CONT:
+            return
+        self._parts += frame.data  # one buffer: fragments without end may be empty
+        if not frame.fin:
+            return
+        text, self._parts, self._begun = bytes(self._parts), bytearray(), 0
+        if self._is_text and (self._texts or not self._take(text)):
+            self._texts.append(text)
+            self._size += len(text)
+
+    def roomy(self) -> None:
+        """More can be sent."""
+        self.ready()
+
+    def lost(self) -> None:
+        """Its connection is gone."""
+        self._ended.set()

@@ -1,0 +1,105 @@
+"""The client of HTTP requests to one address: httpcore, over connections made as for WebSockets."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ssl
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import httpcore2 as httpcore
+
+from conductor.transports.remote import failures, proxies
+
+if TYPE_CHECKING:
+    from conductor.transports.remote.address import Address
+
+FAILED: tuple[type[Exception], ...] = (
+    *(OSError, TimeoutError, ssl.SSLError, failures.LinkError),
+    *(httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException),
+)
+"""What a request raises that gets no answer."""
+
+
+def pool(address: Address, tls: ssl.SSLContext | None) -> httpcore.AsyncConnectionPool:
+    """Connections to an address; no request waits for a free one."""
+    return httpcore.AsyncConnectionPool(
+        ssl_context=tls or ssl.create_default_context() if address.has_tls else None,
+        max_connections=None,
+        network_backend=_Backend(address),
+    )
+
+
+def named(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
+    """The values of a header of an answer."""
+    wanted = name.lower().encode()
+    return [value.decode("utf-8", "replace") for key, value in headers if key.lower() == wanted]
+
+
+class _Backend(httpcore.AsyncNetworkBackend):
+    """Connects to one address, through its proxy if it has one."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+
+    async def connect_tcp(
+        self,
+        host: str,
+        port: int,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
+        local_address: str | None = None,
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """A connection. Raises `OSError` and `LinkError`."""
+        async with asyncio.timeout(failures.CONNECT):
+            connection = await proxies.connected(self._address)
+            return _Stream(*await asyncio.open_connection(sock=connection))
+
+
+class _Stream(httpcore.AsyncNetworkStream):
+    """One connection; who uses it sees to its time."""
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._reader = reader
+        self._writer = writer
+
+    async def read(
+        self,
+        max_bytes: int,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> bytes:
+        """The next bytes; none at the end."""
+        return await self._reader.read(max_bytes)
+
+    async def write(
+        self,
+        buffer: bytes,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> None:
+        """Writes bytes, and waits while the other end does not read."""
+        self._writer.write(buffer)
+        await self._writer.drain()
+
+    async def aclose(self) -> None:
+        """Ends it."""
+        self._writer.close()
+        with contextlib.suppress(OSError, ssl.SSLError):
+            await self._writer.wait_closed()
+
+    async def start_tls(
+        self,
+        ssl_context: ssl.SSLContext,
+        server_hostname: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109
+    ) -> httpcore.AsyncNetworkStream:
+        """The connection, encrypted from now on."""
+        async with asyncio.timeout(failures.CONNECT):
+            await self._writer.start_tls(ssl_context, server_hostname=server_hostname)
+        return self
+
+    def get_extra_info(self, info: str) -> Any:
+        """What the library asks: whether an idle connection has ended."""
+        if info == "is_readable":
+            return self._reader.at_eof() or self._writer.is_closing()
+        return self._writer.get_extra_info(info)
