@@ -4,6 +4,7 @@ Parsed by hand from one table: argparse costs a tenth of the agent's start-up ti
 """
 
 from collections.abc import Callable
+from importlib.machinery import PathFinder
 from typing import Any, NamedTuple, NoReturn
 
 
@@ -68,7 +69,9 @@ def _mcp_mode(text: str) -> str:
 
 FLAGS: dict[str, _Flag] = {
     "--acp": _Flag("acp", "advertise MCP servers over ACP, and call them natively", True),
-    "--http": _Flag("http", "advertise HTTP MCP servers (default)", True),
+    "--http": _Flag(
+        "http", "advertise HTTP MCP servers (default; without the library `mcp`, --acp is)", True
+    ),
     "--no-http": _Flag("http", "do not advertise HTTP MCP servers", False),
     "--modes": _Flag("modes", "offer the modes ask and code", True),
     "--commands": _Flag(
@@ -114,6 +117,8 @@ def parse(arguments: list[str]) -> Flags:
             values[flag.field] = flag.convert(value)
         except ValueError:
             _bad(name, flag, value)
+    if values.keys().isdisjoint(("acp", "http")) and PathFinder.find_spec("mcp") is None:
+        values |= {"acp": True, "http": False}
     return Flags(**values)
 
 

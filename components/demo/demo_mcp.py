@@ -108,7 +108,8 @@ def with_server(turn: Turn, entry: Json, work: Work) -> str:
         from demo_mcp_library import call
     except ImportError as error:
         raise McpError(
-            f"the mcp library is missing ({error.name}; hint: pip install mcp)"
+            f"servers over stdio and HTTP need the library `mcp`, and there is no `{error.name}`"
+            " (hint: install `conductor-acp[mcp]`, or leave out --http and --no-http)"
         ) from None
     return call(turn, entry, work)
 

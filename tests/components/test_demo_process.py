@@ -29,7 +29,7 @@ def test_starts_with_the_standard_library_alone() -> None:
         demo.initialize()
         session = demo.new_session([{"name": "s", "command": "/x", "args": [], "env": []}])
         assert demo.prompt(session, "hello").text == "hello"
-        assert "pip install mcp" in demo.prompt(session, "/tools").text
+        assert "conductor-acp[mcp]" in demo.prompt(session, "/tools").text
 
 
 def test_eof_ends_it_with_what_was_accepted() -> None:
