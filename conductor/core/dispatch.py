@@ -24,16 +24,18 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.message import Message
 from conductor.core.parts import Parts
+from conductor.core.policy.entries import Entry, Notification
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import OF_EDITOR, STOP, UPDATE
 from conductor.core.requests import ONE_HOP
 from conductor.core.services import PREFIX, called
-from conductor.core.state import Batch, Lane, Peer, Source
+from conductor.core.state import Batch, Lane, Peer, Source, Visit
 from conductor.core.tracing import read_number
 
 _SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
 _CONDUCTORS: Final = ("_", ONE_HOP)
 """How methods begin that may be for the conductor itself."""
+_SIDE_AND_NEWLINE: Final = 2
 _VERSION: Final = '`jsonrpc` must be "2.0"'
 _NEITHER: Final = "a message must have a `method`, or a `result` or `error`"
 _BOTH: Final = "a message with a `method` must have neither `result` nor `error`"
@@ -61,7 +63,7 @@ class Dispatcher:
         if peer.policy_state is not None:
             # Before it is parsed: values cost memory as soon as they are objects.
             most = peer.component.allowance.json_values
-            if too_many_values(frame, most):
+            if len(frame) > most and too_many_values(frame, most):
                 self._too_costly(peer, frame, most)
                 return
         lane, whole = peer.p, frame
@@ -70,10 +72,19 @@ class Dispatcher:
             if side is None:
                 self._on_other_side(peer, frame)
                 return
-            lane, frame = side, frame[1:]
+            lane, frame, in_flight = side, frame[1:], side.in_flight
             # A host announces its messages' numbers, so that a trace knows them on their whole way.
             if peer.next_number:
                 exchange.number, peer.next_number = peer.next_number, 0
+            entry = in_flight.queue[0] if in_flight.queue else in_flight.shown
+            # The same bytes, but for that of the side, and perhaps without the newline.
+            if (
+                entry is not None
+                and entry.frame.startswith(frame, 1)
+                and len(entry.frame) - len(frame) <= _SIDE_AND_NEWLINE
+                and self._returned(lane, entry)
+            ):
+                return
         try:
             message = jsonrpc.parse(frame, self._max_depth)
         except Malformed as error:
@@ -84,6 +95,19 @@ class Dispatcher:
         else:
             assert isinstance(message, list)
             self._batch(lane, frame, message)
+
+    def _returned(self, lane: Lane, entry: Entry) -> bool:
+        """A component returns, as it came, what is the next to leave it by `lane`: nothing has to
+        be read or judged. False: it is like any other message."""
+        if type(entry) is Visit:
+            if entry.lane is lane:
+                return self._parts.requests.answered_as_it_came(lane, entry)
+            return self._parts.requests.passed_as_it_came(lane, entry)
+        assert type(entry) is Notification
+        if lane.in_flight.unforwarded.items or not lane.peer.streams:
+            return False
+        self._parts.notifications.passed_on(lane, entry)
+        return True
 
     def _unreadable(self, lane: Lane, whole: bytes, frame: bytes, error: Malformed) -> None:
         """Rejects a frame; one that nests too deeply still says what it asks or answers.

@@ -49,6 +49,7 @@ from conductor.core.state import (
     TracedRequest,
     Visit,
     Waiting,
+    own_visit,
 )
 from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import Entries, with_number
@@ -219,7 +220,7 @@ class Exchange:
 
     def own_request(self, method: str) -> Visit:
         """A request of the conductor's own."""
-        pending = Visit(None, b"null", b"null", method)
+        pending = own_visit(method)
         if self.logs:
             pending.number, pending.traced = next(self._traced), TracedRequest(None)
         return pending
@@ -313,43 +314,52 @@ class Exchange:
 
     def send(
         self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: Visit
-    ) -> None:
-        """Writes a request now, and remembers what its answer belongs to."""
-        if lane.peer.agent_sessions is not None and not self._noted(lane, method, params, pending):
-            return
+    ) -> bytes:
+        """Writes a request now, and remembers what its answer belongs to. Returns the frame, where
+        the peer may return it."""
+        peer, frame = lane.peer, b""
+        if peer.agent_sessions is not None and not self._noted(lane, method, params, pending):
+            return frame
         # Recorded before it is written: the trace and a cancellation read the id from here.
         pending.target = lane
         pending.target_id = id_ = self._id(lane, pending)
         lane.requests.sent[id_] = pending
-        # The session is needed to cancel a turn in which nothing moves; params are not kept.
-        if method == PROMPT and lane.peer.role is Role.PROXY:
-            if lane.peer.policy_state is None or not lane.peer.policy_state.enforced:
-                session = session_of(params) if isinstance(params, Raw) else None
-                lane.requests.give_prompt(session, pending)
-        elif method == PROMPT and lane.peer.role is Role.AGENT and isinstance(params, Raw):
-            pending.session = session_of(params)
-            if self.version == 2:
-                self._parts.own_turns.agent_gets(lane, pending, params)
-            sent = params
-            if lane.peer.untaken:
-                params = adaptation.adapt(self._parts, lane.peer, params, pending.session)
-            if self.keeps and not lane.port:
-                self.replays.agent_gets(lane, pending, sent, params)
+        state = peer.policy_state
+        if method == PROMPT and (state is None or not state.enforced):
+            params = self._prompted(lane, params, pending)
         if pending.traced is not None:
             self.entries.sent(pending, lane, method, params)
-        peer, number = lane.peer, pending.number
-        if (
-            self._options.propagating
-            and peer.role is Role.AGENT
-            and not isinstance(params, UnsetType)
-        ):
-            self._deliver_stamped(peer, id_, method, bytes(params), number)
+        propagating = self._options.propagating and peer.role is Role.AGENT
+        if propagating and not isinstance(params, UnsetType):
+            self._deliver_stamped(peer, id_, method, bytes(params), pending.number)
         else:
-            self.deliver(peer, lane.writer.request(id_, method, params), number)
+            frame = lane.writer.request(id_, method, params)
+            self.deliver(peer, frame, pending.number)
         # The asker cancelled it while it waited for its peer. It goes out all the same, then its
         # cancellation: a cancelled request needs an answer too, and the peer knows which.
         if pending.cancelled:
             self._send_cancel(pending, lane)
+        return frame
+
+    def _prompted(
+        self, lane: Lane, params: Raw | bytes | UnsetType, pending: Visit
+    ) -> Raw | bytes | UnsetType:
+        """A prompt goes to an agent, or a component without a policy. Returns what is sent."""
+        peer = lane.peer
+        # The session is needed to cancel a turn in which nothing moves; params are not kept.
+        if peer.role is Role.PROXY:
+            session = session_of(params) if isinstance(params, Raw) else None
+            lane.requests.give_prompt(session, pending)
+        elif peer.role is Role.AGENT and isinstance(params, Raw):
+            pending.session = session_of(params)
+            if self.version == 2:
+                self._parts.own_turns.agent_gets(lane, pending, params)
+            sent = params
+            if peer.untaken:
+                params = adaptation.adapt(self._parts, peer, params, pending.session)
+            if self.keeps and not lane.port:
+                self.replays.agent_gets(lane, pending, sent, params)
+        return params
 
     def _noted(
         self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: Visit
@@ -376,9 +386,10 @@ class Exchange:
         origin, requests = pending.origin, lane.requests
         if not self.topology.hosted or (origin is not None and not origin.peer.sideband):
             return requests.fresh_id()
-        named = pending.method == PROMPT or pending.method.startswith(_NAMED)
-        if named and lane.peer is self.upstream and (name := pending.flow.by):
-            return _OWN_PROMPT.format(next(self._own_ids), name).encode()
+        if lane.peer is self.upstream:
+            named = pending.method == PROMPT or pending.method.startswith(_NAMED)
+            if named and (name := pending.flow.by):
+                return _OWN_PROMPT.format(next(self._own_ids), name).encode()
         key, passes = pending.key, False
         if origin is not None:
             passes = origin.peer is self.upstream or key in origin.other.requests.sent
@@ -421,14 +432,13 @@ class Exchange:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and tells all who
         have to do with the request. `copy`: it is an observer's request."""
         # Taken off first: what these lead to may come back here, and each hears of it once.
-        followers, pending.followers = pending.followers, ()
-        copies, pending.copies = pending.copies, ()
-        passed_on, pending.passes_on = pending.passes_on, None
+        followers, copies, passed_on = pending.followers, pending.copies, pending.passes_on
+        pending.followers, pending.copies, pending.passes_on = (), (), None
         if pending.rewriters:
             member, body = self._parts.requests.rewritten(pending, member, bytes(body))
         if pending.traced is not None:
             self.entries.answered(pending, member, body)
-        origin, answer = pending.origin, body
+        origin, answer, frame = pending.origin, body, b""
         if origin is not None:
             del origin.requests.received[pending.key]
             origin.requests.size -= pending.size
@@ -453,7 +463,7 @@ class Exchange:
         for follower in followers:
             self._parts.requests.follow(follower, pending, member, bytes(answer))
         if passed_on is not None:
-            self._parts.policed.came_back(passed_on, pending, member, bytes(answer))
+            self._parts.policed.came_back(passed_on, pending, member, bytes(answer), frame)
         for copied in copies:
             self._parts.observers.answered(copied, member, bytes(answer))
         if pending.state is not State.CLOSED:

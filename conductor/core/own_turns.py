@@ -29,7 +29,7 @@ from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.service_table import TURN_BEGIN, TURN_END
 from conductor.core.session import Prompt, QueuedTurn, Session, TurnEvent, TurnState
-from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, unread
+from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, own_visit, unread
 from conductor.core.turn_queue import MOST_WAIT, TurnQueue
 
 MOST_TURNS: Final = 64
@@ -336,7 +336,7 @@ class OwnTurns:
             self.queue.begin(turn)
             return
         self.queue.known[turn] = None
-        call = Visit(None, b"null", b"null", TURN_BEGIN)
+        call = own_visit(TURN_BEGIN)
         call.followers = (turn,)
         params = json_text.encode(_Wanted(turn.session.name, turn.show, turn.nests))
         self._parts.services.perform(turn.owner[0], TURN_BEGIN, Raw(params), call)

@@ -25,7 +25,7 @@ from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
 from conductor.core.policy.sessions import FOLLOWED, places
 from conductor.core.service_table import TURN_END
 from conductor.core.session import Session
-from conductor.core.state import Follower, Lane, Peer, Visit
+from conductor.core.state import Follower, Lane, Peer, Visit, own_visit
 from conductor.core.topology import onward
 from conductor.errors import one_line
 
@@ -82,7 +82,7 @@ class Rebinding:
         # What runs in front of the host, or behind it, only the conductor above knows.
         ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
         session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
-        call = Visit(None, b"null", b"null", REBIND)
+        call = own_visit(REBIND)
         call.followers = (Rebind(peer, wanted, pending),)
         self._parts.services.perform(
             peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call

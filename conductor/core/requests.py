@@ -51,6 +51,7 @@ from conductor.core.state import (
     AnswerTo,
     Batch,
     DialectState,
+    Flow,
     Follower,
     Lane,
     Next,
@@ -69,6 +70,8 @@ ONE_HOP: Final = "$/"
 """How methods begin that concern one connection: the ids they name are only known there."""
 _ASKER: Final = AnswerTo.ASKER
 _CLOSED: Final = State.CLOSED
+_GIVEN: Final = State.GIVEN
+_RETURNED: Final = State.RETURNED
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
 _LOOKED_AT: Final = 256
@@ -110,15 +113,35 @@ class Requests:
         ) and (excess := self._excess(lane, key, size)):
             text, known = excess, key
         else:
-            pending = Visit(lane, raw_id, key, method, batch, self._exchange.number)
-            pending.size = size
-            requests.size += size
-            if self._exchange.logs and lane.peer.joined:
-                pending.traced = TracedRequest(lane, message.params)
-            requests.received[key] = pending
+            number = self._exchange.number
+            flow = Flow(lane, key)
+            pending = Visit(lane, raw_id, key, flow, batch, number, size, method=method)
+            self._opens(lane, message.params, pending)
             return pending
         self._exchange.reject(lane, Malformed(INVALID_REQUEST, text, known), batch)
         return None
+
+    def _opens(self, lane: Lane, params: Params, pending: Visit) -> None:
+        """A request of a peer's is open from now on."""
+        lane.requests.size += pending.size
+        if self._exchange.logs and lane.peer.joined:
+            pending.traced = TracedRequest(lane, params)
+        lane.requests.received[pending.key] = pending
+
+    def passed_as_it_came(self, lane: Lane, carried: Visit) -> bool:
+        """A component passes on, as it came, a request that it was given; False: it may not, or has
+        another open under that id."""
+        key, method, params = carried.target_id, carried.method, carried.params
+        if carried.state is not _GIVEN or key in lane.requests.received:
+            return False
+        number, size = self._exchange.number, size_of(params)
+        pending = Visit(lane, key, key, carried.flow, None, number, size, method=method)
+        self._opens(lane, params, pending)
+        if method in CONCERNED:
+            self._parts.mcp_ownership.requested(lane, method, params, pending)
+        lane.in_flight.queue.popleft()
+        self._parts.policed.goes_on(carried, params, pending)
+        return True
 
     def _excess(self, lane: Lane, key: bytes, size: int) -> str | None:
         """Why a component may not send another request, although it has reached a limit; None if it
@@ -334,6 +357,25 @@ class Requests:
                 for words in adaptation.words_of(session, message.result):
                     self._parts.notifications.send_for(peer.p, UPDATE, words)
             self.complete(pending, b"result", message.result)
+        return True
+
+    def answered_as_it_came(self, lane: Lane, carried: Visit) -> bool:
+        """A component answers a request with what came back for that; False: it has answered, or
+        may not, or that may be no answer of its own."""
+        sent, answer, id_ = lane.requests.sent, carried.upstream, carried.target_id
+        if sent.get(id_) is not carried or carried.excused is not None or answer is None:
+            return False
+        if carried.answer_to is AnswerTo.PAST:  # a copy
+            lane.in_flight.shown = None
+            del sent[id_]
+            return True
+        if carried.state is not _RETURNED:
+            return False
+        del sent[id_]
+        carried.answer_number = self._exchange.number
+        if carried.traced is not None:
+            carried.traced.response = answer
+        self._parts.policed.hands_back(carried, *answer)
         return True
 
     def _meant(self, lane: Lane, message: Message, key: bytes | None) -> bytes | None:

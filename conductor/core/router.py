@@ -150,11 +150,12 @@ class Router:
     def receive(self, name: str, frame: bytes) -> Effects:
         """Routes one frame (no newline needed) of the peer of a name. Never raises, whatever the
         bytes."""
-        peer = self.peers[name]
+        peer, exchange = self.peers[name], self._exchange
         # A closed peer is settled: its requests are withdrawn, and those it had are answered.
         if peer.closure is None:
             self._dispatcher.read(peer, frame)
-        return self._exchange.taken()
+        effects, exchange.effects = exchange.effects, []  # as `taken`, for each message
+        return effects
 
     def pending(self, name: str = UPSTREAM) -> int:
         """How many requests of this peer have not been answered."""

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import Enum, IntEnum, auto
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final, cast
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -27,7 +27,7 @@ from conductor.core.policy.headings import NO_MESSAGE, Heading, Message, size_of
 from conductor.core.policy.key_table import EVERYTHING, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.policy.states import MOST_RETRIES, State
+from conductor.core.policy.states import MOST_RETRIES
 from conductor.core.writer import ReferringWriter, Writer, port_writer, writers
 
 if TYPE_CHECKING:  # few chains need it
@@ -44,6 +44,10 @@ _MOST_IGNORED: Final = 1024
 """Requests of one id space, at most, that wait for an answer which nobody reads."""
 _MOST_KEYS: Final = 1024
 """Rights that one lane caches, by key: a peer may make up as many keys as it likes."""
+
+
+_SET_LATER: Final = cast("Any", None)
+"""What a record that takes part in something gets once it does."""
 
 
 # -- requests --------------------------------------------------------------------------------------
@@ -93,18 +97,15 @@ class Batch:
         return b"[" + b",".join(self._answers) + b"]\n"
 
 
-class Source:
+class Source(msgspec.Struct, eq=False):
     """Where a notification comes from."""
 
-    __slots__ = ("lane", "number", "own", "passes")
-
-    def __init__(self, lane: Lane, number: int, passes: int = 0, *, own: bool = False) -> None:
-        self.lane = lane
-        self.number = number
-        self.passes = passes
-        """The number of the notification that is passed on by it; 0: it is its sender's own."""
-        self.own = own
-        """Whether the conductor passes it on in its sender's stead."""
+    lane: Lane
+    number: int
+    passes: int = 0
+    """The number of the notification that is passed on by it; 0: it is its sender's own."""
+    own: bool = False
+    """Whether the conductor passes it on in its sender's stead."""
 
 
 class TracedRequest(msgspec.Struct, eq=False):
@@ -226,7 +227,7 @@ class Flow(msgspec.Struct, eq=False):
         return True
 
 
-class Visit(Request):
+class Visit(Request, eq=False):
     """A flow at one hop, without an answer: who sent it under which id, and where it went under
     which.
 
@@ -235,112 +236,66 @@ class Visit(Request):
     only shown is a request without a sender (`copy_of`).
     """
 
-    __slots__ = (
-        "answer_number",
-        "answer_to",
-        "batch",
-        "bypassed",
-        "cancelled",
-        "cancelled_by",
-        "copies",
-        "excused",
-        "flow",
-        "followers",
-        "forwarded",
-        "handshake",
-        "held",
-        "key",
-        "lane",
-        "names",
-        "number",
-        "origin",
-        "passed_on_by",
-        "passes_on",
-        "policy_state",
-        "raw_id",
-        "retries",
-        "rewriters",
-        "rights",
-        "session",
-        "size",
-        "target",
-        "target_id",
-        "traced",
-        "upstream",
-    )
-
-    size: int
+    origin: Lane | None
+    """Where it came in; None for a request of the conductor's own, and once it is answered or
+    the asker is gone."""
+    raw_id: bytes
+    """The id as the asker wrote it."""
+    key: bytes
+    """The same in the spelling used for comparing."""
+    flow: Flow
+    """The request as a whole."""
+    batch: Batch | None = None
+    number: int = 0
+    """The number of this message."""
+    size: int = 0
     """Bytes of its params, as they count against `open_bytes` of the asker."""
-    cancelled_by: Source | None
+    answer_to: AnswerTo = AnswerTo.ASKER
+    target: Lane | None = None
+    """Where it went out; None while it waits."""
+    target_id: bytes = b""
+    cancelled: bool = False
+    cancelled_by: Source | None = None
     """Who has cancelled it; None: the conductor."""
-    lane: Lane
+    followers: tuple[Follower, ...] = ()
+    """What follows its answer, in order, whether or not the asker is still there."""
+    copies: tuple[Visit, ...] = ()
+    """The copies of it, which are answered and cancelled as it is."""
+    bypassed: tuple[tuple[Lane, Heading, Visit | None], ...] = ()
+    """Bypassed components whose pending messages this answer must not overtake, outermost
+    first: the lane it came in by, its heading, and the copy that was shown there."""
+    passes_on: Visit | None = None
+    """The carried request that a component with a policy state passes on by it."""
+    forwarded: Visit | None = None
+    """The request by which the component that has it passed it on. Of a program without a
+    policy, which chooses ids, that is known of prompts alone."""
+    session: str | None = None
+    """The session of a prompt that an agent has."""
+    names: str | None = None
+    """The session that it names, as its origin calls that: of a prompt, and where policies
+    are."""
+    answer_number: int = 0
+    """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
+    traced: TracedRequest | None = None
+    rewriters: tuple[Follower, ...] = ()
+    """By which the answer becomes another on its way back, the last one first."""
+    lane: Lane = _SET_LATER
     """Where it came into the component that carries it, which passes it on by `lane.other`."""
-    policy_state: PolicyState
+    policy_state: PolicyState = _SET_LATER
     """Of that component: kept here, since up to twelve steps of each request look at it."""
-    rights: int
-    upstream: Answer | None
+    rights: int = 0
+    upstream: Answer | None = None
     """The answer that came back for that; of a copy, the original's."""
-    held: WaitingInOrder | None
+    held: WaitingInOrder | None = None
     """That answer, where it goes past the component and has to wait for it; of a copy, what waits
     for it."""
-    excused: Excuse | None
-    retries: int
-    passed_on_by: tuple[Visit, ...]
+    excused: Excuse | None = None
+    retries: int = 0
+    passed_on_by: tuple[Visit, ...] = ()
     """Of a copy: the component's requests by which it passed the copy on; they are answered as the
     original is."""
-    handshake: Handshake
+    handshake: Handshake = _SET_LATER
     """What a role request, or the request to launch, was sent for."""
-
-    def __init__(
-        self,
-        origin: Lane | None,
-        raw_id: bytes,
-        key: bytes,
-        method: str,
-        batch: Batch | None = None,
-        number: int = 0,
-    ) -> None:
-        self.origin = origin
-        """Where it came in; None for a request of the conductor's own, and once it is answered or
-        the asker is gone."""
-        self.raw_id = raw_id
-        """The id as the asker wrote it."""
-        self.key = key
-        """The same in the spelling used for comparing."""
-        self.method = method
-        self.state = State.CLOSED
-        self.batch = batch
-        self.answer_to = AnswerTo.ASKER
-        self.target: Lane | None = None
-        """Where it went out; None while it waits."""
-        self.target_id = b""
-        self.cancelled = False
-        self.followers: tuple[Follower, ...] = ()
-        """What follows its answer, in order, whether or not the asker is still there."""
-        self.copies: tuple[Visit, ...] = ()
-        """The copies of it, which are answered and cancelled as it is."""
-        self.bypassed: tuple[tuple[Lane, Heading, Visit | None], ...] = ()
-        """Bypassed components whose pending messages this answer must not overtake, outermost
-        first: the lane it came in by, its heading, and the copy that was shown there."""
-        self.passes_on: Visit | None = None
-        """The carried request that a component with a policy state passes on by it."""
-        self.forwarded: Visit | None = None
-        """The request by which the component that has it passed it on. Of a program without a
-        policy, which chooses ids, that is known of prompts alone."""
-        self.session: str | None = None
-        """The session of a prompt that an agent has."""
-        self.names: str | None = None
-        """The session that it names, as its origin calls that: of a prompt, and where policies
-        are."""
-        self.flow = Flow(origin, key)
-        """The request as a whole."""
-        self.number = number
-        """The number of this message."""
-        self.answer_number = 0
-        """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
-        self.traced: TracedRequest | None = None
-        self.rewriters: tuple[Follower, ...] = ()
-        """By which the answer becomes another on its way back, the last one first."""
 
     @property
     def wanted(self) -> bool:
@@ -394,9 +349,14 @@ class Visit(Request):
             self.forwarded.passes_on = self
 
 
+def own_visit(method: str) -> Visit:
+    """A request of the conductor's own."""
+    return Visit(None, b"null", b"null", Flow(None, b"null"), method=method)
+
+
 def unread(method: str) -> Visit:
     """A placeholder for a request: nobody reads its answer."""
-    pending = Visit(None, b"null", b"null", method)
+    pending = own_visit(method)
     pending.answer_to = AnswerTo.NOBODY
     return pending
 
@@ -742,6 +702,7 @@ class Peer:
         "ports",
         "ready",
         "recorded_answer",
+        "returns",
         "role",
         "s",
         "shadow",
@@ -864,6 +825,9 @@ class Peer:
         for name in component.ports:
             self.ports[name] = port = Lane(self, Side.S, requests, plain)
             port.other, port.port = self.p, name
+        self.returns = False
+        """Whether what it returns as it came equals, but for the side, what it was given: it has a
+        policy, both sides, and texts whole."""
         self.speak(self.dialect)
 
     def speak(self, dialect: Dialect) -> None:
@@ -886,12 +850,14 @@ class Peer:
         for name, port in self.ports.items():
             port.requests = self.s.requests
             port.writer = port_writer(dialect, name, to_conductor=self.role is Role.OUTER)
+        enforced = self.policy_state is not None and self.policy_state.enforced
+        self.returns = enforced and dialect.sideband and self.payloads is None
 
     def refer(self, payloads: Payloads) -> None:
         """Writes long texts to this peer as references."""
         if self.payloads is None:
             payloads.spaces.append(self.p.requests.sent)
-        self.payloads = payloads
+        self.payloads, self.returns = payloads, False
         for lane in (self.p, self.s):
             lane.writer = ReferringWriter(lane.writer, payloads)
 

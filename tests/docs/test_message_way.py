@@ -205,7 +205,7 @@ def test_five_files_know_of_cancellations() -> None:
     core = (ROOT / "conductor" / "core").rglob("*.py")
     found = {path for path in core if touch.search(path.read_text(encoding="utf-8"))}
     others = {path.relative_to(ROOT).as_posix() for path in found} - known
-    assert others == {"conductor/core/state.py", "conductor/core/policy/observers.py"}
+    assert others == {"conductor/core/policy/observers.py"}
 
 
 def test_by_the_shortcut(child: tuple[Segment, _Lines]) -> None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from enum import Enum
-from typing import Final, TypeVar
+from typing import ClassVar, Final, TypeVar
 
 import msgspec
-from msgspec import UnsetType
+from msgspec import UNSET, UnsetType
 
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import (
@@ -31,35 +31,26 @@ _MOST_BYTES: Final = 64 * 1024 * 1024
 _Request = TypeVar("_Request", bound="Request")
 
 
-class Notification:
+class Notification(msgspec.Struct, eq=False):
     """A notification that a component was given to carry, or shown a copy of."""
 
-    __slots__ = (
-        "heading",
-        "held",
-        "method",
-        "number",
-        "order",
-        "params",
-        "round",
-        "source",
-        "stale",
-    )
-
-    def __init__(self, message: Message, source: str, number: int, round_: int) -> None:
-        self.method, self.params, self.heading = message
-        self.source = source
-        """Who sent it, by name."""
-        self.number = number
-        """Of the hop by which it came."""
-        self.order = 0
-        """Its place among all that came to leave by the same lane."""
-        self.round = round_
-        """The component's round that delivers it; -1 until it is sent."""
-        self.held: WaitingInOrder | None = None
-        """The message that waits until the component has passed this copy on, or had its round."""
-        self.stale = False
-        """Of a copy: whether the same may be the component's own, once its round is over."""
+    method: str
+    params: Params
+    heading: Heading
+    source: str
+    """Who sent it, by name."""
+    number: int
+    """Of the hop by which it came."""
+    round: int
+    """The component's round that delivers it; -1 until it is sent."""
+    order: int = 0
+    """Its place among all that came to leave by the same lane."""
+    frame: bytes = b""
+    """As the component was given it, while it may return that (`Dispatcher.read`)."""
+    held: WaitingInOrder | None = None
+    """The message that waits until the component has passed this copy on, or had its round."""
+    stale: bool = False
+    """Of a copy: whether the same may be the component's own, once its round is over."""
 
     @property
     def message(self) -> Message:
@@ -73,6 +64,8 @@ class WaitingInOrder(msgspec.Struct, eq=False, kw_only=True):
     heading: Heading = NO_HEADING
     order: int = 0
     round: int = -1
+    frame: ClassVar[bytes] = b""
+    """It is not the component's to return."""
     ready: bool = True
     """False while it waits for the component's round with its copy."""
 
@@ -87,21 +80,21 @@ class Excuse(Enum):
     """The chain ends."""
 
 
-class Request:
+class Request(msgspec.Struct, eq=False, kw_only=True):
     """A request that a component is to have: what tells it from others, its state, and its place in
     the order."""
 
-    __slots__ = ("heading", "method", "order", "params", "round", "state")
-
-    method: str
-    params: Params
-    heading: Heading
-    state: State
+    params: Params = UNSET
+    heading: Heading = NO_HEADING
+    state: State = State.CLOSED
     """Where it stands; set by `begins`, `moves` and `closes` alone."""
-    order: int
+    order: int = 0
     """Its place, or that of its answer, among all that came to leave by the same lane."""
-    round: int
+    round: int = -1
     """The component's round that delivers it, or its answer; -1 until it is sent."""
+    frame: bytes = b""
+    """As it, or its answer, was given to the component, while it may return that."""
+    method: str
 
     @property
     def message(self) -> Message:
@@ -120,7 +113,7 @@ class Request:
     def closes(self) -> None:
         """It has its answer, or goes its way without the component, whatever has led to that."""
         assert self.state in ENDS
-        self.state = State.CLOSED
+        self.state, self.frame = State.CLOSED, b""
 
 
 Entry = Notification | Request | WaitingInOrder

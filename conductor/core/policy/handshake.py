@@ -123,7 +123,7 @@ class PolicedHandshake:
         message = Message(INITIALIZE, handshake.params, _HEADING)
         rights = peer.policed.rights(_DOWN, INITIALIZE)
         asked = handshake.pending
-        carried = Visit(asked.origin, asked.raw_id, asked.key, INITIALIZE)
+        carried = Visit(asked.origin, asked.raw_id, asked.key, asked.flow, method=INITIALIZE)
         carried.carry(peer.p, message, rights)
         carried.number, carried.upstream = handshake.number, handshake.upstream
         return carried

@@ -52,24 +52,28 @@ class HeldRequests(ABC):
 
     # -- answers ---------------------------------------------------------------------------------
 
-    def came_back(self, carried: Visit, pending: Visit, member: bytes, body: bytes) -> None:
-        """The answer to a request that a component passed on is delivered to it: to amend, or as a
-        copy."""
+    def came_back(
+        self, carried: Visit, pending: Visit, member: bytes, body: bytes, frame: bytes
+    ) -> None:
+        """The answer to a request that a component passed on is delivered to it, as `frame`: to
+        amend, or as a copy."""
         carried.upstream = (member, body)
         if carried.state is not State.PASSED or carried.forwarded is not pending:
             return
+        lane = carried.lane
+        if lane.peer.returns and pending.raw_id == carried.target_id:
+            carried.frame, lane.in_flight.shown = frame, carried
         if not carried.rights & AMEND:
             self._reply_past(carried)
             return
         policy_state = carried.policy_state
         carried.moves(Event.CAME_BACK)
-        carried.round = policy_state.round
-        carried.order = 0
+        carried.round, carried.order = policy_state.round, 0
         # Programs have no rounds, and an array's answer may be long in coming: messages that wait
         # for these might wait for ever.
         if policy_state.rounds and pending.batch is None and policy_state.enforced:
-            carried.order = carried.lane.in_flight.comes()
-            carried.lane.in_flight.queue.append(carried)
+            carried.order = lane.in_flight.comes()
+            lane.in_flight.queue.append(carried)
         self._limit(carried)
 
     def _reply_past(self, carried: Visit) -> None:
@@ -169,12 +173,7 @@ class HeldRequests(ABC):
         if violation is None:
             if carried.upstream != (member, body):
                 body = signed(carried, member, body, said)
-            self._learn(carried, member, body)
-            changes.answer(self._exchange, carried, member, body)
-            if carried.traced is not None and carried.forwarded is not None:
-                carried.traced.answers = carried.forwarded.answer_number
-            self._parts.notifications.leaves(lane, carried)
-            self.over(carried, member, body)
+            self.hands_back(carried, member, body)
             return
         if violation.guard == RIGHTS and member == b"error" and _is_failure(body):
             # It breaks no rule: it has failed, and says so where it can do nothing else.
@@ -186,6 +185,18 @@ class HeldRequests(ABC):
             return
         self._report(carried, violation)
         self._give_up(carried, error(lane.peer, violation))
+
+    def hands_back(self, carried: Visit, member: bytes, body: bytes) -> None:
+        """What a component answers goes on."""
+        if carried.method in FOLLOWED:
+            self._learn(carried, member, body)
+        if self._exchange.audited:
+            changes.answer(self._exchange, carried, member, body)
+        if carried.traced is not None and carried.forwarded is not None:
+            carried.traced.answers = carried.forwarded.answer_number
+        if carried.lane.in_flight.queue:
+            self._parts.notifications.leaves(carried.lane, carried)
+        self.over(carried, member, body)
 
     def _samples_too_often(self, carried: Visit, member: bytes, body: bytes) -> bool:
         """Whether an answer asks the agent's model once too often; then that is the answer."""
@@ -226,7 +237,7 @@ class HeldRequests(ABC):
     def _learn(self, carried: Visit, member: bytes, body: bytes) -> None:
         """Remembers what an answer that goes on says about sessions."""
         policy_state = carried.policy_state
-        if member != b"result" or carried.method not in FOLLOWED or not policy_state.enforced:
+        if member != b"result" or not policy_state.enforced:
             return
         sessions = self._exchange.sessions
         if carried.upstream is None and carried.method in SETUP:
@@ -256,14 +267,18 @@ class HeldRequests(ABC):
         still recognised, by its id: its params, perhaps megabytes, are not kept. `goes_on`: others
         get the request, and what the component says is none of it."""
         passed, lane, id_ = carried.state is State.PASSED, carried.lane, carried.target_id
+        frame = carried.frame
         carried.closes()
         carried.params = UNSET
         lane.other.in_flight.close(carried)
-        lane.in_flight.leave(carried)
+        if lane.in_flight.queue:
+            lane.in_flight.leave(carried)
         left, unanswered = carried, lane.requests.sent.get(id_) is carried
         if unanswered or goes_on:
             left = unread(carried.method)
             left.stands_for(carried, passed=passed)
+            if passed and lane.in_flight.shown is carried:
+                left.frame, lane.in_flight.shown = frame, left
         if unanswered:
             # The component may still answer: under this id that is no error.
             lane.requests.ignore(id_, left)
@@ -274,13 +289,17 @@ class HeldRequests(ABC):
         # Closed before its answer: else `Exchange.reply` would close it (`answered_elsewhere`).
         self._close(carried)
         # The answer before what has waited for it.
-        self.reply_in_order(carried, member, body)
+        if carried.bypassed:
+            self.reply_in_order(carried, member, body)
+        else:
+            self._exchange.reply(carried, member, body)
         self._release(carried.lane)
 
     def _release(self, lane: Lane) -> None:
         """Sends on what has waited for a request of the component at `lane`."""
-        self._parts.waits.release(lane.other)
-        self._parts.waits.release(lane)
+        for side in (lane.other, lane):
+            if side.in_flight.waiting:
+                self._parts.waits.release(side)
 
     def _continue_without(self, carried: Visit) -> None:
         """A request goes on unchanged, past the component that has lost it."""

@@ -69,20 +69,24 @@ class PolicedNotifications:
                 and first.method == method
                 and not lane.in_flight.unforwarded.items
             ):
-                # The usual case: what a component carries leaves it as it came, in order.
-                queue.popleft()
-                if self._exchange.audited:
-                    changes.notification(self._exchange, lane, first, params)
-                source = Source(lane, self._exchange.number, first.number)
-                self._leave(lane, source, Message(method, params, first.heading))
-                if lane.in_flight.waiting:
-                    self._parts.waits.release(lane)
+                self.passed_on(lane, first)
                 return
         copy = lane.in_flight.copied_notifications.first()
         if copy and copy.params == params and copy.method == method and not copy.stale:
             self._copy_back(lane, copy)
             return
         self._identify(lane, method, params)
+
+    def passed_on(self, lane: Lane, notification: Notification) -> None:
+        """A component passes on, as it came, the notification that is the next to leave it."""
+        lane.in_flight.queue.popleft()
+        if self._exchange.audited:
+            changes.notification(self._exchange, lane, notification, notification.params)
+        source = Source(lane, self._exchange.number, notification.number)
+        message = Message(notification.method, notification.params, notification.heading)
+        self._leave(lane, source, message)
+        if lane.in_flight.waiting:
+            self._parts.waits.release(lane)
 
     def _identify(self, lane: Lane, method: str, params: Params) -> None:
         """A component sends a notification: a carried notification, a copy, or its own."""
@@ -191,7 +195,7 @@ class PolicedNotifications:
                 return
             if method == STOP and policy_state.enforced:
                 self._parts.turns.stopped(lane, message, rights)
-            elif rights & CARRY and lane.peer.ready_some_time:
+            elif rights & CARRY and (lane.peer.ready or lane.peer.ready_some_time):
                 self._give(lane, source, message)
                 return
             elif rights & CARRY and not lane.peer.left_out:
@@ -291,8 +295,8 @@ class PolicedNotifications:
     def _give(self, lane: Lane, source: Source, message: Message) -> None:
         """Gives a component a notification to carry: now, or once it is ready for it."""
         peer, in_flight = lane.peer, lane.other.in_flight
-        notification = Notification(message, source.lane.peer.name, source.number, -1)
-        notification.order = in_flight.comes()
+        name, order = source.lane.peer.name, in_flight.comes()
+        notification = Notification(*message, name, source.number, -1, order)
         in_flight.queue.append(notification)
         if len(in_flight.queue) > _MOST_QUEUED:
             oldest = next(entry for entry in in_flight.queue if type(entry) is Notification)
@@ -315,7 +319,10 @@ class PolicedNotifications:
         peer, exchange = lane.peer, self._exchange
         notification.round = peer.policed.round
         method, params = notification.method, notification.params
-        exchange.deliver(peer, lane.writer.notification(method, params), source.number)
+        frame = lane.writer.notification(method, params)
+        if peer.returns and not method.startswith("_"):
+            notification.frame = frame
+        exchange.deliver(peer, frame, source.number)
         if exchange.logs:
             exchange.entries.notified(source, lane, method, params)
         if not lane.rights_on(notification.heading) & DROP:
@@ -404,6 +411,7 @@ class PolicedNotifications:
             self._continue_without(lane, notification)
             return
         in_flight.leave(notification)
+        notification.frame = b""
         forgotten = in_flight.unforwarded.add(notification)
         if forgotten is not None:
             changes.dropped(self._exchange, lane, forgotten)

@@ -44,7 +44,7 @@ class Observers:
                 held.ready = True
             self._defer(peer, Waiting(Next.COPY, lane, None, message))
             return
-        notification = Notification(message, "", 0, policy_state.round)
+        notification = Notification(*message, "", 0, policy_state.round)
         notification.held = held
         lane.other.in_flight.copied_notifications.add(notification)
         frame = lane.writer.notification(message.method, message.params)

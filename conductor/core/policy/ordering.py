@@ -59,6 +59,7 @@ class InFlight(Generic[_Request]):
         "queue",
         "releasing",
         "requests",
+        "shown",
         "unforwarded",
         "waiting",
     )
@@ -82,6 +83,8 @@ class InFlight(Generic[_Request]):
         """Those that are prompts and not closed, by session."""
         self.copies: dict[bytes, _Request] = {}
         """Copies of requests, likewise."""
+        self.shown: _Request | None = None
+        """The last request whose answer the component was given, to amend or as a copy."""
         self._copied = 0
         self._came = 0
         self._left: dict[str, int] = {}
@@ -137,7 +140,8 @@ class InFlight(Generic[_Request]):
 
     def close(self, request: _Request) -> None:
         """The component does not carry it any more."""
-        self.leave(request)
+        if self.queue:
+            self.leave(request)
         if request.heading.key == PROMPT:
             session = request.heading.session
             del self._prompts[session][request]
@@ -262,6 +266,7 @@ class InFlight(Generic[_Request]):
         # Not in the loop above: a deque must not change while it is walked.
         for request in requests:
             self.queue.remove(request)
+            request.frame = b""
         return notifications
 
     def until(self, last: WaitingInOrder | Notification) -> list[Notification]:

@@ -119,33 +119,38 @@ class PolicedRequests(HeldRequests):
         if allowed is None:
             return
         self._parts.notifications.leaves(lane, carried)
-        if carried.method == PROMPT:
+        carried.retries += retries
+        self.goes_on(carried, allowed, pending)
+
+    def goes_on(self, carried: Visit, params: Params, pending: Visit) -> None:
+        """A request that a component carries goes on as `pending`, with these params."""
+        lane, policy_state, method = carried.lane.other, carried.policy_state, carried.method
+        if policy_state.prompts and method == PROMPT:
             self._parts.turns.prompt_passed(policy_state, carried.heading.session, pending)
         carried.moves(Event.PASSED_ON)
-        carried.forwarded, carried.upstream = pending, None
-        carried.retries += retries
-        carried.lane.in_flight.leave(carried)
-        self._link(carried, allowed, pending)
-        self._parts.mcp_ownership.admitted(lane.peer, carried.method, carried.params, allowed)
-        changes.request(self._exchange, carried, allowed, pending)
-        message = Message(carried.method, allowed, carried.heading)
-        if not policy_state.enforced:  # a trusted component may make another message of it
-            message = read_message(carried.method, allowed)
-        self.leave(lane, message, pending)
-        self._parts.turns.passed_on(carried, pending)
-        self._parts.waits.release(lane)
-
-    def _link(self, carried: Visit, params: Params, pending: Visit) -> None:
-        """Ties a carried request to the request by which its component passes it on."""
-        if carried.policy_state.enforced:
-            pending.flow = carried.flow
-        elif pending.flow is not carried.flow:
-            pending.flow.within = carried.flow.whole
+        carried.forwarded, carried.upstream, carried.frame = pending, None, b""
+        pending.passes_on = carried
+        if carried.lane.in_flight.queue:
+            carried.lane.in_flight.leave(carried)
         if pending.traced is not None:
             pending.traced.passes = carried.number
-        pending.passes_on = carried
-        if carried.policy_state.enforced and carried.method in FOLLOWED:
-            self._exchange.follow(carried.lane.other, carried.method, params, pending)
+        message = Message(method, params, carried.heading)
+        if policy_state.enforced:
+            pending.flow = carried.flow
+            if method in FOLLOWED:
+                self._exchange.follow(lane, method, params, pending)
+        else:
+            if pending.flow is not carried.flow:
+                pending.flow.within = carried.flow.whole
+            message = read_message(method, params)  # it may make another message of it
+        if params is not carried.params:
+            self._parts.mcp_ownership.admitted(lane.peer, method, carried.params, params)
+        if self._exchange.audited:
+            changes.request(self._exchange, carried, params, pending)
+        self.leave(lane, message, pending)
+        self._parts.turns.passed_on(carried, pending)
+        if lane.in_flight.waiting:
+            self._parts.waits.release(lane)
 
     def _may_retry(self, carried: Visit, policy_state: PolicyState) -> bool:
         """Whether a component may pass on again what it has the answer to: a few times, but no
@@ -285,7 +290,7 @@ class PolicedRequests(HeldRequests):
                     return
                 if policy_state.prompts and not message.method.startswith(NO_QUESTIONS):
                     self._parts.notifications.show_withheld(lane, message.session)
-            if message.method == PROMPT:
+            if message.method == PROMPT and onward.in_flight.copied_notifications.items:
                 self._parts.notifications.user_goes_on(onward, message.session)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
                 pending.carry(lane, message, rights)
@@ -348,7 +353,7 @@ class PolicedRequests(HeldRequests):
         if carried.state is not State.QUEUED:
             return
         peer = carried.lane.peer
-        if not carried.wanted:
+        if carried.origin is None and not carried.wanted:
             self._close(carried)
             self._release(carried.lane)
             self._exchange.drop(carried)
@@ -361,7 +366,9 @@ class PolicedRequests(HeldRequests):
             return
         carried.moves(Event.DELIVERED)
         carried.round = peer.policed.round
-        self._exchange.send(carried.lane, carried.method, carried.params, carried)
+        frame = self._exchange.send(carried.lane, carried.method, carried.params, carried)
+        if peer.returns and not carried.method.startswith("_"):
+            carried.frame = frame
         carried.lane.other.in_flight.requests[carried.target_id] = carried
         self._limit(carried)
 

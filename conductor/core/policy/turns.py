@@ -320,7 +320,7 @@ class Turns:
 
     def prompt_passed(self, policy_state: PolicyState, session: str | None, pending: Visit) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
-        if session is None or not policy_state.policy.prompts:
+        if session is None or not policy_state.prompts:
             return
         if policy_state.turns.get(session):
             _ended(policy_state, session)

@@ -371,7 +371,7 @@ def test_what_it_keeps_to_itself_is_found_at_once() -> None:
     notes = entries.Notifications()
     for number in range(1000):
         message = Message("m", params(number), Heading("k", str(number)))
-        notes.add(entries.Notification(message, "", 0, 0))
+        notes.add(entries.Notification(*message, "", 0, 0))
     Counting.compared = 0
     found = notes.same("m", params(999))
     assert found is not None

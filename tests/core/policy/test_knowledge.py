@@ -20,7 +20,7 @@ from conductor.core.policy.headings import (
     size_of,
 )
 from conductor.core.policy.sessions import Followed, Sessions
-from conductor.core.state import Visit
+from conductor.core.state import own_visit
 
 UPDATE = "session/update"
 
@@ -178,7 +178,7 @@ def test_of_a_session_that_nobody_knows_nothing_is_noted() -> None:
     assert "S" not in known
     options = json.dumps({"configOptions": [{"id": "effort"}]}).encode()
     for params, below in ((raw({"configId": "effort"}), None), (raw({"sessionId": "S"}), "S")):
-        pending = Visit(None, b"1", b"1", "session/set_config_option")
+        pending = own_visit("session/set_config_option")
         known.follow("session/set_config_option", params, pending, below)
         pending.target = Router([Component("agent")]).peers["agent"].p
         for follower in pending.followers:
