@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
+import msgspec
+
 from conductor.core import Effect, Entry, Router, Send
 from conductor.core.accounts import FAR, SPARE, Account, Cause
 
@@ -18,16 +20,13 @@ _OWN: Final = b"c"
 """The first byte of the conductor's own lines for a guest (`channel/1`)."""
 
 
-class QueuedFrames:
+class QueuedFrames(msgspec.Struct, eq=False):
     """Consecutive frames with the same cause."""
 
-    __slots__ = ("answer", "cause", "frames")
-
-    def __init__(self, cause: Cause, frames: list[bytes], answer: bool) -> None:
-        self.cause = cause
-        self.frames = frames
-        self.answer = answer
-        """Whether they are the conductor's own, for the guest that requested them."""
+    cause: Cause
+    frames: list[bytes]
+    answer: bool
+    """Whether they are the conductor's own, for the guest that requested them."""
 
     @property
     def size(self) -> int:

@@ -11,6 +11,8 @@ from collections import defaultdict, deque
 from collections.abc import Iterable, Mapping
 from typing import Final
 
+import msgspec
+
 from conductor.core import UPSTREAM
 from conductor.core.accounts import TOGETHER, Account, Bucket, Cause
 from conductor.run.outboxes import HostOutboxes, QueuedFrames, joined, release
@@ -22,21 +24,20 @@ SLICE: Final = 256
 """Lines of one guest that are routed before others have their turn."""
 
 
-class Round:
+class Round(msgspec.Struct, eq=False):
     """One round of a guest: what is left of it to be delivered, and what the guest has returned
     that is not routed yet."""
 
-    __slots__ = ("answering", "begun", "cause", "lines", "runs", "whole")
-
-    def __init__(self, runs: list[QueuedFrames], cause: Cause, *, whole: bool) -> None:
-        self.runs = deque(runs)
-        self.whole = whole
-        """Whether it is all that others have sent the guest."""
-        self.begun = False
-        """Whether any of it was delivered."""
-        self.lines: list[bytes] = []
-        self.cause = self.answering = cause
-        """The causes of the returned lines, and of the conductor's answers to them."""
+    runs: deque[QueuedFrames]
+    cause: Cause
+    """The cause of the returned lines …"""
+    answering: Cause
+    """… and of the conductor's answers to them."""
+    whole: bool
+    """Whether it is all that others have sent the guest."""
+    lines: list[bytes] = []
+    begun: bool = False
+    """Whether any of it was delivered."""
 
     @property
     def outside(self) -> bool:
@@ -74,7 +75,10 @@ class Round:
 
     def slice(self) -> list[bytes]:
         """Takes the lines that are routed at once."""
-        lines, self.lines = self.lines[:SLICE], self.lines[SLICE:]
+        lines, self.lines = self.lines, []
+        if len(lines) > SLICE:
+            self.lines = lines[SLICE:]
+            del lines[SLICE:]
         return lines
 
 
@@ -99,20 +103,25 @@ class Rounds:
         guests send of their own waits until the accounts of sender and receiver allow it; without
         `own` it is not considered.
         """
-        outside: list[str] = []
+        first: str | None = None
         later: list[str] = []
         for name, runs in self._outboxes.queues.items():
             if name == UPSTREAM:
                 return name, None
             if name not in self._open and not self._blocked(name):
-                (outside if _outside(runs) else later).append(name)
+                if not _outside(runs):
+                    later.append(name)
+                elif first is None or self._used[name] < self._used[first]:
+                    first = name
         for name, current in self._open.items():
             if not self._blocked(name):
                 # A round that waits for its account must not hold up frames from outside behind it.
-                late = current.outside or _outside(self._outboxes.queued(name))
-                (outside if late else later).append(name)
-        if outside:
-            return (outside[0] if len(outside) == 1 else self._first(outside)), None
+                if not (current.outside or _outside(self._outboxes.queued(name))):
+                    later.append(name)
+                elif first is None or self._used[name] < self._used[first]:
+                    first = name
+        if first is not None:
+            return first, None
         if not later or not own:
             return None, None
         together = self._together.due(now)
@@ -121,7 +130,9 @@ class Rounds:
             for name in later
         }
         ready = [name for name in later if not dues[name]]
-        return (self._first(ready), None) if ready else (None, min(dues.values()))
+        if ready:
+            return min(ready, key=self._used.__getitem__), None
+        return None, min(dues.values())
 
     @property
     def none(self) -> bool:
@@ -142,19 +153,23 @@ class Rounds:
         current = self._open.get(name)
         if current is None:
             self._used[name] = max(self._used[name], self._least)
-            queued = self._outboxes.queued(name)
-            theirs = [run for run in queued if not run.answer]
-            answers = not theirs or (_outside(queued) and not _outside(theirs))
-            runs = self._outboxes.take_from(name, answers=answers)
-            whole = not answers or not theirs
-            current = self._open[name] = Round(runs, self._outboxes.outside, whole=whole)
+            queued, whole = self._outboxes.queued(name), True
+            if len(queued) > 1:
+                theirs = [run for run in queued if not run.answer]
+                answers = not theirs or (_outside(queued) and not _outside(theirs))
+                whole = not answers or not theirs
+                queued = self._outboxes.take_from(name, answers=answers)
+            else:
+                queued = self._outboxes.taken(name)
+            outside = self._outboxes.outside
+            current = self._open[name] = Round(deque(queued), outside, outside, whole)
         self._least = self._used[name]
         return current
 
     def returned(self, name: str, lines: list[bytes]) -> None:
         """A guest returned lines when it was started: nothing has caused them."""
-        current = self._open[name] = Round([], self.accounts[name].caused[0], whole=False)
-        current.lines = lines
+        cause = self.accounts[name].caused[0]
+        self._open[name] = Round(deque(), cause, cause, whole=False, lines=lines)
 
     def is_in(self, name: str, current: Round) -> bool:
         """Whether this is the open round of a guest."""
@@ -163,7 +178,7 @@ class Rounds:
     def end(self, name: str) -> None:
         """Ends a guest's round; frames of it that are not delivered leave their accounts."""
         current = self._open.pop(name, None)
-        if current is not None:
+        if current is not None and current.runs:
             release(current.runs)
 
     def used(self, name: str, seconds: float) -> None:
@@ -185,10 +200,6 @@ class Rounds:
         own = sum(run.size for run in runs if run.cause.account is account)
         return bool(account.waiting - own > account.allowance.waiting_bytes)
 
-    def _first(self, names: list[str]) -> str:
-        """The guest that has run least."""
-        return min(names, key=lambda name: self._used[name])
-
     def _payer(self, name: str) -> Account:
         """The account of a guest's next turn, if nothing outside has caused that."""
         current = self._open.get(name)
@@ -200,7 +211,10 @@ class Rounds:
 
 def _outside(runs: Iterable[QueuedFrames]) -> bool:
     """Whether anything outside this host has caused any of them."""
-    return any(run.cause.left for run in runs)
+    for run in runs:  # noqa: SIM110 - `any` makes a generator, for one run nearly always
+        if run.cause.left:
+            return True
+    return False
 
 
 def _same(taken: list[QueuedFrames], run: QueuedFrames) -> bool:

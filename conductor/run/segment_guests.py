@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import wasm_host
@@ -187,7 +188,7 @@ class SegmentGuests:
             if name in self.recorded:
                 returned = self.recorded.pop(name).again(data)
             else:
-                returned = deliver(guest, data, lambda line, why: self._refused(name, line, why))
+                returned = deliver(guest, data, partial(self._refused, name))
         except wasm_host.GuestError as error:
             if self._record is not None:
                 self._record.delivered(name, data, error.outbox, str(error))
