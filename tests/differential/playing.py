@@ -147,12 +147,15 @@ class Recording:
 
 
 def _shown(value: object) -> str:
-    if isinstance(value, bytes):
-        return value.decode(errors="replace")
+    if isinstance(value, bytes | msgspec.Raw):
+        return bytes(value).decode(errors="replace")
     if isinstance(value, Component):
         return value.name
     if isinstance(value, list | tuple):
         return f"[{', '.join(map(_shown, value))}]"
+    if isinstance(value, msgspec.Struct):
+        fields = [f"{name}={_shown(one)}" for name, one in msgspec.structs.asdict(value).items()]
+        return f"{type(value).__name__}({', '.join(fields)})"
     return str(value)
 
 
