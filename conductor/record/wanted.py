@@ -6,7 +6,7 @@ The start path loads this module; what a chain does not want is not loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import msgspec
 
@@ -25,10 +25,22 @@ Log = Callable[[str, str, str], None]
 """Writes a line: level, component name, text."""
 
 
+class Sinking(NamedTuple):
+    """A chain whose log gets sinks; its members are as `opened` takes them."""
+
+    specs: Sequence[Spec]
+    options: Options
+    log: Log
+    sinks: Sequence[Sink]
+    watching: Sequence[Sink]
+    agent_last: bool
+
+
 class Opened(NamedTuple):
     """A chain that is ready for its event loop."""
 
     entry_sinks: list[EntrySink]
+    """Of its log."""
     auditor: Auditor | None
     launcher: Launcher
     planned: list[Planned]
@@ -58,16 +70,12 @@ def opened(
             is the client of the chain sees that content anyway.
     """
     agent_last = mode != "proxy"
-    entry_sinks: list[EntrySink] = _tracers(specs, options, log, sinks, agent_last=agent_last)
-    if watching:
-        from conductor.record.trace.sinks import Several
-        from conductor.record.trace.tracer import Tracer
-
-        entry_sinks.append(Tracer(Several(watching), "all"))
+    chain = Sinking(specs, options, log, sinks, watching, agent_last)
+    entry_sinks = [sink for opens in SINKS if (sink := opens(chain)) is not None]
     auditing = _auditor(options, log, mode, specs)
     try:
         specs = locked(specs, options, log, agent_last=agent_last)
-        if sinks or watching:
+        if any(sink.watches for sink in entry_sinks):
             options = msgspec.structs.replace(options, recording=True)
         launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
         return Opened(entry_sinks, auditing, launcher, launcher.plan(specs))
@@ -77,24 +85,37 @@ def opened(
         raise
 
 
-def _tracers(
-    specs: Sequence[Spec], options: Options, log: Log, sinks: Sequence[Sink], *, agent_last: bool
-) -> list[EntrySink]:
-    """The trace, its file open, if one is wanted. Raises `UsageError`."""
-    if options.trace is None and not sinks:
-        return []
+def _trace(chain: Sinking) -> EntrySink | None:
+    """The trace, its file open. Raises `UsageError`."""
+    options, content = chain.options, chain.options.trace_content
+    if options.trace is None and not chain.sinks:
+        return None
     from conductor.record.trace.chain import described
     from conductor.record.trace.file import TraceFile
     from conductor.record.trace.sinks import Several
     from conductor.record.trace.tracer import Tracer
 
     path, most = options.trace, options.trace_size
-    file = [TraceFile.create(path, log, most)] if path is not None else []
-    every: list[Sink] = [*file, *sinks]
-    content = options.trace_content
+    file = [TraceFile.create(path, chain.log, most)] if path is not None else []
+    every: list[Sink] = [*file, *chain.sinks]
     # Without content nothing can be replayed, and where components lie is nobody's business.
-    chain = described(specs, content, agent_last=agent_last) if content != "none" else []
-    return [Tracer(every[0] if len(every) == 1 else Several(every), content, chain=chain)]
+    is_told = content != "none"
+    components = described(chain.specs, content, agent_last=chain.agent_last) if is_told else []
+    return Tracer(every[0] if len(every) == 1 else Several(every), content, chain=components)
+
+
+def _watched(chain: Sinking) -> EntrySink | None:
+    """What a page shows of a chat."""
+    if not chain.watching:
+        return None
+    from conductor.record.trace.sinks import Several
+    from conductor.record.trace.tracer import Tracer
+
+    return Tracer(Several(chain.watching), "all")
+
+
+SINKS: Final[tuple[Callable[[Sinking], EntrySink | None], ...]] = (_trace, _watched)
+"""Each opens a sink for the log of a chain, if one is wanted."""
 
 
 def _auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Auditor | None:
