@@ -26,11 +26,6 @@ class Direction(Enum):
     DOWN = "down"
     UP = "up"
 
-    @property
-    def opposite(self) -> Direction:
-        """The other direction."""
-        return Direction.UP if self is Direction.DOWN else Direction.DOWN
-
 
 class Right(Flag):
     """What a component holds on a key; with neither `copy` nor `carry` the message goes past it."""

@@ -132,8 +132,3 @@ class PolicyWords(msgspec.Struct, frozen=True, omit_defaults=True):
             self.ids,
             self.hold,
         )
-
-    @property
-    def unlimited(self) -> bool:
-        """Whether nothing but what is sealed ever goes past the component."""
-        return self.profile in ("full", TRUSTED)

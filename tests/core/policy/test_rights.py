@@ -72,10 +72,6 @@ def test_what_each_profile_comes_to(profile: str) -> None:
     assert SAYS[profile]
 
 
-def test_directions_are_each_other_s_opposite() -> None:
-    assert (DOWN.opposite, UP.opposite) == (UP, DOWN)
-
-
 def test_rights_have_names_in_a_fixed_order() -> None:
     assert NO.words == []
     assert (O | C | A).words == ["copy", "answer", "originate"]

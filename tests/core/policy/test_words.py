@@ -218,11 +218,6 @@ def test_a_policy_of_words() -> None:
         "context", (rule_syntax.parse_rule("up:session/update:copy"),), Grants(texts=True), hold=3
     )
     assert PolicyWords(TRUSTED).policy() is None
-    assert [PolicyWords(one).unlimited for one in ("full", TRUSTED, "filter")] == [
-        True,
-        True,
-        False,
-    ]
     assert PolicyWords().profile == "context"
     with pytest.raises(ValueError, match="profiles are: none"):
         PolicyWords("all").policy()

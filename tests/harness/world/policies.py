@@ -107,7 +107,9 @@ def untouched(policy: Policy | None, item: Item, sender: str) -> bool:
         own_turns = bool(policy.turns) and "_chunk" in item.key
         return not (held & (Right.CARRY | Right.ANSWER) or own_turns)
     # The answer to a request that it may have changed, answered or sent again is another matter.
-    held = Right(policy.rights(direction.opposite, item.key))
+    held = Right(
+        policy.rights(Direction.UP if direction is Direction.DOWN else Direction.DOWN, item.key)
+    )
     return not held & (Right.CARRY | Right.ANSWER | Right.ORIGINATE)
 
 
