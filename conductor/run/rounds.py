@@ -103,25 +103,20 @@ class Rounds:
         guests send of their own waits until the accounts of sender and receiver allow it; without
         `own` it is not considered.
         """
-        first: str | None = None
+        outside: list[str] = []
         later: list[str] = []
         for name, runs in self._outboxes.queues.items():
             if name == UPSTREAM:
                 return name, None
             if name not in self._open and not self._blocked(name):
-                if not _outside(runs):
-                    later.append(name)
-                elif first is None or self._used[name] < self._used[first]:
-                    first = name
+                (outside if _outside(runs) else later).append(name)
         for name, current in self._open.items():
             if not self._blocked(name):
                 # A round that waits for its account must not hold up frames from outside behind it.
-                if not (current.outside or _outside(self._outboxes.queued(name))):
-                    later.append(name)
-                elif first is None or self._used[name] < self._used[first]:
-                    first = name
-        if first is not None:
-            return first, None
+                late = current.outside or _outside(self._outboxes.queued(name))
+                (outside if late else later).append(name)
+        if outside:
+            return min(outside, key=self._used.__getitem__), None
         if not later or not own:
             return None, None
         together = self._together.due(now)
@@ -178,7 +173,7 @@ class Rounds:
     def end(self, name: str) -> None:
         """Ends a guest's round; frames of it that are not delivered leave their accounts."""
         current = self._open.pop(name, None)
-        if current is not None and current.runs:
+        if current is not None:
             release(current.runs)
 
     def used(self, name: str, seconds: float) -> None:
@@ -211,10 +206,7 @@ class Rounds:
 
 def _outside(runs: Iterable[QueuedFrames]) -> bool:
     """Whether anything outside this host has caused any of them."""
-    for run in runs:  # noqa: SIM110 - `any` makes a generator, for one run nearly always
-        if run.cause.left:
-            return True
-    return False
+    return any(run.cause.left for run in runs)
 
 
 def _same(taken: list[QueuedFrames], run: QueuedFrames) -> bool:
