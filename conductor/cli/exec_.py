@@ -36,6 +36,7 @@ EXIT_FAILED: Final = 1
 EXIT_TIMEOUT: Final = 3
 EXIT_NO_SESSION: Final = 4
 EXIT_REFUSED: Final = 5
+EXIT_INTERRUPTED: Final = 130
 
 _CANCEL_GRACE: Final = 2.0
 """Seconds that an agent gets to end a turn that ran out of time."""

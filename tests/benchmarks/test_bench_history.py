@@ -74,9 +74,9 @@ def test_a_bar_is_as_long_as_the_ratio_and_a_stream_is_drawn_by_its_time() -> No
     compared, absolute = picture.bars(a_run())
     assert [(bar.label, bar.filled, bar.mark) for bar in compared] == [
         ("round trip, no proxy", 0.6, 0.5),
-        ("streamed, no proxy", 1 / 40, 1 / 25),
+        ("streamed, no proxy", 1 / 40, 1 / 12),
     ]
-    assert [bar.words for bar in compared] == ["0.60 (≤ 0.5, missed)", "40 x (≥ 25)"]
+    assert [bar.words for bar in compared] == ["0.60 (≤ 0.5, missed)", "40 x (≥ 12)"]
     (ready,) = absolute
     assert (ready.filled, ready.mark, ready.words) == (0.25, 0.5, "20.0 ms (≤ 40 ms)")
 
@@ -93,7 +93,7 @@ def test_the_picture_is_well_formed_says_all_in_words_and_knows_dark_pages() -> 
     assert any("A & B, 2 cores, Python 3" in (text or "") for text in words)
     told = drawn.find(f"{SVG}desc")
     assert told is not None
-    assert "streamed, no proxy: 40 x (≥ 25)" in (told.text or "")
+    assert "streamed, no proxy: 40 x (≥ 12)" in (told.text or "")
     style = drawn.find(f"{SVG}style")
     assert style is not None
     assert "prefers-color-scheme: dark" in (style.text or "")
