@@ -1,0 +1,80 @@
+"""Entries alone say what everybody got, byte for byte and in its order, but for copies."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec import UNSET, Raw
+
+from conductor.core import Effect, Entry, Send, jsonrpc
+from conductor.core.dialects import ENVELOPES, unwrap
+from conductor.core.message import Message
+from tests.harness.world.ends import Step
+from tests.harness.world.policies import ANY, KINDS, MISHAPS, SCRIPTS, casts
+from tests.harness.world.world import Cast, Mishap, World
+
+Said = tuple[str, str, bytes]
+"""Kind, method (of a response none) and payload."""
+
+
+class Heard(World):
+    """Notes what each connection got, and what it got by the entries."""
+
+    def apply(self, effects: Sequence[Effect]) -> None:
+        """See `World.apply`."""
+        if not hasattr(self, "got"):
+            self.got: defaultdict[str, list[Said]] = defaultdict(list)
+            self.told: defaultdict[str, list[Said]] = defaultdict(list)
+        for effect in effects:
+            if isinstance(effect, Entry) and effect.target and not effect.lost:
+                if not self.router.peers[effect.target].deaf:  # it has gone meanwhile
+                    self.told[effect.target].append(_entered(effect))
+            elif isinstance(effect, Send):
+                self.got[effect.peer].append(_read(effect.frame))
+        super().apply(effects)
+
+
+def _entered(entry: Entry) -> Said:
+    method = "" if entry.kind == "response" else entry.method
+    return entry.kind, method, bytes(entry.payload or b"")
+
+
+def _read(frame: bytes) -> Said:
+    message = jsonrpc.parse(frame.lstrip(b"psc"))
+    assert isinstance(message, Message)
+    if not isinstance(message.method, str):
+        outcome = message.result if message.result is not UNSET else message.error
+        return "response", "", bytes(outcome) if isinstance(outcome, Raw) else b""
+    kind = "notification" if message.id is UNSET else "request"
+    method, params = message.method, message.params
+    if method in ENVELOPES:
+        method, params, _, _ = unwrap(params)
+    return kind, method, b"" if params is UNSET else bytes(params)
+
+
+@settings(max_examples=300)
+@given(
+    st.lists(casts(st.one_of(st.none(), ANY), kinds=KINDS), min_size=1, max_size=3),
+    SCRIPTS, MISHAPS, st.booleans(),
+)  # fmt: skip
+def test_entries_tell_what_everybody_got(
+    several: list[Cast], script: list[Step], mishaps: list[Mishap], rounds: bool
+) -> None:
+    world = Heard(*several, rounds=rounds, tracing=True)
+    # The role that each got in another dialect is no part of this.
+    world.got.clear()
+    world.told.clear()
+    world.play_out(script, [one for one in mishaps if not one.returns])
+    for name, frames in world.got.items():
+        # Nor are there any of requests that are refused because they are none.
+        got = [one for one in frames if b'"code":-32600' not in one[2]]
+        told = [one for one in world.told[name] if b'"code":-32600' not in one[2]]
+        cast = world.casts.get(name.partition("/")[0])
+        if cast is None or cast.policy is None:
+            assert told == got
+        else:  # it gets copies too
+            rest = iter(got)
+            assert all(one in rest for one in told)
