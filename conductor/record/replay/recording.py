@@ -11,6 +11,7 @@ import contextlib
 import datetime
 import math
 from collections import defaultdict
+from itertools import groupby
 from typing import Any, Final
 
 import msgspec
@@ -142,7 +143,7 @@ def _messages(path: str, trace: Reader) -> list[Line]:
 
 def _alone(path: str, trace: Reader, component: str) -> Reader:
     """The trace of one component: what did not come to it, past it or from it is left out. Each
-    message stands where it was sent, since those past it arrived elsewhere."""
+    message stands where it passed the process of the component."""
     order = trace.components
     known = order[1:-1]
     if component not in known:
@@ -155,18 +156,24 @@ def _alone(path: str, trace: Reader, component: str) -> Reader:
     at = order.index(component)
     shown = {CONDUCTOR: CONDUCTOR, component: component}
     shown |= dict.fromkeys(order[:at], CLIENT) | dict.fromkeys(order[at + 1 :], AGENT)
-    lines = []
-    for line in _messages(path, trace):
+    lines, every = [], _messages(path, trace)
+    # What a guest sends is read in its host; all else passes a host on its way to its receiver.
+    is_hosted = any(each.source == component and number_of(each) >= NUMBERS for each in every)
+    for line in every:
         ends = line.source, line.target
         line.source, line.target = (shown.get(end, "") for end in ends)
         is_anothers = CONDUCTOR in ends and component not in ends
         if line.is_event and line.source != line.target and not is_anothers:
-            line.ts, line.method = line.left, plain(line.method)
+            is_guests = is_hosted and number_of(line) >= NUMBERS and line.target != component
+            line.ts = line.left if line.source == component or is_guests else line.ts
+            line.method = plain(line.method)
             if line.own is not None:
                 line.own.way = 0.0
             lines.append(line)
+    for is_down in (True, False):
+        _rise([one for one in lines if (one.source == CLIENT or one.target == AGENT) is is_down])
     alone, held = turns.held(_MOST_HELD)
-    for line in sorted(lines, key=lambda each: each.ts):
+    for line in sorted(lines, key=_order):
         held.append(json_text.encode(line) + b"\n")
         alone.read(line)
     return alone
@@ -191,21 +198,36 @@ def _as_sent(lines: list[Line], end: str) -> list[Line]:
     """The events of an end of the chain, with what it sent in the order in which it sent it.
 
     A trace has each message where it arrived: one that went past a proxy stands before an older one
-    that the proxy got. Numbers rise as messages were read, so the older one was sent by then. Each
-    process that reads has numbers of its own.
+    that the proxy got.
     """
-    counters: defaultdict[int, list[Line]] = defaultdict(list)
-    for line in lines:
-        if line.source == end and number_of(line):
-            counters[number_of(line) // NUMBERS].append(line)
-    for read in counters.values():
-        before = math.inf
-        for line in sorted(read, key=number_of, reverse=True):
-            before = line.ts = min(before, line.left)
     sent = [line for line in lines if line.source == end]
-    in_order = iter(sorted(sent, key=lambda line: (line.ts, number_of(line))))
+    for line in sent:
+        line.ts = line.left
+    _rise(sent)
+    in_order = iter(sorted(sent, key=_order))
     mixed = [next(in_order) if line.source == end else line for line in lines]
     return sorted(mixed, key=lambda line: line.ts)
+
+
+def _rise(lines: list[Line]) -> None:
+    """Makes the times of messages rise with their numbers: these are given as messages are read, so
+    an older one has passed by then. Each process that reads has numbers of its own."""
+    counters: defaultdict[int, list[Line]] = defaultdict(list)
+    for line in lines:
+        if number_of(line):
+            counters[number_of(line) // NUMBERS].append(line)
+    for read in counters.values():
+        later = math.inf
+        for _, hops in groupby(sorted(read, key=number_of, reverse=True), key=number_of):
+            times = [later]
+            for line in hops:
+                line.ts = min(later, line.ts)
+                times.append(line.ts)
+            later = min(times)
+
+
+def _order(line: Line) -> tuple[float, int]:
+    return line.ts, number_of(line)
 
 
 def number_of(line: Line) -> int:

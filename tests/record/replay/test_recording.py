@@ -95,6 +95,26 @@ def test_a_message_stands_where_it_was_sent(tmp_path: Path) -> None:
     ]  # fmt: skip
 
 
+def test_what_went_past_a_guest_stands_where_it_passed_its_host(tmp_path: Path) -> None:
+    """It was read before the answer, and arrived behind it; what a guest sends left its host."""
+    host = 10**12
+    path = file(
+        tmp_path,
+        request(0.1, "client a session/new", 1, 1),
+        request(0.2, "a agent session/new", 2, host + 1, passes=1, way=50.0),
+        answer(0.3, "agent a", 2, 5, of=host + 1),
+        answer(0.31, "a client", 1, 5, of=1, past=True),
+        request(0.5, "agent client _past", 3, 4, way=250.0),
+        request(0.6, "a client _own", 4, host + 2, way=305.0),
+    )
+    _, trace = load(path, "a")
+    shown = [row.method + (" answered" if row.kind == "response" else "") for row in trace.rows()]
+    assert shown == [
+        "session/new", "session/new", "_own", "_past", "session/new answered",
+        "session/new answered",
+    ]  # fmt: skip
+
+
 def test_a_request_that_a_component_could_not_take_was_sent_once(tmp_path: Path) -> None:
     path = file(
         tmp_path,
