@@ -6,7 +6,6 @@ are compared without their white space: such a text is called bare here.
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, takewhile
 from typing import Final
@@ -276,44 +275,27 @@ class Replay:
         return None
 
 
-class Titles:
-    """What titles of sessions may be made of: of each session the first prompt with something
-    added, the first with words of the user's, and the last. Of too many sessions the oldest is
-    forgotten."""
+Titles = tuple[Kept, ...]
+"""What titles of a session may be made of: the first prompt with something added, the first with
+words of the user's, and the last."""
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._prompts: dict[str, tuple[Kept, ...]] = {}
 
-    @property
-    def any(self) -> bool:
-        """Whether any title may have to be another."""
-        return bool(self._prompts)
+def more_titles(held: Titles, prompt: Kept) -> Titles:
+    """The same once a session has one more prompt."""
+    before = () if prompt.first else held
+    if not (prompt.whole or prompt.own):
+        return before
+    return (*before[:1], *[one for one in before if one.own][:1], prompt)
 
-    def forget(self, session: str) -> None:
-        """A session has no prompt."""
-        self._prompts.pop(session, None)
 
-    def add(self, session: str, prompt: Kept) -> None:
-        """A session has one more prompt."""
-        if prompt.first:
-            self.forget(session)
-        if prompt.whole or prompt.own:
-            held = self._prompts.get(session, ())
-            worded = [one for one in held if one.own]
-            self._prompts[session] = (*held[:1], *worded[:1], prompt)
-            if len(self._prompts) > self._most:
-                self.forget(next(iter(self._prompts)))
-
-    def shown(self, session: str | None, title: str) -> str:
-        """The title of a session without what components added; empty: nothing is left."""
-        prompts = self._prompts.get(session or "", ())
-        worded = next((one.own for one in prompts if one.own), "")
-        for prompt in prompts:
-            shown = _title(prompt, prompt.own or worded, title)
-            if shown != title:
-                return shown
-        return title
+def shown(held: Titles, title: str) -> str:
+    """The title of a session without what components added; empty: nothing is left."""
+    worded = next((one.own for one in held if one.own), "")
+    for prompt in held:
+        other = _title(prompt, prompt.own or worded, title)
+        if other != title:
+            return other
+    return title
 
 
 def _title(prompt: Kept, own: str, title: str) -> str:
@@ -327,12 +309,12 @@ def _title(prompt: Kept, own: str, title: str) -> str:
     return own if len(own) <= length else own[: length - 1].rstrip() + "…"
 
 
-def titles(records: Iterable[tuple[str, bytes]]) -> Titles:
+def titles(records: Iterable[tuple[str, bytes]]) -> dict[str, Titles]:
     """Those of the sessions that are kept."""
-    found = Titles(sys.maxsize)
+    found: dict[str, Titles] = {}
     for session, record in records:
         for prompt in read([record]):
-            found.add(session, prompt)
+            found[session] = more_titles(found.get(session, ()), prompt)
     return found
 
 

@@ -126,8 +126,6 @@ class AgentSessions:
         self.open: dict[str, OpenSession] = {}
         self.returning: deque[str] = deque()
         """Those that it is to take up again after a restart, the first one now."""
-        self.terminals: dict[tuple[str, str], None] = {}
-        """The terminals that it has open: their sessions and ids."""
         self.lost: dict[str, str] = {}
         """The sessions that it did not take up again after a restart, and what it said."""
 

@@ -18,7 +18,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
-from conductor.core.policy.key_table import CLOSING, STATE_KIND, STOP, UPDATE
+from conductor.core.policy.key_table import CLOSING, STATE_KIND, STOP
 from conductor.core.policy.states import State
 from conductor.core.state import (
     Answer,
@@ -295,14 +295,21 @@ class Endings:
         assert peer.turns is not None
         if peer.turns.pop(session):
             # It was cancelled before and has not stopped: the session is idle all the same.
-            update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
+            self.stopped(peer, session)
         else:
             peer.turns[session] = True
             self._stop_turns(peer, session)
-            update = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
-            update["description"] = reason.hint
-        params = json_text.encode({"sessionId": session, "update": update})
-        self._parts.notifications.send_for(peer.p, UPDATE, Raw(params))
+            self.complains(peer, session, reason)
+
+    def complains(self, peer: Peer, session: str, reason: Closure) -> None:
+        """Version 2: tells why a turn is over whose prompt has its answer, in the agent's place."""
+        shows, title, more = self._parts.notifications.shows, reason.text, reason.hint
+        shows(peer, session, "notice", severity="error", title=title, description=more)
+
+    def stopped(self, peer: Peer, session: str) -> None:
+        """Version 2: tells that such a turn is over."""
+        shows = self._parts.notifications.shows
+        shows(peer, session, STATE_KIND, state="idle", stopReason="cancelled")
 
     def _stop_turns(self, peer: Peer, session: str) -> None:
         """Has an agent cancel the turns of a session."""

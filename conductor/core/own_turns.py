@@ -7,7 +7,7 @@ its own, outside a turn it has begun, is a turn by itself for as long as it runs
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 import msgspec
 from msgspec import Meta, Raw, UnsetType
@@ -198,9 +198,7 @@ class OwnTurns:
     def _idle(self, agent: Peer, below: str, session: Session) -> None:
         """The agent has taken a prompt for one that it had before. It does not say again that it is
         idle, and everybody waits for that."""
-        update = {"sessionUpdate": STATE_KIND, "state": "idle"}
-        params = Raw(json_text.encode({"sessionId": below, "update": update}))
-        self._parts.notifications.send_for(agent.p, UPDATE, params)
+        self._parts.notifications.shows(agent, below, STATE_KIND, state="idle")
         updated(agent, below, "idle")
         self.queue.reported(session, "idle")
 
@@ -398,15 +396,14 @@ class OwnTurns:
         peer.streams = not any(
             one.owner[0] is peer and self._is_seen(one) for one in self.queue.turns()
         )
-        update: dict[str, Any] | None = None
-        if self._exchange.version != 2 and turn.outside:
+        shows = self._parts.notifications.shows
+        if peer.p.across is None or not turn.outside:
+            return
+        if self._exchange.version != 2:
             meta = {MARK: {"state": "idle", "component": turn.owner[1] or peer.name}}
-            update = {"sessionUpdate": "session_info_update", "_meta": meta}
-        elif turn.outside and not turn.prompted and turn.kept is None:
-            update = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "end_turn"}
-        if update is not None and peer.p.across is not None:
-            params = json_text.encode({"sessionId": turn.named, "update": update})
-            self._parts.notifications.send_for(peer.p, UPDATE, Raw(params))
+            shows(peer, turn.named, "session_info_update", _meta=meta)
+        elif not turn.prompted and turn.kept is None:
+            shows(peer, turn.named, STATE_KIND, state="idle", stopReason="end_turn")
 
     def shows(self, policy_state: PolicyState, session: str) -> bool:
         """Whether the client sees what is said in a component's turn: in the innermost."""

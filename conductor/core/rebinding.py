@@ -6,7 +6,7 @@ cancellation or an answer, would go to the other.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -21,7 +21,7 @@ from conductor.core.guards.names import folded, head
 from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.parts import Parts
-from conductor.core.policy.key_table import MODE_KINDS, PROMPT, UPDATE
+from conductor.core.policy.key_table import MODE_KINDS, PROMPT
 from conductor.core.policy.sessions import FOLLOWED, places
 from conductor.core.service_table import TURN_END
 from conductor.core.session import Session
@@ -180,13 +180,14 @@ class Rebinding:
         away = peer.p.other.aliases is not None and session in peer.p.other.aliases.bound
         missing = list(declared) if away else []
         meta = {"component": peer.name, "own": away, "missing": missing}
-        self._shows(peer, session, "session_info_update", {"_meta": {MARK: meta}})
+        shows = self._parts.notifications.shows
+        shows(peer, session, "session_info_update", _meta={MARK: meta})
         mode = now.settings.get((SET_MODE, ""))
         if mode is not None and mode != was.settings.get((SET_MODE, "")):
-            self._shows(peer, session, _CURRENT, {"currentModeId": mode})
+            shows(peer, session, _CURRENT, currentModeId=mode)
         if now.options != was.options:
             options = [Raw(written(option)) for option in now.options]
-            self._shows(peer, session, _OPTIONS, {"configOptions": options})
+            shows(peer, session, _OPTIONS, configOptions=options)
         facts = [f"without the MCP server `{one_line(name)}`" for name in missing]
         facts += [f"without what you set by `{m}`: {one_line(w)}" for (m, _), w in refused.items()]
         if facts:
@@ -196,17 +197,12 @@ class Rebinding:
     def _say(self, peer: Peer, session: str, text: str) -> None:
         """Tells the user, in words."""
         self._exchange.log("warning", peer, text)
+        shows = self._parts.notifications.shows
         if self._exchange.version == 2:
-            notice = {"severity": "warning", "title": text}
-            self._shows(peer, session, "notice", notice)
+            shows(peer, session, "notice", severity="warning", title=text)
         else:
             content = {"type": "text", "text": f"[conductor: {text}]\n\n"}
-            self._shows(peer, session, "agent_message_chunk", {"content": content})
-
-    def _shows(self, peer: Peer, session: str, kind: str, held: Mapping[str, object]) -> None:
-        update = {"sessionUpdate": kind, **held}
-        params = Raw(json_text.encode({"sessionId": session, "update": update}))
-        self._parts.notifications.send_for(peer.p, UPDATE, params)
+            shows(peer, session, "agent_message_chunk", content=content)
 
     def _decline(self, peer: Peer, wrong: str, pending: Visit | None) -> None:
         self._exchange.log("warning", peer, f"{peer.label}: `{REBIND}`: {wrong}")

@@ -29,6 +29,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import heading, read_message, session_of
 from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
+from conductor.core.session import Beginning
 from conductor.core.state import Flow, Lane, Next, Replayed, Source, Visit, Waiting
 
 _NEW, *_REPLAYING, _FORK = SETUP
@@ -39,8 +40,6 @@ _INFO_KIND: Final = b"session_info_update"
 _STATE: Final = update(STATE_KIND)
 _MOST_BYTES: Final = 8 * 1024 * 1024
 """Bytes of updates that wait for the rest of a message; of more, those that came go on."""
-_MOST_SESSIONS: Final = 256
-"""Sessions that have not begun, or whose prompts are remembered for titles."""
 
 
 class _Said(NamedTuple):
@@ -80,11 +79,6 @@ class Replays:
         self._exchange = parts.exchange
         self._given: dict[Flow, tuple[str, Params]] = {}
         """The prompts of the client that have no answer, and no agent has got by another's."""
-        self._fresh: dict[str, bool] = {}
-        """The sessions without a prompt of the user's, as their agent calls them, and whether a
-        component has prompted there."""
-        self._titles = Titles(_MOST_SESSIONS)
-        """Of the sessions that the client has open, by its ids."""
         self._repeating: dict[str, _Session] = {}
         """By the client's ids."""
         self._waiting: dict[int, tuple[Visit, Waiting]] = {}
@@ -114,10 +108,11 @@ class Replays:
     def _agent(self) -> str:
         return self._exchange.topology.components[-1].name
 
-    def _keeps_nothing(self, below: str) -> bool:
+    def _keeps_nothing(self, session: str) -> bool:
         """Whether nothing of a prompt is kept: nobody stands before the agent and adds anything, so
         only the beginning of a session is."""
-        return below not in self._fresh and len(self._exchange.topology.components) == 1
+        alone = len(self._exchange.topology.components) == 1
+        return alone and self._exchange.sessions.get(session).beginning is Beginning.OVER
 
     def _below(self, session: str) -> str:
         """What the agent calls a session of the client's."""
@@ -133,17 +128,15 @@ class Replays:
         if isinstance(asked, _Recalled):
             self._forked(session, additions.read(record for _, record in asked.records))
             return
-        self._titles.forget(session)
-        self._fresh[self._below(session)] = False
-        if len(self._fresh) > _MOST_SESSIONS:
-            del self._fresh[next(iter(self._fresh))]
+        known = self._exchange.sessions.at(session)
+        known.beginning, known.titles = Beginning.NEW, ()
 
     def agent_gets(self, lane: Lane, pending: Visit, sent: Raw, got: Raw) -> None:
         """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
         below = pending.session or ""
-        if self._keeps_nothing(below):
-            return
         session = self._exchange.outermost(lane, below)
+        if self._keeps_nothing(session):
+            return
         users: list[additions.Block] | None = []
         if not pending.flow.by:
             users = additions.blocks(self._users(session, pending.flow, sent))
@@ -153,19 +146,16 @@ class Replays:
         after = blocks if got is sent else additions.blocks(got)
         if users is None or blocks is None or after is None:
             return
-        begun = self._fresh.pop(below, None)
-        first, worded = begun is False, bool(begun)
+        known = self._exchange.sessions.at(session)
+        first, worded = known.beginning is Beginning.NEW, known.beginning is Beginning.WORDED
         kept = additions.kept(users, blocks, after, first=first, worded=worded)
-        if begun is not None and not users:
-            self._fresh[below] = True
+        known.beginning = Beginning.WORDED if (first or worded) and not users else Beginning.OVER
         if kept is None:
             return
-        self._keep(below, kept)
-        self._titles.add(session, kept)
+        self._keep(session, below, kept)
         if kept.added and self._exchange.version == 2:
             now = self._repeating.setdefault(session, _Session(Replay(), loads=False))
             now.replay.expect(kept)
-        self._watch()
 
     def _users(self, session: str, flow: Flow, sent: Raw) -> Params:
         """The client's prompt that goes to the agent: `flow`, or the oldest of its session, where a
@@ -176,11 +166,15 @@ class Replays:
         oldest = next((one for one, (of, _) in self._given.items() if of == session), None)
         return sent if oldest is None else self._given.pop(oldest)[1]
 
-    def _keep(self, below: str, kept: Kept) -> None:
+    def _keep(self, session: str, below: str, kept: Kept) -> None:
         self._exchange.emit(Keep(self._agent, below, json_text.encode(kept)))
+        self._remember(session, kept)
 
-    def _watch(self) -> None:
-        self._exchange.watch(mends=bool(self._repeating) or self._titles.any)
+    def _remember(self, session: str, kept: Kept) -> None:
+        """A title may have to be another from now on, and what the agent says of prompts."""
+        known = self._exchange.sessions.at(session)
+        known.titles = additions.more_titles(known.titles, kept)
+        self._exchange.watch(mends=True)
 
     # -- what was kept -------------------------------------------------------------------------
 
@@ -202,17 +196,14 @@ class Replays:
         """The client has a copy of a session."""
         for at, prompt in enumerate(prompts):
             kept = msgspec.structs.replace(prompt, first=not at)
-            self._keep(self._below(session), kept)
-            self._titles.add(session, kept)
-        self._watch()
+            self._keep(session, self._below(session), kept)
 
     def _loads(self, session: str, prompts: list[Kept], pending: Visit) -> None:
         """The client loads a session: until it is answered, its agent repeats prompts."""
         for prompt in prompts:
-            self._titles.add(session, prompt)
+            self._remember(session, prompt)
         now = self._repeating[session] = _Session(Replay(prompts), loads=True)
         pending.rewriters = (*pending.rewriters, now)
-        self._watch()
 
     def rewritten(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> bytes:
         """What an answer becomes: a list of sessions. Before the client hears that a session is
@@ -223,18 +214,17 @@ class Replays:
         self._go_on(asked)
         if self._repeating.get(pending.names or "") is asked:
             del self._repeating[pending.names or ""]
-        self._watch()
         return body
 
-    def _listed(self, titles: Titles, member: bytes, body: bytes) -> bytes:
+    def _listed(self, titles: dict[str, Titles], member: bytes, body: bytes) -> bytes:
         """A list of sessions, with their titles as the client is to have them."""
         members = (read_members(body) if member == b"result" else None) or {}
         entries = elements(members.get("sessions", Raw(b"[]")))
         shown: list[Raw] = []
         for entry in entries:
             session = session_of(entry)
-            below = None if session is None else self._below(session)
-            shown.append(_titled(entry, titles, below))
+            below = "" if session is None else self._below(session)
+            shown.append(_titled(entry, titles.get(below, ())))
         if shown == entries:
             return body
         members["sessions"] = Raw(json_text.encode(shown))
@@ -257,11 +247,10 @@ class Replays:
             self._go_on(now)
             if not (now.loads or key == _STATE):
                 del self._repeating[session or ""]  # the agent is beyond the prompt
-                self._watch()
         if key != _INFO:
             return params
         members = read_members(params) or {}
-        told = _titled(members["update"], self._titles, session)
+        told = _titled(members["update"], self._exchange.sessions.get(session).titles)
         return params if told is members["update"] else write_members({**members, "update": told})
 
     def _takes(self, now: _Session, params: Raw, key: str, source: Source) -> None:
@@ -299,11 +288,11 @@ def _text(block: Raw) -> str:
     return text_of(members.get("text")) if text_of(members.get("type")) == additions.TEXT else ""
 
 
-def _titled(raw: Raw, titles: Titles, session: str | None) -> Raw:
+def _titled(raw: Raw, titles: Titles) -> Raw:
     """What names the title of a session, with the one that the client is to have."""
     members = read_members(raw) or {}
     title = text_of(members.get("title"))
-    shown = titles.shown(session, title)
+    shown = additions.shown(titles, title)
     if shown == title:
         return raw
     members["title"] = Raw(json_text.encode(shown))

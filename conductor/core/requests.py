@@ -46,7 +46,6 @@ from conductor.core.rebinding import Rebind
 from conductor.core.services import called
 from conductor.core.session import Prompt, QueuedTurn
 from conductor.core.state import (
-    AgentTerminal,
     Answer,
     AnswerTo,
     Batch,
@@ -248,8 +247,8 @@ class Requests:
                 pending.flow = given.flow
                 if pending.traced is not None:
                     pending.traced.passes = given.number
-        if peer.agent_sessions is not None and method in own_terminals.FOLLOWED:
-            self._parts.reviving.asks(lane, method, params, pending)
+        if method in own_terminals.FOLLOWED and trusted and lane.direction is Direction.UP:
+            own_terminals.asked(self._parts, lane, method, params, pending)
         if method in CONCERNED:
             self._parts.mcp_ownership.requested(lane, method, params, pending)
         if method in FOLLOWED and trusted:
@@ -473,10 +472,10 @@ class Requests:
         match follower:
             case Prompt():
                 own_turns.answered(follower, member, body)
-            case Seen() if pending.method == PROMPT:
-                parts.turns.answered(follower, member, body)
             case Seen():
-                own_terminals.opened(follower, member, body)
+                parts.turns.answered(follower, member, body)
+            case own_terminals.Opening():
+                own_terminals.opened(parts, follower, member, body)
             case Followed():
                 follower.sessions.answered(follower, pending, member, body)
                 one = follower.client and pending.method in MAKES_ONE
@@ -496,8 +495,6 @@ class Requests:
                 parts.policed.settling.answered(follower, pending, member, body)
             case Rebind():
                 parts.services.rebinding.decided(follower, member, body)
-            case AgentTerminal():
-                parts.reviving.has_terminal(follower, member, body)
             case Noted() if pending.method in CONNECT:
                 parts.mcp_ownership.opened(follower, pending, member, body)
             case Noted(params):

@@ -9,26 +9,28 @@ one, and what was missed of it follows. Prompts wait, and so does whatever else 
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from typing import Final
+from collections.abc import Generator
 
 from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.adaptation import untaken
-from conductor.core.agent_sessions import LOGINS, UNABLE, AgentSessions, Step, opens_by
+from conductor.core.agent_sessions import LOGINS, UNABLE, AgentSessions, opens_by
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
-from conductor.core.json_text import member_at, read_members, text_of
+from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import AUTH_REQUIRED, Params, read_error
 from conductor.core.parts import Parts
-from conductor.core.policy.key_table import STATE_KIND, UPDATE
+from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.own_terminals import RELEASE
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.state import AgentTerminal, AnswerTo, Lane, Life, Peer, Straight, Visit
+from conductor.core.session import Session
+from conductor.core.state import AnswerTo, Lane, Life, Peer, Straight, Visit
 
-_MOST_TERMINALS: Final = 1024
-"""Terminals of one agent; the first one is forgotten first."""
+_Script = Generator[tuple[str, Params], tuple[bytes, bytes], None]
+"""Requests, one after the other; each gets its answer."""
 
 
 class Reviving:
@@ -39,10 +41,8 @@ class Reviving:
         self._exchange = parts.exchange
         self._asked: Visit | None = None
         """What the present process has not answered: what an earlier one has not, is over."""
-        self._steps: deque[Step] = deque()
-        """What is to be set yet in the session that the agent has taken up last."""
-        self._logged_in = False
-        """Whether the present process was asked to log in."""
+        self._script: _Script
+        """What it is still to be asked."""
 
     # -- it is gone ------------------------------------------------------------------------------
 
@@ -71,12 +71,8 @@ class Reviving:
 
     def _end_turn(self, peer: Peer, session: str, reason: Closure) -> None:
         """Version 2: a turn is over whose prompt has its answer; the client is told why."""
-        notice = {"sessionUpdate": "notice", "severity": "error", "title": reason.text}
-        notice["description"] = reason.hint
-        idle = {"sessionUpdate": STATE_KIND, "state": "idle", "stopReason": "cancelled"}
-        for update in (notice, idle):
-            params = Raw(json_text.encode({"sessionId": session, "update": update}))
-            self._parts.notifications.send_for(peer.p, UPDATE, params)
+        self._parts.endings.complains(peer, session, reason)
+        self._parts.endings.stopped(peer, session)
         known = self._exchange.sessions.get(self._exchange.outermost(peer.p, session))
         self._parts.own_turns.queue.reported(known, "idle")
 
@@ -84,11 +80,9 @@ class Reviving:
 
     def returned(self, peer: Peer) -> None:
         """The agent's process is there again."""
-        if peer.closure is not None:
-            return
-        self._logged_in = False
-        params = _known(peer).initialize
-        self._ask(peer, INITIALIZE, params)
+        if peer.closure is None:
+            self._script = self._way_back(peer)
+            self._ask(peer, *next(self._script))
 
     def _ask(self, peer: Peer, method: str, params: Params) -> None:
         """Sends the agent a request."""
@@ -101,26 +95,15 @@ class Reviving:
 
     def answered(self, peer: Peer, pending: Visit, member: bytes, body: bytes) -> None:
         """The agent has answered one."""
-        if pending is not self._asked or peer.closure is not None:
-            return
-        if pending.method == INITIALIZE:
-            self._initialized(peer, member, body)
-        elif pending.method in LOGINS:
-            self._next(peer)
-        elif pending.method == _known(peer).opens_by:
-            self._opened(peer, member, body)
-        else:
-            self._is_set(peer, pending.method, member, body)
+        if pending is self._asked and peer.closure is None:
+            with contextlib.suppress(StopIteration):
+                self._ask(peer, *self._script.send((member, body)))
 
-    def _initialized(self, peer: Peer, member: bytes, body: bytes) -> None:
-        known, why = _known(peer), ""
-        version = version_of(read_members(body) or {})
-        if member == b"error":
-            why = f"it refused `{INITIALIZE}`: {read_error(body).message}"
-        elif version != known.version:
-            why = f"it now speaks ACP {version}, and this chain version {known.version}"
-        elif not opens_by(body):
-            why = UNABLE
+    def _way_back(self, peer: Peer) -> _Script:
+        """All that an agent is asked until it is where it was."""
+        known, logged_in = _known(peer), False
+        member, body = yield INITIALIZE, known.initialize
+        why = _misfit(known, member, body)
         if why:
             text = f"{peer.label} was started again, and the chain cannot go on with it: {why}"
             hint = "see whether its program was changed meanwhile, and start the chain anew"
@@ -128,97 +111,65 @@ class Reviving:
             return
         known.initialized(known.initialize, body)
         peer.untaken = untaken(body)
-        self._next(peer)
-
-    def _next(self, peer: Peer) -> None:
-        """The next session, or what waited."""
-        known = _known(peer)
-        if known.returning:
-            self._ask(peer, *known.opening(known.returning[0]))
-            return
+        while known.returning:
+            session = known.returning[0]
+            member, body = yield known.opening(session)
+            error = read_error(body) if member == b"error" else None
+            if error is None:
+                for params in known.missed(session):
+                    self._parts.notifications.send_for(peer.p, UPDATE, params)
+                yield from self._settings(peer, session, body)
+            elif error.code == AUTH_REQUIRED and known.login is not None and not logged_in:
+                logged_in = True  # as the client has made it before; then it is asked again
+                yield known.login
+                continue
+            else:
+                known.refused(session, error.message)
+                what = f"did not take session `{session:.80}` up: {error.message}"
+                self._complain(peer, f"was started again and {what}")
+            known.returning.popleft()
         peer.handshake, peer.admitted = None, True
         peer.move(Life.READY)
         self._exchange.log("info", peer, f"{peer.label} is back where it was")
         self._parts.waits.resume(peer)
         self._parts.held.release()
 
-    def _opened(self, peer: Peer, member: bytes, body: bytes) -> None:
-        """The agent has taken a session up again, or refused to."""
-        known = _known(peer)
-        session = known.returning[0]
-        if member == b"result":
-            for params in known.missed(session):
-                self._parts.notifications.send_for(peer.p, UPDATE, params)
-            self._steps = deque(known.settings(session, body))
-            self._set(peer)
-            return
-        error = read_error(body)
-        if error.code == AUTH_REQUIRED and known.login is not None and not self._logged_in:
-            self._logged_in = True  # as the client has made it before; then it is asked again
-            self._ask(peer, *known.login)
-            return
-        why = error.message
-        known.refused(session, why)
-        text = f"{peer.label} was started again and did not take session `{session:.80}` up: {why}"
-        self._exchange.log("error", peer, text)
-        self._over(peer)
+    def _settings(self, peer: Peer, session: str, body: bytes) -> _Script:
+        """Sets what is not as it was, in a session that the agent has taken up."""
+        for step in _known(peer).settings(session, body):
+            member, answer = yield step
+            if member == b"error":
+                what = f"did not set `{step.method}` in session `{session:.80}` again"
+                self._complain(peer, f"{what}: {read_error(answer).message}")
 
-    def _set(self, peer: Peer) -> None:
-        """Sets what is not as it was."""
-        if self._steps:
-            self._ask(peer, *self._steps.popleft())
-        else:
-            self._over(peer)
-
-    def _is_set(self, peer: Peer, method: str, member: bytes, body: bytes) -> None:
-        """The agent has set that, or refused to."""
-        if member == b"error":
-            what = f"did not set `{method}` in session `{_known(peer).returning[0]:.80}` again"
-            text = f"{peer.label} {what}: {read_error(body).message}"
-            self._exchange.log("error", peer, text)
-        self._set(peer)
-
-    def _over(self, peer: Peer) -> None:
-        """A session is where it was, or is lost."""
-        _known(peer).returning.popleft()
-        self._next(peer)
+    def _complain(self, peer: Peer, text: str) -> None:
+        self._exchange.log("error", peer, f"{peer.label} {text}")
 
     # -- its terminals -----------------------------------------------------------------------------
 
-    def asks(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
-        """An agent opens a terminal at its client, or releases one."""
-        known, members = _known(lane.peer), read_members(params) or {}
-        session = text_of(members.get("sessionId"))
-        if method == RELEASE:
-            known.terminals.pop((session, text_of(members.get("terminalId"))), None)
-            return
-        asked = AgentTerminal(lane, session, known.terminals)
-        pending.followers = (*pending.followers, asked)
-
-    def has_terminal(self, asked: AgentTerminal, member: bytes, body: bytes) -> None:
-        """The client has opened a terminal, or refused to."""
-        terminal = text_of(member_at(body, "terminalId"))
-        if member == b"error" or not terminal:
-            return
-        if asked.open is not _known(asked.lane.peer).terminals:  # who asked is gone by now
-            self._release(asked.lane, asked.session, terminal)
-            return
-        asked.open[asked.session, terminal] = None
-        if len(asked.open) > _MOST_TERMINALS:
-            del asked.open[next(iter(asked.open))]
-
     def _release_terminals(self, peer: Peer) -> None:
-        known = _known(peer)
-        terminals, known.terminals = known.terminals, {}
-        for session, terminal in terminals:
-            self._release(peer.p, session, terminal)
+        for known in self._exchange.sessions:
+            for terminal in [one for one, owner in known.terminals.items() if owner is peer]:
+                del known.terminals[terminal]
+                self.release(peer.p, known, terminal)
 
-    def _release(self, lane: Lane, session: str, terminal: str) -> None:
+    def release(self, lane: Lane, session: Session, terminal: str) -> None:
         """Releases a terminal in the agent's place, by the way that its own messages go."""
-        params = Raw(json_text.encode({"sessionId": session, "terminalId": terminal}))
+        below = self._exchange.innermost(self._exchange.upstream.p, session.name)
+        params = Raw(json_text.encode({"sessionId": below, "terminalId": terminal}))
         pending = self._exchange.own_request(RELEASE)
         pending.answer_to = AnswerTo.CONDUCTOR
         self._parts.requests.send_out(lane, RELEASE, params, pending)
+
+
+def _misfit(known: AgentSessions, member: bytes, body: bytes) -> str:
+    """Why a chain cannot go on with an agent that answers `initialize` so; empty: it can."""
+    version = version_of(read_members(body) or {})
+    if member == b"error":
+        return f"it refused `{INITIALIZE}`: {read_error(body).message}"
+    if version != known.version:
+        return f"it now speaks ACP {version}, and this chain version {known.version}"
+    return "" if opens_by(body) else UNABLE
 
 
 def _known(peer: Peer) -> AgentSessions:

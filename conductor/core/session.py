@@ -4,15 +4,26 @@
 from __future__ import annotations
 
 from enum import Enum
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
 from conductor.core.guards.modes import NOTHING_SET, Settings
 from conductor.core.state import Follower, Peer, Visit, Waiting
 
+if TYPE_CHECKING:  # no start waits for it
+    from conductor.core.additions import Titles
+
 MOST_PROMPTS: Final = 64
 """Prompts of a component's own, at most, between two of the user's in one session."""
+
+
+class Beginning(Enum):
+    """Who has prompted in a session."""
+
+    NEW = "nobody"
+    WORDED = "components alone"
+    OVER = "the user, or nobody has seen it begin"
 
 
 class TurnState(Enum):
@@ -140,6 +151,11 @@ class Session(msgspec.Struct, eq=False):
     """Whether the component has closed it."""
     ended: dict[str, str] = {}
     """By which requests the client has ended it, with what these say."""
+    terminals: dict[str, Peer] = {}
+    """The terminals that are open in it, and who has opened each."""
+    beginning: Beginning = Beginning.OVER
+    titles: Titles = ()
+    """What its title may be made of."""
     # Prompts of components' own (`conductor.core.own_prompts`).
     payer: str = ""
     """The user's session for which the component has opened it: its account pays for prompts."""

@@ -159,15 +159,6 @@ class Replayed(Follower):
     __slots__ = ()
 
 
-class AgentTerminal(Follower, msgspec.Struct):
-    """An agent that may be started again has asked for a terminal, by this lane."""
-
-    lane: Lane
-    session: str
-    open: dict[tuple[str, str], None]
-    """The terminals that the agent had open; another instance of it has others."""
-
-
 class Straight(Follower, msgspec.Struct):
     """A request to a peer past all others: the conductor's own, or of the editor to an owner."""
 
@@ -175,7 +166,7 @@ class Straight(Follower, msgspec.Struct):
 
 
 class Seen(Follower, msgspec.Struct):
-    """A prompt, or a request for a terminal: of a component's own, or past the component."""
+    """A prompt: of a component's own, or past the component."""
 
     policy_state: PolicyState
     session: str

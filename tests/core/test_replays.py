@@ -560,22 +560,6 @@ def test_a_request_that_has_been_answered_meanwhile_goes_nowhere() -> None:
     assert chain.router.recalled(recall.token, []) == []
 
 
-def test_of_very_many_sessions_the_oldest_are_forgotten() -> None:
-    agent, kept = Agent(cut=9), list[Record]()
-    chain = Chain(agent, kept, before(DATE))
-    for _ in range(257):
-        new(chain)
-    chain.prompts("S0", "one")
-    chain.prompts("S256", "one")
-    assert [b'"first"' in one[2] for one in kept] == [False, True]
-    for _ in range(256):
-        chain.prompts(new(chain), "one")
-    for session, title in (("S256", f"{DATE[:9]}…"), ("S512", "one")):
-        told = {"sessionUpdate": "session_info_update", **agent.title(session)}
-        chain.says("agent", notification("session/update", {"sessionId": session, "update": told}))
-        assert chain.told[-1]["params"]["update"]["title"] == title
-
-
 def test_a_message_that_is_too_long_to_wait_goes_on() -> None:
     agent, kept = Agent(), list[Record]()
     chain = Chain(agent, kept, before(DATE))

@@ -207,7 +207,7 @@ class Checks:
             servers=policy_state.servers,
             foreign=policy_state.foreign,
             answerable=policy_state.answerable,
-            terminals=policy_state.terminals.get(session or "", {}).keys(),
+            terminals=self._terminals(policy_state, session),
             of_client=bool(policy_state.policy.grants.editor) and known.is_of_client(session),
             known=session in known,
             folders=known.folders if session is None else held.folders,
@@ -227,6 +227,14 @@ class Checks:
             else frozenset(),
             names=policy_state.names_of_others,
         )
+
+    def _terminals(self, policy_state: PolicyState, session: str | None) -> frozenset[str]:
+        """The terminals that a component has opened in a session."""
+        if session is None or not policy_state.policy.grants.editor:
+            return frozenset()
+        peer = self._exchange.peers[policy_state.name]
+        known = self._exchange.sessions.get(self._exchange.outermost(peer.p, session))
+        return frozenset(one for one, owner in known.terminals.items() if owner is peer)
 
     def _prompted(self, policy_state: PolicyState) -> frozenset[str]:
         """The sessions of which a component holds a prompt."""

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import UnsetType
+from msgspec import Raw, UnsetType
 
+from conductor.core import json_text
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
@@ -22,6 +23,7 @@ from conductor.core.policy.key_table import (
     PLACE,
     STATE_KIND,
     STOP,
+    UPDATE,
     update,
 )
 from conductor.core.policy.policy_state import PolicyState
@@ -179,6 +181,13 @@ class PolicedNotifications:
             self._exchange.notify(lane.across, method, params, source)
         else:
             self._leave(lane, source, read_message(method, params))
+
+    def shows(self, peer: Peer, session: str, kind: str, **held: object) -> None:
+        """The conductor sends an update of a session, as the peer calls that, in the peer's
+        place."""
+        update = {"sessionUpdate": kind, **held}
+        params = Raw(json_text.encode({"sessionId": session, "update": update}))
+        self.send_for(peer.p, UPDATE, params)
 
     # -- a notification arrives at the next peers ------------------------------------------------
 

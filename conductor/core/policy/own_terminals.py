@@ -1,17 +1,24 @@
-"""Terminals of the editor's that a component has opened: those it may use, and no others.
+"""Terminals of the editor's: a component uses those that it has opened, and no others; those of an
+agent that has ended are released.
 
-A component owns the id that the answer to its own `terminal/create` names, in that session, until
-it releases the terminal, somebody else gets that id, or the session ends.
+Who has opened one owns its id in that session, until the owner releases it, somebody else gets that
+id, or the session ends.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from conductor.core.guards.reading import as_object, value_of
-from conductor.core.policy.headings import Message
-from conductor.core.policy.policy_state import PolicyState
-from conductor.core.state import Seen, Visit
+from conductor.core.jsonrpc import Params
+from conductor.core.policy.headings import session_of
+from conductor.core.session import Session
+from conductor.core.state import Follower, Lane, Visit
+
+if TYPE_CHECKING:
+    from conductor.core.parts import Parts
 
 CREATE: Final = "terminal/create"
 RELEASE: Final = "terminal/release"
@@ -19,38 +26,40 @@ FOLLOWED: Final = frozenset((CREATE, RELEASE))
 """The requests that open a terminal, and end it."""
 _ID: Final = "terminalId"
 _MOST: Final = 1024
-"""Terminals of one component in one session; the first one is forgotten first."""
+"""Terminals of one owner in one session; the first one is forgotten first."""
 
 
-def asked(policy_state: PolicyState, message: Message, pending: Visit) -> None:
-    """A component's own request of `FOLLOWED` goes on."""
-    session = message.session or ""
-    if message.method == CREATE:
-        pending.followers = (*pending.followers, Seen(policy_state, session, own=True))
-    else:
-        _forget(policy_state, session, as_object(value_of(message.params)).get(_ID))
+class Opening(Follower, msgspec.Struct):
+    """Somebody asks for a terminal, by this lane."""
+
+    lane: Lane
+    session: Session
+    starts: int
+    """How often the asker has been started: another instance of an agent has other terminals."""
 
 
-def went_past(policy_state: PolicyState, message: Message, pending: Visit) -> None:
-    """A `terminal/create` of somebody else's goes past a component."""
-    if policy_state.terminals:
-        session = message.session or ""
-        pending.followers = (*pending.followers, Seen(policy_state, session, own=False))
+def asked(parts: Parts, lane: Lane, method: str, params: Params, pending: Visit) -> None:
+    """A request of `FOLLOWED` goes on: the agent's, of a component's own, or of a program."""
+    exchange, peer = parts.exchange, lane.peer
+    session = exchange.sessions.at(exchange.outermost(lane, session_of(params) or ""))
+    if method == CREATE:
+        pending.followers = (*pending.followers, Opening(lane, session, peer.starts))
+        return
+    terminal = as_object(value_of(params)).get(_ID)
+    if isinstance(terminal, str) and session.terminals.get(terminal) is peer:
+        del session.terminals[terminal]
 
 
-def opened(asked: Seen, member: bytes, body: bytes) -> None:
+def opened(parts: Parts, asked: Opening, member: bytes, body: bytes) -> None:
     """A `terminal/create` is answered."""
     terminal = as_object(value_of(body)).get(_ID) if member == b"result" else None
-    if not asked.own:
-        _forget(asked.policy_state, asked.session, terminal)
-    elif isinstance(terminal, str):
-        own = asked.policy_state.terminals.setdefault(asked.session, {})
-        own[terminal] = None
-        if len(own) > _MOST:
-            del own[next(iter(own))]
-
-
-def _forget(policy_state: PolicyState, session: str, terminal: object) -> None:
-    own = policy_state.terminals.get(session, {})
-    if isinstance(terminal, str):
-        own.pop(terminal, None)
+    if not isinstance(terminal, str):
+        return
+    peer, known = asked.lane.peer, asked.session.terminals
+    if peer.agent_sessions is not None and (peer.restarting or peer.starts != asked.starts):
+        parts.reviving.release(asked.lane, asked.session, terminal)  # who asked is gone by now
+        return
+    known[terminal] = peer
+    theirs = [one for one, owner in known.items() if owner is peer]
+    if len(theirs) > _MOST:
+        del known[theirs[0]]

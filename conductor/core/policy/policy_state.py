@@ -50,7 +50,6 @@ class PolicyState:
         "round",
         "rounds",
         "servers",
-        "terminals",
         "text",
         "turns",
         "watches_only",
@@ -94,8 +93,6 @@ class PolicyState:
         self.others: dict[str, tuple[int, int]] = {}
         """The sessions in which prompts run that are not its own: how many wait for their answer,
         and how many in version 2 have it. Kept of those that may prompt by themselves."""
-        self.terminals: dict[str, dict[str, None]] = {}
-        """By session: the terminals of the editor's that it has opened there."""
         self.lost = 0
         """Copies that it was too slow for."""
         self.reported: set[tuple[str, str, str]] = set()

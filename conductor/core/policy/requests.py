@@ -229,7 +229,7 @@ class PolicedRequests(HeldRequests):
             self._exchange.sessions.closes(message.session, pending)
             policy_state.withheld.pop(message.session or "", None)  # nobody is asked there
         if enforced and message.method in own_terminals.FOLLOWED:
-            own_terminals.asked(policy_state, message, pending)
+            own_terminals.asked(self._parts, lane, message.method, message.params, pending)
         if enforced and is_prompt and message.session is not None:
             self._parts.turns.opened(policy_state, message.session, pending)
             if self._parts.turns.is_own_session(policy_state, message.session):
@@ -305,9 +305,6 @@ class PolicedRequests(HeldRequests):
                 self._parts.turns.prompt_passed(policy_state, message.session, pending)
             if message.method in CLOSING:
                 self._parts.turns.closing(lane, message.heading)
-                policy_state.terminals.pop(message.session or "", None)
-            elif message.method == own_terminals.CREATE:
-                own_terminals.went_past(policy_state, message, pending)
             pending.bypassed = (*pending.bypassed, (lane, message.heading, copy))
             if self._waits(lane, message, rights, copy, pending):
                 return

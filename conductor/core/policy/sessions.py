@@ -118,6 +118,10 @@ class Sessions:
         for oldest in [one for one in theirs if one.at_rest][:surplus]:
             del self._known[oldest.name]
 
+    def __iter__(self) -> Iterator[Session]:
+        """All records."""
+        return iter(list(self._known.values()))
+
     def __contains__(self, session: object) -> bool:
         """Whether a session was set up."""
         return isinstance(session, str) and self.get(session).known
@@ -284,7 +288,7 @@ class Sessions:
         """The client ends a session."""
         if session in self._known:
             known = self._known[session]
-            known.is_clients = False
+            known.is_clients, known.terminals = False, {}
             known.ended = {**known.ended, method: _said(params)}
 
     def repeats(self, session: str, method: str, params: Params) -> bool:
