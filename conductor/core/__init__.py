@@ -11,7 +11,6 @@ names all that a router is made of.
     accounts        what a component may cost, and what it has spent
     component       a component as the router gets it
     agent_sessions  the sessions of an agent that may be started again
-    terminals       the terminals that such an agent has opened
     payloads        long texts that a component gets as references
 
     policy, guards  what a policed component may do; see those packages
@@ -28,7 +27,7 @@ names all that a router is made of.
     held_prompts    prompts of the client that wait for their release
     questions       what the conductor itself asks and tells the client
     replays         what the client gets of its prompts and titles, without such additions
-    agent_turns     which turns run in an agent with limited turns
+    agent_turns     what an agent says of its turns in version 2
     roles           how `initialize` walks the chain, and which dialect a proxy speaks
     services        what proxies may ask of the conductor itself
     endings         peers, turns and chains that end

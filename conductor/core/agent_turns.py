@@ -1,4 +1,4 @@
-"""Which turns run in an agent with limited turns, in version 2 of ACP.
+"""What an agent says of its turns, in version 2 of ACP.
 
 In version 1 a turn runs as long as its prompt is open. In version 2 the prompt is answered once it
 is part of the conversation, and `state_update` says how the turn goes on. A component that answers
@@ -15,10 +15,10 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.policy.key_table import STAMP, STATE_KIND
-from conductor.core.state import Peer
+from conductor.core.session import Session
 
-_MOST_SESSIONS: Final = 4096
-"""Sessions of one agent, at most, in which turns are watched; and messages that are remembered."""
+_MOST_MESSAGES: Final = 256
+"""Messages of one session that are remembered, by the keys of their prompts."""
 
 
 class _State(msgspec.Struct):
@@ -66,31 +66,24 @@ class _Submission(msgspec.Struct):
 _submission: Final = json_text.Decoder(_Submission)
 
 
-class Insertions:
-    """Version 2: which message a prompt with an `idempotencyKey` has become. A client may send it
-    again; then the agent answers with the same message, and no turn begins."""
+def key_of(params: Raw) -> str:
+    """The key of a prompt that may be sent again; empty: it has none."""
+    found = _submission.find(params) if b'"idempotencyKey"' in bytes(params) else None
+    return found.idempotencyKey if found is not None else ""
 
-    def __init__(self) -> None:
-        self._messages: dict[tuple[str, str, str], str] = {}
-        """By agent, session and key; the oldest first."""
 
-    @staticmethod
-    def key(params: Raw) -> str:
-        """The key of a prompt; empty: it has none."""
-        found = _submission.find(params) if b'"idempotencyKey"' in bytes(params) else None
-        return found.idempotencyKey if found is not None else ""
-
-    def repeats(self, agent: str, session: str, key: str, body: bytes) -> bool:
-        """Whether an agent answers a prompt with the message that it has become before."""
-        result = _result.find(body)
-        message = result.messageId if result is not None else None
-        if not key or message is None:
-            return False
-        before = self._messages.pop((agent, session, key), None)
-        self._messages[agent, session, key] = message
-        if len(self._messages) > _MOST_SESSIONS:
-            del self._messages[next(iter(self._messages))]
-        return before == message
+def repeats(session: Session, key: str, body: bytes) -> bool:
+    """Whether the agent answers a prompt with the message that it has become before: then no turn
+    begins."""
+    result = _result.find(body)
+    message = result.messageId if result is not None else None
+    if not key or message is None:
+        return False
+    before = session.inserted.pop(key, None)
+    session.inserted[key] = message
+    if len(session.inserted) > _MOST_MESSAGES:
+        del session.inserted[next(iter(session.inserted))]
+    return before == message
 
 
 def only_begun(version: int | None, member: bytes, body: bytes) -> bool:
@@ -116,20 +109,3 @@ def in_version_2(reason: str, by: str, session: str, key: bytes) -> tuple[bytes,
     params = json_text.encode({"sessionId": session, "update": update})
     message = {"messageId": f"conductor-{key.decode()}"}
     return json_text.encode(message), Raw(params)
-
-
-def prompt_accepted(peer: Peer, session: str) -> None:
-    """An agent has accepted a prompt."""
-    if peer.turns is not None and len(peer.turns) < _MOST_SESSIONS:
-        peer.turns[session] = False
-
-
-def updated(peer: Peer, session: str, state: str) -> None:
-    """An agent has reported whether it works in a session."""
-    if peer.turns is None:
-        return
-    if state == "running":
-        if session not in peer.turns:
-            prompt_accepted(peer, session)
-    else:  # idle, or it waits for the user
-        peer.turns.pop(session, None)

@@ -58,8 +58,7 @@ class Dispatcher:
         """Takes one frame of a peer; never raises."""
         exchange = self._exchange
         exchange.number = exchange.count = number = exchange.count + 1
-        if peer.turns is not None:
-            peer.last_number = number
+        peer.last_number = number
         if peer.policy_state is not None:
             # Before it is parsed: values cost memory as soon as they are objects.
             most = peer.component.allowance.json_values
@@ -301,7 +300,8 @@ class Dispatcher:
             else:
                 self._parts.own_turns.says(lane.peer, params)
         # Last: what a state lets begin must not overtake it.
-        if method == UPDATE and (lane.peer.turns is not None or self._exchange.version == 2):
+        known = lane.peer.agent_sessions
+        if method == UPDATE and (known is not None or self._exchange.version == 2):
             self._agent_reports(lane, params)
 
     def _agent_reports(self, lane: Lane, params: Params) -> None:
@@ -313,11 +313,9 @@ class Dispatcher:
             if lane.peer.agent_sessions is not None:
                 lane.peer.agent_sessions.showed(session, params)
                 lane.peer.agent_sessions.updated(params)
-            if state is not None:
-                agent_turns.updated(lane.peer, session, state)
-                if not lane.port:  # the sessions of a peer agent are others
-                    known = self._exchange.sessions.get(self._exchange.outermost(lane, session))
-                    self._parts.own_turns.queue.reported(known, state)
+            if state is not None and self._exchange.version == 2:
+                known = self._exchange.at_agent(lane, session)
+                self._parts.own_turns.queue.reported(known, state)
 
     def _special_notification(self, lane: Lane, method: str, params: Params) -> None:
         if method in ENVELOPES:

@@ -20,6 +20,7 @@ from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import CLOSING, STATE_KIND, STOP
 from conductor.core.policy.states import State
+from conductor.core.session import Session, Work, WorkEvent
 from conductor.core.state import (
     Answer,
     AnswerTo,
@@ -292,24 +293,25 @@ class Endings:
 
     def end_turn(self, peer: Peer, session: str, reason: Closure) -> None:
         """Version 2: cancels a turn of an agent, and tells the others why in the agent's place."""
-        assert peer.turns is not None
-        if peer.turns.pop(session):
-            # It was cancelled before and has not stopped: the session is idle all the same.
-            self.stopped(peer, session)
+        known = self._exchange.sessions_of(peer).at(session)
+        if known.work is Work.STOPS:
+            self.stopped(peer, known)  # it has not stopped
         else:
-            peer.turns[session] = True
-            self._stop_turns(peer, session)
-            self.complains(peer, session, reason)
+            known.does(WorkEvent.STOPPED)
+            self._stop_turns(peer, self._exchange.below(peer, known))
+            self.complains(peer, known, reason)
 
-    def complains(self, peer: Peer, session: str, reason: Closure) -> None:
+    def complains(self, peer: Peer, session: Session, reason: Closure) -> None:
         """Version 2: tells why a turn is over whose prompt has its answer, in the agent's place."""
-        shows, title, more = self._parts.notifications.shows, reason.text, reason.hint
-        shows(peer, session, "notice", severity="error", title=title, description=more)
+        shows, below = self._parts.notifications.shows, self._exchange.below(peer, session)
+        title, more = reason.text, reason.hint
+        shows(peer, below, "notice", severity="error", title=title, description=more)
 
-    def stopped(self, peer: Peer, session: str) -> None:
-        """Version 2: tells that such a turn is over."""
-        shows = self._parts.notifications.shows
-        shows(peer, session, STATE_KIND, state="idle", stopReason="cancelled")
+    def stopped(self, peer: Peer, session: Session) -> None:
+        """Version 2: the session of such a turn is idle from now on, whatever its agent does."""
+        shows, below = self._parts.notifications.shows, self._exchange.below(peer, session)
+        shows(peer, below, STATE_KIND, state="idle", stopReason="cancelled")
+        self._parts.own_turns.queue.reported(session, "idle")
 
     def _stop_turns(self, peer: Peer, session: str) -> None:
         """Has an agent cancel the turns of a session."""

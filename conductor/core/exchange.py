@@ -39,6 +39,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.sessions import Sessions
 from conductor.core.policy.states import State
+from conductor.core.session import Session
 from conductor.core.state import (
     Batch,
     Lane,
@@ -188,6 +189,18 @@ class Exchange:
                 for aliases in reversed(there.peer.inside):
                     session = aliases.up.get(session, session)
         return session
+
+    def sessions_of(self, agent: Peer) -> Sessions:
+        """The table with the sessions of an agent: of the chain's, or of a peer agent."""
+        return self._parts.ports.sessions(agent.p.across) if agent.p.port else self.sessions
+
+    def at_agent(self, lane: Lane, session: str) -> Session:
+        """The session that an agent, which sends by `lane`, calls so."""
+        return self.sessions_of(lane.peer).at(self.outermost(lane, session))
+
+    def below(self, agent: Peer, session: Session) -> str:
+        """What an agent calls a session."""
+        return session.name if agent.p.port else self.innermost(self.upstream.p, session.name)
 
     @staticmethod
     def innermost(lane: Lane, session: str) -> str:

@@ -13,7 +13,7 @@ import msgspec
 from msgspec import Meta, Raw, UnsetType
 
 from conductor.core import json_text
-from conductor.core.agent_turns import Insertions, only_begun, reported_state, updated
+from conductor.core.agent_turns import key_of, only_begun, repeats, reported_state
 from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
@@ -28,7 +28,7 @@ from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.service_table import TURN_BEGIN, TURN_END
-from conductor.core.session import Prompt, QueuedTurn, Session, TurnEvent, TurnState
+from conductor.core.session import Prompt, QueuedTurn, Session, TurnEvent, TurnState, WorkEvent
 from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, own_visit, unread
 from conductor.core.turn_queue import MOST_WAIT, TurnQueue
 
@@ -74,7 +74,6 @@ class OwnTurns:
         self.own_prompts = OwnPrompts(parts)
         self._hosted = parts.exchange.topology.hosted
         self.queue = TurnQueue(parts)
-        self._insertions = Insertions()
 
     def waiting(self, request: Visit) -> list[QueuedTurn]:
         """The turn that a request waits for, if it does, so that it has not gone on."""
@@ -176,31 +175,28 @@ class OwnTurns:
     def agent_gets(self, lane: Lane, request: Visit, params: Raw) -> None:
         """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
         it answers that its turn is over, or had been before."""
-        if request.session is None or lane.port:  # the sessions of a peer agent are others
-            return
-        session = self._exchange.sessions.at(self._exchange.outermost(lane, request.session))
-        key = self._insertions.key(params)
-        request.followers = (*request.followers, AgentPrompt(session, key, session.works))
-        self.queue.works(session, True)
+        if request.session is not None:
+            session = self._exchange.at_agent(lane, request.session)
+            prompt = AgentPrompt(session, key_of(params), session.works)
+            request.followers = (*request.followers, prompt)
+            session.does(WorkEvent.GIVEN)
 
     def agent_answered(
         self, asked: AgentPrompt, pending: Visit, member: bytes, body: bytes
     ) -> None:
         """Version 2: the agent has answered a prompt."""
-        below, key = pending.session or "", asked.key
-        assert pending.target is not None
-        agent = pending.target.peer
-        if not only_begun(self._exchange.version, member, body):
-            self.queue.works(asked.session, False)
-        elif self._insertions.repeats(agent.name, below, key, body) and not asked.worked:
-            self._idle(agent, below, asked.session)
-
-    def _idle(self, agent: Peer, below: str, session: Session) -> None:
-        """The agent has taken a prompt for one that it had before. It does not say again that it is
-        idle, and everybody waits for that."""
-        self._parts.notifications.shows(agent, below, STATE_KIND, state="idle")
-        updated(agent, below, "idle")
-        self.queue.reported(session, "idle")
+        session = asked.session
+        begun = only_begun(self._exchange.version, member, body)
+        if member == b"error":
+            session.does(WorkEvent.REFUSED)
+        if begun and repeats(session, asked.key, body) and not asked.worked:
+            # It does not say again that it is idle, and everybody waits for that.
+            assert pending.target is not None
+            shows = self._parts.notifications.shows
+            shows(pending.target.peer, pending.session or "", STATE_KIND, state="idle")
+            self.queue.reported(session, "idle")
+        elif not begun:
+            self.queue.nest(session)
 
     # -- prompts -------------------------------------------------------------------------------
 

@@ -7,7 +7,8 @@ from typing import Final
 
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import adaptation, agent_turns, dialects, jsonrpc
+from conductor.core import adaptation, dialects, jsonrpc
+from conductor.core.agent_turns import only_begun
 from conductor.core.aliases import listed, renamed
 from conductor.core.component import Role, Side
 from conductor.core.dialects import ENVELOPES, PACP, ROLES
@@ -44,7 +45,7 @@ from conductor.core.policy.states import State
 from conductor.core.ports import AtPort, port_of
 from conductor.core.rebinding import Rebind
 from conductor.core.services import called
-from conductor.core.session import Prompt, QueuedTurn
+from conductor.core.session import Prompt, QueuedTurn, WorkEvent
 from conductor.core.state import (
     Answer,
     AnswerTo,
@@ -350,8 +351,9 @@ class Requests:
             assert isinstance(message.result, Raw)
             session = pending.session
             if session is not None and self._exchange.version == 2:
-                if peer.turns is not None:
-                    agent_turns.prompt_accepted(peer, session)
+                begun = only_begun(2, b"result", bytes(message.result))
+                known = self._exchange.at_agent(lane, session)
+                known.does(WorkEvent.BEGUN if begun else WorkEvent.IDLE)
             elif session is not None and not peer.streams:
                 for words in adaptation.words_of(session, message.result):
                     self._parts.notifications.send_for(peer.p, UPDATE, words)

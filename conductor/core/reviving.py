@@ -26,7 +26,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.own_terminals import RELEASE
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.session import Session
+from conductor.core.session import Session, Work
 from conductor.core.state import AnswerTo, Lane, Life, Peer, Straight, Visit
 
 _Script = Generator[tuple[str, Params], tuple[bytes, bytes], None]
@@ -57,9 +57,11 @@ class Reviving:
         self._parts.endings.leaving(peer, reason)
         self._forget_closed(peer)
         self._release_terminals(peer)
-        turns, peer.turns = peer.turns or {}, {}
-        for session in turns:
-            self._end_turn(peer, session, reason)
+        for known in self._exchange.sessions:
+            if known.work is not Work.IDLE:
+                # Its prompt has its answer: the client is told why.
+                self._parts.endings.complains(peer, known, reason)
+                self._parts.endings.stopped(peer, known)
 
     def _forget_closed(self, peer: Peer) -> None:
         """Sessions that components have ended need not go on."""
@@ -68,13 +70,6 @@ class Reviving:
             if exchange.sessions.find(exchange.outermost(peer.p, session)).closed:
                 del known.open[session]
         known.returning = deque(known.open)
-
-    def _end_turn(self, peer: Peer, session: str, reason: Closure) -> None:
-        """Version 2: a turn is over whose prompt has its answer; the client is told why."""
-        self._parts.endings.complains(peer, session, reason)
-        self._parts.endings.stopped(peer, session)
-        known = self._exchange.sessions.get(self._exchange.outermost(peer.p, session))
-        self._parts.own_turns.queue.reported(known, "idle")
 
     # -- it is back ------------------------------------------------------------------------------
 
@@ -155,7 +150,7 @@ class Reviving:
 
     def release(self, lane: Lane, session: Session, terminal: str) -> None:
         """Releases a terminal in the agent's place, by the way that its own messages go."""
-        below = self._exchange.innermost(self._exchange.upstream.p, session.name)
+        below = self._exchange.below(lane.peer, session)
         params = Raw(json_text.encode({"sessionId": below, "terminalId": terminal}))
         pending = self._exchange.own_request(RELEASE)
         pending.answer_to = AnswerTo.CONDUCTOR

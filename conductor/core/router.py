@@ -39,6 +39,7 @@ from conductor.core.requests import Requests
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
 from conductor.core.services import LAST_WORDS, Services
+from conductor.core.session import Work
 from conductor.core.state import Peer
 from conductor.core.topology import UPSTREAM
 from conductor.core.waits import Deadlines, Waits
@@ -406,10 +407,10 @@ class Router:
 
     def turns(self, name: str) -> list[bytes]:
         """Version 2: keys of the turns that run in an agent with limited turns."""
-        return [
-            _TURN + session.encode(errors="surrogatepass")
-            for session in self.peers[name].turns or ()
-        ]
+        peer = self.peers[name]
+        known = self._exchange.sessions_of(peer) if peer.component.limited else ()
+        runs = (one.name for one in known if one.work in (Work.RUNS, Work.STOPS))
+        return [_TURN + name.encode(errors="surrogatepass") for name in runs]
 
     def end_turn(self, name: str, key: bytes, reason: Closure) -> Effects:
         """Nothing moves in a turn of an agent: it is cancelled, and its prompt is failed.

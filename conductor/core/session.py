@@ -26,6 +26,48 @@ class Beginning(Enum):
     OVER = "the user, or nobody has seen it begin"
 
 
+class Work(Enum):
+    """What the agent does in a session, in version 2 of ACP."""
+
+    IDLE = "nothing"
+    GIVEN = "it has a prompt that it has not answered"
+    RUNS = "a turn runs whose prompt has its answer"
+    ASKS = "that waits for the user"
+    STOPS = "that was cancelled, since nothing moved in it"
+
+
+class WorkEvent(Enum):
+    """What changes that; the values are those of the wire, where the agent says so."""
+
+    GIVEN = "it gets a prompt"
+    BEGUN = "it answers a prompt, and the turn goes on"
+    REFUSED = "it answers a prompt with an error, or not at all"
+    RUNNING = "running"
+    ASKS = "requires_action"
+    STOPPED = "nothing has moved in the turn for too long"
+    IDLE = "idle"
+
+
+WORK: Final = {
+    (Work.IDLE, WorkEvent.GIVEN): Work.GIVEN,
+    (Work.IDLE, WorkEvent.RUNNING): Work.RUNS,
+    (Work.GIVEN, WorkEvent.BEGUN): Work.RUNS,
+    (Work.GIVEN, WorkEvent.REFUSED): Work.IDLE,
+    (Work.GIVEN, WorkEvent.RUNNING): Work.RUNS,
+    (Work.GIVEN, WorkEvent.IDLE): Work.IDLE,
+    (Work.RUNS, WorkEvent.ASKS): Work.ASKS,
+    (Work.RUNS, WorkEvent.STOPPED): Work.STOPS,
+    (Work.RUNS, WorkEvent.IDLE): Work.IDLE,
+    (Work.ASKS, WorkEvent.BEGUN): Work.RUNS,
+    (Work.ASKS, WorkEvent.RUNNING): Work.RUNS,
+    (Work.ASKS, WorkEvent.IDLE): Work.IDLE,
+    (Work.STOPS, WorkEvent.BEGUN): Work.RUNS,
+    (Work.STOPS, WorkEvent.ASKS): Work.ASKS,
+    (Work.STOPS, WorkEvent.IDLE): Work.IDLE,
+}
+"""What the agent does after an event; anything else changes nothing."""
+
+
 class TurnState(Enum):
     """Where a component's turn stands."""
 
@@ -170,8 +212,9 @@ class Session(msgspec.Struct, eq=False):
     waiting: list[QueuedTurn] = []
     prompts: list[Prompt] = []
     client_waits: bool = False
-    works: bool = False
-    """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
+    work: Work = Work.IDLE
+    inserted: dict[str, str] = {}
+    """Version 2: by idempotency key, the message that the agent has made of a prompt."""
     owed: Waiting | None = None
     """Version 2: tells the client that the session is idle, once it is."""
     deadline: Limit | None = None
@@ -184,6 +227,15 @@ class Session(msgspec.Struct, eq=False):
         """Whether no prompt runs in it, nobody has a turn or waits for one, and the client knows
         that it is idle."""
         return not (self.prompts or self.open or self.waiting or self.owed)
+
+    @property
+    def works(self) -> bool:
+        """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
+        return self.work is not Work.IDLE and not self.at_rest
+
+    def does(self, event: WorkEvent) -> None:
+        """Something has changed what the agent does."""
+        self.work = WORK.get((self.work, event), self.work)
 
     @property
     def busy(self) -> bool:

@@ -701,7 +701,6 @@ class Peer:
         "sides",
         "starts",
         "streams",
-        "turns",
         "untaken",
     )
 
@@ -752,9 +751,6 @@ class Peer:
         """What waits until it is ready, in order; of the client, until it knows of the session …"""
         self.backlog_bytes = 0
         """… and bytes of notifications and copies among that."""
-        self.turns: dict[str, bool] | None = {} if component.limited else None
-        """Version 2: the sessions in which it works, and whether it was cancelled there; None: its
-        turns are not limited (`conductor.core.agent_turns`)."""
         # Initialization.
         self.handshake: Handshake | None = None
         """Its initialization, while that goes on."""
@@ -792,7 +788,7 @@ class Peer:
         """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
         # Numbers of messages (`conductor.core.tracing`).
         self.last_number = 0
-        """Of the last message that came from it, if its turns are limited."""
+        """Of the last message that came from it."""
         self.next_number = 0
         """The number it announced for its next message; 0: none."""
         self.announced: dict[int, None] = {}

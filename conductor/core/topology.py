@@ -129,7 +129,7 @@ def _make_agent(peer: Peer) -> None:
     if peer.component.revived:
         from conductor.core.agent_sessions import AgentSessions  # few chains need it
 
-        peer.agent_sessions, peer.turns = AgentSessions(), {}
+        peer.agent_sessions = AgentSessions()
     peer.dialect_state = DialectState.KNOWN
     peer.speak(PLAIN)
 

@@ -15,7 +15,15 @@ from itertools import count
 from typing import Final
 
 from conductor.core.parts import Parts
-from conductor.core.session import Limit, Prompt, QueuedTurn, Session, TurnEvent, TurnState
+from conductor.core.session import (
+    Limit,
+    Prompt,
+    QueuedTurn,
+    Session,
+    TurnEvent,
+    TurnState,
+    WorkEvent,
+)
 from conductor.core.state import Waiting
 
 MOST_WAIT: Final = 120.0
@@ -23,6 +31,9 @@ MOST_WAIT: Final = 120.0
 
 LAST_WORDS: Final = 2.0
 """Seconds that the agent has to end a turn that the conductor has ended."""
+
+
+_REPORTED: Final = {one.value: one for one in (WorkEvent.RUNNING, WorkEvent.IDLE)}
 
 
 class TurnQueue:
@@ -120,8 +131,6 @@ class TurnQueue:
         self._limit(session)
         if session.waiting and not (session.open or session.prompts):
             self._begin(session.waiting.pop(0))
-        elif session.at_rest:
-            session.works = False  # whatever it does, it is for nobody
 
     # -- a bounded time ------------------------------------------------------------------------
 
@@ -183,29 +192,22 @@ class TurnQueue:
                 turn.prompts -= 1
                 self._settle(turn, TurnEvent.QUIET)
             self._go_on(session)
-        elif session.at_rest:
-            session.works = False
 
     def reported(self, session: Session, state: str) -> None:
         """Version 2: the agent reports what a session does. A prompt of a turn is over then; one of
         the client's once the client sees it, so that nobody prompts while that is on its way."""
-        if session.at_rest:
-            return
+        session.does(_REPORTED.get(state, WorkEvent.ASKS))
         if state == "running":
-            session.works = True
             # While a component has a turn, what runs is no prompt of others: those wait.
             for prompt in session.prompts:
                 prompt.begun = prompt.begun or not session.open or prompt.turn is not None
         elif state == "idle":
-            # First: what goes on now may have the agent work again.
-            session.works = False
             self._idle(session, ours=False)
-            self.works(session, session.works)
+            self.nest(session)
 
-    def works(self, session: Session, now: bool) -> None:
-        """Version 2: whether the agent works on a prompt in a session."""
-        session.works = now and not session.at_rest
-        while not now and (turn := next((one for one in session.waiting if one.nests), None)):
+    def nest(self, session: Session) -> None:
+        """Version 2: what would nest begins, if the agent does not work there any more."""
+        for turn in [] if session.works else [one for one in session.waiting if one.nests]:
             session.waiting.remove(turn)
             self._begin(turn)
 

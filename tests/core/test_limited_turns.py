@@ -9,6 +9,7 @@ import pytest
 
 from conductor.core import Closure, Component, Router, RouterOptions, agent_turns
 from conductor.core.effects import Entry, Send
+from conductor.core.session import Session
 from tests.harness.router.policed import (
     PROMPT,
     UPDATE,
@@ -60,11 +61,11 @@ def test_a_turn_runs_once_its_prompt_is_accepted_and_until_it_is_idle() -> None:
 
 
 def test_so_many_messages_are_remembered_that_prompts_may_be_sent_again() -> None:
-    insertions = agent_turns.Insertions()
-    for number in range(4097):
-        assert not insertions.repeats("agent", "S", f"k{number}", b'{"messageId":"m"}')
-    assert insertions.repeats("agent", "S", "k4096", b'{"messageId":"m"}')
-    assert not insertions.repeats("agent", "S", "k0", b'{"messageId":"m"}')
+    session = Session("S")
+    for number in range(257):
+        assert not agent_turns.repeats(session, f"k{number}", b'{"messageId":"m"}')
+    assert agent_turns.repeats(session, "k256", b'{"messageId":"m"}')
+    assert not agent_turns.repeats(session, "k0", b'{"messageId":"m"}')
 
 
 def test_a_session_that_waits_for_the_user_is_not_quiet() -> None:
@@ -80,8 +81,7 @@ def test_a_session_that_waits_for_the_user_is_not_quiet() -> None:
 def test_without_a_limit_and_in_version_1_nothing_is_watched(version: int) -> None:
     router = chain(version, limited=version == 1)
     answered(router)
-    if version == 2:
-        say(router, "agent", state("running"))
+    say(router, "agent", state("running"))
     assert router.turns("agent") == []
 
 
@@ -91,6 +91,33 @@ def test_a_refused_prompt_begins_no_turn() -> None:
     error = {"code": -32000, "message": "no"}
     id_ = int(key.partition(b":")[2])
     say(router, "agent", {"jsonrpc": "2.0", "id": id_, "error": error})
+    assert router.turns("agent") == []
+
+
+def test_a_prompt_that_is_refused_while_a_turn_runs_ends_nothing() -> None:
+    router = chain()
+    answered(router)
+    say(router, "client", request("b", PROMPT, prompt("too")))
+    ((key, _),) = router.waiting_on("agent")
+    error = {"code": -32000, "message": "busy"}
+    id_ = int(key.partition(b":")[2])
+    say(router, "agent", {"jsonrpc": "2.0", "id": id_, "error": error})
+    assert len(router.turns("agent")) == 1
+
+
+def test_a_prompt_without_a_session_begins_no_turn() -> None:
+    router = chain()
+    answered(router)
+    say(router, "client", request("b", PROMPT, {"prompt": []}))
+    answered(router)
+    assert len(router.turns("agent")) == 1
+
+
+@pytest.mark.parametrize("reason", ["end_turn", "cancelled"])
+def test_a_prompt_whose_answer_says_why_its_turn_ended_has_none(reason: str) -> None:
+    router = chain()
+    ((key, _),) = router.waiting_on("agent")
+    say(router, "agent", result(int(key.partition(b":")[2]), {"stopReason": reason}))
     assert router.turns("agent") == []
 
 
@@ -177,11 +204,3 @@ def test_a_turn_that_is_over_before_its_answer_is_passed_on_is_over() -> None:
     for said in (update("held"), result(id_, {}), state("running"), state("idle")):
         say(router, "agent", said)
     assert router.turns("agent") == []
-
-
-def test_only_so_many_sessions_are_watched(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(agent_turns, "_MOST_SESSIONS", 2)
-    router = chain()
-    for session in "TUVW":
-        say(router, "agent", state("running", session))
-    assert len(router.turns("agent")) == 2

@@ -316,13 +316,14 @@ def test_a_load_that_takes_too_long_loses_its_session() -> None:
         pb << Noted("error", "agent", "it took too long") << BACK
 
 
-def test_in_version_2_the_client_sees_the_end_of_a_turn() -> None:
+@pytest.mark.parametrize("said", ["running", "requires_action"])
+def test_in_version_2_the_client_sees_the_end_of_a_turn(said: str) -> None:
     with begun(version=2) as pb:
         pb >> ("client", request("p", PROMPT, prompt("hi")))
         pb << ("agent", request(Hole("p"), PROMPT, prompt("hi")))
         pb >> ("agent", result(Hole("p"), {"messageId": "m"}))
         pb << ("client", result("p", {"messageId": "m"}))
-        pb >> ("agent", state("running")) << ("client", state("running"))
+        pb >> ("agent", state(said)) << ("client", state(said))
         leaves(pb)
         notice = {"sessionUpdate": "notice", "severity": "error", "title": GONE.text}
         notice["description"] = GONE.hint
@@ -400,6 +401,16 @@ def test_a_terminal_that_comes_too_late_is_released() -> None:
         leaves(pb) << ("client", notification("$/cancel_request", {"requestId": Hole("a")}))
         pb >> ("client", result(Hole("a"), {"terminalId": "t"}))
         pb << ("client", terminal(Hole("r"), "release", "t")) >> ("client", result(Hole("r"), {}))
+
+
+def test_terminals_of_a_session_that_the_client_has_closed_are_gone_with_it() -> None:
+    with begun() as pb:
+        opens(pb, "a", result("", {"terminalId": "t"}))
+        pb << ("agent", result("a", {"terminalId": "t"}))
+        closing = request("c", "session/close", {"sessionId": "S"})
+        pb >> ("client", closing) << ("agent", {**closing, "id": Hole("c")})
+        pb >> ("agent", result(Hole("c"), {})) << ("client", result("c", {}))
+        leaves(pb)
 
 
 def test_as_many_terminals_as_any_agent_needs_are_known() -> None:
