@@ -244,7 +244,7 @@ class Requests:
         if trusted and peer.sideband and peer.role is Role.PROXY:
             # A guest, and a host of guests, passes a request on under the same id.
             given = lane.other.requests.sent.get(pending.key)
-            if given is not None and given.method == method:
+            if given is not None and given.method == method and not given.flow.made:
                 pending.flow = given.flow
                 if pending.traced is not None:
                     pending.traced.passes = given.number

@@ -190,6 +190,8 @@ class Flow(msgspec.Struct, eq=False):
     """The request within which a component has sent it, and with which it shares its limits."""
     stopped: bool = False
     """Whether the user has cancelled it."""
+    made: bool = False
+    """Whether the agent has made a session for it; another one is not for it."""
     retries: dict[PolicyState, int] = {}
     """How often each component has retried it, and what was sent within it."""
 

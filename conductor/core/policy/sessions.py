@@ -335,6 +335,7 @@ class Sessions:
                 if role is not Role.PROXY and below:
                     self._listed(below, value_of(body), asked(method, value_of(params)))
             elif role is not Role.PROXY:
+                pending.flow.made = method in MAKES_ONE
                 self.set_up(method, params, body, "", followed.by, followed.payer, below)
             elif target.peer.policy_state is None or not target.peer.policy_state.enforced:
                 self.set_up(method, params, body, target.peer.name)

@@ -26,6 +26,7 @@ from tests.harness.router.policed import (
     skip,
     state,
     tool_call,
+    trusted,
     update,
 )
 
@@ -240,6 +241,28 @@ def test_a_component_forks_its_own_session_and_that_whose_prompt_it_holds() -> N
         refused(pb, "l")
         pb >> ("g", "s", request("i", "session/fork", fork("mine")))
         pb << ("agent", request(Hole("i"), "session/fork", fork("mine")))
+
+
+def test_one_set_up_of_the_users_makes_one_session() -> None:
+    """Another that a host of guests opens under the same id is not the user's."""
+    both = {"sessions": [{"sessionId": "S", "cwd": "/work"}, {"sessionId": "T", "cwd": "/work"}]}
+    with chain_of(trusted("g")) as pb:
+        pb >> ("client", request("n", "session/new", THERE))
+        pb << ("g", "p", request(Hole("g"), "session/new", THERE))
+        for session in ("S", "T"):
+            pb >> ("g", "s", request(Hole("g"), "session/new", THERE))
+            pb << ("agent", request(Hole(session), "session/new", THERE))
+            pb >> ("agent", result(Hole(session), {"sessionId": session}))
+            pb << ("g", "s", result(Hole("g"), {"sessionId": session}))
+        pb >> ("g", "p", result(Hole("g"), {"sessionId": "S"}))
+        pb << ("client", result("n", {"sessionId": "S"}))
+        pb >> ("client", request("l", "session/list", {}))
+        pb << ("g", "p", request(Hole("l"), "session/list", {}))
+        pb >> ("g", "s", request(Hole("l"), "session/list", {}))
+        pb << ("agent", request(Hole("la"), "session/list", {}))
+        pb >> ("agent", result(Hole("la"), both)) << ("g", "s", result(Hole("l"), both))
+        pb >> ("g", "p", result(Hole("l"), both))
+        pb << ("client", result("l", {"sessions": both["sessions"][:1]}))
 
 
 def test_a_session_is_its_own_also_where_the_agent_lists_commands_before_it_answers() -> None:
