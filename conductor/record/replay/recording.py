@@ -211,10 +211,12 @@ def _as_sent(lines: list[Line], end: str) -> list[Line]:
 
 def _rise(lines: list[Line]) -> None:
     """Makes the times of messages rise with their numbers: these are given as messages are read, so
-    an older one has passed by then. Each process that reads has numbers of its own."""
+    an older one has passed by then. Each process that reads has numbers of its own, and the
+    conductor others for what it makes itself."""
     counters: defaultdict[int, list[Line]] = defaultdict(list)
     for line in lines:
-        if number_of(line):
+        is_read = line.own is not None and line.own.n and not line.own.by
+        if is_read and CONDUCTOR not in (line.source, line.target):
             counters[number_of(line) // NUMBERS].append(line)
     for read in counters.values():
         later = math.inf
