@@ -337,13 +337,12 @@ class PolicedNotifications:
         if not lane.rights_on(notification.heading) & DROP:
             self._parts.deadlines.round(lane.other, notification)
 
-    def user_goes_on(self, lane: Lane, session: str | None) -> None:
+    def user_goes_on(self, lane: Lane, copies: list[Notification]) -> None:
         """The user prompts again: a component may send cancellations of its own that equal copies
         it got before, and has not passed on by `lane` by the end of its round."""
-        copies = lane.in_flight.copied_notifications.of(Heading(STOP, session))
-        if copies and lane.peer.policed.rounds:
+        if lane.peer.policed.rounds:
             self.had_a_round(Round(lane, copies))
-        elif copies:
+        else:
             self._parts.deadlines.after(ROUND, Round(lane, copies))
 
     def _time_is_up(self, lane: Lane, notifications: list[Notification]) -> None:

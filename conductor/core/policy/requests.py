@@ -11,7 +11,7 @@ from conductor.core.guards.modes import Refused
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes, own_terminals
 from conductor.core.policy.checks import IDENTITY, OWN_SESSIONS, RIGHTS, equal, error, lacks, paused
-from conductor.core.policy.entries import meant
+from conductor.core.policy.entries import Notification, meant
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests, crossing
 from conductor.core.policy.key_table import (
@@ -23,6 +23,7 @@ from conductor.core.policy.key_table import (
     NO_QUESTIONS,
     PLACE,
     PROMPT,
+    STOP,
     Direction,
 )
 from conductor.core.policy.policy_state import PolicyState
@@ -280,6 +281,12 @@ class PolicedRequests(HeldRequests):
 
     # -- a request arrives at the next peers -------------------------------------------------------
 
+    @staticmethod
+    def _stops(lane: Lane, session: str | None) -> list[Notification]:
+        """Copies of cancellations that a component has not passed on by `lane`."""
+        copied = lane.in_flight.copied_notifications
+        return copied.of(Heading(STOP, session)) if copied.items else []
+
     def route(self, lane: Lane, message: Message, pending: Visit) -> None:
         """Routes a request on from `lane` to the first component that carries it."""
         while (policy_state := lane.peer.policy_state) is not None:
@@ -290,8 +297,8 @@ class PolicedRequests(HeldRequests):
                     return
                 if policy_state.prompts and not message.method.startswith(NO_QUESTIONS):
                     self._parts.notifications.show_withheld(lane, message.session)
-            if message.method == PROMPT and onward.in_flight.copied_notifications.items:
-                self._parts.notifications.user_goes_on(onward, message.session)
+            if message.method == PROMPT and (stops := self._stops(onward, message.session)):
+                self._parts.notifications.user_goes_on(onward, stops)
             if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
                 pending.carry(lane, message, rights)
                 self._give(pending)
