@@ -220,12 +220,11 @@ def _rise(lines: list[Line]) -> None:
             counters[number_of(line) // NUMBERS].append(line)
     for read in counters.values():
         later = math.inf
-        for _, hops in groupby(sorted(read, key=number_of, reverse=True), key=number_of):
-            times = [later]
-            for line in hops:
-                line.ts = min(later, line.ts)
-                times.append(line.ts)
-            later = min(times)
+        for _, same in groupby(sorted(read, key=number_of, reverse=True), key=number_of):
+            hops = list(same)
+            later = min(later, *(line.ts for line in hops))
+            for line in hops:  # it came to the component before it went on from there
+                line.ts = later if line.source in (CLIENT, AGENT) else line.ts
 
 
 def _order(line: Line) -> tuple[float, int]:
