@@ -156,6 +156,7 @@ class Replays:
         if kept.added and self._exchange.version == 2:
             now = self._repeating.setdefault(session, _Session(Replay(), loads=False))
             now.replay.expect(kept)
+            self._exchange.watch(mends=True)
 
     def _users(self, session: str, flow: Flow, sent: Raw) -> Params:
         """The client's prompt that goes to the agent: `flow`, or the oldest of its session, where a
@@ -171,10 +172,11 @@ class Replays:
         self._remember(session, kept)
 
     def _remember(self, session: str, kept: Kept) -> None:
-        """A title may have to be another from now on, and what the agent says of prompts."""
+        """A title may have to be another from now on."""
         known = self._exchange.sessions.at(session)
         known.titles = additions.more_titles(known.titles, kept)
-        self._exchange.watch(mends=True)
+        if known.titles:
+            self._exchange.watch(mends=True)
 
     # -- what was kept -------------------------------------------------------------------------
 
@@ -203,6 +205,7 @@ class Replays:
         for prompt in prompts:
             self._remember(session, prompt)
         now = self._repeating[session] = _Session(Replay(prompts), loads=True)
+        self._exchange.watch(mends=True)
         pending.rewriters = (*pending.rewriters, now)
 
     def rewritten(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> bytes:
