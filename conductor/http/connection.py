@@ -7,6 +7,8 @@ may come in chunks of one byte. A body is read once somebody takes it.
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import socket
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
@@ -31,6 +33,7 @@ _BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
 
 _LINGERS: Final = "the rest of a body that nobody takes"
 _IDLE: Final = "between two requests"
+_LEAVES: Final = "what was written last"
 
 
 class Home(Protocol):
@@ -59,12 +62,14 @@ class Connection(asyncio.BufferedProtocol):
         principal: In whose turn it is looked at; empty: it is a stranger's.
         heard: How often bytes have come.
         is_full: Whether much waits to be sent.
+        raw: Its socket while TLS is agreed on; None from then on.
     """
 
     def __init__(self, home: Home) -> None:
         self.principal = ""
         self.heard = 0
         self.is_full = False
+        self.raw: socket.socket | None = None
         self._home = home
         self._loop = asyncio.get_running_loop()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HEAD_BYTES)
@@ -96,6 +101,11 @@ class Connection(asyncio.BufferedProtocol):
         return self._request is None
 
     @property
+    def lacks_body(self) -> bool:
+        """Whether a part of the body of its request is missing."""
+        return self._http.their_state is h11.SEND_BODY
+
+    @property
     def is_open(self) -> bool:
         """Whether something can be sent."""
         return self._transport is not None and not self._transport.is_closing()
@@ -112,17 +122,26 @@ class Connection(asyncio.BufferedProtocol):
         self._is_ending = True
         if self._transport is not None:
             self._transport.abort()
+        elif self.raw is not None:
+            with contextlib.suppress(OSError):
+                self.raw.shutdown(socket.SHUT_RDWR)
 
     def finish(self) -> None:
         """Ends it, once the request is answered that it has and what was written has left."""
         self._is_ending = True
-        if self._request is None and self._transport is not None:
+        if self._request is None:
+            self._close()
+
+    def _close(self) -> None:
+        """Ends it, once what was written has left: a client that does not read has a moment."""
+        if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
+            self._wait_in(_LEAVES)
 
     # -- for the event loop --------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport, self.raw = cast(asyncio.Transport, transport), None
         self._set_deadline()
         if self._is_ending:  # turned away before there was a transport
             self._transport.abort()
@@ -143,7 +162,6 @@ class Connection(asyncio.BufferedProtocol):
             self._socket.came(data)
         else:
             self._http.receive_data(data)
-        self.came(nbytes)
         self._look()
 
     def eof_received(self) -> None:
@@ -173,8 +191,14 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- what has come -------------------------------------------------------------------------
 
-    def came(self, size: int) -> None:
-        """So many bytes have come."""
+    @property
+    def held(self) -> int:
+        """Bytes that have come and that nobody has taken: what is not looked at yet, and the body
+        of a request that is being answered."""
+        if self._socket is not None:
+            return self._socket.held
+        body = 0 if self._request is None else self._request.came
+        return body + len(self._http.trailing_data[0])
 
     def looked(self) -> None:
         """All was looked at, as far as it was the turn of its principal."""
@@ -228,8 +252,8 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def _begin(self, head: h11.Request) -> None:
-        if len(head.headers) > limits.HEADERS:
-            self._refuse(431)
+        if refused := _refusal(head):
+            self._refuse(refused)
             return
         self._has_served = True
         # The end of a request without a body is nothing to take.
@@ -241,8 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         """The client does not speak HTTP."""
         if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
             self.write_head(status, [_EMPTY, _CLOSE])
-        if self._transport is not None:
-            self._transport.close()
+        self._close()
 
     def take_body(self) -> None:
         """Somebody takes the body of the request."""
@@ -315,7 +338,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         assert self._transport is not None
         if self._socket is not None:
-            self._transport.close()
+            self._close()
             return
         if not request.is_begun:
             self.write_head(500, [_EMPTY, _CLOSE])
@@ -332,8 +355,7 @@ class Connection(asyncio.BufferedProtocol):
     def _go_on(self) -> None:
         """Goes on with the next request, once the one before is whole."""
         if self._is_ending or self._http.our_state is not h11.DONE:
-            if self._transport is not None:
-                self._transport.close()
+            self._close()
         else:
             self._http.start_next_cycle()
 
@@ -341,9 +363,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _set_deadline(self) -> None:
         """Bounds the time for the part of a request that is missing."""
-        state: Any = None
-        if self._socket is None and self.is_open:
-            state = self._http.their_state
+        if not self.is_open:
+            return
+        state: Any = self._http.their_state
         if state is h11.SEND_BODY and self._request is None:
             state = _LINGERS
         elif state is h11.IDLE and self._has_served and not self._http.trailing_data[0]:
@@ -362,13 +384,16 @@ class Connection(asyncio.BufferedProtocol):
             h11.SEND_BODY: patience.body,
             _LINGERS: limits.LINGER_SECONDS,
             _IDLE: patience.idle,
+            _LEAVES: limits.LEAVE_SECONDS,
         }.get(state)
         if seconds is not None:
             self._since = self._loop.time()
             self._timer = self._loop.call_later(seconds, self._expired)
 
     def _expired(self) -> None:
-        assert self._transport is not None
+        if self._state is _LEAVES:
+            self.turn_away()
+            return
         request, is_body = self._request, self._state is h11.SEND_BODY
         if is_body and request is not None:
             more = self._since + self._home.patience().body + request.came / limits.RATE
@@ -379,4 +404,14 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self._state is h11.IDLE and self._http.trailing_data[0]:
             self.write_head(408, [_EMPTY, _CLOSE])
-        self._transport.close()
+        self._close()
+
+
+def _refusal(head: h11.Request) -> int:
+    """With which status a head is refused that h11 takes; 0: with none."""
+    if len(head.headers) > limits.HEADERS:
+        return 431
+    if head.method == b"CONNECT":
+        return 405
+    # A server in front may believe the other length, and see another request behind it.
+    return 400 if _BODY.issubset(name for name, _ in head.headers) else 0

@@ -31,6 +31,9 @@ LINGER_BYTES: Final = 256 * 1024
 """How long, and how much of the rest of a body is thrown away that nobody takes: a client that
 still sends would not read its answer otherwise."""
 
+LEAVE_SECONDS: Final = 10.0
+"""For what was written last to leave a connection that ends."""
+
 SHUTDOWN_SECONDS: Final = 2.0
 """For responses to be written when the server ends."""
 

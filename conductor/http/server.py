@@ -108,6 +108,7 @@ class HttpServer:
     def _accepted(self, accepted: socket.socket) -> Connection:
         connection = self.made()
         self._connections.add(connection)
+        connection.raw = accepted
         self._start(self._open(connection, accepted))
         return connection
 

@@ -41,6 +41,8 @@ def handshake(headers: Headers, protocols: Sequence[str]) -> tuple[str, list[tup
         raise NoWebSocket("`Connection` does not say `Upgrade`")
     if headers.get("sec-websocket-version") != "13":
         raise NoWebSocket("the version of a WebSocket is 13")
+    if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
+        raise NoWebSocket("its request has a body")
     key = headers.get("sec-websocket-key") or ""
     try:
         is_key = len(base64.b64decode(key, validate=True)) == _KEY
@@ -78,8 +80,6 @@ class WebSocket:
         self._piece = _LEAST
         self._parts = bytearray()
         self._is_text = False
-        self._begun = 0
-        """Bytes of the message that is not whole yet."""
         self._texts: deque[bytes] = deque()
         """Messages that nobody has taken."""
         self._size = 0
@@ -101,7 +101,8 @@ class WebSocket:
     @property
     def held(self) -> int:
         """Bytes that have come and that nobody has taken."""
-        return len(self._unread) + self._begun + self._size
+        half_a_frame = len(self._frames.reader.buffer)
+        return len(self._unread) + half_a_frame + len(self._parts) + self._size
 
     @property
     def is_much(self) -> bool:
@@ -183,7 +184,6 @@ class WebSocket:
         data, self._unread = self._unread[: self._piece], self._unread[self._piece :]
         protocol = self._frames
         protocol.receive_data(data)
-        self._begun += len(data)
         frames = protocol.events_received()
         for frame in frames:
             if isinstance(frame, Frame):
@@ -206,7 +206,7 @@ class WebSocket:
         self._parts += frame.data  # one buffer: fragments without end may be empty
         if not frame.fin:
             return
-        text, self._parts, self._begun = bytes(self._parts), bytearray(), 0
+        text, self._parts = bytes(self._parts), bytearray()
         if self._is_text and (self._texts or not self._take(text)):
             self._texts.append(text)
             self._size += len(text)

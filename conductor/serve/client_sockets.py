@@ -96,20 +96,9 @@ class ClientSocket(Connection):
             self.holds.count(held)
         self.principal = principal
 
-    def came(self, size: int) -> None:
-        """So many bytes have come."""
-        if self._socket is None:
-            self.holds.count(size)
-
     def looked(self) -> None:
         """All was looked at, as far as it was the turn of its principal."""
-        if self._socket is not None:
-            self.holds.set(self._socket.held)
-
-    def answered(self) -> None:
-        """Nobody answers its request any more."""
-        self.holds.set(0)
-        super().answered()
+        self.holds.set(self.held)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
@@ -132,7 +121,7 @@ class ClientSocket(Connection):
 
     def go(self) -> None:
         """It has kept others of its principal waiting for too long."""
-        if self._request is not None and self._socket is None:
+        if self._request is not None and self.lacks_body:
             why = "too many bytes of this principal are on their way; wait for them"
             self._request.fail(Denied(429, why))
         else:

@@ -185,6 +185,14 @@ def test_an_answer_to_head_has_no_body() -> None:
         (b"GET / HTTP/1.1\r\n" + HOST + b"x: y\r\n" * limits.HEADERS + b"\r\n", b"431"),
         (b"GET / HTTP/1.1\r\n" + HOST + b"x: " + b"y" * limits.HEAD_BYTES, b"431"),
         (b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 1\r\ncontent-length: 2\r\n\r\n", b"400"),
+        (
+            b"POST / HTTP/1.1\r\n"
+            + HOST
+            + b"content-length: 3\r\ntransfer-encoding: chunked\r\n\r\n"
+            b"0\r\n\r\nGET / HTTP/1.1\r\n" + HOST + b"\r\n",
+            b"400",
+        ),
+        (b"CONNECT x:1 HTTP/1.1\r\n" + HOST + b"\r\n", b"405"),
         (b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: gzip\r\n\r\n", b"501"),
         (b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\nzz\r\n", b"400"),
     ],
@@ -193,7 +201,8 @@ def test_what_is_no_http_is_refused_and_the_connection_closed(sent: bytes, statu
     async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
         talk = await connect()
         talk.send(sent)
-        assert (await talk.rest()).split()[1] == status
+        got = await talk.rest()
+        assert (got.split()[1], got.count(b"HTTP/1.1 ")) == (status, 1)
         assert complaints == []
 
     run(echo, body)
@@ -297,3 +306,27 @@ def test_a_client_that_does_not_read_makes_its_answer_wait_alone() -> None:
         assert len(sent) < 500
 
     run(much, body)
+
+
+def test_a_client_that_does_not_read_is_gone_soon_after_the_end(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(limits, "LEAVE_SECONDS", 0.01)
+    served: list[Request] = []
+
+    async def last(request: Request) -> None:
+        served.append(request)
+        request.admit()
+        request.begin(200, (("connection", "close"),))
+        request.connection.write(b"x" * 10_000_000)
+        request.end()
+
+    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+        talk = await connect()
+        talk.writer.transport.pause_reading()  # type: ignore[attr-defined]
+        talk.send(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        async with asyncio.timeout(DEADLINE):
+            while not served or served[0].connection.is_full:
+                await asyncio.sleep(0.001)
+
+    run(last, body)

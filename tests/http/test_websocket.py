@@ -117,6 +117,16 @@ def test_a_ping_between_fragments_is_answered_and_binary_messages_are_ignored() 
     assert wire.written == b"\x8a\x02hi"
 
 
+def test_what_is_held_is_what_nobody_has_taken() -> None:
+    wire = Wire()
+    wire.feed(frame(b"sign", Opcode.PONG) * 1000)
+    assert wire.socket.held == 0
+    wire.feed(frame(b"be" * 50, fin=False), frame(b"sign", Opcode.PING))
+    assert wire.socket.held == 100
+    wire.feed(frame(b"gun" * 10, Opcode.CONT)[:-1])
+    assert 120 <= wire.socket.held <= 136
+
+
 @pytest.mark.parametrize(
     ("sent", "code"),
     [
@@ -251,6 +261,8 @@ def test_the_first_subprotocol_that_both_speak_is_agreed_on() -> None:
     "wrong",
     [
         {"connection": "close"},
+        {"content_length": "5"},
+        {"transfer_encoding": "chunked"},
         {"sec_websocket_version": "8"},
         {"sec_websocket_version": ""},
         {"sec_websocket_key": ""},

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
@@ -11,9 +12,11 @@ import pytest
 from conductor.errors import ConductorError
 from conductor.http.request import Request, Response
 from conductor.serve.client_sockets import ClientSockets, HttpAddress, taken
+from conductor.transports import entrance
 from conductor.transports.private import listening_socket
 from conductor.transports.received import Received
 from conductor.transports.turns import Turns
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
@@ -40,13 +43,14 @@ Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 def run(
     handler: Callable[[Owner, Request], Awaitable[None]],
     body: Callable[[Owner, Callable[[], Awaitable[Client]]], Awaitable[None]],
+    tls: ssl.SSLContext | None = None,
 ) -> None:
     """Serves meanwhile."""
 
     async def main() -> None:
         owner = Owner()
         listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
-        address = HttpAddress(owner, lambda asked: handler(owner, asked), listening, print, None)
+        address = HttpAddress(owner, lambda asked: handler(owner, asked), listening, print, tls)
         opened: list[Client] = []
 
         async def connect() -> Client:
@@ -133,3 +137,61 @@ def test_what_a_principal_may_not_send_now_fails_its_body() -> None:
         assert (await reader.readuntil(b"\r\n\r\n"))[9:12] == b"429"
 
     run(answer, body)
+
+
+def test_a_whole_body_that_keeps_others_waiting_for_too_long_is_given_up() -> None:
+    async def answer(owner: Owner, request: Request) -> None:
+        owner.sockets.take(taken(request), "alice", 2)
+        await request.body(10)
+        taken(request).go()
+        await asyncio.Event().wait()
+
+    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+        reader, writer = await connect()
+        writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
+        assert await asyncio.wait_for(reader.read(), DEADLINE) == b""
+        assert owner.received.held == 0
+
+    run(answer, body)
+
+
+def test_of_requests_that_are_answered_nothing_is_held() -> None:
+    """Neither of the body that nobody has taken, nor of requests that came ahead."""
+
+    async def answer(owner: Owner, request: Request) -> None:
+        owner.sockets.take(taken(request), "alice", 2)
+        if request.path == "/whole":
+            await request.body(1 << 20)
+        await request.respond(Response())
+
+    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+        reader, writer = await connect()
+        head = b" HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n"
+        for path in (b"/whole", b"/late"):
+            writer.write(b"POST " + path + head + b"x" * 20_000)
+            if path == b"/late":
+                await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"x" * 30_000 + b"GET / HTTP/1.1\r\nHost: x\r\n\r\n" * 500 + b"GET ")
+            for _ in range(501 - (path == b"/late")):
+                await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), DEADLINE)
+            while owner.received.held != len(b"GET "):
+                await asyncio.sleep(0)
+            writer.write(b"/ HTTP/1.1\r\nHost: x\r\n\r\n")
+            await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), DEADLINE)
+            assert owner.received.held == 0
+
+    run(answer, body)
+
+
+def test_strangers_that_never_agree_on_tls_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(entrance, "STRANGERS", 3)
+
+    async def answer(owner: Owner, request: Request) -> None:
+        raise AssertionError
+
+    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+        silent = [await connect() for _ in range(10)]
+        for reader, _ in silent[:7]:
+            assert await asyncio.wait_for(reader.read(), DEADLINE) == b""
+
+    run(answer, body, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 from typing import Final
-from urllib.parse import parse_qsl, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
 
@@ -19,6 +19,8 @@ _PORTS: Final = {"tcp": 0, "ws": 80, "wss": 443, "http": 80, "https": 443}
 _PREFIXES: Final = ("unix:", *(f"{scheme}:" for scheme in _PORTS))
 _BETWEEN: Final = lazy_pattern(f",(?={'|'.join(_PREFIXES)})", re.IGNORECASE)
 _SECRET: Final = lazy_pattern(r"token|secret|passw|auth|api_?key|^key$|^sig", re.IGNORECASE)
+_SENT: Final = "!#$%&'()*+,-./:;=?@[]~"
+"""Signs of a URL that are sent as they are; others that are no letters and digits get codes."""
 _LONGEST_SOCKET: Final = 103
 """Bytes of a socket's path: every system takes so many."""
 
@@ -146,4 +148,5 @@ def _url(text: str, scheme: str) -> Address:
             )
     path = ENDPOINT if split.path in ("", "/") else split.path
     query = f"?{split.query}" if split.query else ""
-    return Address(scheme, host, _PORTS[scheme] if port is None else port, path + query)
+    sent = quote(path + query, safe=_SENT, errors="surrogateescape")
+    return Address(scheme, host, _PORTS[scheme] if port is None else port, sent)

@@ -488,7 +488,8 @@ def _named_in(body: Raw) -> str | None:
 
 def _is_name(text: str) -> bool:
     """Whether a header can carry a text as an id."""
-    return text.isascii() and text.isprintable() and 0 < len(text) <= _LONGEST_ID
+    plain = text.isascii() and text.isprintable() and text == text.strip()
+    return plain and 0 < len(text) <= _LONGEST_ID
 
 
 def _session(heading: _Heading) -> str | None:

@@ -17,6 +17,12 @@ from conductor.transports.remote.dial import check
         ("ws://h", Address("ws", "h", 80, "/acp"), "ws://h/acp"),
         ("WSS://H:8443/", Address("wss", "h", 8443, "/acp"), "wss://h:8443/acp"),
         ("http://h/x/y?a=1", Address("http", "h", 80, "/x/y?a=1"), "http://h/x/y?a=1"),
+        (
+            "http://h/é%20?b=ü",
+            Address("http", "h", 80, "/%C3%A9%20?b=%C3%BC"),
+            "http://h/%C3%A9%20?b=%C3%BC",
+        ),
+        ("ws://h/\udcff", Address("ws", "h", 80, "/%FF"), "ws://h/%FF"),
         ("https://[::1]:1/z/", Address("https", "::1", 1, "/z/"), "https://[::1]:1/z/"),
         ("tcp://127.0.0.1:9000", Address("tcp", "127.0.0.1", 9000), "tcp://127.0.0.1:9000"),
         ("ws://127.0.0.1:0", Address("ws", "127.0.0.1", 0, "/acp"), "ws://127.0.0.1:0/acp"),

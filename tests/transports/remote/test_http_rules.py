@@ -228,6 +228,7 @@ def test_an_answer_names_the_session_of_its_question() -> None:
         frame(method="x", params={"sessionId": 7}),
         frame(method="x", params={"sessionId": "a\nb"}),
         frame(method="x", params={"sessionId": "ü"}),
+        frame(method="x", params={"sessionId": " s1"}),
         frame(method="x", params=["s1"]),
         b"no JSON",
     ],
