@@ -83,6 +83,8 @@ class WebSocket:
         self._texts: deque[bytes] = deque()
         """Messages that nobody has taken."""
         self._size = 0
+        self._owed: list[bytes] = []
+        """The answer to the last ping, as long as the client does not read."""
         self._take: Callable[[bytes], bool] = lambda text: False
         self._ended = asyncio.Event()
 
@@ -189,10 +191,20 @@ class WebSocket:
             if isinstance(frame, Frame):
                 self._add(frame)
         self._piece = min(2 * self._piece, _MOST) if len(frames) <= _FEW else _LEAST
-        self._flush()
         if protocol.close_rcvd is not None or protocol.parser_exc is not None:
+            self._flush()
             self._end()
+        else:
+            self._answer_pings()
         return bool(self._unread)
+
+    def _answer_pings(self) -> None:
+        """Answers all pings that have come, or later the last: answers would pile up otherwise."""
+        answers = self._frames.data_to_send()
+        if self.is_full:
+            self._owed = answers[-1:] or self._owed
+        elif answers:
+            self._connection.write_raw(b"".join(answers))
 
     def _end(self) -> None:
         self._ended.set()
@@ -213,6 +225,8 @@ class WebSocket:
 
     def roomy(self) -> None:
         """More can be sent."""
+        owed, self._owed = self._owed, []
+        self._connection.write_raw(b"".join(owed))
         self.ready()
 
     def lost(self) -> None:

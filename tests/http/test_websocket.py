@@ -117,6 +117,16 @@ def test_a_ping_between_fragments_is_answered_and_binary_messages_are_ignored() 
     assert wire.written == b"\x8a\x02hi"
 
 
+def test_of_pings_of_a_client_that_does_not_read_the_last_is_answered() -> None:
+    wire = Wire()
+    wire.is_full = True
+    wire.feed(*(frame(b"%d" % number, Opcode.PING) for number in range(1000)), frame(b"text"))
+    assert (wire.got, wire.written) == ([b"text"], b"")
+    wire.empty()
+    wire.feed(frame(b"more", Opcode.PING))
+    assert wire.written == b"\x8a\x03999\x8a\x04more"
+
+
 def test_what_is_held_is_what_nobody_has_taken() -> None:
     wire = Wire()
     wire.feed(frame(b"sign", Opcode.PONG) * 1000)
