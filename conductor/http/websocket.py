@@ -86,6 +86,8 @@ class WebSocket:
         self._owed: list[bytes] = []
         """The answer to the last ping, as long as the client does not read."""
         self._take: Callable[[bytes], bool] = lambda text: False
+        self._is_over = False
+        """Whether nothing more is taken but the texts that wait."""
         self._ended = asyncio.Event()
 
     # -- what comes ----------------------------------------------------------------------------
@@ -160,6 +162,7 @@ class WebSocket:
     def refuse(self, code: int) -> None:
         """Closes it at once: the client has broken a rule, whatever it answers."""
         self._say_close(code, "")
+        self._is_over = True
         self._end()
 
     def _say_close(self, code: int, text: str) -> None:
@@ -179,23 +182,25 @@ class WebSocket:
 
     def look(self) -> bool:
         """Looks at some of what has come; whether there is more."""
-        while self._texts and self._take(self._texts[0]):
+        while self._texts and not self._ended.is_set() and self._take(self._texts[0]):
             self._size -= len(self._texts.popleft())
-        if not self._unread or self.is_much or self._ended.is_set():
+        if self._is_over and not self._texts:
+            self._end()
+        if not self._unread or self.is_much or self._is_over:
             return False
         data, self._unread = self._unread[: self._piece], self._unread[self._piece :]
         protocol = self._frames
         protocol.receive_data(data)
         frames = protocol.events_received()
         for frame in frames:
-            if isinstance(frame, Frame):
+            if isinstance(frame, Frame) and not self._is_over:
                 self._add(frame)
         self._piece = min(2 * self._piece, _MOST) if len(frames) <= _FEW else _LEAST
         if protocol.close_rcvd is not None or protocol.parser_exc is not None:
             self._flush()
-            self._end()
-        else:
-            self._answer_pings()
+            self._is_over = True
+            return True  # it ends once what came before is taken
+        self._answer_pings()
         return bool(self._unread)
 
     def _answer_pings(self) -> None:

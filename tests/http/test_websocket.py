@@ -166,6 +166,43 @@ def test_a_client_that_closes_says_why_and_gets_an_answer() -> None:
     assert wire.written.startswith(b"\x88")
 
 
+def test_texts_that_wait_are_taken_before_a_close_counts() -> None:
+    async def work() -> None:
+        wire = Wire()
+        wire.takes = False
+        wire.feed(frame(b"one") + frame(b"\x03\xe8", Opcode.CLOSE) + frame(b"never"))
+        ended = asyncio.ensure_future(wire.socket.ended())
+        await asyncio.sleep(0)
+        assert not ended.done()
+        wire.takes = True
+        wire.socket.go_on()
+        await ended
+        assert (wire.got, wire.socket.code) == ([b"one"], 1000)
+
+    asyncio.run(work())
+
+
+def test_nothing_is_taken_behind_a_text_that_is_refused() -> None:
+    wire = Wire()
+
+    def take(text: bytes) -> bool:
+        if text == b"bad":
+            wire.socket.refuse(1007)
+        return wire.take(text)
+
+    wire.socket.listen(take)
+    wire.takes = False
+    wire.feed(frame(b"one") + frame(b"bad") + frame(b"two"))
+    wire.takes = True
+    wire.socket.go_on()
+    assert wire.got == [b"one", b"bad"]
+    assert wire.finished
+    wire = Wire()
+    wire.socket.listen(take)
+    wire.feed(frame(b"bad") + frame(b"two"))
+    assert wire.got == [b"bad"]
+
+
 def test_what_waits_leaves_before_a_socket_closes_and_a_deaf_client_is_cut_off() -> None:
     async def work() -> None:
         wire = Wire()
