@@ -394,7 +394,8 @@ class Rearrangement:
         for _ in range(_HELD):
             seen = self._runtime.router.received
             await asyncio.sleep(_LOOK)
-            if not self._is_quiet(gone):
+            # What is to join may end meanwhile: the next look says so.
+            if self._refused is not None or not self._is_quiet(gone):
                 return False
             still = still + 1 if self._runtime.router.received == seen else 0
             if still == _STILL:

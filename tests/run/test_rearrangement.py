@@ -18,7 +18,7 @@ from conductor.run.plan import Belongings, Planned
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
-from tests.run.chains import Chain, agent, pass_through, proxy, run
+from tests.run.chains import Chain, CrashError, agent, pass_through, proxy, run, timeless
 
 DONE = {"stopReason": "end_turn"}
 NARROW = frozenset({"log"})
@@ -61,11 +61,16 @@ def planned(one: Planned, spec: Spec) -> Planned:
     return msgspec.structs.replace(one, specs=(spec,))
 
 
-def changing(play: Any, first: Planned, **make: Callable[[], Planned]) -> int:
+def changing(
+    play: Any,
+    first: Planned,
+    loop: Callable[[], asyncio.AbstractEventLoop] | None = None,
+    **make: Callable[[], Planned],
+) -> int:
     """Runs a chain of `p` and an agent that may change."""
     owner = Prepared(Plans(**make))
     chain = planned(first, Spec(name="p")), planned(agent(), Spec(name="agent"))
-    return run(play, *chain, owner=owner)
+    return run(play, *chain, owner=owner, loop=loop)
 
 
 class Holding:
@@ -139,6 +144,26 @@ class Counted(MemoryTransport):
         """Closes it."""
         self.closed += 1
         await super().close(grace)
+
+
+async def short_lived(channel: Channel) -> None:
+    """A proxy that takes its role, and ends a little later."""
+    life = asyncio.ensure_future(pass_through(channel))
+    await asyncio.wait((life,), timeout=0.07)
+    raise CrashError("as it was told to")
+
+
+def test_what_ends_before_it_joins_takes_nobodys_place() -> None:
+    """It has taken its role, and the chain looks whether anything is still on its way."""
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        assert not await chain.runtime.rearrange(SPECS)
+        await chain.logged("the chain stays as it was: proxy `p`")
+        assert (await chain.prompt("still"))["result"] == DONE
+
+    old = proxy("p", on_failure="restart")
+    assert changing(play, old, timeless, p=lambda: proxy("p", short_lived)) == 0
 
 
 def test_what_has_started_for_a_chain_that_cannot_be_is_closed() -> None:
