@@ -22,7 +22,6 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, Final, TextIO
 
 from conductor.errors import CONTINUED, ConductorError, counted, json_text, marked, one_line
-from conductor.run.report_lines import ENTRY, FURTHER
 from conductor.spec.programs import is_reserved
 
 if TYPE_CHECKING:
@@ -403,6 +402,8 @@ def relay(
     An empty name stands for the process that hosts sandboxed proxies. Its log entries of `level`
     and above look like all others; any other line of it is marked `[host]`.
     """
+    from conductor.run.report_lines import ENTRY, FURTHER  # `conductor join` must start without
+
     hidden = False
     in_entry = False
     notices: set[str] = set()

@@ -20,8 +20,10 @@ from conductor.transports.turns import Turns
 if TYPE_CHECKING:
     from conductor.http.websocket import WebSocket
 
-_PIECE: Final = 16 * 1024
-"""Bytes taken in one turn of the event loop, so that one sender cannot occupy it."""
+PIECE: Final = 64 * 1024
+"""Bytes taken in one turn of the event loop, so that one sender cannot occupy it …"""
+_STRANGERS: Final = 16 * 1024
+"""… and those of a stranger."""
 _EVENTS: Final = 32
 """Events of HTTP that are looked at in one go."""
 
@@ -41,6 +43,8 @@ class Home(Protocol):
 
     port: int
     turns: Turns
+    buffer: memoryview
+    """What comes is read into it, and taken from it at once."""
 
     def patience(self) -> limits.Patience:
         """Seconds that a client has."""
@@ -73,7 +77,6 @@ class Connection(asyncio.BufferedProtocol):
         self._home = home
         self._loop = asyncio.get_running_loop()
         self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HEAD_BYTES)
-        self._buffer = bytearray(_PIECE)
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None
         """The request that is being answered …"""
@@ -146,11 +149,11 @@ class Connection(asyncio.BufferedProtocol):
         if self._is_ending:  # turned away before there was a transport
             self._transport.abort()
 
-    def get_buffer(self, sizehint: int) -> bytearray:
-        return self._buffer
+    def get_buffer(self, sizehint: int) -> memoryview:
+        return self._home.buffer if self.principal else self._home.buffer[:_STRANGERS]
 
     def buffer_updated(self, nbytes: int) -> None:
-        data = bytes(memoryview(self._buffer)[:nbytes])
+        data = bytes(self._home.buffer[:nbytes])
         self.heard += 1
         if self._state is _LINGERS:
             self._thrown += nbytes

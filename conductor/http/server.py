@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from conductor.errors import place_of
 from conductor.http import limits
-from conductor.http.connection import Connection
+from conductor.http.connection import PIECE, Connection
 from conductor.http.request import Handler, LateBody, Request, Response, TooLarge
 from conductor.transports.entrance import Entrance
 from conductor.transports.turns import Turns
@@ -24,6 +24,7 @@ class HttpServer:
     Attributes:
         port: Where it listens.
         turns: Whose connections are looked at.
+        buffer: What comes is read into it, and taken from it at once.
     """
 
     def __init__(
@@ -37,6 +38,7 @@ class HttpServer:
         """`complain` logs a sentence."""
         self.port: int = listening.getsockname()[1]
         self.turns = Turns(asyncio.get_running_loop())
+        self.buffer = memoryview(bytearray(PIECE))
         self._handler = handler
         self._complain = complain
         self._tls = tls

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from conductor.http.connection import Connection
 
 _LEAST: Final = 1024
-_MOST: Final = 16 * 1024
+_MOST: Final = 64 * 1024
 """Bytes that are looked at in one go: few while frames are short, since each costs as much as
 others."""
 _KEY: Final = 16
@@ -88,7 +88,10 @@ class WebSocket:
         self._take: Callable[[bytes], bool] = lambda text: False
         self._is_over = False
         """Whether nothing more is taken but the texts that wait."""
+        self._thrown = 0
+        """Bytes that have come since then."""
         self._ended = asyncio.Event()
+        self._parted = asyncio.Event()
 
     # -- what comes ----------------------------------------------------------------------------
 
@@ -120,8 +123,16 @@ class WebSocket:
         return None if closed is None else int(closed.code)
 
     async def ended(self) -> None:
-        """Returns once the client has closed it, or is gone."""
+        """Returns once nothing more is taken: the client has closed it, has broken a rule, or is
+        gone."""
         await self._ended.wait()
+
+    async def parted(self, seconds: float) -> None:
+        """Returns once the client has closed it or is gone, at the latest after so many seconds:
+        a client that still sends would not read why it is closed otherwise."""
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._parted.wait()
 
     # -- what leaves ---------------------------------------------------------------------------
 
@@ -155,7 +166,7 @@ class WebSocket:
         self._say_close(code, text)
         try:
             async with asyncio.timeout(seconds):
-                await self._ended.wait()
+                await self._parted.wait()
         except TimeoutError:
             self._connection.turn_away()
 
@@ -186,7 +197,9 @@ class WebSocket:
             self._size -= len(self._texts.popleft())
         if self._is_over and not self._texts:
             self._end()
-        if not self._unread or self.is_much or self._is_over:
+        if self._is_over:
+            self._throw_away()
+        if not self._unread or self.is_much:
             return False
         data, self._unread = self._unread[: self._piece], self._unread[self._piece :]
         protocol = self._frames
@@ -203,6 +216,19 @@ class WebSocket:
         self._answer_pings()
         return bool(self._unread)
 
+    def _throw_away(self) -> None:
+        """Looks only for the client's close, in what still comes for a moment."""
+        data, self._unread = self._unread, b""
+        self._thrown += len(data)
+        if self._thrown > limits.LINGER_BYTES:
+            self._connection.turn_away()
+            return
+        if self._frames.close_rcvd is None and self._frames.parser_exc is None:
+            self._frames.receive_data(data)
+            self._frames.events_received()
+        if self._frames.close_rcvd is not None:
+            self._parted.set()
+
     def _answer_pings(self) -> None:
         """Answers all pings that have come, or later the last: answers would pile up otherwise."""
         answers = self._frames.data_to_send()
@@ -213,6 +239,8 @@ class WebSocket:
 
     def _end(self) -> None:
         self._ended.set()
+        if self._frames.close_rcvd is not None:
+            self._parted.set()
         self._connection.finish()
 
     def _add(self, frame: Frame) -> None:
@@ -237,3 +265,4 @@ class WebSocket:
     def lost(self) -> None:
         """Its connection is gone."""
         self._ended.set()
+        self._parted.set()

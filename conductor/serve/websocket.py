@@ -252,6 +252,7 @@ async def read(socket: WebSocket, connection: Connection, outlet: SocketOutlet) 
         connection.close()
     else:
         connection.lost()
+    await socket.parted(_PARTING)
 
 
 async def read_packets(socket: WebSocket, connection: Connection, outlet: LinkedOutlet) -> None:
@@ -270,3 +271,4 @@ async def read_packets(socket: WebSocket, connection: Connection, outlet: Linked
             connection.close()
         else:
             connection.cut()
+    await socket.parted(_PARTING)

@@ -46,7 +46,7 @@ _LISTEN: Final = frozenset(
 _BINDS: Final = {
     "conductor/control/server.py": "conductor/control/server.py",
     "conductor/page/server.py": "conductor/http/server.py",
-    "conductor/serve/server.py": "conductor/serve/server.py",
+    "conductor/serve/server.py": "conductor/http/server.py",
     "conductor/telemetry/serving.py": "conductor/http/server.py",
     "conductor/transports/private.py": "conductor/mcp/doors/stdio.py",
 }

@@ -170,7 +170,8 @@ def test_those_who_come_and_leave_pile_up_nothing(rig: Rig) -> None:
         before = most = resident(server)
         for _ in range(100):
             taken, data = _half_frame(server, token)
-            with taken:
+            # One that is not let in, since those that have left count for a moment yet, is cut off.
+            with taken, contextlib.suppress(ConnectionError):
                 taken.sendall(data)
             most = max(most, resident(server))
         assert most - before < 160 * _MIB
