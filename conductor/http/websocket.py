@@ -263,6 +263,9 @@ class WebSocket:
         self.ready()
 
     def lost(self) -> None:
-        """Its connection is gone."""
+        """Its connection is gone. What came of a message goes now: it is in a cycle of objects,
+        which only the collector would free."""
+        self._frames.reader.discard()
+        self._unread, self._parts = b"", bytearray()
         self._ended.set()
         self._parted.set()

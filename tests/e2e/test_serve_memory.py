@@ -167,11 +167,13 @@ def test_those_who_come_and_leave_pile_up_nothing(rig: Rig) -> None:
     """What they have left counts until the collector has met it."""
     token = new_token(rig, "alice")
     with served(rig, "serve", rig.demo(), *WS, *tokens(rig)) as server:
+        numbers = server.http("/metrics", **bearer(token))
         before = most = resident(server)
         for _ in range(100):
             taken, data = _half_frame(server, token)
-            # One that is not let in, since those that have left count for a moment yet, is cut off.
-            with taken, contextlib.suppress(ConnectionError):
+            with taken:
                 taken.sendall(data)
+            while b"\nconductor_serve_connections 0\n" not in numbers.ask("GET").body:
+                time.sleep(0.001)
             most = max(most, resident(server))
         assert most - before < 160 * _MIB
