@@ -10,13 +10,14 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Final
 
-from websockets.frames import Frame, Opcode
+from websockets.frames import Frame
 from websockets.protocol import Protocol, Side, State
 from websockets.utils import accept_key
 
 from conductor.http import limits
 from conductor.http.headers import Headers
 from conductor.http.request import NoWebSocket
+from conductor.transports.remote.fragments import Fragments
 
 if TYPE_CHECKING:
     from conductor.http.connection import Connection
@@ -78,8 +79,7 @@ class WebSocket:
         self._frames = Protocol(Side.SERVER, state=State.OPEN, max_size=most)
         self._unread = b""
         self._piece = _LEAST
-        self._parts = bytearray()
-        self._is_text = False
+        self._fragments = Fragments()
         self._texts: deque[bytes] = deque()
         """Messages that nobody has taken."""
         self._size = 0
@@ -109,7 +109,7 @@ class WebSocket:
     def held(self) -> int:
         """Bytes that have come and that nobody has taken."""
         half_a_frame = len(self._frames.reader.buffer)
-        return len(self._unread) + half_a_frame + len(self._parts) + self._size
+        return len(self._unread) + half_a_frame + self._fragments.size + self._size
 
     @property
     def is_much(self) -> bool:
@@ -244,15 +244,8 @@ class WebSocket:
         self._connection.finish()
 
     def _add(self, frame: Frame) -> None:
-        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
-            self._is_text = frame.opcode is Opcode.TEXT
-        elif frame.opcode is not Opcode.CONT:
-            return
-        self._parts += frame.data  # one buffer: fragments without end may be empty
-        if not frame.fin:
-            return
-        text, self._parts = bytes(self._parts), bytearray()
-        if self._is_text and (self._texts or not self._take(text)):
+        text = self._fragments.text(frame)
+        if text is not None and (self._texts or not self._take(text)):
             self._texts.append(text)
             self._size += len(text)
 
@@ -266,6 +259,7 @@ class WebSocket:
         """Its connection is gone. What came of a message goes now: it is in a cycle of objects,
         which only the collector would free."""
         self._frames.reader.discard()
-        self._unread, self._parts = b"", bytearray()
+        self._fragments.discard()
+        self._unread = b""
         self._ended.set()
         self._parted.set()

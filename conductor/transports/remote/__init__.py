@@ -8,6 +8,7 @@
     failures    what can go wrong on the way to an address, in words
     lines       `unix:` and `tcp://`: lines on a socket
     wire        headers and subprotocols by name
+    fragments   the frames of a WebSocket, put together to messages
     websocket   one WebSocket: messages, pings, cookies
     websocket_transport  `ws://` and `wss://`: a connection that outlives its WebSockets
     sse         server-sent events (pure)

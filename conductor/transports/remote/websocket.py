@@ -15,7 +15,7 @@ import msgspec
 from websockets.client import ClientProtocol
 from websockets.datastructures import MultipleValuesError
 from websockets.exceptions import InvalidStatus, PayloadTooBig
-from websockets.frames import Frame, Opcode
+from websockets.frames import Frame
 from websockets.http11 import Response
 from websockets.protocol import State
 from websockets.typing import Subprotocol
@@ -23,6 +23,7 @@ from websockets.uri import WebSocketURI
 
 from conductor.transports.remote import failures, proxies, wire
 from conductor.transports.remote.address import Address
+from conductor.transports.remote.fragments import Fragments
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -96,8 +97,7 @@ class WebSocket(asyncio.Protocol):
         self._loop = asyncio.get_running_loop()
         self._transport: Any = None
         self._upgraded: asyncio.Future[Response] = self._loop.create_future()
-        self._parts = bytearray()
-        self._is_text = False
+        self._fragments = Fragments()
         self._is_over = False
         self._farewell: asyncio.TimerHandle | None = None
         self._heartbeat: asyncio.TimerHandle | None = None
@@ -232,8 +232,8 @@ class WebSocket(asyncio.Protocol):
             if isinstance(event, Response):
                 if not self._upgraded.done():
                     self._upgraded.set_result(event)
-            elif isinstance(event, Frame):
-                self._frame(event, texts)
+            elif isinstance(event, Frame) and (text := self._fragments.text(event)) is not None:
+                texts.append(text)
         if texts and not self._is_over:
             if self._listening:
                 self._ears.heard(texts)
@@ -248,17 +248,6 @@ class WebSocket(asyncio.Protocol):
             self._report(self._how_closed())
         if self._protocol.close_expected() and self._farewell is None:
             self._farewell = self._loop.call_later(_FAREWELL, self._transport.abort)
-
-    def _frame(self, frame: Frame, texts: list[bytes]) -> None:
-        if frame.opcode in (Opcode.TEXT, Opcode.BINARY):
-            self._is_text = frame.opcode is Opcode.TEXT
-        elif frame.opcode is not Opcode.CONT:
-            return
-        if self._is_text:  # a binary message is ignored, by the rules of ACP
-            self._parts += frame.data  # one buffer: fragments without end may be empty
-            if frame.fin:
-                texts.append(bytes(self._parts))
-                self._parts = bytearray()
 
     def _flush(self) -> None:
         if self._transport is None:
