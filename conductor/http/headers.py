@@ -4,12 +4,12 @@ secret. Pure."""
 from __future__ import annotations
 
 import hmac
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Final
 
 from conductor.transports.host import is_named
 
-_ONCE: Final = ("authorization", "host", "origin")
+ONCE: Final = ("authorization", "host", "origin")
 """Headers that may come once only: two readers of a repeated one could disagree."""
 
 
@@ -48,7 +48,7 @@ def misdirected(
     So no web page of somebody else gets through, not even if the name of its site was rebound to
     this machine. `once`: further headers that may come once only.
     """
-    if repeated := headers.repeated({*_ONCE, *once}):
+    if repeated := headers.repeated({*ONCE, *once}):
         return 400, f"the header `{repeated}` came twice"
     if not is_named(headers.get("host") or "", names, port):
         return 421, f"this server answers to {' and '.join(names)} only"
@@ -59,12 +59,17 @@ def misdirected(
     return None
 
 
+def bearer(headers: Mapping[str, str]) -> str:
+    """The bearer token of a request; empty: it has none."""
+    scheme, _, token = headers.get("authorization", "").partition(" ")
+    return token.strip() if scheme.lower() == "bearer" else ""
+
+
 def shows(headers: Headers, secret: bytes | None) -> bool:
     """Whether a request shows a secret as its bearer token, compared in constant time.
 
     `secret`: None if there is none, so that no request shows it.
     """
-    scheme, _, given = (headers.get("authorization") or "").partition(" ")
     wanted = secret if secret is not None else b"\0" * 64
-    same = hmac.compare_digest(given.strip().encode("latin-1", "replace"), wanted)
-    return scheme.lower() == "bearer" and same and secret is not None
+    same = hmac.compare_digest(bearer(headers).encode("latin-1", "replace"), wanted)
+    return same and secret is not None

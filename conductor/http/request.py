@@ -135,8 +135,7 @@ class Request:
         given = [*headers]
         names = {name.lower() for name, _ in given}
         given += [each for each in self.more if each[0].lower() not in names]
-        lines = [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in given]
-        self.connection.write_head(status, lines)
+        self.connection.write_head(status, _lines(given))
 
     async def send(self, data: bytes) -> None:
         """Sends a part of an answer, and waits while the client does not read."""
@@ -160,10 +159,7 @@ class Request:
         protocol, lines = handshake(self.headers, protocols)
         socket = WebSocket(self.connection, most, protocol)
         self.is_begun = True
-        more = [
-            (name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in self.more
-        ]
-        self.connection.upgrade([*lines, *more], socket)
+        self.connection.upgrade([*lines, *_lines(self.more)], socket)
         return socket
 
     def end(self) -> None:
@@ -190,3 +186,8 @@ class Request:
         """Its body is whole."""
         self._whole = True
         self._changed.set()
+
+
+def _lines(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    """Headers as they are written: what is no UTF-8 came so from a client."""
+    return [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers]

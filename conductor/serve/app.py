@@ -20,7 +20,6 @@ from conductor.serve.streams import Refused, Streams
 from conductor.transports.remote import wire
 
 if TYPE_CHECKING:
-    from conductor.http.headers import Headers
     from conductor.http.websocket import WebSocket
     from conductor.serve.access.proof import Proof
     from conductor.serve.connections import Connection, Outlet
@@ -66,7 +65,7 @@ class App:
             raise Denied(400, f"the header `{repeated}` came twice")
         if path in ("/health", "/ready"):
             return self._looked(path)
-        if self._is_allowed_preflight(request.method, headers):
+        if self._is_allowed_preflight(request):
             return Response(status=204)
         proof = await self._server.gate.proof(headers)
         self._known(request, proof)
@@ -75,7 +74,7 @@ class App:
         named = self._server.named(path)
         if named is None:
             raise Denied(404, "nothing is served at this path")
-        return await self._asked(request, headers, proof, named)
+        return await self._asked(request, proof, named)
 
     def _known(self, request: Request, proof: Proof) -> None:
         """Counts the network connection of a request. Raises `Denied`."""
@@ -84,12 +83,12 @@ class App:
         except ConductorError as error:
             raise Denied(_MANY, f"{error.text}; {error.hint}") from None
 
-    def _is_allowed_preflight(self, method: str, headers: Headers) -> bool:
+    def _is_allowed_preflight(self, request: Request) -> bool:
         """Whether a page of an allowed origin asks, by a name of this server. Raises `Denied`."""
-        if not http_rules.is_preflight(method, headers):
+        if not http_rules.is_preflight(request.method, request.headers):
             return False
-        self._server.gate.check_place(headers)
-        return "origin" in headers
+        self._server.gate.check_place(request.headers)
+        return "origin" in request.headers
 
     def _looked(self, path: str) -> Response:
         if path == "/ready" and self._server.draining:
@@ -98,13 +97,12 @@ class App:
             return _text(503, "what the chains need is away")
         return _text(200, "ok")
 
-    async def _asked(
-        self, request: Request, headers: Headers, proof: Proof, named: str
-    ) -> Response | None:
-        if request.method == "GET" and (headers.get("upgrade") or "").lower() == "websocket":
-            return await self._socket(request, headers, proof, named)
+    async def _asked(self, request: Request, proof: Proof, named: str) -> Response | None:
+        headers = request.headers
+        if request.method == "GET" and headers.get("upgrade", "").lower() == "websocket":
+            return await self._socket(request, proof, named)
         if request.method == "POST":
-            return await self._post(request, headers, proof, named)
+            return await self._post(request, proof, named)
         if request.method == "GET":
             ruling: http_rules.Ruling = http_rules.get(headers)
         elif request.method == "DELETE":
@@ -131,17 +129,15 @@ class App:
         connection.close()
         return Response(status=202)
 
-    async def _post(
-        self, request: Request, headers: Headers, proof: Proof, named: str
-    ) -> Response | None:
+    async def _post(self, request: Request, proof: Proof, named: str) -> Response | None:
         """Reads the body, and counts it until it has been taken."""
-        ruling = http_rules.post(headers, await self._body(request))
+        ruling = http_rules.post(request.headers, await self._body(request))
         return await self._ruled(request, ruling, proof, named)
 
     async def _body(self, request: Request) -> bytes:
         """The body of a request. Raises `Denied`."""
         limit = self._server.settings.message
-        length = request.headers.get("content-length") or "0"
+        length = request.headers.get("content-length", "0")
         try:
             if int(length) > limit:
                 raise TooLarge
@@ -220,18 +216,16 @@ class App:
 
     # -- WebSockets ------------------------------------------------------------------------------
 
-    async def _socket(
-        self, request: Request, headers: Headers, proof: Proof, named: str
-    ) -> Response | None:
-        if wire.RESUMED in offered(headers).others:
-            return await self._linked(request, headers, proof, named)
+    async def _socket(self, request: Request, proof: Proof, named: str) -> Response | None:
+        if wire.RESUMED in offered(request.headers).others:
+            return await self._linked(request, proof, named)
         outlet = websocket.SocketOutlet()
         connection = self._joined(proof, outlet, named)
         try:
             socket = self._upgraded(request, connection, wire.PLAIN, self._server.settings.message)
             outlet.linked(socket)
             with _watched(taken(request), socket, lambda: connection.paused):
-                await websocket.read(socket, connection, outlet)
+                await websocket.read(socket, connection)
         except BaseException:
             connection.lost()
             raise
@@ -239,12 +233,10 @@ class App:
             outlet.drop()
         return None
 
-    async def _linked(
-        self, request: Request, headers: Headers, proof: Proof, named: str
-    ) -> Response | None:
+    async def _linked(self, request: Request, proof: Proof, named: str) -> Response | None:
         """A WebSocket of a client that numbers its frames: a new connection, or the next link of
         one."""
-        id_ = headers.get(http_rules.CONNECTION) or ""
+        id_ = request.headers.get(http_rules.CONNECTION, "")
         if id_:
             found = self._server.connection(proof, id_)
             if found is None or not isinstance(found.outlet, websocket.LinkedOutlet):

@@ -6,10 +6,10 @@ it is idle.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, Protocol
 
 from conductor.errors import ConductorError, are, counted
-from conductor.http.connection import Connection, Home
+from conductor.http.connection import Connection
 from conductor.http.limits import Patience
 from conductor.http.server import HttpServer
 from conductor.serve import pulse
@@ -77,9 +77,8 @@ class ClientSocket(Connection):
     """
 
     def __init__(self, home: HttpAddress) -> None:
-        super().__init__(cast("Home", home))
+        super().__init__(home)
         self._address = home
-        self._owner = home.owner
         self._is_held_up = False
         """Whether much of its principal waits to be taken."""
         self._late = self._loop.call_later(home.owner.settings.login, self.turn_away)
@@ -92,7 +91,7 @@ class ClientSocket(Connection):
         if self.holds.principal != principal:
             held = self.holds.held
             self.holds.close()
-            self.holds = self._owner.received.entry(principal, self)
+            self.holds = self._address.owner.received.entry(principal, self)
             self.holds.count(held)
         self.principal = principal
 
@@ -103,7 +102,7 @@ class ClientSocket(Connection):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._late.cancel()
-        self._owner.sockets.gone(self)
+        self._address.owner.sockets.gone(self)
         self.holds.close()
         super().connection_lost(exc)
 

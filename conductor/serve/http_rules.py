@@ -15,6 +15,7 @@ from msgspec import Raw
 
 from conductor.core import json_text, jsonrpc
 from conductor.core.message import Message
+from conductor.http.headers import ONCE as EVERYWHERE
 from conductor.serve.access import origins
 from conductor.serve.hub import frames
 from conductor.transports.remote import wire
@@ -25,7 +26,7 @@ NUMBER: Final = wire.NUMBER.lower()
 LAST_EVENT: Final = "last-event-id"
 METHODS: Final = ("GET", "POST", "DELETE")
 
-ONCE: Final = ("host", "origin", "authorization", CONNECTION, SESSION, NUMBER, LAST_EVENT)
+ONCE: Final = (*EVERYWHERE, CONNECTION, SESSION, NUMBER, LAST_EVENT)
 """Headers that say who asks, for what."""
 
 _SHARED: Final = (wire.CONNECTION, wire.SESSION, wire.NUMBER)

@@ -234,7 +234,7 @@ class LinkedOutlet:
         closing.add_done_callback(self._closing.discard)
 
 
-async def read(socket: WebSocket, connection: Connection, outlet: SocketOutlet) -> None:
+async def read(socket: WebSocket, connection: Connection) -> None:
     """Takes what a client sends, until its link is gone."""
 
     def take(text: bytes) -> bool:

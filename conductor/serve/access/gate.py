@@ -8,6 +8,7 @@ from typing import Final, Protocol
 
 import msgspec
 
+from conductor.http.headers import bearer
 from conductor.serve.access import origins, tokens
 from conductor.serve.access.proof import Proof
 from conductor.transports.host import is_named
@@ -123,9 +124,8 @@ def offered(headers: Mapping[str, str]) -> _Offered:
 
 def shown_token(headers: Mapping[str, str]) -> str | None:
     """The token that a request shows; None: none. A page may show it as a subprotocol."""
-    kind, _, token = headers.get("authorization", "").partition(" ")
-    if kind.lower() == "bearer" and token.strip():
-        return token.strip()
+    if token := bearer(headers):
+        return token
     if headers.get("origin") is not None:
         return offered(headers).token
     return None

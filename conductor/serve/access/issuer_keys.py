@@ -80,6 +80,8 @@ class IssuerKeys:
     async def _renew(self) -> None:
         import httpcore2 as httpcore
 
+        from conductor.transports.remote.client import FAILED
+
         try:
             async with (
                 asyncio.timeout(self._deadline),
@@ -89,9 +91,7 @@ class IssuerKeys:
             self._read = self._clock()
         except Denied as denied:
             self._why = denied.text
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException):
-            self._why = _AWAY
-        except (httpcore.UnsupportedProtocol, TimeoutError, ValueError, OSError, RecursionError):
+        except (*FAILED, httpcore.UnsupportedProtocol, ValueError, RecursionError):
             self._why = _AWAY
         finally:
             self._fetching = None

@@ -4,28 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import httpcore2 as httpcore
 
 from conductor.transports.remote import failures, proxies
 
 if TYPE_CHECKING:
+    from ssl import SSLContext
+
     from conductor.transports.remote.address import Address
 
-FAILED: tuple[type[Exception], ...] = (
-    *(OSError, TimeoutError, ssl.SSLError, failures.LinkError),
-    *(httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException),
+FAILED: Final = (
+    OSError,
+    httpcore.NetworkError,
+    httpcore.ProtocolError,
+    httpcore.TimeoutException,
 )
-"""What a request raises that gets no answer."""
+"""What a request raises that gets no answer, beside `LinkError`."""
 
 
-def pool(address: Address, tls: ssl.SSLContext | None) -> httpcore.AsyncConnectionPool:
-    """Connections to an address; no request waits for a free one."""
+def pool(address: Address, tls: SSLContext | None) -> httpcore.AsyncConnectionPool:
+    """Connections to an address; no request waits for a free one. `tls`: for `https`."""
     return httpcore.AsyncConnectionPool(
-        ssl_context=tls or ssl.create_default_context() if address.has_tls else None,
+        ssl_context=tls,
         max_connections=None,
         network_backend=_Backend(address),
     )
@@ -84,12 +87,12 @@ class _Stream(httpcore.AsyncNetworkStream):
     async def aclose(self) -> None:
         """Ends it."""
         self._writer.close()
-        with contextlib.suppress(OSError, ssl.SSLError):
+        with contextlib.suppress(OSError):
             await self._writer.wait_closed()
 
     async def start_tls(
         self,
-        ssl_context: ssl.SSLContext,
+        ssl_context: SSLContext,
         server_hostname: str | None = None,
         timeout: float | None = None,  # noqa: ASYNC109
     ) -> httpcore.AsyncNetworkStream:
