@@ -309,13 +309,17 @@ class Dispatcher:
         if isinstance(params, UnsetType) or self._exchange.topology.hosted:
             return
         if lane.peer.role is Role.AGENT or lane is self._exchange.upstream.s:
+            known, is_second = lane.peer.agent_sessions, self._exchange.version == 2
+            if known is not None:
+                known.updated(params)
+            if not (is_second or (known is not None and known.shown)):
+                return  # nobody asks which session it is of
             session, state = agent_turns.reported_state(params)
-            if lane.peer.agent_sessions is not None:
-                lane.peer.agent_sessions.showed(session, params)
-                lane.peer.agent_sessions.updated(params)
-            if state is not None and self._exchange.version == 2:
-                known = self._exchange.at_agent(lane, session)
-                self._parts.own_turns.queue.reported(known, state)
+            if known is not None:
+                known.showed(session, params)
+            if state is not None and is_second:
+                works = self._exchange.at_agent(lane, session)
+                self._parts.own_turns.queue.reported(works, state)
 
     def _special_notification(self, lane: Lane, method: str, params: Params) -> None:
         if method in ENVELOPES:
