@@ -7,6 +7,7 @@ once: many messages a system call, many messages a crossing into a guest.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
@@ -37,7 +38,7 @@ class QueuedFrames(msgspec.Struct, eq=False):
 _Queued = TypeVar("_Queued")
 
 
-class Outboxes(Generic[_Queued]):
+class Outboxes(ABC, Generic[_Queued]):
     """The outboxes of one router. `perform` is called for every effect that is no `Send`; `entry`,
     if there is one, in its place for entries of the log.
 
@@ -67,34 +68,28 @@ class Outboxes(Generic[_Queued]):
 
     def feed(self, peer: str, frames: Sequence[bytes]) -> None:
         """Routes frames of one peer, in order."""
-        receive, post, entry = self.router.receive, self.post, self._entry
+        receive, apply = self.router.receive, self.apply
         for frame in frames:
             try:
                 effects = receive(peer, frame)
             except MemoryError:
                 # A message may be too large to be decoded: that costs its sender, not the chain.
                 effects = self.router.skipped(peer, frame, "there is no memory for it")
-            for effect in effects:
-                if type(effect) is Entry:
-                    entry(effect)
-                elif type(effect) is not Send:
-                    self._perform(effect)
-                elif not effect.copy or self._has_room(effect):
-                    post(effect.peer, effect.frame, peer)
+            apply(effects, peer)
 
-    def apply(self, effects: Iterable[Effect]) -> None:
-        """Takes effects of anything but a frame."""
+    def apply(self, effects: Iterable[Effect], sender: str = "") -> None:
+        """Takes effects. `sender`: the peer whose frame has led to them; empty: none has."""
         for effect in effects:
             if type(effect) is Entry:
                 self._entry(effect)
             elif type(effect) is not Send:
                 self._perform(effect)
             elif not effect.copy or self._has_room(effect):
-                self.post(effect.peer, effect.frame)
+                self.post(effect.peer, effect.frame, sender)
 
+    @abstractmethod
     def post(self, peer: str, frame: bytes, sender: str = "") -> None:
-        """Queues a frame for a peer. `sender`: the peer whose frame has led to it."""
-        raise NotImplementedError
+        """Queues a frame for a peer. `sender`: as in `apply`."""
 
     def _has_room(self, copy: Send) -> bool:
         """Whether an observer may get a copy now; counts those it may not."""
