@@ -16,8 +16,7 @@ import msgspec
 from msgspec.structs import force_setattr, replace
 
 from conductor.core import UPSTREAM, Entry, Violated
-from conductor.core.json_text import read_members
-from conductor.run.log import Chain, Item, Lines, OfHost, Sink
+from conductor.run.log import Chain, Item, Lines, OfHost, Sink, session_in
 
 AGE: Final = 300.0
 """Seconds after which an entry is forgotten."""
@@ -178,7 +177,6 @@ class Ring(Sink):
 
 def _cut(payload: bytes) -> bytes:
     """What is kept of a payload that is too large: its session and its size."""
-    members = read_members(payload) if b'"sessionId"' in payload else None
-    session = bytes((members or {}).get("sessionId", b""))
+    session = session_in(payload)
     named = b'"sessionId":%b,' % session if 0 < len(session) < _ENTRY else b""
     return b'{%b"_meta":{"conductor":{"cut":%d}}}' % (named, len(payload))

@@ -17,8 +17,8 @@ from msgspec.structs import replace
 from conductor.core import Entry
 from conductor.core.component import Side
 from conductor.core.dialects import INITIALIZE, ROLE_METHODS
-from conductor.core.json_text import read_members
 from conductor.core.roles.initialize import successor_name
+from conductor.run.log import session_in
 
 _MOST: Final = 1024
 """Messages of one method and session that a component got and may pass on still."""
@@ -105,6 +105,4 @@ def _end(name: str, side: Side) -> tuple[str, Side]:
 
 def _kind(name: str, side: Side, entry: Entry) -> _Kind:
     method = INITIALIZE if entry.method in ROLE_METHODS else entry.method
-    payload = bytes(entry.payload or b"")
-    members = read_members(payload) if b'"sessionId"' in payload else None
-    return name, side, entry.kind, method, bytes((members or {}).get("sessionId", b""))
+    return name, side, entry.kind, method, session_in(entry.payload)

@@ -27,6 +27,7 @@ from conductor.record.redaction import (
 from conductor.record.trace.hops import CONDUCTOR, Crossings, Departure
 from conductor.record.trace.records import ServiceCall, called_service, clean_service
 from conductor.record.turns.line import Line, Own
+from conductor.run.log import session_in
 
 _MCP_CARRIERS: Final = frozenset(
     {"mcp/message", "_mcp/message", "_mcp/request", "_mcp/notification"}
@@ -286,8 +287,8 @@ class Events:
 
     def _session_of(self, payload: bytes | None) -> str | None:
         """The session that a payload names, as it is written."""
-        raw = _session_of(payload)
-        if raw is None:
+        raw = session_in(payload)
+        if raw[:1] != b'"':
             return None
         return _text.decode(raw if self._content == "all" else clean_id(raw))
 
@@ -332,15 +333,6 @@ def _value_digest(payload: bytes, key: bytes) -> str:
     with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         payload = _sorted(_any(payload))
     return hashlib.blake2b(payload, digest_size=8, key=key).hexdigest()
-
-
-def _session_of(payload: bytes | None) -> bytes | None:
-    """The session that a payload names, as raw JSON."""
-    # The search comes first: it spares most payloads from being opened.
-    if payload is None or b'"sessionId"' not in payload:
-        return None
-    raw = bytes((read_members(payload) or {}).get("sessionId", b""))
-    return raw if raw[:1] == b'"' else None
 
 
 def _mcp_message(method: str, params: bytes) -> _McpMessage | None:
