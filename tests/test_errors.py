@@ -11,8 +11,9 @@ import pytest
 
 from conductor.author.check.suite import CheckOutcome
 from conductor.cli import check_, inspect_, report
-from conductor.core import DIALECTS, Closure, Component, Router
+from conductor.core import DIALECTS, Closure, Component
 from conductor.core.effects import Send
+from conductor.core.router import Router
 from conductor.errors import ConductorError, UsageError, json_text, marked, visible
 from conductor.spec import catalog, component_options, programs
 from conductor.spec.lock import file as locks

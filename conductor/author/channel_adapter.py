@@ -15,7 +15,7 @@ from msgspec import UNSET, Raw
 from conductor.core import json_text
 from conductor.core.dialects import ACP, CANCEL
 from conductor.core.json_text import read_members, write_members
-from conductor.core.services import PREFIX
+from conductor.core.service_table import PREFIX
 from conductor.errors import ComponentError
 from conductor.record import sides
 

@@ -28,7 +28,7 @@ from conductor.cli.inspect_lock import Locked, locked
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.core import SERVICES
-from conductor.core.services import granted_names
+from conductor.core.service_table import granted_names
 from conductor.errors import UsageError
 from conductor.spec import (
     agents,

@@ -3,6 +3,9 @@
 Each module imports only modules listed above it; `tests/test_imports.py` checks that. `parts` alone
 names all that a router is made of.
 
+The package itself gives names for what goes in and out. Who runs a router takes
+`conductor.core.router`: the engine is the larger part, and a chain loads it once its agent starts.
+
     json_text       JSON read without parsing all of it: nesting, number of values, members
     jsonrpc         frames become messages; error codes; ids
     dialects        the generations of the proxy protocol as a table; envelopes opened
@@ -41,7 +44,7 @@ names all that a router is made of.
     restart_state   what a shell does when a component fails
 """
 
-from conductor.core.component import Component
+from conductor.core.component import UPSTREAM, Component
 from conductor.core.dialects import CHANNEL, DIALECTS, Dialect
 from conductor.core.effects import (
     Adapted,
@@ -67,7 +70,6 @@ from conductor.core.effects import (
     Violated,
     Wake,
 )
-from conductor.core.router import UPSTREAM, Router, RouterOptions
 from conductor.core.service_table import SERVICES
 
 __all__ = [
@@ -94,8 +96,6 @@ __all__ = [
     "Recall",
     "Reopen",
     "Resolve",
-    "Router",
-    "RouterOptions",
     "Send",
     "Serve",
     "Silent",

@@ -13,6 +13,12 @@ from conductor.core.dialects import Dialect
 from conductor.core.json_text import read_members, write_members
 from conductor.core.policy.rules import Policy
 
+UPSTREAM: Final = "client"
+"""Name of the peer on the conductor's own stdio: the client, or the outer conductor."""
+
+HOLD_INITIALIZE: Final = 60.0
+"""Seconds that a component may hold `initialize`."""
+
 MOST_KEPT: Final = 256 * 1024
 """Bytes of names and values that are kept for one component; the oldest members go first."""
 

@@ -28,7 +28,8 @@ from conductor.core.policy.entries import Entry, Notification
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import OF_EDITOR, STOP, UPDATE
 from conductor.core.requests import ONE_HOP
-from conductor.core.services import PREFIX, called
+from conductor.core.service_table import PREFIX
+from conductor.core.services import called
 from conductor.core.state import Batch, Lane, Peer, Source, Visit
 from conductor.core.tracing import read_number
 

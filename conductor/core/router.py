@@ -11,7 +11,7 @@ from msgspec import Raw
 
 from conductor.core import json_text, jsonrpc
 from conductor.core.aliases import of_json
-from conductor.core.component import Component, Side
+from conductor.core.component import UPSTREAM, Component, Side
 from conductor.core.dispatch import Dispatcher
 from conductor.core.editor import EditorMessages
 from conductor.core.effects import Closure, Effects
@@ -38,10 +38,10 @@ from conductor.core.rearranging import Rearranging
 from conductor.core.requests import Requests
 from conductor.core.roles.detection import Detection
 from conductor.core.roles.initialize import Initializer
-from conductor.core.services import LAST_WORDS, Services
+from conductor.core.service_table import LAST_WORDS
+from conductor.core.services import Services
 from conductor.core.session import Work
 from conductor.core.state import Peer
-from conductor.core.topology import UPSTREAM
 from conductor.core.waits import Deadlines, Waits
 
 DEFAULTS: Final = RouterOptions()
@@ -49,7 +49,7 @@ DEFAULTS: Final = RouterOptions()
 _TURN: Final = b"turn:"
 """How the key of a turn begins."""
 
-__all__ = ["LAST_WORDS", "UPSTREAM", "Router", "RouterOptions"]
+__all__ = ["LAST_WORDS", "Router", "RouterOptions"]
 
 
 class Router:

@@ -5,7 +5,6 @@ The core grants or refuses a call; the shell performs it, on a `Serve` effect.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from itertools import count
 from typing import Final
 
@@ -27,31 +26,20 @@ from conductor.core.parts import Parts
 from conductor.core.policy.headings import size_of
 from conductor.core.rebinding import REBIND, Rebinding
 from conductor.core.service_table import (
+    ALIASES,
     ALWAYS_GRANTED,
     CALLS,
+    CONFIG,
+    HERE,
+    INTERNAL,
+    KEEP,
     PAYLOAD_READ,
+    PREFIX,
     SHOWN_GRANTS,
     TURN_BEGIN,
     TURN_END,
 )
 from conductor.core.state import Lane, Peer, Visit
-
-ALIASES: Final = {"_proxy/log": "log", "_proxy/metric": "metric", "_proxy/config": "config"}
-"""Names by which the oldest generation of proxies calls services (the P/ACP proposal)."""
-
-CONFIG: Final = "config"
-"""Asks for the params of `configure` once more; answered here."""
-
-KEEP: Final = "keep"
-"""Keeps members for when the component is started again (`KeptMembers`). The router remembers them,
-and the shell gets them in an effect, since it starts hosts of guests again with a new router."""
-
-HERE: Final = frozenset({CONFIG, KEEP, TURN_BEGIN, TURN_END, PAYLOAD_READ})
-"""The calls that the router takes itself; each proxy may make them."""
-
-RELAYED: Final = "service"
-"""A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest
-itself must have been granted it."""
 
 _MOST_LOOKED_AT: Final = 8 * 1024 * 1024
 """Bytes of params that are looked through for where a call goes."""
@@ -60,35 +48,6 @@ _MOST_WHERE: Final = 2000
 
 _SHOWN: Final = 80
 """Characters of a name chosen by a component that an error repeats."""
-
-# What a child process that hosts guests reports to the conductor that started it. The child is
-# granted these by name; a proxy never is.
-LAST_WORDS: Final = "failed"
-"""Why the child ends."""
-VIOLATED: Final = "violated"
-"""A violation that a guest's policy has stopped."""
-CHANGED: Final = "changed"
-"""A change that a guest has made, for an audit."""
-READY: Final = "ready"
-"""Its guests are loaded."""
-RECOVERED: Final = "recovered"
-"""What it did about a guest that failed."""
-OWNED: Final = "owned"
-"""Addresses of MCP servers that are a guest's own, for when it is started again."""
-
-REACHED: Final = "reached"
-"""What a guest was kept from doing outside of the chain, for an audit."""
-
-INTERNAL: Final = frozenset(
-    {LAST_WORDS, VIOLATED, CHANGED, READY, RECOVERED, RELAYED, OWNED, REACHED}
-)
-
-PREFIX: Final = "_conductor/"
-
-
-def granted_names(grants: Iterable[str]) -> frozenset[str]:
-    """The services that grants are for. The scope behind a colon is for the shell to keep."""
-    return frozenset(grant.partition(":")[0] for grant in grants)
 
 
 def called(lane: Lane, method: str) -> str | None:

@@ -18,13 +18,10 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 from typing import Final
 
-from conductor.core.component import Component, Role, Side
+from conductor.core.component import UPSTREAM, Component, Role, Side
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.policy.key_table import Direction
 from conductor.core.state import DialectState, Lane, Life, Peer
-
-UPSTREAM: Final = "client"
-"""Name of the peer on the conductor's own stdio: the client, or the outer conductor."""
 
 _HOSTED_IDS: Final = 10**12
 """The first id that a host of guests gives. Lower ones are those of the conductor above it, which

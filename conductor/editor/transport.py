@@ -24,7 +24,7 @@ from conductor.patterns import lazy_pattern
 from conductor.transports.base import Transport, Wrapper
 
 if TYPE_CHECKING:
-    from conductor.core import Router
+    from conductor.core.router import Router
     from conductor.editor.desk import Desk, Effect
     from conductor.editor.messages import Capabilities
 

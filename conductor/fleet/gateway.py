@@ -15,8 +15,8 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from conductor.core import UPSTREAM
 from conductor.core.component import Component
-from conductor.core.topology import UPSTREAM
 from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.arrivals import Arrivals

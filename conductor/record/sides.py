@@ -13,7 +13,7 @@ from msgspec import Raw, UnsetType
 from conductor.core import dialects
 from conductor.core.dialects import ENVELOPES
 from conductor.core.jsonrpc import Malformed
-from conductor.core.services import ALIASES, PREFIX
+from conductor.core.service_table import ALIASES, PREFIX
 
 SIDES: Final = (b"p", b"s", b"c")
 """Side bytes: predecessor, successor, conductor. No JSON-RPC message begins with one."""

@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.component import Component
+from conductor.core.component import HOLD_INITIALIZE, Component
 from conductor.core.dialects import CHANNEL, INITIALIZE
-from conductor.core.policy.handshake import HOLD_INITIALIZE
 from conductor.core.policy.key_table import CARRY, Direction
 from conductor.core.policy.rules import NO_PROFILE, Policy, merged
-from conductor.core.services import (
+from conductor.core.service_table import (
     CHANGED,
     LAST_WORDS,
     OWNED,

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Final
 
-from conductor.core import UPSTREAM, Router
+from conductor.core import UPSTREAM
+from conductor.core.router import Router
 from conductor.errors import agrees, counted
 from conductor.run.plan import Planned
 

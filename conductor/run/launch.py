@@ -16,7 +16,7 @@ import msgspec
 from conductor import children
 from conductor.core.component import Component
 from conductor.core.dialects import DIALECTS
-from conductor.core.services import granted_names
+from conductor.core.service_table import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
 from conductor.run.plan import (

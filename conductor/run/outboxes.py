@@ -14,8 +14,9 @@ from typing import Final, Generic, TypeVar
 
 import msgspec
 
-from conductor.core import Effect, Entry, Router, Send
+from conductor.core import Effect, Entry, Send
 from conductor.core.accounts import FAR, SPARE, Account, Cause
+from conductor.core.router import Router
 
 _OWN: Final = b"c"
 """The first byte of the conductor's own lines for a guest (`channel/1`)."""

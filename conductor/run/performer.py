@@ -28,7 +28,7 @@ from conductor.core import (
     Silent,
     Violated,
     Wake,
-    services,
+    service_table,
 )
 from conductor.core.policy import checks
 from conductor.core.rearranging import newcomer
@@ -138,7 +138,7 @@ class Performer:
         runtime = self._runtime
         if runtime.rearrangement is not None and runtime.rearrangement.serve(effect):
             return
-        if effect.service in services.INTERNAL and effect.service != services.RELAYED:
+        if effect.service in service_table.INTERNAL and effect.service != service_table.RELAYED:
             self._report(effect.peer, effect.service, effect.params)
         else:
             runtime.outboxes.apply(runtime.services.serve(effect))
@@ -146,14 +146,14 @@ class Performer:
     def _report(self, host: str, service: str, params: bytes | None) -> None:
         """A host of guests reports something of them."""
         runtime = self._runtime
-        if service == services.VIOLATED:
+        if service == service_table.VIOLATED:
             runtime.connections.hear(host)
         try:
             reported = self.reports.take(host, service, params)
         except ValueError as wrong:
             self._records.log("warning", host, f"its report `{service}` is dropped: {wrong}")
             return
-        if service == services.READY:
+        if service == service_table.READY:
             runtime.outboxes.apply(runtime.router.loaded(host))
         match reported:
             case Violated():

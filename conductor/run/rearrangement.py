@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core import Closure, Fail, Serve, services
+from conductor.core import Closure, Fail, Serve, service_table
 from conductor.core.rearranging import newcomer
 from conductor.core.roles.initialize import successor_name
 from conductor.core.service_table import LOCAL
@@ -332,10 +332,10 @@ class Rearrangement:
         joining = self._joining.get(effect.peer)
         if joining is None:
             return False
-        if effect.service == services.READY:
+        if effect.service == service_table.READY:
             joining.loaded = True
             self._runtime.apply(self._runtime.router.loaded(effect.peer))
-        if effect.service == services.LAST_WORDS:
+        if effect.service == service_table.LAST_WORDS:
             self._refuse(joining, last_words(effect.params).text)
         elif effect.service in LOCAL:
             self._runtime.performer.serve(_named(effect))

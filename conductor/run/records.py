@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from conductor.core import Closure, Violated, services
+from conductor.core import Closure, Violated, service_table
 from conductor.errors import with_log
 from conductor.run.log import ChainLog, Happened, Sink
 from conductor.run.owner import Log
@@ -82,7 +82,7 @@ class Records:
         return [
             each.name
             for each in planned
-            if self.audits and services.CHANGED not in (each.component.services or ())
+            if self.audits and service_table.CHANGED not in (each.component.services or ())
         ]
 
     # -- what happens --------------------------------------------------------------------------

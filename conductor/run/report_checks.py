@@ -1,7 +1,8 @@
 """Reports of the hosts of guests: read, checked, and passed on to the trace and the audit.
 
-A host reports by notifications on side `c` that no proxy may send (`conductor.core.services`). It
-holds strangers' code, so it is believed nothing that does not concern its own guests.
+A host reports by notifications on side `c` that no proxy may send
+(`conductor.core.service_table`). It holds strangers' code, so it is believed nothing that does not
+concern its own guests.
 """
 
 from __future__ import annotations
@@ -20,14 +21,14 @@ from conductor.core import (
     Entry,
     OwnedAddresses,
     Reached,
-    Router,
     Violated,
     json_text,
-    services,
+    service_table,
 )
 from conductor.core.guards.every_message import asks_login
 from conductor.core.guards.reading import value_of
 from conductor.core.json_text import read_members, too_many_values, write_members
+from conductor.core.router import Router
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
@@ -154,25 +155,25 @@ class Reports:
         """
         planned = self._planned[host]
         match service:
-            case services.VIOLATED:
+            case service_table.VIOLATED:
                 return of_guest(params, Violated, planned.guests)
-            case services.CHANGED:
+            case service_table.CHANGED:
                 self._audit.reported(host, params or b"", planned.guests, self._router)
-            case services.REACHED:
+            case service_table.REACHED:
                 kept = of_guest(params, Reached, planned.guests)
                 self._audit.effect(
                     kept.peer, kept.what, kept.where, kept.bytes, REFUSED, kept.refused
                 )
-            case services.LAST_WORDS:
+            case service_table.LAST_WORDS:
                 self.last_words[host] = last_words(params)
                 return self.last_words[host]
-            case services.RECOVERED:
+            case service_table.RECOVERED:
                 return recovered(params, planned.guests)
-            case services.OWNED:
+            case service_table.OWNED:
                 assert planned.belongings is not None
                 report = of_guest(params, OwnedAddresses, planned.guests)
                 planned.belongings.add(report.peer, report.addresses)
-            case services.READY:
+            case service_table.READY:
                 for guest, digest in loaded(params, planned.guests).items():
                     self._audit.loaded(guest, digest)
         return None
@@ -204,7 +205,7 @@ def last_words(params: bytes | None) -> Closure:
 def refusal(line: bytes) -> Closure | None:
     """Why a host cannot serve, by its first line; None: it is ready. Raises `ValueError`."""
     first = _decoded(line[1:], _Line)
-    return None if first.method == services.READY else last_words(bytes(first.params))
+    return None if first.method == service_table.READY else last_words(bytes(first.params))
 
 
 def of_guest(params: bytes | None, shape: type[OfGuest], guests: Collection[str]) -> OfGuest:

@@ -1,8 +1,8 @@
 """Reports: what the child that hosts guests writes to its parent about them, as lines on side `c`;
 and how it writes its log to standard error, which the parent reads.
 
-No proxy may send reports (`conductor.core.services.INTERNAL`). The parent checks each one before it
-believes it: `conductor.run.report_checks`.
+No proxy may send reports (`conductor.core.service_table.INTERNAL`). The parent checks each one
+before it believes it: `conductor.run.report_checks`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Raw
 from conductor.core import Changed, Closure, OwnedAddresses, Reached, Serve, Violated, json_text
 from conductor.core.json_text import too_deep
 from conductor.core.jsonrpc import MAX_DEPTH
-from conductor.core.services import LAST_WORDS, READY, RELAYED
+from conductor.core.service_table import LAST_WORDS, READY, RELAYED
 from conductor.patterns import lazy_pattern
 from conductor.run.segment_spec import Recovered, Relayed
 

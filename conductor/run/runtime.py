@@ -15,8 +15,9 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Closure, Effect, Router, RouterOptions
+from conductor.core import UPSTREAM, Closure, Effect
 from conductor.core.roles.initialize_params import has_section
+from conductor.core.router import Router, RouterOptions
 from conductor.editor.transport import DeskTransport
 from conductor.errors import ComponentError, counted, one_line
 from conductor.mcp.transport import BridgedTransport

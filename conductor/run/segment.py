@@ -30,8 +30,6 @@ from conductor.core import (
     LogLine,
     OwnedAddresses,
     Reached,
-    Router,
-    RouterOptions,
     Serve,
     Silent,
     Violated,
@@ -44,8 +42,8 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import checks
 from conductor.core.rebinding import REBIND
 from conductor.core.restart_state import Due
-from conductor.core.service_table import LOCAL, TURN_END
-from conductor.core.services import CHANGED, OWNED, REACHED, VIOLATED
+from conductor.core.router import Router, RouterOptions
+from conductor.core.service_table import CHANGED, LOCAL, OWNED, REACHED, TURN_END, VIOLATED
 from conductor.run.guest_module import component
 from conductor.run.outboxes import HostOutboxes, QueuedFrames, joined
 from conductor.run.report_lines import FURTHER, change_params, failed_line, relayed_line, report

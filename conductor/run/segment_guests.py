@@ -14,7 +14,7 @@ import wasm_host
 from conductor.core import Closure, Silent, json_text
 from conductor.core.accounts import Account, Cause
 from conductor.core.restart_state import Bypass, Due, GiveUp, Recovery, Restart
-from conductor.core.services import RECOVERED
+from conductor.core.service_table import RECOVERED
 from conductor.errors import without_keys
 from conductor.run.outboxes import HostOutboxes
 from conductor.run.report_lines import failed_line, report

@@ -11,7 +11,7 @@ import msgspec
 
 from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import TRUSTED
-from conductor.core.services import granted_names
+from conductor.core.service_table import granted_names
 from conductor.spec.model import Hosted, Spec
 from conductor.transports.framing import LINE_LIMIT
 

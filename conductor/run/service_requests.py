@@ -14,8 +14,8 @@ import msgspec
 from conductor.core import Effect, Serve, json_text
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.rebinding import REBIND
-from conductor.core.service_table import CALLS, LOCAL, TURN_BEGIN, TURN_END
-from conductor.core.services import KEEP, RELAYED, too_large
+from conductor.core.service_table import CALLS, KEEP, LOCAL, RELAYED, TURN_BEGIN, TURN_END
+from conductor.core.services import too_large
 from conductor.run.plan import Planned
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, TELL, Relayed
 from conductor.services.calls import Grantee

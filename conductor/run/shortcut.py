@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core import Router, jsonrpc
+from conductor.core import jsonrpc
 from conductor.core.component import Side
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import Malformed, Params
@@ -44,6 +44,7 @@ from conductor.core.policy.key_table import (
     UPDATE,
     update,
 )
+from conductor.core.router import Router
 from conductor.core.state import Lane, Peer
 from conductor.run.segment_guests import Delivery, SegmentGuests
 from conductor.transports.buffers import CHUNK

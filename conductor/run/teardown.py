@@ -10,7 +10,8 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Closure, Router, json_text
+from conductor.core import UPSTREAM, Closure, json_text
+from conductor.core.router import Router
 from conductor.transports.base import Ended
 
 _KILLED_HINT: Final = "no guest can end its host: see whether the machine ran out of memory"

@@ -20,8 +20,7 @@ from typing import Any, Final
 from conductor.core import json_text
 from conductor.core.accounts import Bucket
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
-from conductor.core.service_table import ALWAYS_GRANTED, CALLS, Performer
-from conductor.core.services import granted_names
+from conductor.core.service_table import ALWAYS_GRANTED, CALLS, Performer, granted_names
 from conductor.errors import are, counted
 from conductor.services.calls import Grantee, ServiceError
 from conductor.services.files import Files

@@ -24,7 +24,6 @@ from conductor.core.policy.key_table import (
     Direction,
     update,
 )
-from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.rule_syntax import PolicyWords, parse_grant, parse_rule
 from conductor.core.policy.rules import PROFILES, TRUSTED, Policy, lacking, permits, within
 from conductor.core.service_table import ALWAYS_GRANTED
@@ -33,6 +32,7 @@ from conductor.spec import component_options, settings
 from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
+    from conductor.core.policy.policy_state import PolicyState
     from conductor.spec.python_guest.facts import Handled
     from conductor.spec.trust import Agreement
 
@@ -191,6 +191,8 @@ def _enough(words: PolicyWords, deaf: list[Handled]) -> str:
 
 def _arrives(policy: Policy | None, handled: Handled) -> bool:
     """Whether a policy brings a handler any of its messages."""
+    from conductor.core.policy.policy_state import PolicyState
+
     state, name = PolicyState(policy), handled.name
     match handled.decorator:
         case "request" | "notification" if name and name != INITIALIZE:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Router
+from conductor.core import DIALECTS, Closure, Component
 from conductor.core.accounts import BURST, FAR, FLOOD, Account, Allowance, Bucket
 from conductor.core.policy.rules import Grants, Policy
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
     V1,

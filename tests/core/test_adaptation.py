@@ -11,8 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from conductor.core import Adapted, Component, Router, RouterOptions, Send
+from conductor.core import Adapted, Component, Send
 from conductor.core.adaptation import adapted, untaken
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.policed import PROMPT, UPDATE, V1, V2, guest, initialize, request, update
 
 ALL = frozenset({"image", "audio", "resource"})

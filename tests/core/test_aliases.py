@@ -10,8 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from conductor.core import Router, Send
+from conductor.core import Send
 from conductor.core.aliases import NAMES, Aliases, listed, of_json, renamed, to_json
+from conductor.core.router import Router
 from tests.core.policy.test_own_sessions import OWN, THERE, set_up
 from tests.harness.router.policed import Hole, chain, request, result, stop, update
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Raw
 
-from conductor.core import Closure, Component, Router
+from conductor.core import Closure, Component
+from conductor.core.router import Router
 from tests.harness.router.actors import dump
 from tests.harness.router.policed import (
     CARRY_TEXT,

@@ -7,7 +7,8 @@ from collections.abc import Sequence
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Component, Router, RouterOptions
+from conductor.core import CHANNEL, DIALECTS, Component
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import (
     FORMS,
     INITIALIZE,

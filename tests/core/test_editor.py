@@ -7,9 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Closure, Component, Router, Send
+from conductor.core import CHANNEL, DIALECTS, Closure, Component, Send
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.policy.key_table import STAMP
+from conductor.core.router import Router
 from tests.core.policy.test_aliases import bound
 from tests.core.policy.test_hosts import ABOVE, host
 from tests.core.policy.test_own_sessions import OWN

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, Router
+from conductor.core import Closure, Component, Fail
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
     V1,

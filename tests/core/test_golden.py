@@ -14,7 +14,8 @@ import os
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Component, Dialect, Router, RouterOptions
+from conductor.core import CHANNEL, DIALECTS, Component, Dialect
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import (
     CANCEL,
     FORMS,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import Answered, Closure, Component, Router
+from conductor.core import Answered, Closure, Component
 from conductor.core.effects import Entry
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import (
     OK,

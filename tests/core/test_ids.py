@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core import CHANNEL, Component, Effect, Router, RouterOptions, Send
+from conductor.core import CHANNEL, Component, Effect, Send
 from conductor.core.policy.rules import Policy
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import dump
 from tests.harness.world.policies import ANY, TAPES
 from tests.harness.world.wild import Tape, Wild

@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Listen, Reopen, Router, RouterOptions
+from conductor.core import DIALECTS, Closure, Component, Fail, Listen, Reopen
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
     OK,

@@ -7,9 +7,10 @@ from typing import Final
 
 import pytest
 
-from conductor.core import CHANNEL, Component, Router, jsonrpc
+from conductor.core import CHANNEL, Component, jsonrpc
 from conductor.core.effects import Closure, Effects
 from conductor.core.policy.rules import Policy
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import agent_only, begin, error, request, result
 

@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Router, RouterOptions, agent_turns
+from conductor.core import Closure, Component, agent_turns
 from conductor.core.effects import Entry, Send
+from conductor.core.router import Router, RouterOptions
 from conductor.core.session import Session
 from tests.harness.router.policed import (
     PROMPT,

@@ -6,9 +6,10 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from conductor.core import Closure, Component, Router
-from conductor.core.policy.handshake import HOLD_INITIALIZE
+from conductor.core import Closure, Component
+from conductor.core.component import HOLD_INITIALIZE
 from conductor.core.policy.held_requests import HOLD_SETUP
+from conductor.core.router import Router
 from conductor.core.waits import LOADING
 from tests.harness.router.policed import (
     V1,

@@ -6,7 +6,8 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import Component, Router
+from conductor.core import Component
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import Json, component, error, request, result
 

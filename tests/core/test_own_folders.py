@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Resolve, Router, RouterOptions, Send
+from conductor.core import Closure, Component, Resolve, Send
+from conductor.core.router import Router, RouterOptions
 from tests.core.policy.test_own_sessions import THERE, set_up
 from tests.core.test_ports import NEW, PEERS, begin, owner, there, wrap
 from tests.harness.router.policed import (

@@ -10,8 +10,9 @@ from typing import Final, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core import Closure, Router, Send, Wake
+from conductor.core import Closure, Send, Wake
 from conductor.core.effects import Effects
+from conductor.core.router import Router
 from tests.harness.router.actors import dump
 from tests.harness.router.policed import (
     DONE,

@@ -12,10 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from conductor.core import Component, LogLine, Router, Send, Violated
+from conductor.core import Component, LogLine, Send, Violated
 from conductor.core.accounts import Allowance
 from conductor.core.dialects import DIALECTS
 from conductor.core.payloads import Payloads
+from conductor.core.router import Router
 from tests.harness.router import actors
 from tests.harness.router.policed import PROMPT, initialize, policy, prompt, request, update
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import Component, Router
+from conductor.core import Component
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
 
 PING = {"jsonrpc": "2.0", "method": "_ping"}

@@ -7,19 +7,10 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import (
-    CHANNEL,
-    DIALECTS,
-    Closure,
-    Component,
-    Entry,
-    Router,
-    RouterOptions,
-    Send,
-    Violated,
-)
+from conductor.core import CHANNEL, DIALECTS, Closure, Component, Entry, Send, Violated
 from conductor.core.policy.rules import Policy
 from conductor.core.policy.sessions import MOST_SUBSESSIONS
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.playbook import Hole, Noted, Playbook, Step
 from tests.harness.router.plays import MISPLACED, OK, V1, Json, error, notification, request, result
 

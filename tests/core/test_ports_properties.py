@@ -9,8 +9,9 @@ from typing import Any, Final
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from conductor.core import CHANNEL, Closure, Component, Fail, Router, Send
+from conductor.core import CHANNEL, Closure, Component, Fail, Send
 from conductor.core.policy.rules import Policy
+from conductor.core.router import Router
 
 CWD: Final = {"cwd": "/work", "mcpServers": []}
 SESSION: Final = "s1"

@@ -14,7 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
 
-from conductor.core import DIALECTS, Closure, Component, Effect, Fail, LogLine, Router, Send
+from conductor.core import DIALECTS, Closure, Component, Effect, Fail, LogLine, Send
+from conductor.core.router import Router
 from tests.harness.router.actors import FORMS
 
 KINDS: Final = ("acp", "sdk", "sacp", "pacp", "channel")

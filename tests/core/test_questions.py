@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from conductor.core import UPSTREAM, Component, Router, RouterOptions
+from conductor.core import UPSTREAM, Component
 from conductor.core.effects import Entry, Send
 from conductor.core.policy.rules import Policy
+from conductor.core.router import Router, RouterOptions
 
 NOTICES: dict[str, Any] = {"clientCapabilities": {"session": {"notices": {}}}}
 INFO = {"info": {"name": "editor", "version": "1"}}

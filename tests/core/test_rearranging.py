@@ -7,17 +7,9 @@ from typing import Any
 
 import pytest
 
-from conductor.core import (
-    DIALECTS,
-    Closure,
-    Component,
-    Entry,
-    Fail,
-    Router,
-    RouterOptions,
-    Send,
-)
+from conductor.core import DIALECTS, Closure, Component, Entry, Fail, Send
 from conductor.core.rearranging import newcomer
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import (
     FORMS,
     NEW,

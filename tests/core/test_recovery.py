@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from conductor.core import Closure, Component, Fail, Router
+from conductor.core import Closure, Component, Fail
+from conductor.core.router import Router
 from tests.harness.router.playbook import Playbook
 from tests.harness.router.plays import (
     OK,

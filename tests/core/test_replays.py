@@ -9,7 +9,8 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import Closure, Component, Keep, Recall, Router, RouterOptions, Send
+from conductor.core import Closure, Component, Keep, Recall, Send
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import FORMS, PassThrough
 from tests.harness.router.policed import (
     guest,

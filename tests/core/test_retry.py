@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Reopen, Router
+from conductor.core import DIALECTS, Closure, Component, Reopen
 from conductor.core.policy.rules import Policy
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import OK, V1, error, notification, request, result
 

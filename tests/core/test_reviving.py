@@ -6,15 +6,8 @@ from typing import Any
 
 import pytest
 
-from conductor.core import (
-    Closure,
-    Component,
-    Entry,
-    Fail,
-    Router,
-    RouterOptions,
-    agent_sessions,
-)
+from conductor.core import Closure, Component, Entry, Fail, agent_sessions
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import dump
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import component, error, notification, request, result

@@ -9,7 +9,8 @@ from typing import Any
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Router, Send
+from conductor.core import DIALECTS, Closure, Component, Fail, Send
+from conductor.core.router import Router
 from tests.harness.router.actors import FORMS, Actor, dump, proxy
 from tests.harness.router.policed import guest
 

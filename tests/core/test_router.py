@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Component, Entry, Router, RouterOptions
+from conductor.core import Component, Entry
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
     MISPLACED,

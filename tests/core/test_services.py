@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Reached, Router, Send, Serve
+from conductor.core import DIALECTS, Closure, Component, Fail, Reached, Send, Serve
 from conductor.core.accounts import Allowance
 from conductor.core.component import MOST_KEPT, KeptMembers
 from conductor.core.json_text import read_members, write_members
-from conductor.core.router import LAST_WORDS
-from conductor.core.service_table import CALLS
-from conductor.core.services import configuration, granted_names
+from conductor.core.router import LAST_WORDS, Router
+from conductor.core.service_table import CALLS, granted_names
+from conductor.core.services import configuration
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
     V1,

@@ -7,9 +7,10 @@ from typing import Any
 import msgspec
 import pytest
 
-from conductor.core import DIALECTS, Closure, Component, Router, RouterOptions, Silent
-from conductor.core.policy.handshake import HOLD_INITIALIZE
+from conductor.core import DIALECTS, Closure, Component, Silent
+from conductor.core.component import HOLD_INITIALIZE
 from conductor.core.rearranging import newcomer
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import OK, V1, begin_acp, component, request, result
 from tests.harness.router.policed import broke, chain_of, guest, trusted

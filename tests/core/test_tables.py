@@ -9,8 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from conductor.core import DIALECTS, Component, Router
+from conductor.core import DIALECTS, Component
 from conductor.core.dialects import DETECTION, ENVELOPES, ROLE_METHODS, Dialect, unwrap
+from conductor.core.router import Router
 from conductor.core.state import Batch, IdSpace
 from conductor.core.writer import Writer, writers
 from tests.harness.router.actors import FORMS

@@ -9,19 +9,9 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import (
-    CHANNEL,
-    Closure,
-    Component,
-    Effect,
-    Entry,
-    LogLine,
-    Propagate,
-    Router,
-    RouterOptions,
-    Send,
-)
+from conductor.core import CHANNEL, Closure, Component, Effect, Entry, LogLine, Propagate, Send
 from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import FORMS, chain, conversation
 
 KINDS: Final = (*FORMS, "scp", "channel")

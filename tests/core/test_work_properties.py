@@ -13,7 +13,8 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import Component, Router
+from conductor.core import Component
+from conductor.core.router import Router
 from tests.harness.router.actors import (
     FORMS,
     INITIALIZE,

@@ -17,7 +17,8 @@ from typing import Any, Final
 import msgspec
 
 import conductor
-from conductor.core import Component, Router, RouterOptions
+from conductor.core import Component
+from conductor.core.router import Router, RouterOptions
 from tests.harness.world.storm import Storm, Weather
 from tests.harness.world.storm_events import calms, ends, step
 

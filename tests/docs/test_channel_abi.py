@@ -12,7 +12,8 @@ import pytest
 import wasmtime
 
 import wasm_host
-from conductor.core import CHANNEL, Component, Router, Send, jsonrpc
+from conductor.core import CHANNEL, Component, Send, jsonrpc
+from conductor.core.router import Router
 from conductor.services.local import LocalServices
 from conductor.spec import catalog, settings
 from tests.docs import pages

@@ -7,7 +7,8 @@ import re
 from collections import Counter
 from typing import Any, Final
 
-from conductor.core import Closure, Effect, Listen, Reopen, Router, Send, Serve
+from conductor.core import Closure, Effect, Listen, Reopen, Send, Serve
+from conductor.core.router import Router
 
 SERVER: Final = b'{"command":"shim"}'
 _ID: Final = re.compile(rb'"id"\s*:\s*(-?(?:0|[1-9][0-9]*)|"[^"\\\x00-\x1f\x7f-\xff]*")')

@@ -7,7 +7,8 @@ from typing import Final, NamedTuple
 
 from hypothesis import strategies as st
 
-from conductor.core import CHANNEL, DIALECTS, Component, Dialect, Router, RouterOptions
+from conductor.core import CHANNEL, DIALECTS, Component, Dialect
+from conductor.core.router import Router, RouterOptions
 
 HERE: Final = Path(__file__).parent
 GOLDEN: Final = HERE.parent / "golden"

@@ -20,10 +20,11 @@ import wasmtime
 from msgspec import Raw
 
 import wasm_host
-from conductor.core import DIALECTS, Component, Router, RouterOptions, Send, guards
+from conductor.core import DIALECTS, Component, Send, guards
 from conductor.core.policy.headings import heading, inner_method
 from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE, Right
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
+from conductor.core.router import Router, RouterOptions
 from conductor.link import Limits, Link, LinkError
 from conductor.link.packets import read
 from conductor.link.packets import write as written

@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core import CHANNEL, Component, Entry, Router, RouterOptions, Send, Violated
+from conductor.core import CHANNEL, Component, Entry, Send, Violated
 from conductor.core.component import Side
 from conductor.core.policy.rules import Policy
+from conductor.core.router import Router, RouterOptions
 from conductor.record.ring.figures import Figures
 from conductor.record.ring.file import saved
 from conductor.run.host_record import Crossed

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import CHANNEL, UPSTREAM, Component, Router, RouterOptions
+from conductor.core import CHANNEL, UPSTREAM, Component
 from conductor.core.accounts import BURST, Account, Allowance
+from conductor.core.router import Router, RouterOptions
 from conductor.run.outboxes import HostOutboxes
 from conductor.run.rounds import PIECE, SLICE, Round, Rounds
 

@@ -8,7 +8,8 @@ from typing import Any, cast
 import pytest
 
 from conductor.cli.status import Status
-from conductor.core import UPSTREAM, Component, Router
+from conductor.core import UPSTREAM, Component
+from conductor.core.router import Router
 from conductor.run.plan import Planned
 from conductor.run.stages import CLIENT, COMPILING, LONG, Stage, Stages
 from conductor.spec.model import Spec

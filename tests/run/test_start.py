@@ -291,6 +291,28 @@ cli.main(sys.argv[1:])
 """
 """Prints what has been loaded when the chain begins to take messages."""
 
+AT_THE_SPAWN: Final = """
+import subprocess, sys
+from conductor.run import fast_msgspec
+fast_msgspec.load()
+def shown(*arguments, **options):
+    print(*sys.modules)
+    raise SystemExit
+subprocess.Popen = shown
+from conductor import cli
+cli.main(sys.argv[1:])
+"""
+"""Prints what has been loaded when the first program of a chain is started."""
+
+
+def test_the_agent_is_started_before_the_engine_and_the_event_loop_are_imported() -> None:
+    """What an agent does not wait for costs nobody anything: most start more slowly than we do."""
+    loaded = run(AT_THE_SPAWN, "agent", "datetime", "cat")
+    assert "conductor.transports.process" in loaded
+    late = ("asyncio", "uvloop", "conductor.core.router", "conductor.core.guards", "conductor.mcp.")
+    assert [name for name in loaded if name.startswith(late)] == []
+
+
 AT_THE_END: Final = "import atexit, sys; atexit.register(lambda: print(*sys.modules));"
 
 

@@ -10,7 +10,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from conductor.core import CHANNEL, Closure, Component, Router
+from conductor.core import CHANNEL, Closure, Component
+from conductor.core.router import Router
 from conductor.run.plan import Options
 from conductor.run.teardown import NEXT, Phase, Teardown, closure
 from conductor.transports.base import Ended

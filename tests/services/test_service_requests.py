@@ -7,9 +7,10 @@ from typing import Any
 
 import msgspec
 
-from conductor.core import Component, Effect, Router, Send, Serve
+from conductor.core import Component, Effect, Send, Serve
 from conductor.core.dialects import CHANNEL
-from conductor.core.services import RELAYED
+from conductor.core.router import Router
+from conductor.core.service_table import RELAYED
 from conductor.run.owner import Owner
 from conductor.run.plan import Belongings, Options, Planned
 from conductor.run.records import Records

@@ -17,9 +17,6 @@ from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.own_answers import signed
 from conductor.core.state import Follower, Handshake, Lane, Peer, Visit
 
-HOLD_INITIALIZE: Final = 60.0
-"""Seconds that a component may hold `initialize`."""
-
 _DOWN: Final = Direction.DOWN
 _HEADING: Final = Heading(INITIALIZE, None)
 

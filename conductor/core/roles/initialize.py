@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core.adaptation import untaken
-from conductor.core.component import Role, Side
+from conductor.core.component import HOLD_INITIALIZE, Role, Side
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SCP
 from conductor.core.effects import Closure, Listen, Silent
 from conductor.core.jsonrpc import (
@@ -25,7 +25,7 @@ from conductor.core.jsonrpc import (
     unknown_method,
 )
 from conductor.core.parts import Parts
-from conductor.core.policy.handshake import HOLD_INITIALIZE, PassedOn
+from conductor.core.policy.handshake import PassedOn
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
     EMPTY,

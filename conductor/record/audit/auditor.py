@@ -16,10 +16,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import UPSTREAM, Changed, Router, Violated, json_text
+from conductor.core import UPSTREAM, Changed, Violated, json_text
 from conductor.core.json_text import read_members
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.turns import TURNS
+from conductor.core.router import Router
 from conductor.core.tracing import best_effort
 from conductor.errors import ConductorError
 from conductor.record.audit.changes import described

@@ -6,7 +6,7 @@ import pytest
 from msgspec import UNSET
 
 from conductor.core import Component
-from conductor.core.policy.handshake import HOLD_INITIALIZE
+from conductor.core.component import HOLD_INITIALIZE
 from conductor.core.policy.held_requests import HOLD_SETUP
 from conductor.core.policy.states import MOST_RETRIES, State
 from conductor.core.router import Router

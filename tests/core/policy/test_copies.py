@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Fail, Router, Send
+from conductor.core import Closure, Fail, Send
 from conductor.core.policy import entries, observers, ordering
 from conductor.core.policy.headings import Heading, Message
+from conductor.core.router import Router
 from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,

@@ -6,8 +6,9 @@ import itertools
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Component, Router, RouterOptions
+from conductor.core import CHANNEL, DIALECTS, Component
 from conductor.core.policy.rules import NO_PROFILE, PROFILES, Policy
+from conductor.core.router import Router, RouterOptions
 from tests.core.test_chains import Nested
 from tests.harness.router.actors import (
     FORMS,

@@ -7,8 +7,9 @@ from functools import partial
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, Router
+from conductor.core import Closure, Component, Fail
 from conductor.core.policy.checks import closure
+from conductor.core.router import Router
 from tests.harness.router.plays import OK
 from tests.harness.router.policed import (
     CARRY_TEXT,

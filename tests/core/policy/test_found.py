@@ -7,8 +7,9 @@ import json
 import pytest
 from msgspec import Raw
 
-from conductor.core import Changed, Component, Router, RouterOptions, Send
+from conductor.core import Changed, Component, Send
 from conductor.core.policy.headings import Heading, heading, inner_method
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import Agent, Launching, Stage
 from tests.harness.router.plays import component
 from tests.harness.router.policed import (

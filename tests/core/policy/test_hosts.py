@@ -9,9 +9,10 @@ from typing import Final
 
 import pytest
 
-from conductor.core import CHANNEL, Component, Router, RouterOptions, Send, Serve
+from conductor.core import CHANNEL, Component, Send, Serve
 from conductor.core.policy import ordering
 from conductor.core.policy.rules import Grants, Policy
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import Guest, dump
 from tests.harness.router.policed import (
     CARRY_TEXT,

@@ -16,14 +16,13 @@ from conductor.core import (
     Entry,
     Fail,
     Listen,
-    Router,
-    RouterOptions,
     Send,
     Silent,
     Violated,
 )
-from conductor.core.policy.handshake import HOLD_INITIALIZE
+from conductor.core.component import HOLD_INITIALIZE
 from conductor.core.policy.rules import NO_PROFILE, Policy
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.plays import OK
 from tests.harness.router.policed import (
     LABEL,

@@ -7,7 +7,7 @@ import json
 import pytest
 from msgspec import UNSET, Raw
 
-from conductor.core import Component, Router
+from conductor.core import Component
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import sessions
 from conductor.core.policy.checks import equal
@@ -20,6 +20,7 @@ from conductor.core.policy.headings import (
     size_of,
 )
 from conductor.core.policy.sessions import Followed, Sessions
+from conductor.core.router import Router
 from conductor.core.state import own_visit
 
 UPDATE = "session/update"

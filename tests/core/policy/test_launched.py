@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import Component, Listen, Router, Violated
+from conductor.core import Component, Listen, Violated
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import error, request, result
 from tests.harness.router.policed import policy

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Entry, Fail, Reopen, Router
+from conductor.core import Closure, Component, Entry, Fail, Reopen
 from conductor.core.policy import entries, notifications
+from conductor.core.router import Router
 from tests.harness.router.policed import (
     CARRY_TEXT,
     KINDS,

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from conductor.core import Changed, Closure, Component, Effect, Router, RouterOptions, Send
+from conductor.core import Changed, Closure, Component, Effect, Send
 from conductor.core.aliases import Aliases, to_json
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.policed import (
     DONE,
     PERMISSION,

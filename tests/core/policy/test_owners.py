@@ -14,9 +14,10 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import DIALECTS, Component, Router, RouterOptions, Send, Violated
+from conductor.core import DIALECTS, Component, Send, Violated
 from conductor.core.policy import ownership
 from conductor.core.policy.rules import Grants, Policy
+from conductor.core.router import Router, RouterOptions
 from conductor.core.session import MOST_PROMPTS
 from tests.harness.router.actors import Guest, dump
 from tests.harness.router.plays import V1, notification, request, result

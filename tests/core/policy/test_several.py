@@ -10,8 +10,9 @@ from typing import Any, Final, NamedTuple
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core import CHANNEL, Closure, Component, Effect, Router, RouterOptions, Send, Wake
+from conductor.core import CHANNEL, Closure, Component, Effect, Send, Wake
 from conductor.core.policy.rules import PROFILES, Policy
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.policed import (
     CARRY_TEXT,
     PERMISSION,

@@ -13,10 +13,11 @@ from typing import Any, Final
 import msgspec
 from msgspec import UNSET, UnsetType
 
-from conductor.core import CHANNEL, Component, Router, RouterOptions, Send
+from conductor.core import CHANNEL, Component, Send
 from conductor.core.guards import Context
 from conductor.core.guards.names import recognised
 from conductor.core.policy.rules import Grants, Policy
+from conductor.core.router import Router, RouterOptions
 from tests.core.test_guards.attack import Move
 from tests.harness.router.policed import initialize
 

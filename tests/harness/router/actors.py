@@ -11,19 +11,10 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
-from conductor.core import (
-    Component,
-    Effect,
-    Listen,
-    Reopen,
-    Router,
-    RouterOptions,
-    Send,
-    Serve,
-    Wake,
-)
+from conductor.core import Component, Effect, Listen, Reopen, Send, Serve, Wake
 from conductor.core.accounts import Allowance
 from conductor.core.dialects import DIALECTS
+from conductor.core.router import Router, RouterOptions
 
 Json = dict[str, Any]
 

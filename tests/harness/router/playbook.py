@@ -24,7 +24,8 @@ from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType
 from typing import Any, NamedTuple, Self
 
-from conductor.core import Effect, Held, LogLine, Reached, Router, Send, Wake
+from conductor.core import Effect, Held, LogLine, Reached, Send, Wake
+from conductor.core.router import Router
 
 Step = tuple[str, Any] | tuple[str, str, Any]
 Call = Callable[[Router], Sequence[Effect]]

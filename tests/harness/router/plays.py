@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from conductor.core import DIALECTS, Component, Router, RouterOptions
+from conductor.core import DIALECTS, Component
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.playbook import Hole, Playbook
 
 Json = dict[str, Any]

@@ -7,21 +7,12 @@ from collections import deque
 from collections.abc import Sequence
 from typing import Any, Final
 
-from conductor.core import (
-    DIALECTS,
-    Component,
-    Effect,
-    Entry,
-    Router,
-    RouterOptions,
-    Send,
-    Violated,
-    Wake,
-)
+from conductor.core import DIALECTS, Component, Effect, Entry, Send, Violated, Wake
 from conductor.core.policy.key_table import Direction
 from conductor.core.policy.rule_syntax import parse_grant, parse_rule
 from conductor.core.policy.rules import NO_PROFILE, Grants, Policy, merged
 from conductor.core.policy.states import State
+from conductor.core.router import Router, RouterOptions
 from conductor.core.state import Visit
 from tests.harness.router.actors import FORMS, Actor, Guest, PassThrough, dump
 from tests.harness.router.playbook import Hole, Noted, Playbook

@@ -12,19 +12,9 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
-from conductor.core import (
-    CHANNEL,
-    UPSTREAM,
-    Closure,
-    Component,
-    Effect,
-    Entry,
-    Router,
-    RouterOptions,
-    Send,
-    Wake,
-)
+from conductor.core import CHANNEL, UPSTREAM, Closure, Component, Effect, Entry, Send, Wake
 from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.router import Router, RouterOptions
 from conductor.record.trace.tracer import Tracer
 from conductor.run.guest_module import component
 from conductor.run.host_record import HostRecord

@@ -28,14 +28,13 @@ from conductor.core import (
     Recall,
     Reopen,
     Resolve,
-    Router,
-    RouterOptions,
     Send,
     Serve,
     Violated,
     Wake,
 )
 from conductor.core.rearranging import newcomer
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import FORMS, Json, dump
 from tests.harness.world.ends import CANCEL, PROMPT
 from tests.harness.world.storm_cast import Drawn, component, hosts

@@ -10,7 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import Recall, Resolve, Serve
-from conductor.core.services import RELAYED
+from conductor.core.service_table import RELAYED
 from conductor.run.segment_spec import Relayed
 from tests.harness.world.ends import CANCEL, PROMPT
 from tests.harness.world.storm import ENDS, GONE, PEERS, Node, Storm

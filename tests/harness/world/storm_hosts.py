@@ -8,9 +8,10 @@ from types import SimpleNamespace
 from typing import Final, cast
 
 import wasm_host
-from conductor.core import CHANNEL, Component, RouterOptions
+from conductor.core import CHANNEL, Component
 from conductor.core.policy.rule_syntax import PolicyWords, shown
 from conductor.core.policy.rules import NO_PROFILE, TRUSTED, Policy
+from conductor.core.router import RouterOptions
 from conductor.run.segment import ParentOutput, Segment
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from tests.harness.router.actors import dump

@@ -19,8 +19,6 @@ from conductor.core import (
     Effect,
     Entry,
     Listen,
-    Router,
-    RouterOptions,
     Send,
     Violated,
     Wake,
@@ -28,6 +26,7 @@ from conductor.core import (
 from conductor.core.policy.entries import Notification, WaitingInOrder
 from conductor.core.policy.key_table import AFTER_PROMPTS, Right
 from conductor.core.policy.rules import Policy
+from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import dump
 from tests.harness.world.ends import STOP, End, Step
 from tests.harness.world.wild import Program, Tape, Wild

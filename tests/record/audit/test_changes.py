@@ -11,8 +11,9 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor.core import Changed, Router
+from conductor.core import Changed
 from conductor.core.jsonrpc import MAX_DEPTH
+from conductor.core.router import Router
 from conductor.record.audit.auditor import Auditor
 from conductor.record.audit.changes import MOST_OPERATIONS, MOST_TEXT, described
 from conductor.record.audit.file import AuditFile, verified

@@ -12,9 +12,10 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor.core import CHANNEL, UPSTREAM, Component, Entry, Router, RouterOptions, Violated
+from conductor.core import CHANNEL, UPSTREAM, Component, Entry, Violated
 from conductor.core.component import Side
 from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.router import Router, RouterOptions
 from conductor.record.trace import events
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.trace.tracer import Tracer
