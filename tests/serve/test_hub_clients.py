@@ -224,7 +224,7 @@ def test_what_attach_answers() -> None:
             {"clientId": "client-1", "role": "driver"},
             {"clientId": "phone", "name": "Page", "version": "3", "role": "driver"},
         ],
-        "_meta": {"conductor": {"complete": True, "turn": True}},
+        "_meta": {"conductor": {"complete": True, "turn": True, "version": 1}},
     }
     *history, result = client.attach("s", historyPolicy="full", clientId="client-1")
     assert [kind_of(one) for one in history] == ["user_message_chunk", "agent_message_chunk"]
@@ -280,9 +280,14 @@ def test_the_first_answer_wins() -> None:
     world, home, agent = opened()
     editor, phone = loaded(world, "editor"), joined(world, "phone", clientId="phone")
     viewer = joined(world, "viewer", role="viewer")
-    agent.permission("s", "t9")
+    asked = agent.permission("s", "t9")
     first, second, third = home.one(), editor.one(), phone.one()
-    assert not viewer.seen
+    (shown,) = updates(viewer.take())
+    assert shown == {
+        "sessionUpdate": "permission_requested",
+        "requestId": asked,
+        "request": third["params"],
+    }
     phone.answer(third, YES)
     assert agent.one()["result"] == YES
     assert home.one()["params"] == {"requestId": first["id"]}
@@ -295,12 +300,52 @@ def test_the_first_answer_wins() -> None:
         assert updates(client.take()) == [
             {
                 "sessionUpdate": "permission_resolved",
+                "requestId": asked,
                 "toolCallId": "t9",
                 "outcome": YES["outcome"],
                 "chosenOptionId": "yes",
                 "resolvedBy": {"clientId": "phone"},
             }
         ]
+
+
+@pytest.mark.parametrize("how", ["answered", "error", "cancelled", "left"])
+def test_a_viewer_sees_how_a_question_ends_and_answers_none(how: str) -> None:
+    """Only who watches by `session/attach`: no other client gets updates of the hub's own."""
+    world, home, agent = opened()
+    watcher = world.client("watcher", views=True)
+    watcher.begin()
+    watcher.ask("session/load", sessionId="s")
+    watcher.take()
+    first = agent.permission("s", "t1")
+    asked = home.one()
+    assert not watcher.seen
+    late = joined(world, "late", role="viewer", historyPolicy="pending_only")
+    late.attach("s", role="viewer", historyPolicy="none")
+    assert not late.seen
+    shown = updates(late.attach("s", role="viewer", historyPolicy="pending_only"))
+    assert [(one["sessionUpdate"], one["requestId"]) for one in shown] == [
+        ("permission_requested", first)
+    ]
+    late.send(id=first, result=YES)
+    assert not agent.seen
+    if how == "answered":
+        home.answer(asked, YES)
+    elif how == "error":
+        home.send(id=asked["id"], error={"code": -32601, "message": "what is that?"})
+    elif how == "cancelled":
+        home.notify("session/cancel", sessionId="s")
+        home.answer(asked, NO)
+    else:
+        world.left(home)
+    (ended,) = [
+        one for one in updates(late.take()) if one["sessionUpdate"] == "permission_resolved"
+    ]
+    assert ended["requestId"] == first
+    assert ("resolvedBy" in ended) == (how in ("answered", "cancelled"))
+    outcomes = {"answered": YES["outcome"], "error": None}
+    assert ended.get("outcome") == outcomes.get(how, NO["outcome"])
+    assert all("permission" not in kind for kind in watcher.kinds())
 
 
 def test_of_an_answer_with_both_members_the_one_counts_that_is_not_null() -> None:
@@ -518,7 +563,7 @@ def test_a_connection_that_may_only_watch() -> None:
     watcher.prompt("s")
     assert "viewer" in watcher.one()["error"]["message"]
     agent.permission("s")
-    assert not watcher.seen
+    assert watcher.kinds() == ["permission_requested"]
     assert not own[0].seen
 
 

@@ -64,6 +64,10 @@ def test_a_visitor_speaks_the_version_of_the_session() -> None:
     one = visitor(world, "one")
     one.take()
     assert "version 2" in one.attach("s")[-1]["error"]["message"]
+    older = world.client("older")
+    older.new(older.begin(), "t")
+    about = world.clients["two"].attach("t", role="viewer")[-1]["result"]["_meta"]["conductor"]
+    assert about["version"] == 1
 
 
 def test_a_list_says_who_has_a_live_session() -> None:
@@ -79,6 +83,7 @@ def test_a_list_says_who_has_a_live_session() -> None:
     about = {
         "live": True,
         "turn": True,
+        "version": 1,
         "clients": [
             {"clientId": "client-1", "role": "driver"},
             {"clientId": "client-2", "name": "visitor", "version": "1", "role": "viewer"},

@@ -127,7 +127,7 @@ class Attaching:
         self._sessions.attach(session, connection, drives=drives)
         replayed = self._replay(session, connection, full=policy == "full")
         self._floor.finish(call, b"result", self._result(session, connection, policy, replayed))
-        if drives and policy != "none":
+        if policy != "none":
             self._questions.joined(session, connection)
         return None
 
@@ -144,7 +144,7 @@ class Attaching:
                 "historyPolicy": policy,
                 "replayed": replayed,
                 "connectedClients": _clients(session),
-                "_meta": {"conductor": {"complete": complete, "turn": session.turn is not None}},
+                "_meta": {"conductor": {"complete": complete, **_state(session)}},
             }
         )
 
@@ -176,8 +176,9 @@ class Attaching:
 
     def _fits(self, call: Call, connection: Connection, session: Session) -> bool:
         """Whether a client can be attached to a session; otherwise its request is refused."""
-        if connection.version != session.chain.version:
-            text = f"this session speaks version {session.chain.version} of ACP"
+        spoken = session.chain.version
+        if connection.version != spoken and not (connection.visits and connection.version > spoken):
+            text = f"this session speaks version {spoken} of ACP"
             hint = f"this client speaks version {connection.version}"
             self._floor.refuse(call, INVALID_REQUEST, text, hint, sessionId=session.id)
         elif connection.attached.get(session.id, session) is not session:
@@ -218,7 +219,11 @@ class Attaching:
 
 def described(session: Session) -> dict[str, object]:
     """What a list of sessions says about one that is live."""
-    return {"live": True, "turn": session.turn is not None, "clients": _clients(session)}
+    return {"live": True, **_state(session), "clients": _clients(session)}
+
+
+def _state(session: Session) -> dict[str, object]:
+    return {"turn": session.turn is not None, "version": session.chain.version}
 
 
 def _clients(session: Session) -> list[dict[str, str]]:

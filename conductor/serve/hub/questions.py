@@ -70,6 +70,7 @@ class Questions:
             session.questions[asked] = None
         for connection in self._to(asked):
             self.deliver(asked, connection)
+        self._shown(asked, self._viewers(asked))
         if not asked.to:
             self.abandon(asked)
         return None
@@ -112,6 +113,22 @@ class Questions:
         frame = frames.request(id_, asked.method, asked.params)
         self._floor.tell(connection, frame, asked.scope)
 
+    @staticmethod
+    def _viewers(asked: Question) -> list[Connection]:
+        """Who sees a question for permission and may not answer it."""
+        if asked.method != PERMISSION or asked.session is None:
+            return []
+        attached = asked.session.attached.items()
+        return [one for one, how in attached if how.speaks and not how.drives]
+
+    def _shown(self, asked: Question, viewers: list[Connection]) -> None:
+        """Viewers see what is asked, as an update."""
+        if viewers and asked.session is not None:
+            names = {"requestId": Raw(asked.id), "request": asked.params}
+            frame = frames.update(asked.session.id, "permission_requested", **names)
+            for connection in viewers:
+                self._floor.tell(connection, frame, asked.scope)
+
     def cancelled(self, chain: Chain, id_: bytes) -> None:
         """A chain does not need an answer any more; it gets one all the same."""
         asked = chain.questions.get(id_)
@@ -137,39 +154,49 @@ class Questions:
             self._settled(asked, connection, found[1])
         elif not asked.to:  # an error counts where nobody is left who could do better
             if found is not None:
-                self._floor.reply(asked, *found)
+                self._end(asked, *found)
             else:
                 text = "the client's answer has neither a result nor an error"
-                body = frames.error_body(INTERNAL_ERROR, text)
-                self._floor.reply(asked, b"error", body)
+                self._end(asked, b"error", frames.error_body(INTERNAL_ERROR, text))
 
     def _settled(self, asked: Question, connection: Connection, result: Raw) -> None:
         if asked.method in CONNECT and not self._servers.connected(asked.chain, connection, result):
             body = frames.error_body(INTERNAL_ERROR, "another client has this MCP connection")
             return self._floor.reply(asked, b"error", body)
+        return self._end(asked, b"result", result, connection)
+
+    def _end(
+        self, asked: Question, member: bytes, body: Raw | bytes, by: Connection | None = None
+    ) -> None:
+        """The chain has its answer. What a driver has decided all hear of that used
+        `session/attach`; of any other end those that were shown the question."""
+        self._floor.reply(asked, member, body)
         session = asked.session
-        self._floor.reply(asked, b"result", result)
-        if session is not None and asked.method == PERMISSION:
-            outcome = inner(read_members(result), "outcome")
-            within = ("toolCall",) if asked.chain.version < 2 else ("subject", "toolCall")
-            call = text_of(inner(read_members(asked.params), *within).get("toolCallId"))
-            self._turns.announce(
-                session,
-                None,
-                "permission_resolved",
-                toolCallId=call,
-                outcome=outcome,
-                chosenOptionId=text_of(outcome.get("optionId")),
-                resolvedBy={"clientId": connection.client_id, **connection.info},
-            )
-        return None
+        if session is None or asked.method != PERMISSION:
+            return
+        outcome = inner(read_members(body), "outcome")
+        within = ("toolCall",) if asked.chain.version < 2 else ("subject", "toolCall")
+        frame = frames.update(
+            session.id,
+            "permission_resolved",
+            requestId=Raw(asked.id),
+            toolCallId=text_of(inner(read_members(asked.params), *within).get("toolCallId")),
+            outcome=outcome or None,
+            chosenOptionId=text_of(outcome.get("optionId")),
+            resolvedBy=None if by is None else {"clientId": by.client_id, **by.info},
+        )
+        for connection in self._viewers(asked) if by is None else session.speaking():
+            self._floor.tell(connection, frame, session.id)
 
     # -- clients that come and go --------------------------------------------------------------
 
     def joined(self, session: Session, connection: Connection) -> None:
-        """A driver has come: it gets the questions that still have no answer."""
+        """A client has come: a driver gets the questions that still have no answer, a viewer sees
+        them."""
         for asked in list(session.questions):
-            if asked.asks_all and connection not in asked.to:
+            if connection in self._viewers(asked):
+                self._shown(asked, [connection])
+            elif session.drives(connection) and asked.asks_all and connection not in asked.to:
                 self.deliver(asked, connection)
 
     def withdrawn(self, asked: Question, connection: Connection, *, gone: bool) -> None:
@@ -205,10 +232,10 @@ class Questions:
         """A question needs no answer any more; the chain gets one all the same."""
         body = _NOBODY.get(asked.method)
         if body is not None:
-            self._floor.reply(asked, b"result", body)
+            self._end(asked, b"result", body)
         else:
             text = f"no client is there for `{asked.method}`"
-            self._floor.reply(asked, b"error", frames.error_body(INTERNAL_ERROR, text))
+            self._end(asked, b"error", frames.error_body(INTERNAL_ERROR, text))
 
 
 _OPENING: Final = ("session/new", "session/fork")

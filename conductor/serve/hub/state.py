@@ -186,6 +186,10 @@ class Session:
         """Who drives it, who came first first."""
         return [one for one, how in self.attached.items() if how.drives]
 
+    def speaking(self) -> list[Connection]:
+        """Who gets updates of the hub's own."""
+        return [one for one, how in self.attached.items() if how.speaks]
+
     def drives(self, connection: Connection) -> bool:
         """Whether a connection is attached as a driver."""
         how = self.attached.get(connection)

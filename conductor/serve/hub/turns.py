@@ -166,5 +166,4 @@ class Turns:
 
     @staticmethod
     def _hear(session: Session, besides: Connection | None) -> list[Connection]:
-        """Who gets updates of the hub's own."""
-        return [one for one, how in session.attached.items() if how.speaks and one is not besides]
+        return [one for one in session.speaking() if one is not besides]
