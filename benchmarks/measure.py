@@ -1,8 +1,10 @@
 """One cell: everything measured of one chain, once."""
 
 import os
+import subprocess
+import sys
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks import proctree
-from benchmarks.chains import Cast, Chain, command
+from benchmarks.chains import ALONE, Cast, Chain, command
 from benchmarks.metrics import Step
 from benchmarks.session import ChainError, Session
 from benchmarks.stats import percentile
@@ -20,6 +22,9 @@ _SETTLED: Final = 0.5
 
 _PACE: Final = 200
 """Updates a second where an agent writes as slowly as a model."""
+
+_SLOW_MS: Final = 300
+"""What an agent takes to start that is no program in C; many take more."""
 
 _IDLE_CPU_S: Final = 0.005
 """A chain that uses less in the time above has come to rest."""
@@ -110,19 +115,23 @@ def measure(
     """All wished steps of one chain. Raises ChainError when the chain fails."""
     cell = Cell()
     agent = cast.programs.agent
-    started = partial(
-        Session, cast.programs.client, command(chain, cast), env, limit_s=load.limit_s
-    )
+    client, words = cast.programs.client, command(chain, cast)
+    started = partial(Session, client, words, env, limit_s=load.limit_s)
+    if Step.SLOW in steps:
+        slow = {**env, "BENCH_AGENT_STARTS_MS": str(_SLOW_MS)}
+        _slow(cell, partial(Session, client, words, slow, limit_s=load.limit_s), load)
+    if Step.READY in steps and chain == ALONE:
+        _python(cell, load, env)
     # The chain that lives on through the scenario is one of the spawns as well.
     for _ in range(load.spawns - 1 if Step.READY in steps else 0):
         with started() as session:
             cell.add("ready_ms", session.ready_ns / 1e6)
             session.stop()
-    if set(steps) - {Step.UNREAD}:
+    if set(steps) - {Step.UNREAD, Step.SLOW}:
         with started() as session:
             if Step.READY in steps:
                 cell.add("ready_ms", session.ready_ns / 1e6)
-            if set(steps) - {Step.UNREAD, Step.READY}:
+            if set(steps) - {Step.UNREAD, Step.SLOW, Step.READY}:
                 _scenario(cell, session, agent, load, steps)
             _farewell(cell, session)
     if Step.UNREAD in steps and proctree.SUPPORTED:
@@ -130,6 +139,24 @@ def measure(
             _unread(cell, session, agent, load)
             _farewell(cell, session)
     return cell
+
+
+def _slow(cell: Cell, started: Callable[[], Session], load: Workload) -> None:
+    """From the start of the client until a session is there: a user waits as long."""
+    for _ in range(load.spawns):
+        began = time.monotonic_ns()
+        with started() as session:
+            session.open()
+            cell.add("slow_ms", (time.monotonic_ns() - began) / 1e6)
+            session.stop()
+
+
+def _python(cell: Cell, load: Workload, env: Mapping[str, str]) -> None:
+    """A Python that does nothing: what a program in Python takes to start at least."""
+    for _ in range(load.spawns):
+        began = time.monotonic_ns()
+        subprocess.run([sys.executable, "-I", "-S", "-c", "pass"], env=env, check=True)
+        cell.add("python_ms", (time.monotonic_ns() - began) / 1e6)
 
 
 def _scenario(

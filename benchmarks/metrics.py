@@ -8,6 +8,7 @@ class Step(StrEnum):
     """A part of a cell's scenario that can be chosen with ``--only``."""
 
     READY = "ready"
+    SLOW = "slow"
     TRIP = "trip"
     OTHER = "other"
     TURN = "turn"
@@ -34,6 +35,8 @@ class Metric:
 
 METRICS: tuple[Metric, ...] = (
     Metric("ready_ms", Step.READY, "ready", "ms", 1, "spawn to `initialize` answered, warm cache"),
+    Metric("python_ms", Step.READY, "python", "ms", 1, "start of a bare Python, beside the agent"),
+    Metric("slow_ms", Step.SLOW, "slow", "ms", 0, "`session/new` of an agent that starts in 0.3 s"),
     Metric("trip_us", Step.TRIP, "trip", "µs", 0, "round trip: prompt and answer"),
     Metric("other_ms", Step.OTHER, "other", "ms", 2, "`session/list` after 1,000 prompts"),
     Metric("turn_us", Step.TURN, "turn", "µs", 0, "whole turn: prompt, one update, answer"),

@@ -34,7 +34,11 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 def goals(results: Results, shown: Sequence[Goal]) -> str:
     """The goals of a run: figures, ratio, goal, verdict."""
-    bases = {Runner.RELAY: "bare relay", Runner.REFERENCE: "reference"}
+    bases = {
+        Runner.RELAY: "bare relay",
+        Runner.REFERENCE: "reference",
+        Runner.ALONE: "alone",
+    }
     by_base: dict[str, list[list[str]]] = {}
     for goal in shown:
         base = bases.get(goal.against.runner, "nothing kept")

@@ -13,6 +13,7 @@
  * Ids and texts are returned as they came; each session has an id of its own. */
 #define _POSIX_C_SOURCE 200809L
 #include <signal.h>
+#include <stdlib.h>
 #include <time.h>
 
 #include "io.h"
@@ -111,8 +112,17 @@ static void handle(span line, struct writer *out) {
     }
 }
 
+/* As slow to start as the variable says, for what a chain adds to such an agent. */
+static void start_slowly(void) {
+    const char *ms = getenv("BENCH_AGENT_STARTS_MS");
+    long long ns = ms == NULL ? 0 : strtoll(ms, NULL, 10) * 1000000LL;
+    struct timespec left = {ns / 1000000000LL, ns % 1000000000LL};
+    nanosleep(&left, NULL);
+}
+
 int main(void) {
     signal(SIGPIPE, SIG_IGN);
+    start_slowly();
     serve_lines(handle);
     return 0;
 }
