@@ -22,7 +22,7 @@ _EXAMPLES: Final = paragraphs(
     '  conductor exec datetime demo -p "what day is it?"',
     "  conductor setup zed datetime claude",
 )
-_RUN, _SET_UP, _LOOK, _TRUST, _MAKE = pages.HEADINGS
+_RUN, _SET_UP, _LOOK, _MAKE = pages.HEADINGS
 
 
 def _print_version(wanted: bool) -> None:
@@ -117,9 +117,6 @@ _COMMANDS: Final = {
     "worker": _Command(_RUN, "worker", "worker", brief="Run chains of a fleet on this machine"),
     "fleet": _Command(_LOOK, "fleet", "app", brief="Start, see and drain a fleet"),
     "attach": _Command(_RUN, "attach", "attach", brief="Attach to a session that others have"),
-    "pause": _Command(_RUN, "pause", "pause"),
-    "resume": _Command(_RUN, "pause", "resume", "RESUME_"),
-    "reload": _Command(_RUN, "pause", "reload", "RELOAD_"),
     "setup": _Command(_SET_UP, "setup", "setup", brief="Put a chain into an editor"),
     "add": _Command(_SET_UP, "add", "add"),
     "list": _Command(_SET_UP, "list_", "list_"),
@@ -130,23 +127,16 @@ _COMMANDS: Final = {
         brief="Replace installed components by newer versions, where you agree",
     ),
     "remove": _Command(_SET_UP, "remove", "remove"),
-    "ps": _Command(_LOOK, "ps", "ps"),
-    "top": _Command(_LOOK, "top", "top"),
+    "ps": _Command(_LOOK, "ps", "app", brief="Show the chains of yours that run"),
     "inspect": _Command(_LOOK, "inspect_", "inspect"),
-    "lock": _Command(_TRUST, "lock", "lock"),
+    "lock": _Command(_SET_UP, "lock", "lock"),
     "agents": _Command(
         _SET_UP, "agents", "agents", brief="Show which agents are here, and how to get the others"
     ),
-    "components": _Command(_LOOK, "components", "components"),
     "doctor": _Command(_LOOK, "doctor", "doctor"),
     "log": _Command(
         _LOOK, "log_", "app", brief="Show what is on record: who changed what, how long each took"
     ),
-    "report": _Command(
-        _LOOK, "report_", "report_", brief="Write a text for a bug report, without secrets"
-    ),
-    "cache": _Command(_LOOK, "cache", "app"),
-    "data": _Command(_LOOK, "data", "app"),
     "new": _Command(_MAKE, "new_", "new"),
     "dev": _Command(_MAKE, "dev", "dev"),
     "build": _Command(_MAKE, "build_", "build"),
@@ -154,9 +144,7 @@ _COMMANDS: Final = {
     "check": _Command(_MAKE, "check_", "check"),
     "pack": _Command(_MAKE, "pack", "pack"),
     "publish": _Command(_MAKE, "publish", "publish"),
-    "trust": _Command(_TRUST, "trust_", "trust_", "TRUST_"),
-    "untrust": _Command(_TRUST, "trust_", "untrust", "UNTRUST_"),
-    "trusted": _Command(_TRUST, "trust_", "trusted", "TRUSTED_"),
+    "trust": _Command(_SET_UP, "trust_", "trust_"),
     "config": _Command(_SET_UP, "config_", "app", brief="Show and check the configuration"),
     "help": _Command(_LOOK, "help_", "help_"),
     "completion": _Command(_LOOK, "completion", "completion"),

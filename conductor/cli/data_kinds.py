@@ -1,20 +1,26 @@
 """What conductor keeps on this machine, kind by kind: where, how much, and what may be deleted.
 
-What conductor makes again by itself is in `conductor.cli.cache`. Only folders and files of
-conductor's own are looked at, none through a link. Each kind is read by the module that writes it.
+Only folders and files of conductor's own are looked at, none through a link. Each kind is read by
+the module that writes it.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
 import sqlite3
 import stat
+import sys
+import time
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 from conductor.errors import ConductorError, UsageError
+from conductor.fleet.bundle_cache import BundleCache
 from conductor.services import kept_values
 from conductor.spec import paths, private_files, retention
+from wasm_host.cache import store
 
 _MOST_FILES: Final = 200_000
 """Files of a folder that are counted."""
@@ -114,7 +120,62 @@ def _ruled(rule: retention.Rule) -> str:
     return f"the newest {rule.most} of {days} days, {rule.size // retention.MIB} MiB at most"
 
 
+def _modules(folder: str) -> list[Item]:
+    _refuse_link(folder)
+    return [Item(one.path.name, one.size, one.used_at) for one in store.entries(Path(folder))]
+
+
+def _remove_modules(folder: str, items: Sequence[Item]) -> int:
+    # Also those used just now: a process that has one open goes on with it.
+    now, ever = max(one.used for one in items), -1e-6
+    return len(store.prune(Path(folder), most=sys.maxsize, unused=ever, recent=ever, now=now))
+
+
+def _guests(folder: str) -> list[Item]:
+    _refuse_link(folder)
+    found = []
+    for path in sorted(Path(folder).glob("python-*.wasm")):
+        with contextlib.suppress(OSError):  # another conductor may remove it meanwhile
+            status = path.stat()
+            found.append(Item(path.name, status.st_size, status.st_mtime))
+    return found
+
+
+def _remove_guests(folder: str, items: Sequence[Item]) -> int:
+    number = 0
+    for one in items:
+        path = Path(folder, one.name)
+        with contextlib.suppress(OSError):
+            path.unlink()
+            number += 1
+            path.with_suffix(".sha256").unlink()
+    return number
+
+
+def _bundles(folder: str) -> list[Item]:
+    return [Item(one.name, one.size, one.used) for one in BundleCache(folder).kept()]
+
+
+def _remove_bundles(folder: str, items: Sequence[Item]) -> int:
+    age = time.time() - max(one.used for one in items) - 0.001
+    return len(BundleCache(folder).prune(unused=age))
+
+
+_AGAIN: Final = "conductor makes it again when it needs it"
+
 KINDS: Final = (
+    Kind(
+        "modules", "compiled modules", paths.compiled_modules,
+        f"what was used within a month, 512 MiB at most; {_AGAIN}", _modules, _remove_modules,
+    ),
+    Kind(
+        "guests", "Python guests that were built here", paths.python_guests,
+        f"what was used within a month; {_AGAIN}", _guests, _remove_guests,
+    ),
+    Kind(
+        "bundles", "bundles of a fleet", paths.bundles,
+        "what a worker uses, or has used within a month", _bundles, _remove_bundles,
+    ),
     Kind(
         "logs", "log files of chains", paths.logs, _ruled(retention.LOGS),
         _files(retention.LOGS), _remove_files,
@@ -134,7 +195,7 @@ KINDS: Final = (
     ),
     Kind(
         "trust", "what you trust and have agreed to", paths.trust, "all", _file, None,
-        "conductor untrust",
+        "conductor trust --remove",
     ),
     Kind(
         "editors", "what `conductor setup` has changed", paths.editors, "all", _tree, None,
@@ -143,22 +204,16 @@ KINDS: Final = (
 )  # fmt: skip
 
 
-CACHED: Final = ("modules", "guests")
-"""What `conductor cache` shows and removes."""
-
-
 def named(name: str) -> Kind:
     """A kind of which something may be deleted. Raises `UsageError`."""
     for kind in KINDS:
         if kind.name == name:
             if kind.removed is None:
                 raise UsageError(
-                    f"`conductor data` does not delete {kind.what}", f"`{kind.instead}` does"
+                    f"`conductor doctor` does not delete {kind.what}", f"`{kind.instead}` does"
                 )
             return kind
     names = ", ".join(kind.name for kind in KINDS if kind.removed is not None)
-    if name in CACHED:
-        raise UsageError(f"`conductor data` does not delete {name}", "`conductor cache prune` does")
     raise UsageError(f"nothing that is kept is called `{name}`", f"it is one of: {names}")
 
 
@@ -172,7 +227,7 @@ def failed(kind: Kind, error: OSError | sqlite3.Error) -> ConductorError:
     place = kind.place()
     hint = f"see to `{place}`: it must be yours, and no link"
     if isinstance(error, sqlite3.Error):
-        hint = f"`conductor data delete {kind.name} --damaged` removes the whole file"
+        hint = f"`conductor doctor --clean {kind.name} --damaged` removes the whole file"
         if "locked" in str(error):
             hint = "a chain is writing there; try again"
     return ConductorError(f"{kind.what}: {place}: {reason(error)}", hint)

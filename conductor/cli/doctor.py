@@ -13,9 +13,9 @@ import platform
 import shutil
 import stat
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -33,6 +33,17 @@ HELP: Final = paragraphs(
     "Check this machine and this installation: what is there, what is missing, and whether "
     "the system can lock up the process of sandboxed proxies.",
     "Exit code 1 when something that conductor needs is missing.",
+    "With `--report` a text for a bug report: versions, these checks, the configuration, installed "
+    "components, the last log files and the last ring. It shows what is in it and asks before it "
+    "writes; it sends nothing. Secrets, your name, your home folder and what messages say are "
+    "taken out.",
+)
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor doctor --report",
+    "  conductor doctor --data",
+    "  conductor doctor --clean logs --older 7d",
+    "  conductor doctor --clean values --component history",
 )
 
 _INDENT: Final = " " * 11
@@ -56,9 +67,60 @@ class CheckResult(msgspec.Struct, frozen=True):
 
 
 @takes("doctor")
-def doctor(json_: Json = False, cache: str | None = None) -> int:
-    """Checks this machine and this installation."""
-    return show(cache, as_json=json_)
+def doctor(json_: Json = False, **values: Any) -> int:
+    """Checks this machine, or shows, reports or deletes what is on it. Raises `ConductorError`."""
+    clean = values.get("clean")
+    _refuse_misplaced({**values, **({"json": True} if json_ else {})})
+    if "report" in values:
+        from conductor.cli import doctor_report
+
+        return doctor_report.make(
+            values.get("output"),
+            show="show" in values,
+            with_content="with_content" in values,
+            yes="yes" in values,
+        )
+    if "data" not in values and clean is None:
+        return show(values.get("cache"), as_json=json_)
+    from conductor.cli import doctor_data
+
+    if clean is None:
+        return doctor_data.show(as_json=json_)
+    return doctor_data.clean(
+        clean,
+        component=values.get("component"),
+        older=values.get("older"),
+        damaged="damaged" in values,
+        yes="yes" in values,
+        as_json=json_,
+    )
+
+
+_QUESTIONS: Final = ("report", "data", "clean")
+_BELONG: Final = {
+    "output": ("report",),
+    "show": ("report",),
+    "with_content": ("report",),
+    "component": ("clean",),
+    "older": ("clean",),
+    "damaged": ("clean",),
+    "yes": ("report", "clean"),
+    "json": ("", "data", "clean"),
+}
+"""To which question an option belongs."""
+
+
+def _refuse_misplaced(values: Mapping[str, Any]) -> None:
+    """Raises `UsageError` for two questions at once, and for an option of another one."""
+    asked = [name for name in _QUESTIONS if name in values] or [""]
+    if len(asked) > 1:
+        both = " and ".join(f"`--{name}`" for name in asked)
+        raise UsageError(f"{both} are several questions", "ask one of them")
+    for name in values:
+        if asked[0] not in _BELONG.get(name, asked):
+            flag = name.replace("_", "-")
+            to = " or ".join(f"`--{question}`" for question in _BELONG[name] if question)
+            raise UsageError(f"`--{flag}` belongs to {to}", f"leave out `--{flag}`")
 
 
 def show(cache: str | None, *, as_json: bool) -> int:

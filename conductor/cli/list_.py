@@ -1,4 +1,4 @@
-"""`conductor list`: what is installed, and what catalogues offer."""
+"""`conductor list`: what is installed, what comes with conductor, and what catalogues offer."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from conductor.cli import report
+from conductor.cli import pages, report
 from conductor.cli.add import Index, places
+from conductor.cli.pages import Entry, Page
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError, visible_path
 from conductor.packages import catalogue, store
@@ -23,9 +24,15 @@ from conductor.spec.model import Spec
 HELP: Final = paragraphs(
     "List installed components: version, source, digest, signer, and whether you agreed to what "
     "they ask for.",
-    "`conductor components` lists those that come with conductor.",
+    "With `--bundled` those that come with conductor, with `--available` what catalogues offer.",
 )
-EPILOG: Final = "Examples:\n\n  conductor list\n\n  conductor list --available"
+EPILOG: Final = paragraphs(
+    "Examples:", "  conductor list", "  conductor list --bundled", "  conductor list --available"
+)
+_END: Final = (
+    "All are proxies in a sandbox, but for those marked. `conductor inspect NAME` shows what one "
+    "may do."
+)
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,7 +64,20 @@ class Offered(msgspec.Struct, frozen=True, kw_only=True):
     installed: bool
 
 
+class Bundled(msgspec.Struct, frozen=True, kw_only=True):
+    """One component that comes with conductor."""
+
+    name: str
+    kind: str
+    version: str
+    description: str
+    sandboxed: bool
+
+
 def list_(
+    bundled: Annotated[
+        bool, typer.Option("--bundled", help="List those that come with conductor instead.")
+    ] = False,
     available: Annotated[
         bool, typer.Option("--available", help="List what catalogues offer instead.")
     ] = False,
@@ -65,6 +85,10 @@ def list_(
     json_: Json = False,
 ) -> int:
     """Lists components."""
+    if bundled and (available or index):
+        raise UsageError("bundled components are in no catalogue", "leave out `--bundled`")
+    if bundled:
+        return _bundled(as_json=json_)
     if available or index:
         return _available(places(index), as_json=json_)
     rows = [_row(each) for each in store.receipts()]
@@ -72,7 +96,10 @@ def list_(
         report.say_json({"installed": rows})
         return 0
     if not rows:
-        report.say("nothing is installed: `conductor add SOURCE`")
+        report.say(
+            "nothing is installed: `conductor add SOURCE`; `conductor list --bundled` shows what "
+            "comes with conductor"
+        )
     for row in rows:
         _say(row)
     return 0
@@ -131,6 +158,34 @@ def _wants(spec: Spec) -> str:
     if settled != spec:
         return "has what it asks for: you agreed"
     return "asks for nothing beyond the default"
+
+
+def _bundled(*, as_json: bool) -> int:
+    manifests = [
+        each for name in catalog.bundled() if (each := catalog.bundled_manifest(name)) is not None
+    ]
+    rows = [
+        Bundled(
+            name=each.name,
+            kind=each.kind,
+            version=each.version,
+            description=each.description,
+            sandboxed=each.file is not None,
+        )
+        for each in manifests
+    ]
+    if as_json:
+        report.say_json({"bundled": rows})
+        return 0
+    listed = pages.Section("", tuple(Entry(row.name, _described(row)) for row in rows))
+    report.page(pages.laid_out(Page("", "", (listed,), _END)))
+    return 0
+
+
+def _described(row: Bundled) -> str:
+    """What a component does, and what only few are."""
+    text = row.description.rstrip(".")
+    return text if row.sandboxed else f"{text} ({row.kind}, not sandboxed)"
 
 
 def _available(where: list[str], *, as_json: bool) -> int:

@@ -565,6 +565,51 @@ FLEET: Final = (
 )
 """Options of the parts of a fleet."""
 
+_DOCTOR: Final = (
+    Option("--report", SWITCH, "Write a text for a bug report.", ("doctor",)),
+    Option(
+        "--output -o",
+        FILE,
+        "With `--report`: the file to write, which must be new.",
+        ("doctor",),
+        default="conductor-report-DATE.txt here",
+    ),
+    Option("--show", SWITCH, "With `--report`: print all of it first.", ("doctor",)),
+    Option(
+        "--with-content",
+        SWITCH,
+        "With `--report`: leave in what the messages of the ring say.",
+        ("doctor",),
+    ),
+    Option(
+        "--data",
+        SWITCH,
+        "Show what conductor keeps here: where, how much, how old, when it goes by itself.",
+        ("doctor",),
+    ),
+    Option("--clean", Kind("KIND", str), "Delete what `--data` lists as KIND.", ("doctor",)),
+    Option(
+        "--component",
+        Kind("NAME", str),
+        "With `--clean values`: only those of this component.",
+        ("doctor",),
+    ),
+    Option(
+        "--older",
+        Kind("AGE", str),
+        "With `--clean`: what is unused for so long: 12h, 7d, 4w.",
+        ("doctor",),
+        default="all",
+    ),
+    Option(
+        "--damaged",
+        SWITCH,
+        "With `--clean values`: remove the file, which cannot be read.",
+        ("doctor",),
+    ),
+    Option("--yes -y", SWITCH, "Do not ask.", ("doctor",)),
+)
+
 TABLE: Final = (
     Option(
         "--prompt -p",
@@ -728,7 +773,7 @@ TABLE: Final = (
         "--cache",
         FOLDER,
         "Folder of compiled modules.",
-        commands=(*ALL, "check", "doctor", "cache"),
+        commands=(*ALL, "check", "doctor"),
         panel=_SANDBOX,
         default="in the user's cache folder",
         rare=True,
@@ -944,14 +989,14 @@ TABLE: Final = (
     Option(
         "--control",
         choice("on", "off"),
-        "Whether `conductor ps`, `top`, `pause`, `resume` and `reload` reach this chain, by a "
-        "socket that only you can open.",
+        "Whether `conductor ps` reaches this chain, by a socket that only you can open.",
         page="See [Running chains](#running-chains).",
         rare=True,
     ),
     Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
     *SERVE,
     *FLEET,
+    *_DOCTOR,
     Option("--timeout", SECONDS, "Time limit of each check.", ("check",), default="30"),
     Option(
         "--timeout",

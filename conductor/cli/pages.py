@@ -28,13 +28,12 @@ _ROOM: Final = 36
 _MOST_WORD: Final = 28
 """Columns of the words. A longer one has its explanation below."""
 
-HEADINGS: Final = ("Run a chain", "Set up", "Look", "Trust", "Make components")
+HEADINGS: Final = ("Run a chain", "Set up", "Look", "Make components")
 """The headings of conductor's commands, in their order on a page."""
 RARE: Final = frozenset(
     {
-        "attach", "build", "cache", "check", "completion", "components", "connect", "data", "fleet",
-        "gateway", "help", "pack", "pause", "proxy", "ps", "publish", "reload", "remove",
-        "report", "resume", "test", "top", "trusted", "untrust", "worker",
+        "attach", "build", "check", "completion", "connect", "fleet", "gateway", "help", "pack",
+        "proxy", "ps", "publish", "remove", "test", "worker",
     }
 )  # fmt: skip
 """Commands that the first page only names: it must fit a terminal."""
@@ -122,7 +121,8 @@ def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
     arguments = [p for p in command.params if not p.opts[0].startswith("-")]
     pieces = [path, "[OPTIONS]", *map(_usage, arguments)]
     commands = getattr(command, "commands", {})
-    pieces += ["COMMAND"] if commands else []
+    if commands:
+        pieces.append("[COMMAND]" if command.invoke_without_command else "COMMAND")
     rare = () if whole or command.name != "conductor" else sorted(RARE & commands.keys())
     sections = [
         Section("", tuple(Entry(_metavar(p), p.help or "") for p in arguments)),

@@ -1,38 +1,107 @@
-"""`conductor ps`: the chains of this user that run."""
+"""`conductor ps`: the chains of this user that run; below it what changes one."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
+import typer
 
-from conductor.cli import report
+from conductor.cli import ps_change, report
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.control import client
 from conductor.control.places import Id
 from conductor.control.protocol import ChainState, ComponentState
-from conductor.errors import one_line
+from conductor.errors import UsageError, one_line
 
 HELP: Final = paragraphs(
     "Show the chains of yours that run: the process of each, what started it and where, and the "
     "state of each component.",
-    "A chain is found a moment after it has started; one with `--control off` is not.",
+    "With `--watch` live: for how long each component had messages (median, 95th and 99th "
+    "percentile of the last five minutes), how many it sent and changed, what its process takes. "
+    "j and k choose a component, p pauses it and resumes it, q quits.",
 )
-EPILOG: Final = paragraphs("Examples:", "  conductor ps", "  conductor ps --json")
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor ps",
+    '  conductor ps --watch --pid 4711 --filter "~method session/prompt"',
+    "  conductor ps pause datetime",
+)
+
+app = typer.Typer(help=HELP, epilog=EPILOG)
 
 _HEAD: Final = ("component", "state", "memory", "open", "restarts", "verdicts")
 
 
-def ps(json_: Json = False) -> int:
-    """Shows the chains that run."""
-    chains = client.running()
-    if json_:
-        report.say_json([_as_json(each) for each in chains])
+@app.callback(invoke_without_command=True)
+def ps(
+    context: typer.Context,
+    watch: Annotated[
+        bool,
+        typer.Option(
+            "--watch", help="Show live what each component does; without a terminal once."
+        ),
+    ] = False,
+    pid: Annotated[
+        str | None,
+        typer.Option(
+            "--pid",
+            metavar="PID",
+            help="Only the chains of this process, or one of them, as in 4711-2.",
+            show_default=False,
+        ),
+    ] = None,
+    wanted: Annotated[
+        str | None,
+        typer.Option(
+            "--filter",
+            metavar="FILTER",
+            help="With `--watch`: count only these messages (`conductor help filters`).",
+            show_default=False,
+        ),
+    ] = None,
+    json_: Json = False,
+) -> int:
+    """Shows the chains that run. Raises `UsageError`."""
+    if context.invoked_subcommand is not None:
+        if watch or wanted is not None or json_ or pid is not None:
+            name = f"conductor ps {context.invoked_subcommand}"
+            raise UsageError(f"options of `{name}` follow its name", f"see `{name} --help`")
         return 0
-    if not chains:
+    if watch:
+        from conductor.cli import ps_watch
+
+        return ps_watch.watch(client.read_id(pid), wanted or "", as_json=json_)
+    if wanted is not None:
+        raise UsageError("`--filter` counts messages, which `--watch` shows", "add `--watch`")
+    return _show(client.read_id(pid), as_json=json_)
+
+
+for _name, _command, _help, _epilog in (
+    ("pause", ps_change.pause, ps_change.PAUSE_HELP, ps_change.PAUSE_EPILOG),
+    ("resume", ps_change.resume, ps_change.RESUME_HELP, ps_change.RESUME_EPILOG),
+    ("reload", ps_change.reload, ps_change.RELOAD_HELP, ps_change.RELOAD_EPILOG),
+):
+    app.command(name=_name, help=_help, epilog=_epilog)(_command)
+
+
+def chains(only: Id | None) -> list[client.Running]:
+    """The chains of a process, or one of them; None: all. Raises `UsageError` for none."""
+    found = [one for one in client.running() if only is None or one.id.is_of(only)]
+    if only is not None and not found:
+        raise UsageError(f"no chain of yours runs as process {only}", "`conductor ps` lists them")
+    return found
+
+
+def _show(only: Id | None, *, as_json: bool) -> int:
+    found = chains(only)
+    if as_json:
+        report.say_json([_as_json(each) for each in found])
+        return 0
+    if not found:
         report.say("no chain of yours runs")
-    for at, each in enumerate(chains):
+    for at, each in enumerate(found):
         if at:
             report.say("")
         for line in _lines(each):

@@ -1,4 +1,4 @@
-"""The parts of a report (`conductor report`): each a heading and a text that a stranger may read.
+"""The parts of a report (`conductor doctor --report`), each a heading and a text for strangers.
 
 All goes through `_clean`: no secret of known shape or name, no value of a variable whose name says
 that it is one, neither the user's name nor their home folder, nothing that a terminal obeys.
@@ -15,7 +15,7 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
-from conductor.cli import config_show, data, doctor, pages
+from conductor.cli import config_show, doctor, doctor_data, pages
 from conductor.cli.data_kinds import KINDS, reason
 from conductor.errors import ConductorError, hide, visible, without_shapes
 from conductor.packages import store
@@ -106,7 +106,7 @@ def _variables() -> Iterator[str]:
 
 
 def _kept() -> Iterator[str]:
-    for row in map(data.row_of, KINDS):
+    for row in map(doctor_data.row_of, KINDS):
         yield f"{row['kind']}: " + (row["problem"] or f"{row['number']}, {row['bytes']} bytes")
 
 

@@ -34,7 +34,7 @@ GRAMMAR: Final = (
         (
             "a chain or a component of the [configuration](configuration.md#chains-and-names), "
             "else an [installed component](packages.md), else a bundled one "
-            "(`conductor components` lists them), else an agent that conductor knows, else a "
+            "(`conductor list --bundled` shows them), else an agent that conductor knows, else a "
             "program on PATH"
         ),
     ),

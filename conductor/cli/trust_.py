@@ -1,4 +1,4 @@
-"""`conductor trust`, `untrust` and `trusted`: what you trust on this machine."""
+"""`conductor trust`: what you trust on this machine."""
 
 from __future__ import annotations
 
@@ -19,31 +19,54 @@ from conductor.spec.consent.agreements import Agreements
 from conductor.spec.digests import short
 from conductor.spec.trust import Agreement, Trust
 
-TRUST_HELP: Final = paragraphs(
+HELP: Final = paragraphs(
     "Trust a folder: its components get what they ask for, programs among them may run, and its "
     f"`{paths.CONFIG}` counts as it is now. Or trust one component, in this version.",
-    "Chains that run take it over at once.",
+    "Chains that run take it over at once; what is trusted no longer ends at once, too.",
 )
-TRUST_EPILOG: Final = paragraphs(
-    "Examples:", "  conductor trust ./my-project", "  conductor trust ./proxy.wasm"
-)
-UNTRUST_HELP: Final = paragraphs(
-    "Trust something no longer: a folder, a file, or a component by its name or digest.",
-    "It holds at once, in chains that run too.",
-)
-UNTRUST_EPILOG: Final = paragraphs(
-    "Examples:", "  conductor untrust ./my-project", "  conductor untrust 3fa94c21"
-)
-TRUSTED_HELP: Final = (
-    "List what you trust: folders, project files, and components with their rights."
+EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor trust ./my-project",
+    "  conductor trust ./proxy.wasm",
+    "  conductor trust --list",
+    "  conductor trust --remove ./my-project",
 )
 
 
 def trust_(
-    path: Annotated[
-        str, typer.Argument(metavar="PATH", help="A folder or a file.", show_default=False)
-    ],
+    what: Annotated[
+        str | None,
+        typer.Argument(
+            metavar="[PATH]",
+            help="A folder or a file. With `--remove` also the name of a component, or the "
+            "beginning of its digest, as `--list` shows them.",
+            show_default=False,
+        ),
+    ] = None,
+    listed: Annotated[
+        bool,
+        typer.Option(
+            "--list", help="List what you trust: folders, project files, components, their rights."
+        ),
+    ] = False,
+    removed: Annotated[bool, typer.Option("--remove", help="Trust PATH no longer.")] = False,
+    json_: Json = False,
 ) -> int:
+    """Trusts something, or no longer, or lists what is trusted. Raises `UsageError`."""
+    if listed:
+        if what is not None or removed:
+            raise UsageError("`--list` shows all that you trust", "leave out the rest")
+        return _list(as_json=json_)
+    if json_:
+        raise UsageError("`--json` is for `conductor trust --list`", "leave it out")
+    if what is None:
+        raise UsageError(
+            "`conductor trust` needs a PATH", "`conductor trust --list` shows what you trust"
+        )
+    return _remove(what) if removed else _add(what)
+
+
+def _add(path: str) -> int:
     """Trusts a folder, a project file or a component."""
     if not os.path.exists(path):
         raise UsageError(f"no such file or folder: `{visible_path(path)}`", "check the path")
@@ -94,16 +117,7 @@ def _said(what: str, *, again: bool = False) -> str:
     return f"already trusted: {what}" if again else f"trusted: {what}"
 
 
-def untrust(
-    what: Annotated[
-        str,
-        typer.Argument(
-            metavar="PATH|DIGEST|NAME",
-            help="What `conductor trusted` lists: a path, the beginning of a digest, or a name.",
-            show_default=False,
-        ),
-    ],
-) -> int:
+def _remove(what: str) -> int:
     """Trusts something no longer."""
     real = os.path.realpath(what)
     taken = trust.change(lambda held: _take(held, what, real))
@@ -113,14 +127,14 @@ def untrust(
     if above is not None:
         raise UsageError(
             f"`{visible_path(real)}` is still trusted: it lies in {visible_path(above)}",
-            f"`conductor untrust {visible_path(above)}`",
+            f"`conductor trust --remove {visible_path(above)}`",
         )
     if not taken and not os.path.exists(real):
         held = trust.load()
         known = [*held.folders, *held.files, *(each.name for each in held.agreed.values())]
         other = (
-            "`conductor trusted` lists what you trust; what you allowed until a conductor ends is "
-            "allowed no longer"
+            "`conductor trust --list` shows what you trust; what you allowed until a conductor "
+            "ends is allowed no longer"
         )
         hint = did_you_mean(what, known, other)
         raise UsageError(f"nothing that you trust is called `{visible_path(what)}`", hint)
@@ -155,10 +169,10 @@ class Shown(msgspec.Struct, frozen=True):
     rights: list[str] = []
 
 
-def trusted(json_: Json = False) -> int:
+def _list(*, as_json: bool) -> int:
     """Lists what is trusted."""
     rows = list(_rows(trust.load()))
-    if json_:
+    if as_json:
         report.say_json({"trusted": rows})
         return 0
     if not rows:

@@ -144,5 +144,5 @@ def greeted(line: bytes) -> None:
         others = f"{counted(greeting.busy, 'other command')} {are(greeting.busy)}"
         raise ConductorError(
             f"the chain is busy: {others} connected to it",
-            "end one of them, such as a `conductor top`, and try again",
+            "end one of them, such as a `conductor ps --watch`, and try again",
         )

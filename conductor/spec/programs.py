@@ -87,7 +87,7 @@ def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:
     else:
         other = (
             "install it, give its path, or make it a name in conductor.toml (`conductor config "
-            "show` says where that is); `conductor components` lists those that come with it"
+            "show` says where that is); `conductor list --bundled` shows those that come with it"
         )
         words_of_agents = agents.words() if names else ()
         other = did_you_mean(program, words_of_agents, other, likeness=_ALIKE)

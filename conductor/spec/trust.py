@@ -80,8 +80,8 @@ class Agreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
 
 
 class Untrusted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the user has named to `conductor untrust`: agreements that only a running conductor
-    has end by it too."""
+    """What the user has named to `conductor trust --remove`: agreements that only a running
+    conductor has end by it too."""
 
     number: int
     """Each has a higher one than those before."""

@@ -212,7 +212,7 @@ def test_on_a_terminal_the_user_decides(
     assert ("weather" in installed(here)) == is_installed
     if is_installed:
         assert (DATE in exec_(here, "weather").out) == is_agreed
-        trusted = json.loads(here.do("trusted", "--json").out)["trusted"]
+        trusted = json.loads(here.do("trust", "--list", "--json").out)["trusted"]
         assert len(trusted) == is_agreed
 
 
@@ -243,7 +243,7 @@ def test_a_program_takes_more_than_yes(here: Here) -> None:
     for _ in range(2):  # what Python would write beside it, would keep the second from starting
         assert (ran := exec_(here, "helper")).code == 0, ran.err
     assert here.do("remove", "helper").code == 0
-    assert json.loads(here.do("trusted", "--json").out)["trusted"] == []
+    assert json.loads(here.do("trust", "--list", "--json").out)["trusted"] == []
 
 
 def test_what_conductor_would_not_run_is_not_installed(here: Here) -> None:

@@ -365,7 +365,7 @@ texts = "to sign there too"
 clock = "to tell the time"
 """
     path.write_text(path.read_text().replace("[wants.services]\n", asked))
-    author.ok("untrust", "./mine")  # `conductor new` has made it here
+    author.ok("trust", "--remove", "./mine")  # `conductor new` has made it here
     facts = json.loads(author.ok("inspect", "--json", "./mine"))
     assert facts["wants"]["services"] == {"clock": "to tell the time"}
     assert facts["wants"]["not_granted"] == ["clock"]

@@ -22,7 +22,7 @@ CASES: Final = {
     "conductor ex": {"exec"},
     "conductor lo": {"lock", "log"},
     "conductor log ": {"export", "replay", "show", "stats", "verify", "view"},
-    "conductor cache pr": {"prune"},
+    "conductor ps pa": {"pause"},
     "conductor exec --f": {"--fs", "--format"},
     "conductor log show --t": {"--turn"},
     "conductor log export --format p": {"perfetto"},

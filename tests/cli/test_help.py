@@ -195,7 +195,7 @@ def test_version(option: str) -> None:
 
 
 def test_components() -> None:
-    ran = conductor("components")
+    ran = conductor("list", "--bundled")
     assert (ran.code, ran.err) == (0, "")
     lines = [line for line in ran.out.splitlines() if line[:2] == "  " and line[2:3] != " "]
     assert [line.split()[0] for line in lines] == list(catalog.bundled())
@@ -204,7 +204,8 @@ def test_components() -> None:
 
 
 def test_components_as_json() -> None:
-    found = {one["name"]: one for one in json.loads(conductor("components", "--json").out)}
+    ran = conductor("list", "--bundled", "--json")
+    found = {one["name"]: one for one in json.loads(ran.out)["bundled"]}
     assert sorted(found) == list(catalog.bundled())
     assert found["datetime"]["sandboxed"] is True
     assert found["demo"] | {"version": "", "description": ""} == {
@@ -216,9 +217,13 @@ def test_components_as_json() -> None:
     }
 
 
-@pytest.mark.parametrize("command", ["components", "doctor", "agents", "data", "setup"])
+@pytest.mark.parametrize(
+    "command", ["list --bundled", "doctor", "agents", "doctor --data", "setup"]
+)
 @pytest.mark.parametrize("columns", [60, 80])
 def test_a_table_fits_its_columns(command: str, columns: int) -> None:
-    lines = conductor(command, env=environment(COLUMNS=str(columns), PATH="")).out.splitlines()
+    lines = conductor(
+        *command.split(), env=environment(COLUMNS=str(columns), PATH="")
+    ).out.splitlines()
     wide = [line for line in lines if len(line) > columns]
     assert [line for line in wide if len(line.split()) > 1] == [], "a word alone may be too long"

@@ -122,7 +122,7 @@ def test_with_its_rights_or_open_it_starts(here: Path, component: str) -> None:
 def test_what_is_agreed_to_starts_until_it_is_not(here: Path) -> None:
     assert conductor("trust", "./guard/p.wasm", cwd=here).code == 0
     assert exec_(here, "./guard").code == 0
-    assert conductor("untrust", "guard", cwd=here).code == 0
+    assert conductor("trust", "--remove", "guard", cwd=here).code == 0
     assert exec_(here, "./guard").code == 2
 
 

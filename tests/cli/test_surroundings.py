@@ -72,10 +72,15 @@ def test_text_for_people_has_the_encoding_of_its_stream(tmp_path: Path) -> None:
 def test_json_is_utf_8_whatever_the_stream(encoding: str, tmp_path: Path) -> None:
     folder = tmp_path / "ü🎉"
     ran = run(
-        "cache", "--json", cwd=tmp_path, PYTHONIOENCODING=encoding, XDG_CACHE_HOME=str(folder)
+        "doctor",
+        "--data",
+        "--json",
+        cwd=tmp_path,
+        PYTHONIOENCODING=encoding,
+        XDG_CACHE_HOME=str(folder),
     )
     told = json.loads(ran.out.encode("latin-1"))
-    assert told["folders"][0]["folder"].startswith(str(folder))
+    assert told["kinds"][0]["place"].startswith(str(folder))
 
 
 @pytest.mark.parametrize(
@@ -121,8 +126,8 @@ PRINTING: Final = [
     ["--help"],
     ["help", "component"],
     ["completion", "bash"],
-    ["components"],
-    ["cache", "--json"],
+    ["list", "--bundled"],
+    ["doctor", "--data", "--json"],
     ["inspect", "passthrough"],
     ["log", "show", "audit.jsonl"],
     ["log", "show", "--json", "audit.jsonl"],
@@ -176,8 +181,8 @@ def test_without_a_cache_modules_are_compiled_anew_and_that_is_reported_once(
         ["exec", "demo", "-p", "hi"],
         ["exec", "datetime", "demo", "-p", "hi", "--cache", "cache"],
         ["inspect", "datetime"],
-        ["cache"],
-        ["cache", "prune", "--all"],
+        ["doctor", "--data"],
+        ["doctor", "--clean", "modules", "--yes"],
         ["new", "mine"],
         ["lock", "datetime", "demo"],
         ["check", "--only", "meta", "passthrough"],

@@ -1,4 +1,4 @@
-"""`conductor trust`, `untrust`, `trusted`, and the question on a terminal."""
+"""`conductor trust`, and the question on a terminal."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def run(*arguments: str) -> Ran:
 
 def trusted() -> list[dict[str, Any]]:
     """What is trusted."""
-    ran = run("trusted", "--json")
+    ran = run("trust", "--list", "--json")
     assert (ran.code, ran.err) == (0, "")
     found: list[dict[str, Any]] = json.loads(ran.out)["trusted"]
     return found
@@ -98,8 +98,8 @@ def test_a_program_of_a_stranger_is_refused_until_its_folder_is_trusted() -> Non
     assert run("trust", "program").out.startswith("trusted: the folder ")
     assert run("trust", "./program/").out.startswith("already trusted: the folder ")
     assert run("exec", "./program/", "-p", "hi").out == "hi\n"
-    assert run("untrust", "program").out.startswith("no longer trusted: ")
-    ran = run("untrust", "program")
+    assert run("trust", "--remove", "program").out.startswith("no longer trusted: ")
+    ran = run("trust", "--remove", "program")
     assert (ran.code, ran.out[:12]) == (0, "not trusted:")
     assert run("exec", "./program/", "-p", "hi").code == 2
 
@@ -135,11 +135,11 @@ def test_one_version_of_a_component_is_trusted(here: Path) -> None:
         ["service clock"],
     )
     assert row["path"] == str(here / "date" / "datetime.wasm")
-    assert "service clock" in run("trusted").out
-    run("untrust", row["sha256"][:7]).assert_error(2, "nothing that you trust is called")
-    assert "no longer trusted: datetime" in run("untrust", "datetime").out
+    assert "service clock" in run("trust", "--list").out
+    run("trust", "--remove", row["sha256"][:7]).assert_error(2, "nothing that you trust is called")
+    assert "no longer trusted: datetime" in run("trust", "--remove", "datetime").out
     assert trusted() == []
-    assert run("trusted").out == "You trust nothing yet: `conductor trust PATH`.\n"
+    assert run("trust", "--list").out == "You trust nothing yet: `conductor trust PATH`.\n"
 
 
 def test_a_project_file_is_trusted_as_it_is(here: Path) -> None:
@@ -152,8 +152,10 @@ def test_a_project_file_is_trusted_as_it_is(here: Path) -> None:
     (project / "conductor.toml").write_text("# changed")
     assert run("trust", "project/conductor.toml").out.startswith("trusted: the file")
     assert run("trust", "project/conductor.toml").out.startswith("already trusted: the file")
-    run("untrust", "project/conductor.toml").assert_error(2, "is still trusted: it lies in")
-    assert len(run("untrust", "project").out.splitlines()) == 1
+    run("trust", "--remove", "project/conductor.toml").assert_error(
+        2, "is still trusted: it lies in"
+    )
+    assert len(run("trust", "--remove", "project").out.splitlines()) == 1
     assert trusted() == []
 
 
@@ -162,10 +164,10 @@ def test_what_cannot_be_trusted_is_an_error(here: Path) -> None:
     (here / "all").mkdir()
     (here / "all").chmod(0o777)
     run("trust", "all").assert_error(2, "may be written by others (mode 0777)", "chmod go-w")
-    run("untrust", "nobody").assert_error(2, "nothing that you trust is called `nobody`")
+    run("trust", "--remove", "nobody").assert_error(2, "nothing that you trust is called `nobody`")
     store = here / "state" / "conductor" / "trust.json"
     store.write_text("{")
-    for arguments in (["trust", "date"], ["untrust", "date"], ["trusted"]):
+    for arguments in (["trust", "date"], ["trust", "--remove", "date"], ["trust", "--list"]):
         run(*arguments).assert_error(2, "it is damaged", "move the file away")
     assert store.read_text() == "{"
 

@@ -108,7 +108,7 @@ WRONG = {
         "put it in quotes",
     ),
     "one of several words": (["completion"], "`conductor completion` needs bash, zsh or fish", ""),
-    "one of several things": (["untrust"], "`conductor untrust` needs a PATH, DIGEST or NAME", ""),
+    "one of several things": (["trust"], "`conductor trust` needs a PATH", "--list"),
     "no component": (["agent"], "`conductor agent` needs a COMPONENT", "conductor agent --help"),
     "a component behind two dashes": (
         ["agent", "--", "datetime", "demo"],
@@ -140,7 +140,11 @@ WRONG = {
     "clock": (["agent", "--clock", "noon", "demo"], "`noon` for `--clock`", "2026-03-01T12:00"),
     "size": (["agent", "--line-limit", "0", "demo"], "`0` for `--line-limit`", "64M"),
     "time": (["agent", "--stall", "-1", "demo"], "`-1` for `--stall`", "number of seconds"),
-    "no such name": (["agent", "nothing-there"], "`nothing-there`", "`conductor components` lists"),
+    "no such name": (
+        ["agent", "nothing-there"],
+        "`nothing-there`",
+        "`conductor list --bundled` shows",
+    ),
     "a command in two words": (
         ["exec", "python", "proxy.py", "demo", "-p", "x"],
         "`python` without arguments would run the messages of the chain as a program",
@@ -290,7 +294,7 @@ def test_help_into_a_closed_pipe_is_no_traceback() -> None:
     read, write = os.pipe()
     os.close(read)
     done = subprocess.run(
-        [*COMMAND, "components"],
+        [*COMMAND, "list", "--bundled"],
         stdout=write,
         stderr=subprocess.PIPE,
         env=environment(),

@@ -87,7 +87,7 @@ def ok(*arguments: str) -> str:
 
 
 def ask(chain: Chain, do: str, name: str = "") -> None:
-    """What `conductor pause`, `resume` and `reload` do, without a process of their own."""
+    """What `conductor ps pause`, `resume` and `reload` do, without a process of their own."""
     control, _ = client.chosen(places.Id(chain.process.pid), name)
     with contextlib.closing(control):
         assert control.ask(do, name, patient=True) == "done"
@@ -153,13 +153,13 @@ def test_a_guest_is_paused_and_resumed(
     found(chain)
     assert chain.prompt(session, "hi") == f"{DATE}hi"
     if isolation == "process":
-        assert "is paused: every message goes past it" in ok("pause", "datetime")
+        assert "is paused: every message goes past it" in ok("ps", "pause", "datetime")
     else:
         ask(chain, "pause", "datetime")
     assert states(chain) == {"datetime": "paused", "passthrough": "up", "A": "up"}
     assert chain.prompt(session, "hi") == "hi"
     if isolation == "process":
-        assert "takes part again" in ok("resume", "datetime")
+        assert "takes part again" in ok("ps", "resume", "datetime")
     else:
         ask(chain, "resume", "datetime")
     assert states(chain)["datetime"] == "up"
@@ -222,7 +222,7 @@ def test_it_stays_paused_when_its_host_is_started_again_or_replaced(rig: Rig) ->
     os.kill(before, signal.SIGKILL)
     chain.until_stderr("it is started again")
     assert chain.prompt(session, "hi") == "hi"
-    assert "reloads" in ok("reload")
+    assert "reloads" in ok("ps", "reload")
     chain.until_stderr("started anew, from the same files as before")
     assert process() != before
     assert chain.prompt(session, "hi") == "hi"
@@ -238,7 +238,7 @@ def test_a_turn_that_runs_is_not_cut(rig: Rig) -> None:
     asked = chain.expect("session/request_permission")
     pause = subprocess.Popen(
         # Its own process looks at all folders: chains of other tests are not meant.
-        [*COMMAND, "pause", "datetime", "--pid", str(chain.process.pid)],
+        [*COMMAND, "ps", "pause", "datetime", "--pid", str(chain.process.pid)],
         stderr=subprocess.PIPE,
         env=environment(),
     )
@@ -275,18 +275,20 @@ def test_a_command_that_gives_up_has_changed_nothing(rig: Rig) -> None:
 
 
 def test_what_cannot_be_says_why(rig: Rig) -> None:
-    conductor("pause", "datetime").assert_error(1, "no chain of yours runs", "hint: start one")
+    conductor("ps", "pause", "datetime").assert_error(
+        1, "no chain of yours runs", "hint: start one"
+    )
     first = rig.agent("datetime", rig.demo())
     first.begin()
     found(first)
-    conductor("pause", "datetim").assert_error(1, "no component `datetim`", "`datetime`?")
+    conductor("ps", "pause", "datetim").assert_error(1, "no component `datetim`", "`datetime`?")
     with pytest.raises(ConductorError, match="`A` is the agent"):
         ask(first, "pause", "A")
     second = rig.agent("datetime", rig.demo())
     second.begin()
     found(second)
     pids = [f"--pid {chain.process.pid} (datetime A" for chain in (first, second)]
-    conductor("pause", "datetime").assert_error(2, "2 chains run", *pids)
+    conductor("ps", "pause", "datetime").assert_error(2, "2 chains run", *pids)
     with pytest.raises(UsageError, match="as process 1"):
         client.chosen(places.Id(1))
     ask(second, "pause", "datetime")
@@ -346,19 +348,21 @@ def test_each_chain_of_a_server_is_shown_and_paused_by_itself(rig: Rig, state: P
         shown = ok("ps")
         for number in (1, 2):
             assert f"{pid}-{number}  conductor serve daily for alice, started" in shown
-        two = conductor("pause", "datetime")
+        two = conductor("ps", "pause", "datetime")
         two.assert_error(2, "2 chains run", f"--pid {pid}-1 (datetime A, for alice, in")
-        conductor("pause", "datetime", "--pid", f"{pid}-3").assert_error(2, "no chain of yours")
-        conductor("pause", "datetime", "--pid", "x-3").assert_error(2, "`x-3` is no process")
-        assert f"of process {pid}-2 is paused" in ok("pause", "datetime", "--pid", f"{pid}-2")
+        conductor("ps", "pause", "datetime", "--pid", f"{pid}-3").assert_error(
+            2, "no chain of yours"
+        )
+        conductor("ps", "pause", "datetime", "--pid", "x-3").assert_error(2, "`x-3` is no process")
+        assert f"of process {pid}-2 is paused" in ok("ps", "pause", "datetime", "--pid", f"{pid}-2")
         texts = [one.prompt(id_, "hi") for one, id_ in zip(clients, sessions, strict=True)]
         assert texts[0].endswith("/>\nhi")
         assert texts[1] == "hi"
-        (first,) = json.loads(ok("top", f"{pid}-1", "--json"))
+        (first,) = json.loads(ok("ps", "--watch", "--pid", f"{pid}-1", "--json"))
         assert [first[name] for name in ("id", "chain", "principal")] == [
             f"{pid}-1", "daily", "alice",
         ]  # fmt: skip
-        assert len(json.loads(ok("top", str(pid), "--json"))) == 2
+        assert len(json.loads(ok("ps", "--watch", "--pid", str(pid), "--json"))) == 2
         for name in ("trace", "trace-2"):
             head = turns.opened(f"{rig.folder}/{name}.jsons").head()
             with contextlib.closing(elsewhere.connected(head)) as control:
@@ -499,7 +503,7 @@ def test_nonsense_and_floods_do_not_hold_up_the_chain(rig: Rig) -> None:
         assert closed(stack.enter_context(connected(chain)))
         busy = "busy: 8 other commands are connected"
         assert f"does not answer: the chain is {busy}" in ok("ps")
-        assert busy in conductor("pause", "demo", "--pid", str(chain.process.pid)).err
+        assert busy in conductor("ps", "pause", "demo", "--pid", str(chain.process.pid)).err
     until(lambda: "idle" in ok("ps"))
     assert chain.finish() == 0
 

@@ -240,11 +240,11 @@ def test_trust_and_untrust_hold_at_once_in_a_chain_that_runs(rig: Rig, stranger:
         assert ran.code == 0, ran.err
         chain.until(lambda: chain.stderr.count("started anew") > before, arguments[0])
 
-    change("untrust", agreed.sha256[:12])
+    change("trust", "--remove", agreed.sha256[:12])
     assert not has_date(chain, session)
     change("trust", str(stranger))
     assert has_date(chain, session)
-    change("untrust", str(stranger))
+    change("trust", "--remove", str(stranger))
     assert not has_date(chain, session)
     assert len(questions(chain)) == 1
 
@@ -258,7 +258,7 @@ def test_what_is_allowed_until_the_end_can_be_taken_back(
     session = begin(chain, 1)
     assert has_date(chain, session)
     before = chain.stderr.count("started anew")
-    conductor("untrust", what, cwd=rig.folder, env=environment())
+    conductor("trust", "--remove", what, cwd=rig.folder, env=environment())
     chain.until(lambda: chain.stderr.count("started anew") > before, "the end of it")
     assert not has_date(chain, session)
     assert len(questions(chain)) == 1
@@ -326,7 +326,9 @@ def test_untrust_and_a_reload_at_once(
     chain.serves[PERMISSION] = None
     turn = chain.start_prompt(session, "/permission")
     chain.until(lambda: questions(chain), "the agent's question")
-    assert conductor("untrust", str(stranger), cwd=rig.folder, env=environment()).code == 0
+    assert (
+        conductor("trust", "--remove", str(stranger), cwd=rig.folder, env=environment()).code == 0
+    )
     for _ in range(3):
         chain.process.send_signal(signal.SIGHUP)
     chain.until(lambda: "started anew" in chain.stderr, "the end of its rights")

@@ -191,7 +191,7 @@ def guest_name() -> str:
 
 
 def _touch(path: str) -> None:
-    """Records that a guest is in use: `conductor cache` removes those unused for a month."""
+    """Records that a guest is in use: those unused for a month go."""
     with contextlib.suppress(OSError):
         now = time.time()
         if now - os.stat(path).st_mtime > _DAY:

@@ -1,4 +1,4 @@
-"""`conductor report`: a text for a bug report, which the user sees before it is written."""
+"""`conductor doctor --report`: a text for a bug report, which the user sees first."""
 
 from __future__ import annotations
 
@@ -6,21 +6,10 @@ import contextlib
 import os
 import sys
 import time
-from typing import Annotated, Final
-
-import typer
+from typing import Final
 
 from conductor.cli import report
-from conductor.cli.typer_options import output_option, paragraphs
 from conductor.errors import ConductorError, UsageError, counted, visible_path
-
-HELP: Final = paragraphs(
-    "Write a report for a bug report: versions, what `conductor doctor` finds, the configuration, "
-    "installed components, the last log files and the last ring. It shows what is in it, and asks, "
-    "before it writes; it sends nothing.",
-    "Secrets are taken out, and so are your name, your home folder and what messages say.",
-)
-EPILOG: Final = "Examples:\n\n  conductor report --show\n\n  conductor report -o report.txt"
 
 _HEAD: Final = (
     "# Report of conductor\n\n"
@@ -30,20 +19,15 @@ _HEAD: Final = (
 _YES: Final = ("y", "yes")
 
 
-def report_(
-    output: Annotated[
-        str | None,
-        output_option(
-            "The file to write, which must be new. Default: conductor-report-DATE.txt here."
-        ),
-    ] = None,
-    show: Annotated[bool, typer.Option("--show", help="Print all of it first.")] = False,
-    with_content: Annotated[
-        bool, typer.Option("--with-content", help="Leave in what the messages of the ring say.")
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-) -> int:
-    """Writes a report."""
+def make(output: str | None, *, show: bool, with_content: bool, yes: bool) -> int:
+    """Writes a report, once the user has seen what is in it; the exit code.
+
+    Args:
+        output: The file to write, which must be new; None: one here that the date names.
+        show: Print all of it first.
+        with_content: Leave in what the messages of the ring say.
+        yes: Do not ask.
+    """
     from conductor.cli.report_parts import parts
 
     path = output or time.strftime("conductor-report-%Y%m%d-%H%M%S.txt")

@@ -1,4 +1,4 @@
-"""`conductor top`: what it shows of a chain, and a person at its screen."""
+"""`conductor ps --watch`: what it shows of a chain, and a person at its screen."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from conductor.cli import top, top_table
-from conductor.control import places
+from conductor.cli import ps_table, ps_watch
+from conductor.control import client, places
 from conductor.control.client import Control
 from conductor.control.protocol import ChainState, ComponentState, Figures
 from conductor.control.watching import Seen, Watch
@@ -37,7 +37,7 @@ def socket_of(pid: int) -> str | None:
 
 def looked(pid: int, *arguments: str) -> dict[str, Any]:
     """The components of a chain, as `--json` has them."""
-    done = conductor("top", str(pid), "--json", *arguments)
+    done = conductor("ps", "--watch", "--pid", str(pid), "--json", *arguments)
     assert done.code == 0, done
     (chain,) = json.loads(done.out)
     assert chain["counted"] > 0
@@ -65,7 +65,7 @@ def test_a_person_watches_a_chain_and_pauses_a_component(rig: Rig) -> None:
     assert prompts["datetime"]["figures"]["changed"] == count
     assert 0 < prompts["X"]["figures"]["p50"] <= prompts["X"]["figures"]["p99"]
 
-    with Running("top", str(pid), screen=(100, 24)) as screen:
+    with Running("ps", "--watch", "--pid", str(pid), screen=(100, 24)) as screen:
         before = termios.tcgetattr(screen.err)[3] | termios.ICANON | termios.ECHO
         screen.wait_for(screen.out, "p50")
         for key in "jjj":
@@ -90,7 +90,7 @@ def test_a_person_watches_a_chain_and_pauses_a_component(rig: Rig) -> None:
 
 
 def test_an_interrupt_gives_the_terminal_back() -> None:
-    with Running("top", screen=(80, 24)) as screen:
+    with Running("ps", "--watch", screen=(80, 24)) as screen:
         before = termios.tcgetattr(screen.err)[3] | termios.ICANON | termios.ECHO
         screen.wait_for(screen.out, "q quit")
         screen.interrupt()
@@ -132,9 +132,9 @@ def test_the_key_that_follows_a_switch_is_another_one(monkeypatch: pytest.Monkey
 
 def test_what_cannot_be_is_refused() -> None:
     with pytest.raises(UsageError, match="no term `~nothing`"):
-        top.top(wanted="~nothing")
+        ps_watch.watch(None, "~nothing", as_json=True)
     with pytest.raises(UsageError, match="no chain of yours runs as process 1"):
-        top.top("1")
+        ps_watch.watch(client.read_id("1"), "", as_json=True)
 
 
 # -- tables ----------------------------------------------------------------------------------------
@@ -164,7 +164,7 @@ def test_a_table_fits_and_nothing_in_it_is_obeyed() -> None:
     chains = [seen("datetime", EVIL, "a" * 300), seen("x", why=EVIL)]
     heads = {}
     for width in (20, 40, 60, 80, 120):
-        rows = [*top_table.rows(chains, width)]
+        rows = [*ps_table.rows(chains, width)]
         assert max(len(row.text) for row in rows) <= width
         assert not re.search("[\x00-\x1f\u202e]", "".join(row.text for row in rows))
         assert [row.of for row in rows if row.of][:2] == [(ID, "datetime"), (ID, EVIL)]
@@ -175,9 +175,9 @@ def test_a_table_fits_and_nothing_in_it_is_obeyed() -> None:
 
 
 def test_a_table_says_what_it_does_not_know() -> None:
-    assert [row.text for row in top_table.rows([], 80)] == ["no chain of yours runs"]
+    assert [row.text for row in ps_table.rows([], 80)] == ["no chain of yours runs"]
     silent = Seen(id=places.Id(1), at=0.0, why="it takes no connection")
-    assert [row.text for row in top_table.rows([silent], 80)] == [
+    assert [row.text for row in ps_table.rows([silent], 80)] == [
         "1  does not answer: it takes no connection"
     ]
     bare = seen("one", "two")
@@ -185,7 +185,7 @@ def test_a_table_says_what_it_does_not_know() -> None:
     bare.state.counted = None
     for one in bare.state.components:
         one.figures = one.cpu = one.process = None
-    _, why, _, row, _ = [row.text for row in top_table.rows([bare], 120)]
+    _, why, _, row, _ = [row.text for row in ps_table.rows([bare], 120)]
     assert "--ring none" in why
     assert row.split() == ["one", "up", "-", "-", "-", "-", "-", "1", "-", "3", "MiB", "2"]
 
@@ -196,6 +196,6 @@ def test_processor_time_is_a_part_of_what_passed_and_shared_figures_stand_once()
     for one in earlier.components:
         one.cpu = 0.5
     now.before = Seen(id=ID, at=8.0, state=earlier)
-    rows = [row.text.split() for row in top_table.rows([now], 120)]
+    rows = [row.text.split() for row in ps_table.rows([now], 120)]
     assert "25%" in rows[2]
     assert rows[3] == ["two", "up", *'"' * 8, "2"]

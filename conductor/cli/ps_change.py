@@ -1,4 +1,4 @@
-"""`conductor pause`, `resume` and `reload`: they change a chain that runs."""
+"""`conductor ps pause`, `resume` and `reload`: they change a chain that runs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,26 @@ from conductor.cli.typer_options import paragraphs
 from conductor.control import client
 from conductor.errors import one_line
 
-HELP: Final = paragraphs(
+PAUSE_HELP: Final = paragraphs(
     "Pause one component of a running chain: every message goes past it until it is resumed.",
     "It happens when nothing is open in the chain, so between two turns; meanwhile new prompts "
     "wait. Ctrl-C gives up. MCP servers that the component offers still answer. The agent, and "
     "what a managed policy requires, cannot be paused.",
 )
-EPILOG: Final = paragraphs(
-    "Examples:", "  conductor pause datetime", "  conductor pause datetime --pid 4711"
+PAUSE_EPILOG: Final = paragraphs(
+    "Examples:", "  conductor ps pause datetime", "  conductor ps pause datetime --pid 4711"
 )
 RESUME_HELP: Final = paragraphs(
     "Resume a component that is paused: messages go through it again, from the next turn on."
 )
-RESUME_EPILOG: Final = paragraphs("Example:", "  conductor resume datetime")
+RESUME_EPILOG: Final = paragraphs("Example:", "  conductor ps resume datetime")
 RELOAD_HELP: Final = paragraphs(
     "Reload a running chain: it gets the components that the configuration names by now, and "
     "replaces those that stay by their new builds, all once nothing is open. The signal SIGHUP "
     "does the same.",
     "The log of the chain says what came of it.",
 )
-RELOAD_EPILOG: Final = paragraphs("Example:", "  conductor reload")
+RELOAD_EPILOG: Final = paragraphs("Example:", "  conductor ps reload")
 
 _Name = Annotated[
     str,
@@ -39,7 +39,7 @@ _Name = Annotated[
         metavar="NAME", help="The component, as `conductor ps` names it.", show_default=False
     ),
 ]
-Pid = Annotated[
+_Pid = Annotated[
     str | None,
     typer.Option(
         "--pid",
@@ -51,12 +51,12 @@ Pid = Annotated[
 ]
 
 
-def pause(name: _Name, pid: Pid = None) -> int:
+def pause(name: _Name, pid: _Pid = None) -> int:
     """Pauses a component."""
     return _switched("pause", name, pid)
 
 
-def resume(name: _Name, pid: Pid = None) -> int:
+def resume(name: _Name, pid: _Pid = None) -> int:
     """Resumes a component."""
     return _switched("resume", name, pid)
 
@@ -74,7 +74,7 @@ def _switched(do: str, name: str, pid: str | None) -> int:
     return 0
 
 
-def reload(pid: Pid = None) -> int:
+def reload(pid: _Pid = None) -> int:
     """Reloads a chain."""
     control, chain = client.chosen(client.read_id(pid))
     with contextlib.closing(control):

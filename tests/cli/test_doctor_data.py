@@ -1,4 +1,4 @@
-"""`conductor data`: what is kept is shown, some of it deleted, and nothing else touched."""
+"""`conductor doctor --data` and `--clean`: what is kept is shown, and only that is deleted."""
 
 from __future__ import annotations
 
@@ -6,12 +6,16 @@ import fcntl
 import json
 import os
 import sqlite3
+import sys
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from conductor.fleet import bundle as bundles
+from conductor.fleet.bundle_cache import BundleCache
+from conductor.packages.pack import File
 from conductor.services import kept_values
 from conductor.services.calls import Grantee
 from conductor.services.kv import Store
@@ -60,15 +64,15 @@ def put_logs(home: Path, *ages: float) -> Path:
 
 
 def shown() -> dict[str, dict[str, Any]]:
-    """What `conductor data --json` says, by kind."""
-    ran = conductor("data", "--json")
+    """What `conductor doctor --data --json` says, by kind."""
+    ran = conductor("doctor", "--data", "--json")
     assert ran.code == 0, ran.err
     return {row["kind"]: row for row in json.loads(ran.out)["kinds"]}
 
 
 def delete(*arguments: str) -> Ran:
-    """Runs `conductor data delete` with its yes."""
-    return conductor("data", "delete", *arguments, "--yes")
+    """Runs `conductor doctor --clean` with its yes."""
+    return conductor("doctor", "--clean", *arguments, "--yes")
 
 
 def test_it_shows_and_deletes_logs_but_none_in_use_and_nothing_else(home: Path) -> None:
@@ -80,7 +84,7 @@ def test_it_shows_and_deletes_logs_but_none_in_use_and_nothing_else(home: Path) 
     row = shown()["logs"]
     assert (row["number"], row["bytes"], row["place"]) == (3, 60, str(logs))
     assert time.time() - row["oldest"] > 9 * DAY
-    conductor("data", "delete", "logs").assert_error(2, "nobody can be asked", "--yes")
+    conductor("doctor", "--clean", "logs").assert_error(2, "nobody can be asked", "--yes")
     assert len(list(logs.iterdir())) == 5
     with (logs / "2.log").open() as used:
         fcntl.flock(used, fcntl.LOCK_SH)
@@ -92,7 +96,7 @@ def test_it_shows_and_deletes_logs_but_none_in_use_and_nothing_else(home: Path) 
     assert json.loads(delete("logs", "--json").out) == {"kind": "logs", "deleted": 2, "left": 0}
     assert sorted(path.name for path in logs.iterdir()) == ["link.log", "notes.txt"]
     assert victim.read_text() == "mine"
-    assert "log files of chains" in conductor("data").out
+    assert "log files of chains" in conductor("doctor", "--data").out
 
 
 def test_values_are_shown_and_deleted_by_component(home: Path) -> None:
@@ -104,9 +108,10 @@ def test_values_are_shown_and_deleted_by_component(home: Path) -> None:
         ("one", 2),
         ("tw\x1b[2Jo", 1),
     ]
-    assert "\x1b" not in conductor("data").out
+    assert "\x1b" not in conductor("doctor", "--data").out
     delete("values", "--component", "three").assert_error(2, "no values are kept for `three`")
-    delete("modules").assert_error(2, "`conductor cache prune` does")
+    delete("trust").assert_error(2, "does not delete", "conductor trust --remove")
+    delete("frob").assert_error(2, "nothing that is kept is called `frob`", "modules, guests")
     delete("logs", "--component", "one").assert_error(2, "`--component` is for `values`")
     assert delete("values", "--component", "one").code == 0
     assert [one.component for one in kept_values.spaces(str(file))] == ["tw\x1b[2Jo"]
@@ -124,12 +129,70 @@ def test_a_damaged_file_of_values_is_one_error_and_can_be_removed_once_unused(ho
     assert not file.exists()
 
 
-@pytest.mark.parametrize("kind", ["logs", "rings", "values"])
+def made(path: Path, size: int, days: float) -> Path:
+    """A file that was last used so many days ago."""
+    path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+    path.write_bytes(bytes(size))
+    at = time.time() - days * DAY
+    os.utime(path, (at, at))
+    return path
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is named by XDG_CACHE_HOME")
+def test_what_conductor_makes_again_is_shown_and_goes(home: Path) -> None:
+    modules, guests = (home / "cache" / "conductor" / name for name in ("modules", "guests"))
+    assert shown()["modules"]["number"] == 0
+    assert not modules.exists(), "nothing is made"
+    old, new = (
+        made(modules / f"{name}-x.cwasm", 1_000_000, n) for name, n in (("a", 40), ("b", 1))
+    )
+    built = made(guests / "python-old.wasm", 1_000_000, 40)
+    made(guests / "python-old.sha256", 65, 40)
+    assert [(shown()[kind]["number"]) for kind in ("modules", "guests")] == [2, 1]
+    assert delete("modules", "--older", "30d").out == "deleted 1 of compiled modules\n"
+    assert [one.exists() for one in (old, new, built)] == [False, True, True]
+    for kind in ("modules", "guests"):
+        assert json.loads(delete(kind, "--json").out) == {"kind": kind, "deleted": 1, "left": 0}
+    assert list(modules.iterdir()) == list(guests.iterdir()) == []
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the folder is named by XDG_CACHE_HOME")
+def test_bundles_that_no_worker_uses(home: Path) -> None:
+    cache = BundleCache(str(home / "cache" / "conductor" / "bundles"))
+    data = bundles.made({"conductor.toml": File(b"")})
+    read = bundles.read(data)
+    place = Path(cache.unpacked(read, data)).parent
+    assert shown()["bundles"]["number"] == 1
+    assert delete("bundles").out.startswith("deleted 0 of ")
+    cache.release(read.digest)
+    assert delete("bundles", "--older", "30d").out.startswith("deleted 0 of ")
+    os.utime(place, (0, 0))
+    assert delete("bundles", "--older", "30d").out.startswith("deleted 1 of ")
+    assert not place.exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "text"),
+    [
+        (["--older", "7d"], "`--older` belongs to `--clean`"),
+        (["--data", "--damaged"], "`--damaged` belongs to `--clean`"),
+        (["--clean", "logs", "--show"], "`--show` belongs to `--report`"),
+        (["--report", "--json"], "`--json` belongs to"),
+        (["--yes"], "`--yes` belongs to"),
+        (["--report", "--data"], "are several questions"),
+    ],
+    ids=lambda given: given[0] if isinstance(given, list) else "",
+)
+def test_an_option_of_another_question(arguments: list[str], text: str) -> None:
+    conductor("doctor", *arguments).assert_error(2, text, "hint: ")
+
+
+@pytest.mark.parametrize("kind", ["logs", "rings", "values", "modules", "guests"])
 def test_a_link_in_place_of_what_is_ours_leads_nowhere(kind: str, home: Path) -> None:
     place = Path(shown()[kind]["place"])
     elsewhere = home / "elsewhere"
     elsewhere.mkdir(mode=0o700)
-    mine = [elsewhere / name for name in ("a.log", "b.jsonl")]
+    mine = [elsewhere / name for name in ("a.log", "b.jsonl", "c-x.cwasm", "python-x.wasm")]
     for path in mine:
         path.touch(mode=0o600)
     keep(elsewhere / "kv", "one").close()

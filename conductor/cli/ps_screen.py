@@ -1,4 +1,4 @@
-"""The screen of `conductor top`: drawn by rich, and led by a few keys."""
+"""The screen of `conductor ps --watch`: drawn by rich, and led by a few keys."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.text import Text
 
-from conductor.cli import report, top_table
+from conductor.cli import ps_table, report
 from conductor.control.places import Id
 from conductor.control.watching import Watch
 from conductor.errors import one_line
@@ -46,7 +46,7 @@ class Screen:
         known = {k: v for k, v in os.environ.items() if k not in ("COLUMNS", "LINES")}
         self._console = Console(highlight=False, markup=False, emoji=False, _environ=known)
         self._chosen: tuple[Id, str] | None = None
-        self._rows: list[top_table.Row] = []
+        self._rows: list[ps_table.Row] = []
         self._first = 0
         """The first row that is shown."""
 
@@ -115,7 +115,7 @@ class Screen:
 
     def _drawn(self) -> Any:
         width, height = self._console.size
-        self._rows = [*top_table.rows(self._watch.seen(), width)]
+        self._rows = [*ps_table.rows(self._watch.seen(), width)]
         room = max(height - 1, 1)
         place = next((at for at, row in enumerate(self._rows) if row.of == self._chosen), 0)
         if self._chosen is not None:

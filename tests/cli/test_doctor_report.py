@@ -1,4 +1,4 @@
-"""`conductor report`: what helps to find a bug, and nothing that is nobody else's business."""
+"""`conductor doctor --report`: what helps to find a bug, and nobody else's business."""
 
 from __future__ import annotations
 
@@ -60,9 +60,9 @@ def _alice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def run(home: Path, *arguments: str) -> Ran:
-    """Runs `conductor report` as that user, with a token in a variable that nothing refers to."""
+    """Runs `conductor doctor --report` as that user, with a token in a variable."""
     env = environment(HOME=str(home), TOKEN=VALUE, OTHER_PASSWORD="pass-in-a-variable")  # noqa: S106 - it is none
-    return conductor("report", *arguments, cwd=home, env=env)
+    return conductor("doctor", "--report", *arguments, cwd=home, env=env)
 
 
 def test_it_is_shown_written_privately_and_holds_what_helps(alice: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(alice: Path) -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
 
     done = subprocess.run(
-        [*COMMAND, "report", "--yes", "-o", "r.txt"],
+        [*COMMAND, "doctor", "--report", "--yes", "-o", "r.txt"],
         capture_output=True,
         preexec_fn=small,
         env=environment(HOME=str(alice)),

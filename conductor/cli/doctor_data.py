@@ -1,4 +1,4 @@
-"""`conductor data`: shows and deletes what conductor keeps on this machine."""
+"""`conductor doctor --data`, `--clean`: shows and deletes what conductor keeps on this machine."""
 
 from __future__ import annotations
 
@@ -7,40 +7,23 @@ import re
 import sqlite3
 import sys
 import time
-from typing import Annotated, Any, Final
+from typing import Any, Final
 
 import typer
 
 from conductor.cli import pages, report
 from conductor.cli.data_kinds import KINDS, Item, Kind, failed, named, reason
-from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import ConductorError, UsageError, agrees, counted, one_line, visible_path
 from conductor.spec.limits import size_in_words
-
-HELP: Final = (
-    "Show what conductor keeps on this machine: where, how much of it, how old it is, and when it "
-    "goes by itself. `conductor data delete` deletes some of it now. `conductor cache` shows what "
-    "conductor makes again by itself."
-)
-DELETE_HELP: Final = paragraphs(
-    "Delete what conductor keeps: `logs`, `rings` or `values`. It asks first.",
-    "Files of chains that still run stay. Traces, audits and metrics are files of yours, and are "
-    "not touched.",
-)
-
-app = typer.Typer(help=HELP, epilog="Examples:\n\n  conductor data\n\n  conductor data delete logs")
 
 _UNITS: Final = {"m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
 _YES: Final = ("y", "yes")
 
 
-@app.callback(invoke_without_command=True)
-def show(context: typer.Context, json_: Json = False) -> int:
+def show(*, as_json: bool) -> int:
     """Shows what there is."""
-    if context.invoked_subcommand is not None:
-        return 0
     rows = [row_of(kind) for kind in KINDS]
-    if json_:
+    if as_json:
         report.say_json({"kinds": rows})
         return 0
     for row in rows:
@@ -55,7 +38,6 @@ def show(context: typer.Context, json_: Json = False) -> int:
             count = counted(one["number"], "place")
             report.say(f"{'':<13}{name:<24} {count:>10}  {size_in_words(one['bytes']):>9}")
     report.say("", "Traces, audits and metrics are where you have put them.")
-    report.say("What conductor makes again by itself: `conductor cache`.")
     return 0
 
 
@@ -87,38 +69,32 @@ def row_of(kind: Kind) -> dict[str, Any]:
     return row
 
 
-@app.command(
-    help=DELETE_HELP,
-    epilog="Examples:\n\n  conductor data delete logs --older 7d\n\n"
-    "  conductor data delete values --component history",
-)
-def delete(
-    kind: Annotated[str, typer.Argument(metavar="KIND", help="What to delete.")],
-    component: Annotated[
-        str | None,
-        typer.Option("--component", metavar="NAME", help="Of `values`: those of this component."),
-    ] = None,
-    older: Annotated[
-        str | None,
-        typer.Option(
-            "--older", metavar="AGE", help="What is unused for so long: 12h, 7d, 4w. Default: all."
-        ),
-    ] = None,
-    damaged: Annotated[
-        bool,
-        typer.Option("--damaged", help="Of `values`: remove the file, which cannot be read."),
-    ] = False,
-    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
-    json_: Json = False,
+def clean(
+    kind: str,
+    *,
+    component: str | None = None,
+    older: str | None = None,
+    damaged: bool = False,
+    yes: bool = False,
+    as_json: bool = False,
 ) -> int:
-    """Deletes some of it."""
+    """Deletes what is kept of a kind. Raises `ConductorError`.
+
+    Args:
+        kind: One of `conductor.cli.data_kinds.KINDS`.
+        component: Of values: those of this component.
+        older: What is unused for so long, as in `7d`; None: all.
+        damaged: Of values: remove the file, which cannot be read.
+        yes: Do not ask.
+        as_json: Say it for programs.
+    """
     wanted = named(kind)
     if (component is not None or damaged) and wanted.name != "values":
         flag = "--damaged" if damaged else "--component"
         raise UsageError(f"`{flag}` is for `values`", f"leave it out, to delete {wanted.name}")
     place = wanted.place()
     if damaged:
-        return _delete_file(wanted, place, yes=yes, as_json=json_)
+        return _delete_file(wanted, place, yes=yes, as_json=as_json)
     items = _chosen(wanted, place, component, _seconds(older))
     size = sum(one.size for one in items)
     if items and wanted.removed is not None:
@@ -130,7 +106,7 @@ def delete(
             raise failed(wanted, error) from None
     else:
         number = 0
-    if json_:
+    if as_json:
         report.say_json({"kind": wanted.name, "deleted": number, "left": len(items) - number})
         return 0
     report.say(f"deleted {number} of {wanted.what}")
@@ -150,7 +126,7 @@ def _chosen(kind: Kind, place: str, component: str | None, age: float) -> list[I
         if not items:
             raise UsageError(
                 f"no values are kept for `{one_line(component)}`",
-                "`conductor data` shows for which components there are some",
+                "`conductor doctor --data` shows for which components there are some",
             )
     return [one for one in items if one.used <= time.time() - age]
 

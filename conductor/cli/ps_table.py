@@ -1,4 +1,4 @@
-"""What `conductor top` shows: a table for each chain, in as many columns as there are."""
+"""What `conductor ps --watch` shows: a table for each chain, in as many columns as there are."""
 
 from __future__ import annotations
 
