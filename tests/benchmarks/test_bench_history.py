@@ -30,6 +30,7 @@ def test_an_entry_has_what_was_measured_and_nothing_else() -> None:
         "round trip, no proxy, beside a relay": 60.0,
         "round trip, no proxy": 60.0,
         "ready, no proxy": 20.0,
+        "ready, no proxy, in starts of a bare Python": 20.0,
         "streamed, no proxy": 4000.0,
         "streamed with the ring, no proxy": 4000.0,
     }

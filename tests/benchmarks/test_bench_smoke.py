@@ -89,7 +89,7 @@ def test_a_run_of_conductor_prints_its_goals_is_recorded_and_drawn(tmp_path: Pat
         *("--cache", str(tmp_path), "--record", str(line)),
     )
     assert done.returncode == 0, done.stderr
-    (row,) = (each for each in done.stdout.splitlines() if each.startswith("ready, no proxy"))
+    (row,) = (each for each in done.stdout.splitlines() if each.startswith("ready, no proxy "))
     assert row.split()[-1] in {"pass", "MISS"}
     assert row.split()[-5:-1] == ["-", "≤", "40", "ms"]
     run = json.loads(line.read_text("utf-8"))
