@@ -141,7 +141,7 @@ def test_what_the_records_cost_is_a_table_of_its_own() -> None:
     for keeps, pace in ((Keeps.TRACE, 80.0), (Keeps.NOTHING, 100.0)):
         chain = Chain(Runner.CONDUCTOR, Kind.NONE, keeps=keeps)
         results.add(chain, Cell({"stream_per_s": [pace]}))
-    _, _, first, second = report.goals(results, GOALS).split("\n\n")
+    _, first, _, second = report.goals(results, GOALS).split("\n\n")
     assert first.split()[:2] == ["against", "reference"]
     assert second.split()[:3] == ["against", "nothing", "kept"]
     assert "0.80 x   ≥ 0.7 x          pass" in second
