@@ -3,15 +3,17 @@
 Some agents send the commands of a session before they answer `session/new`; some editors drop what
 comes so early. Whoever has sent the updates, they wait at the client's end; but for what tools do,
 since the agent may ask for a permission that rests on that, say in a session of a sub-agent. Other
-notifications of such a session wait with them.
+notifications of such a session wait with them. A session that the client has named it knows.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from itertools import count
 from typing import TYPE_CHECKING, Final
 
 from conductor.core.jsonrpc import Params
-from conductor.core.policy.headings import read_message
+from conductor.core.policy.headings import Message, read_message
 from conductor.core.policy.withheld import TOOLS
 from conductor.core.state import Lane, Next, Source, Waiting
 
@@ -43,7 +45,7 @@ class EarlyUpdates:
     def opened(self) -> None:
         """It has its answer: what is of sessions that it knows now goes on; all, with the last."""
         self._opening -= 1
-        self._go_on(all_=not self._opening)
+        self._go_on(lambda message: not self._opening or self._knows(message.session))
         self.any = self._opening > 0
         self._parts.exchange.watch(mends=self._parts.exchange.mends)
 
@@ -55,21 +57,30 @@ class EarlyUpdates:
         if self._client.wait(Waiting(Next.ARRIVES, lane, source, message), (_MOST, _MOST_BYTES)):
             return True
         self.any = False
-        self._go_on(all_=True)
+        self._go_on(lambda _: True)
         return False
 
     def _knows(self, session: str | None) -> bool:
-        return self._sessions.get(session).is_clients
+        known = self._sessions.get(session)
+        return known.is_clients or bool(known.ended)
+
+    def answers(self, session: str | None) -> None:
+        """The client gets an answer to a request in which it has named a session: what waits of
+        that goes on before."""
+        self._go_on(lambda message: message.session == session)
 
     def asked(self) -> None:
-        """The agent asks the user something: what tools do goes on before."""
-        self._go_on(all_=False, tools=True)
+        """The agent asks the user something: what tools do goes on before, and what was told before
+        that in the same session."""
+        told = [waiting.message for waiting in self._client.backlog]
+        last = {message.session: at for at, message in enumerate(told) if message.key in TOOLS}
+        place = count()
+        self._go_on(lambda message: next(place) <= last.get(message.session, -1))
 
-    def _go_on(self, *, all_: bool, tools: bool = False) -> None:
+    def _go_on(self, goes: Callable[[Message], bool]) -> None:
         before, self.any = self.any, False  # what goes on now does not come back
         for waiting in self._client.take_backlog():
-            message = waiting.message
-            if all_ or self._knows(message.session) or (tools and message.key in TOOLS):
+            if goes(waiting.message):
                 self._parts.waits.go_on(waiting)
             else:
                 self._client.wait(waiting)

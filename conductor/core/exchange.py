@@ -285,8 +285,11 @@ class Exchange:
     def go(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it."""
         peer = lane.peer
-        if self.may_keep and lane is self.upstream.p and not method.startswith(NO_QUESTIONS):
-            self.early.asked()
+        if self.may_keep and lane is self.upstream.p:
+            if not method.startswith(NO_QUESTIONS):
+                self.early.asked()
+            if self.mends:
+                self.replays.comes(session_of(params))
         if peer.ready:
             self.send(lane, method, params, pending)
         elif peer.closure is not None:
@@ -306,7 +309,7 @@ class Exchange:
             if self.early.keeps(lane, method, params, source):
                 return
             if self.mends:
-                shown = self.replays.shown(params, source)
+                shown = self.replays.shown(method, params, source)
                 if shown is None:
                     return
                 params = shown
@@ -447,6 +450,10 @@ class Exchange:
         # Taken off first: what these lead to may come back here, and each hears of it once.
         followers, copies, passed_on = pending.followers, pending.copies, pending.passes_on
         pending.followers, pending.copies, pending.passes_on = (), (), None
+        if self.may_keep and pending.origin is self.upstream.p:
+            self.early.answers(pending.names)
+            if self.mends:
+                self.replays.comes(pending.names)
         if pending.rewriters:
             member, body = self._parts.requests.rewritten(pending, member, bytes(body))
         if pending.traced is not None:

@@ -89,7 +89,7 @@ class Replays:
 
     def client_asks(self, lane: Lane, method: str, params: Params, pending: Visit) -> bool:
         """Whether a request of the client's goes on only once the records are there."""
-        session = pending.names
+        session = None if method == LIST else pending.names
         if method == _NEW:
             pending.followers = (*pending.followers, Replayed())
         elif method == PROMPT and session is not None and not self._keeps_nothing(session):
@@ -204,17 +204,16 @@ class Replays:
         """The client loads a session: until it is answered, its agent repeats prompts."""
         for prompt in prompts:
             self._remember(session, prompt)
+        self.comes(session)
         now = self._repeating[session] = _Session(Replay(prompts), loads=True)
         self._exchange.watch(mends=True)
         pending.rewriters = (*pending.rewriters, now)
 
     def rewritten(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> bytes:
-        """What an answer becomes: a list of sessions. Before the client hears that a session is
-        loaded, it gets what waits of that."""
+        """What an answer becomes: a list of sessions. Of one that is loaded nothing is repeated any
+        more."""
         if isinstance(asked, _Recalled):
             return self._listed(additions.titles(asked.records), member, body)
-        assert isinstance(asked, _Session)
-        self._go_on(asked)
         if self._repeating.get(pending.names or "") is asked:
             del self._repeating[pending.names or ""]
         return body
@@ -235,13 +234,19 @@ class Replays:
 
     # -- what the agent says -------------------------------------------------------------------
 
-    def shown(self, params: Params, source: Source) -> Raw | UnsetType | None:
-        """What the client gets for an update that goes to it now; None: nothing yet."""
+    def comes(self, session: str | None) -> None:
+        """The client gets something else of a session: what waits of that goes before."""
+        now = self._repeating.get(session or "")
+        if now is not None:
+            self._go_on(now)
+
+    def shown(self, method: str, params: Params, source: Source) -> Params | None:
+        """What the client gets for a notification that goes to it now; None: nothing yet."""
         if isinstance(params, UnsetType):
             return params
         if not self._repeating and not holds(bytes(params), _INFO_KIND):
             return params  # nearly all
-        key, session, _ = heading(UPDATE, params)
+        key, session, _ = heading(method, params)
         now = self._repeating.get(session or "")
         if now is not None and key in (_CHUNK, _MESSAGE):
             self._takes(now, params, key, source)

@@ -277,9 +277,8 @@ class Requests:
 
     def _client_asks(self, method: str, params: Params, pending: Visit) -> None:
         """A request of the client's goes on."""
-        sessions = self._exchange.sessions
+        sessions, pending.names = self._exchange.sessions, session_of(params)
         if method in ENTERING:
-            pending.names = session_of(params)
             if method != PROMPT or not sessions.is_client_in(pending.names):
                 sessions.client_enters(pending.names, method)
             if method == PROMPT:
@@ -289,9 +288,8 @@ class Requests:
         elif method == LIST:
             pending.rewriters = (Followed(sessions),)
         elif method in CLOSING:
-            session = session_of(params)
-            sessions.client_ends(session, method, params)
-            self._parts.own_turns.closed(session)
+            sessions.client_ends(pending.names, method, params)
+            self._parts.own_turns.closed(pending.names)
 
     def send_out(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """A request leaves its sender, who may send it."""

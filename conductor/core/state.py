@@ -265,8 +265,8 @@ class Visit(Request, eq=False):
     session: str | None = None
     """The session of a prompt that an agent has."""
     names: str | None = None
-    """The session that it names, as its origin calls that: of a prompt, and where policies
-    are."""
+    """The session that it names, as its origin calls that: of the client's, of a prompt, and where
+    policies are."""
     answer_number: int = 0
     """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
     traced: TracedRequest | None = None

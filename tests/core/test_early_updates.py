@@ -122,6 +122,58 @@ def test_what_tools_do_in_the_session_of_a_sub_agent_comes_before_the_question(k
     assert play.says("agent", result(play.asked[-1], {"sessionId": "S"})) == [1, "child"]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("kind", COMPONENTS)
+@pytest.mark.parametrize("ends", ["session/close", "session/delete"])
+@pytest.mark.parametrize("asked", ["session/set_mode", "session/list", "_x/any"])
+def test_nothing_overtakes_what_is_told_of_a_session_that_the_client_has_named(
+    ends: str, asked: str, kind: str, version: int
+) -> None:
+    """It knows that session, although it has ended it, or has asked nobody for it."""
+    play = Play(*COMPONENTS[kind], version=version)
+    play.says("client", request("p", "session/load", {**NEW, "sessionId": "S"}))
+    play.says("agent", result(play.asked[-1], {}))
+    open_ = [("a", asked, "S"), ("c", ends, "S"), ("n", "session/new", None), ("x", asked, "X")]
+    for id_, method, session in open_:
+        named = {**NEW, "sessionId": session} if session else NEW
+        play.says("client", request(id_, method, named))
+    first, closed, new, last = play.asked[-4:]
+    call = {"sessionUpdate": "tool_call", "toolCallId": "t", "title": "it"}
+    got: list[object] = []
+    for said in (
+        notification("session/update", {"sessionId": "S", "update": call}),
+        result(first, {}),
+        update("one", "S"),
+        notification("_x/note", {"sessionId": "S"}),
+        request("q", "session/request_permission", {"sessionId": "S"}),
+        update("two", "S"),
+        result(closed, {}),
+        update("of X", "X"),
+        update("of Y", "Y"),
+        result(last, {}),
+        result(new, {"sessionId": "N"}),
+    ):
+        got += play.says("agent", said)
+    questions = [one for one in got if type(one) is int]
+    assert len(questions) == 1
+    expected = ["S", "a", "S", "S", *questions, "S", "c", "X", "x", "n", "Y"]
+    assert got == expected
+
+
+def test_a_question_goes_behind_what_was_told_before_what_tools_do() -> None:
+    play = Play()
+    play.says("client", request("n", "session/new", NEW))
+    call = notification(
+        "session/update",
+        {"sessionId": "S", "update": {"sessionUpdate": "tool_call", "toolCallId": "t"}},
+    )
+    for said in (update("of T", "T"), update("one", "S"), call, update("two", "S")):
+        assert play.says("agent", said) == []
+    asked = play.says("agent", request("q", "session/request_permission", {"sessionId": "S"}))
+    assert asked == ["S", "S", 1]
+    assert play.says("agent", result(play.asked[-1], {"sessionId": "S"})) == ["n", "T", "S"]
+
+
 @pytest.mark.parametrize("size", [10, 2000])
 def test_so_much_waits_and_no_more(size: int) -> None:
     play = Play()

@@ -532,6 +532,30 @@ def test_other_updates_keep_their_places_and_sessions() -> None:
     assert told() == [f"> {DATE}", "> one"], "nobody loads it any more"
 
 
+@pytest.mark.parametrize("alone", [True, False])
+def test_nothing_of_a_session_overtakes_words_that_wait_for_the_rest(alone: bool) -> None:
+    agent, kept = Agent(), list[Record]()
+    chain = Chain(agent, kept, before(DATE))
+    session = new(chain)
+    chain.prompts(session, "one")
+    said, last = agent.turn(session, agent.sessions[session][0])[1:]
+    agent.hear = lambda message: []  # type: ignore[method-assign]
+    chain = Chain(agent, kept, alone=alone)
+    named = {"sessionId": session, "cwd": "/", "mcpServers": []}
+    for id_, method in (("a", "session/set_mode"), ("l", "session/load"), ("m", "session/load")):
+        chain.says("client", request(id_, method, named))
+    asks = request("q", "session/request_permission", {"sessionId": session})
+    for other in (result(2, {}), notification("_x/note", {"sessionId": session}), asks, last):
+        before_ = len(chain.told)
+        chain.says("agent", said)
+        assert len(chain.told) == before_
+        chain.says("agent", other)
+        assert [one.get("method") for one in chain.told[before_:][:1]] == ["session/update"]
+        assert len(chain.told) == before_ + 2
+    chain.says("agent", said, result(3, {}))
+    assert [one.get("id") for one in chain.told[-2:]] == [None, "l"]
+
+
 def test_a_session_that_is_loaded_twice_at_once() -> None:
     agent, kept = Agent(), list[Record]()
     chain = Chain(agent, kept, before(DATE))
