@@ -165,6 +165,8 @@ class PolicedNotifications:
             self._parts.checks.report(lane.peer, lane.direction, message.heading, unfit)
             return
         self._learn(policy_state, message.heading, message.params)
+        if ends_own:
+            self._parts.turns.stops_own(lane, message.session)
         changes.originated(self._exchange, lane, message)
         self._leave(lane, Source(lane, self._exchange.number), message)
 

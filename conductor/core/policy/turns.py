@@ -26,6 +26,7 @@ from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import (
     COPY,
     PERMISSION,
+    PROMPT,
     STATE_KIND,
     STOP,
     SUGGESTIONS_KIND,
@@ -295,6 +296,14 @@ class Turns:
         """A component has sent a prompt of its own."""
         policy_state.turns[session] = False
         pending.followers = (*pending.followers, Seen(policy_state, session, own=True))
+
+    def stops_own(self, lane: Lane, session: str | None) -> None:
+        """A component cancels its turn in a session: its prompt there, if that still waits until
+        the session is set, goes nowhere."""
+        for pending in list(lane.requests.received.values()):
+            waits = pending.target is None and pending.is_own and pending.method == PROMPT
+            if waits and pending.names == session:
+                self._exchange.reply(pending, *turn_cancelled(self._exchange.version))
 
     def answered(self, prompted: Seen, member: bytes, body: bytes) -> None:
         """A prompt that a component was to know of is answered."""

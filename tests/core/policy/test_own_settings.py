@@ -320,6 +320,26 @@ def test_a_prompt_that_nobody_waits_for_any_more_goes_nowhere() -> None:
     assert [one["method"] for one in scene.waits] == [MODE]
 
 
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_cancellation_does_not_overtake_a_prompt_that_waits_for_that(version: int) -> None:
+    scene = begun(Scene(version=version))
+    shown = {"sessionUpdate": "config_option_update"}
+    scene.agent.sessions["s2"]["effort"] = "high"
+    scene.agent_says("s2", **shown, **scene.agent.shows("s2"))
+    scene.waits = []
+    scene.own(PROMPT, prompt("x", "s2"))
+    scene.send("g", "s", notification("session/cancel", {"sessionId": "s2"}))
+    assert [one["id"] for one in scene.told] == ["own"], "it is answered at once"
+    assert "ancelled" in json.dumps(scene.told)
+    (asked,) = scene.waits
+    scene.send("agent", "", result(asked["id"], {}))
+    assert [one["method"] for one in scene.waits] == [OPTION], "the prompt goes nowhere"
+    scene.waits = None
+    scene.agent.sessions["s2"]["effort"] = "low"
+    scene.agent_says("s2", **shown, **scene.agent.shows("s2"))
+    assert scene.own(PROMPT, prompt("y", "s2"))["result"] == DONE, "the next one does"
+
+
 # -- one that becomes the user's is set as the user's was ------------------------------------------
 
 
