@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import errno
+import signal
 import struct
+import subprocess
+import sys
 
 import pytest
 
 from wasm_host.harden import seccomp
-from wasm_host.harden.kernel import Unsupported
+from wasm_host.harden.kernel import LINUX, Unsupported
 from wasm_host.harden.seccomp import ALLOW, ERRNO, KILL
 
 PID = 4711
@@ -175,3 +178,25 @@ def test_nothing_else_is_allowed(machine: str) -> None:
 def test_another_machine_has_no_filter() -> None:
     with pytest.raises(Unsupported, match="no filter is known for the processor riscv64"):
         seccomp.program("riscv64", PID, threads=True)
+
+
+OLD_KERNEL = """
+import errno, os, sys
+from wasm_host.harden import kernel, seccomp
+def missing(name, *arguments):
+    raise OSError(errno.ENOSYS, "no such call")
+seccomp.syscall = missing
+kernel.prctl(38, 1)  # PR_SET_NO_NEW_PRIVS
+program = seccomp.program(kernel.MACHINE, os.getpid(), threads=False)
+assert seccomp.install(program) is False
+print("filtered", flush=True)
+os.kill(os.getppid(), 0)
+"""
+"""A kernel without the call `seccomp` takes the filter by `prctl`."""
+
+
+@pytest.mark.skipif(not LINUX, reason="only Linux has the filter")
+def test_a_kernel_without_the_call_gets_the_filter_for_the_thread() -> None:
+    code = [sys.executable, "-c", OLD_KERNEL]
+    ran = subprocess.run(code, check=False, capture_output=True, text=True)
+    assert (ran.returncode, ran.stdout.strip()) == (-signal.SIGSYS, "filtered"), ran.stderr

@@ -182,6 +182,18 @@ def test_a_component_may_import_wasi_and_nothing_else() -> None:
     )
     module = wasm_host.load(assemble(allowed))
     assert module.info.wasi == ("wasi:sockets/tcp@0.2.0",)
+    several = allowed.replace(
+        "(component\n",
+        """(component
+  (import "wasi:cli/exit@0.2.0" (instance (export "exit" (func))))
+  (import "acme:host/run" (func (param "a" u32)))
+  (import "acme:host/kind" (type (sub resource)))
+  (import "acme:host/stop" (instance))
+""",
+        1,
+    )
+    with pytest.raises(LoadError, match="acme:host/run, acme:host/kind, acme:host/stop"):
+        wasm_host.load(assemble(several))
     guest = module.instantiate("it")
     guest.start(b"")
     assert guest.deliver(b"p1\n") == b"s1\n"

@@ -284,6 +284,11 @@ def test_capabilities_are_a_matter_of_grants() -> None:
     reading = {"clientCapabilities": {"fs": {"readTextFile": True}}}
     assert passes("initialize", {}, reading, granted(capabilities=("/fs/readTextFile",)))
     assert not passes("initialize", HELLO, able, granted(capabilities=("/fs/write",)))
+    noted = {"clientCapabilities": {"elicitation": {"form": {"_meta": {"example.com/x": 1}}}}}
+    form = granted(capabilities=("/elicitation/form",))
+    assert passes("initialize", {}, noted, form)
+    more = {"clientCapabilities": {"elicitation": {"form": {"_meta": {}, "more": True}}}}
+    assert not passes("initialize", {}, more, form)
     seeing = {**AGENT, "agentCapabilities": {"promptCapabilities": {"image": True}}}
     context = granted(capabilities=("/promptCapabilities/image",))
     assert may_answer("initialize", seeing, AGENT, context=context)
