@@ -40,10 +40,9 @@ if TYPE_CHECKING:
     from conductor.cli.status import Shown, Status
     from conductor.control.server import About, Server
     from conductor.core import Closure
-    from conductor.record.trace.sinks import Sink
+    from conductor.record.turns.line import Line
     from conductor.run.consent import Consent
-    from conductor.run.log import Sink as EntrySink
-    from conductor.run.ring import Ring, Saved
+    from conductor.run.log import Sink
     from conductor.run.runtime import Runtime
     from conductor.spec.consent.agreements import Agreements
     from conductor.spec.model import Spec
@@ -123,7 +122,7 @@ class Started(Owner):
         self,
         parsed: Parsed,
         where: Where,
-        watching: Sequence[Sink] = (),
+        watching: Sequence[Sink[Line]] = (),
         about: About | None = None,
     ) -> None:
         """`where`: the user is asked there, unless the options are against it. `watching`: see
@@ -138,7 +137,7 @@ class Started(Owner):
             self.log.failed(error)
             raise
 
-    def _prepare(self, parsed: Parsed, where: Where, watching: Sequence[Sink]) -> None:
+    def _prepare(self, parsed: Parsed, where: Where, watching: Sequence[Sink[Line]]) -> None:
         self.parsed = parsed
         self._files = _files(parsed)
         self._where = where
@@ -177,6 +176,7 @@ class Started(Owner):
             on_stderr=self._heard,
             watching=watching,
             sinks=[self._telemetry] if self._telemetry is not None else [],
+            messages=parsed.log == "debug",
         )
         self.launcher = self._opened.launcher
         self.guardian = self.launcher.guardian
@@ -206,40 +206,12 @@ class Started(Owner):
         self._says_failure = says_failure
         if self.parsed.dialect:
             self.outer_dialect = DIALECTS.get(self.parsed.dialect)
-        records = Records(
-            self.log.say,
-            sinks=self._sinks(),
-            auditor=self._opened.auditor,
-            ring=self._ring(),
-            log_file=self.log.path,
-        )
+        records = Records(self.log.say, sinks=self._opened.sinks, log_file=self.log.path)
         planned, parsed = self._opened.planned, self.parsed
         self._runtime = Runtime(planned, parsed.mode, upstream, parsed.options, records, self)
         if self._telemetry is not None:
             self._telemetry.attach(self._runtime)
         return self._runtime
-
-    def _ring(self) -> Ring | None:
-        """Keeps the last messages in memory; None: nothing does."""
-        options = self.parsed.options
-        if not options.ring:
-            return None
-        from conductor.run.ring import Ring
-
-        def save(ring: Ring, why: str, mode: Callable[[], str]) -> Saved:
-            from conductor.record.ring.file import saved  # only once there is something to write
-
-            return saved(ring, why, mode, options.trace_content, self.log.say)
-
-        return Ring(options.ring, save)
-
-    def _sinks(self) -> list[EntrySink]:
-        """What sees every message: the trace, and with `--log debug` the log."""
-        if self.parsed.log != "debug":
-            return self._opened.entry_sinks
-        from conductor.run.message_log import MessageLog
-
-        return [MessageLog(self.log.say), *self._opened.entry_sinks]
 
     def follow(self, shown: Shown) -> None:
         """Follows the stages of the chain, from the client's first message on."""

@@ -201,7 +201,7 @@ class Chain(Session):
             "agent",
             upstream,
             options,
-            Records(self._lines.say, sinks=opened.entry_sinks, auditor=opened.auditor),
+            Records(self._lines.say, sinks=opened.sinks),
             _Stamping(telemetry) if telemetry is not None else None,
         )
         if telemetry is not None:

@@ -73,7 +73,7 @@ def chain_options(given: dict[str, Any]) -> Options:
             _one_of(name, value, _CHOICES[name])
     # drain: a turn that is still open when the block is left is cancelled.
     try:
-        return msgspec.convert({**given, "drain": 0.0, "verbose": True}, Options)
+        return msgspec.convert({**given, "drain": 0.0, "ring": 0, "verbose": True}, Options)
     except msgspec.ValidationError as error:
         raise UsageError(f"`conductor.open`: {error}", "the reference names the types") from None
 

@@ -7,17 +7,17 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from conductor.record.trace.sinks import Sink
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import Line, written
+from conductor.run.log import Sink
 
 _SLICE: Final = 500
 """Lines that are read at a time: the chain goes on between."""
 
 
-class RunningChain(Sink):
-    """The trace of a chain: takes its events (`conductor.record.trace.sinks.Sink`), and is what the
-    page shows (`conductor.page.source.Source`)."""
+class RunningChain(Sink[Line]):
+    """The trace of a chain: takes its lines (`conductor.run.log.Sink`), and is what the page shows
+    (`conductor.page.source.Source`)."""
 
     notice = ""
 
@@ -40,15 +40,9 @@ class RunningChain(Sink):
 
     # -- as a sink -----------------------------------------------------------------------------
 
-    def begin(self, line: bytes) -> None:
-        """See `Sink`."""
-        self._lines.append(line)
-        self.reader.take(line)
-        self._come.set()
-
-    def write(self, line: Line) -> None:
+    def take(self, item: Line, at: float, mode: str) -> None:
         """See `Sink`. It is read soon: the chain does not wait for that."""
-        self._waiting.append(line)
+        self._waiting.append(item)
         self._come.set()
 
     def close(self) -> None:

@@ -16,9 +16,9 @@ from conductor.run.plan import Options, Planned, Stderr
 from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
-    from conductor.record.audit.auditor import Auditor
-    from conductor.record.trace.sinks import Sink
-    from conductor.run.log import Sink as EntrySink
+    from conductor.record.turns.line import Line
+    from conductor.run.log import Item, Sink
+    from conductor.run.ring import Ring, Saved
 
 
 Log = Callable[[str, str, str], None]
@@ -31,17 +31,17 @@ class Sinking(NamedTuple):
     specs: Sequence[Spec]
     options: Options
     log: Log
-    sinks: Sequence[Sink]
-    watching: Sequence[Sink]
-    agent_last: bool
+    mode: str
+    sinks: Sequence[Sink[Line]]
+    watching: Sequence[Sink[Line]]
+    messages: bool
 
 
 class Opened(NamedTuple):
     """A chain that is ready for its event loop."""
 
-    entry_sinks: list[EntrySink]
+    sinks: list[Sink[Item]]
     """Of its log."""
-    auditor: Auditor | None
     launcher: Launcher
     planned: list[Planned]
 
@@ -53,8 +53,9 @@ def opened(
     *,
     mode: str,
     on_stderr: Stderr,
-    sinks: Sequence[Sink] = (),
-    watching: Sequence[Sink] = (),
+    sinks: Sequence[Sink[Line]] = (),
+    watching: Sequence[Sink[Line]] = (),
+    messages: bool = False,
 ) -> Opened:
     """Opens a chain, in the order that puts a refusal on the audit, and that runs nothing before
     the lock file allows it. Raises `ConductorError`.
@@ -68,61 +69,28 @@ def opened(
         sinks: Take the lines of the trace too.
         watching: Take lines with the whole content of every message, and keep them in memory: who
             is the client of the chain sees that content anyway.
+        messages: The log gets a line for each message.
     """
+    from conductor.run.log import ChainLog
+
     agent_last = mode != "proxy"
-    chain = Sinking(specs, options, log, sinks, watching, agent_last)
-    entry_sinks = [sink for opens in SINKS if (sink := opens(chain)) is not None]
-    auditing = _auditor(options, log, mode, specs)
+    chain = Sinking(specs, options, log, mode, sinks, watching, messages)
+    opened_sinks = [sink for opens in SINKS if (sink := opens(chain)) is not None]
+    entries = ChainLog(opened_sinks, log)
     try:
         specs = locked(specs, options, log, agent_last=agent_last)
-        if any(sink.watches for sink in entry_sinks):
+        if entries.watches:
             options = msgspec.structs.replace(options, recording=True)
         launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
-        return Opened(entry_sinks, auditing, launcher, launcher.plan(specs))
+        return Opened(opened_sinks, launcher, launcher.plan(specs))
     except ConductorError as error:
-        if auditing is not None:
-            auditing.end(error.text)
+        entries.close(error.text)
         raise
 
 
-def _trace(chain: Sinking) -> EntrySink | None:
-    """The trace, its file open. Raises `UsageError`."""
-    options, content = chain.options, chain.options.trace_content
-    if options.trace is None and not chain.sinks:
-        return None
-    from conductor.record.trace.chain import described
-    from conductor.record.trace.file import TraceFile
-    from conductor.record.trace.sinks import Several
-    from conductor.record.trace.tracer import Tracer
-
-    path, most = options.trace, options.trace_size
-    file = [TraceFile.create(path, chain.log, most)] if path is not None else []
-    every: list[Sink] = [*file, *chain.sinks]
-    # Without content nothing can be replayed, and where components lie is nobody's business.
-    is_told = content != "none"
-    components = described(chain.specs, content, agent_last=chain.agent_last) if is_told else []
-    return Tracer(every[0] if len(every) == 1 else Several(every), content, chain=components)
-
-
-def _watched(chain: Sinking) -> EntrySink | None:
-    """What a page shows of a chat."""
-    if not chain.watching:
-        return None
-    from conductor.record.trace.sinks import Several
-    from conductor.record.trace.tracer import Tracer
-
-    return Tracer(Several(chain.watching), "all")
-
-
-SINKS: Final[tuple[Callable[[Sinking], EntrySink | None], ...]] = (_trace, _watched)
-"""Each opens a sink for the log of a chain, if one is wanted."""
-
-
-def _auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Auditor | None:
-    """The audit, with a record of what is about to run; None if none is wanted.
-
-    Raises `UsageError`.
-    """
+def _audit(chain: Sinking) -> Sink[Item] | None:
+    """The audit, with a record of what is about to run. Raises `UsageError`."""
+    options, mode = chain.options, chain.mode
     if options.audit is None:
         return None
     from conductor.record.audit.auditor import Auditor
@@ -131,12 +99,71 @@ def _auditor(options: Options, log: Log, mode: str, specs: Sequence[Spec]) -> Au
 
     content = options.audit_content or options.trace_content
     try:
-        file = AuditFile.open(options.audit, log)
+        file = AuditFile.open(options.audit, chain.log)
     except UsageError as error:
         raise UsageError(error.text, options.audit_rule or error.hint) from None
-    auditor = Auditor(file, content)
-    auditor.begin(version(), mode, specs, agent_last=mode != "proxy", isolation=options.isolation)
+    auditor, last = Auditor(file, content), mode != "proxy"
+    auditor.begin(version(), mode, chain.specs, agent_last=last, isolation=options.isolation)
     return auditor
+
+
+def _ring(chain: Sinking) -> Sink[Item] | None:
+    """The last messages, in memory."""
+    options = chain.options
+    if not options.ring:
+        return None
+    from conductor.run.ring import Ring
+
+    def save(ring: Ring, why: str, mode: Callable[[], str]) -> Saved:
+        from conductor.record.ring.file import saved  # only once there is something to write
+
+        return saved(ring, why, mode, options.trace_content, chain.log)
+
+    return Ring(options.ring, save)
+
+
+def _messages(chain: Sinking) -> Sink[Item] | None:
+    """A line of the log for each message."""
+    if not chain.messages:
+        return None
+    from conductor.run.message_log import MessageLog
+
+    return MessageLog(chain.log)
+
+
+def _trace(chain: Sinking) -> Sink[Item] | None:
+    """The trace, its file open. Raises `UsageError`."""
+    options, content = chain.options, chain.options.trace_content
+    if options.trace is None and not chain.sinks:
+        return None
+    from conductor.record.trace.chain import described
+    from conductor.record.trace.file import TraceFile
+    from conductor.record.trace.tracer import Tracer
+
+    path, most = options.trace, options.trace_size
+    file = TraceFile.create(path, chain.log, most) if path is not None else None
+    # Without content nothing can be replayed, and where components lie is nobody's business.
+    is_told, last = content != "none", chain.mode != "proxy"
+    components = described(chain.specs, content, agent_last=last) if is_told else []
+    if file is None:
+        return Tracer(chain.sinks, content, chain=components)
+    return Tracer([file, *chain.sinks], content, chain=components, records=file.gather)
+
+
+def _watched(chain: Sinking) -> Sink[Item] | None:
+    """What a page shows of a chat."""
+    if not chain.watching:
+        return None
+    from conductor.record.trace.tracer import Tracer
+
+    return Tracer(chain.watching, "all")
+
+
+SINKS: Final[tuple[Callable[[Sinking], Sink[Item] | None], ...]] = (
+    *(_messages, _trace, _watched),
+    *(_audit, _ring),
+)
+"""Each opens a sink for the log of a chain, if one is wanted."""
 
 
 def locked(specs: list[Spec], options: Options, log: Log, *, agent_last: bool) -> list[Spec]:

@@ -8,19 +8,22 @@ are written, and are handed on when those are out. The start path loads this mod
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
 
-from conductor.core import Entry, Violated
+from conductor.core import Changed, Entry, Violated
 from conductor.core.json_text import read_members
 from conductor.run.plan import Planned
 
 if TYPE_CHECKING:
     from conductor.run.host_record import Crossed, Delivered, RecordReader
+    from conductor.run.report_lines import Sized
+    from conductor.spec.model import Spec
     from conductor.transports.base import Transport
 
 _MOST_EARLY: Final = 4 * 1024 * 1024
@@ -36,10 +39,14 @@ class Chain(NamedTuple):
     those, their numbers."""
     unwatched: Mapping[str, bool] = MappingProxyType({})
     """Those of which nobody looks at what they pass on, and whether that keeps its id."""
+    joined: Sequence[Spec] = ()
+    """Those that have joined it now, while it runs."""
 
 
 class Happened(NamedTuple):
-    """Something happened to a component: it failed, was restarted, paused, replaced, joined …"""
+    """Something happened to a component: `failure`, `restart`, `bypass`, `swap`, `add`, `remove`,
+    `replace`; that the user switches: `pause`, `resume`; `adapt`: an agent got words for what it
+    does not take."""
 
     event: str
     component: str
@@ -65,8 +72,45 @@ class OfHost(NamedTuple):
     entry: Crossed | Delivered
 
 
-Item: TypeAlias = Entry | Violated | Chain | Happened | Lines | OfHost
+class Change(NamedTuple):
+    """A component changed the conversation."""
+
+    changed: Changed
+    before: Sized | None = None
+    after: Sized | None = None
+    """In place of payloads that were too large for the report of a host."""
+
+
+class Outside(NamedTuple):
+    """A component had an effect outside of the chain, or was refused one, or it failed."""
+
+    component: str
+    what: str
+    where: str
+    size: int
+    outcome: str
+    text: str = ""
+
+
+class Loaded(NamedTuple):
+    """A host has loaded the module of a guest, also when the guest was restarted."""
+
+    component: str
+    digest: str
+
+
+class Ended(NamedTuple):
+    """The chain has ended, and why it failed if it did."""
+
+    failure: str | None
+
+
+Item: TypeAlias = (
+    Entry | Violated | Chain | Happened | Lines | OfHost | Change | Outside | Loaded | Ended
+)
 """What a log is made of."""
+
+Taken_contra = TypeVar("Taken_contra", contravariant=True)
 
 
 def session_in(payload: Raw | bytes | None) -> bytes:
@@ -77,20 +121,32 @@ def session_in(payload: Raw | bytes | None) -> bytes:
     return bytes((read_members(payload) or {}).get("sessionId", b""))
 
 
-class Sink:
-    """Takes the entries of a log. Nothing that it does holds up the chain for long."""
+class Sink(Generic[Taken_contra]):
+    """Takes the entries of a log, or lines of a trace that were made of those.
 
-    at_once = False
-    """Whether an entry costs it no more than to wait would: then it gets each at once."""
+    Nothing that it does holds up the chain for long.
+    """
+
+    takes: Collection[type] = (Entry, Violated, Chain, Happened, OfHost)
+    """What it gets of a log. What nobody takes is not made."""
     watches = True
-    """Whether it wants to know what components pass on, what they got and sent, and what passes
-    within hosts: this costs every message something."""
+    """Whether it wants to know what components pass on, and what passes within hosts: this costs
+    every message something. Who does not gets that where another one does."""
+    at_once = False
+    """Whether it gets each entry before any message goes on: for an audit, which nothing must
+    overtake, and where an entry costs no more than to wait would."""
+    failed = False
+    """Whether it takes nothing more."""
 
-    def take(self, item: Item, at: float, mode: str) -> None:
+    def take(self, item: Taken_contra, at: float, mode: str) -> None:
         """Takes what happened at a time by the machine's monotonic clock. `mode`: of the router.
 
         Raises `ValueError` for what a host cannot mean.
         """
+
+    def must_last(self, fail: Callable[[str], None]) -> None:
+        """The chain may not run without an audit: has `fail` called with the reason once this is
+        one and nothing more can be written, or now if that is so already."""
 
     def close(self) -> None:
         """Nothing more will come."""
@@ -122,10 +178,17 @@ class ChainLog:
     Whatever becomes of a sink, the chain goes on. `say` takes level, component and text.
     """
 
-    def __init__(self, sinks: Sequence[Sink], say: Callable[[str, str, str], None]) -> None:
+    def __init__(self, sinks: Sequence[Sink[Item]], say: Callable[[str, str, str], None]) -> None:
         self.sinks = [*sinks]
-        self._at_once = [sink.take for sink in sinks if sink.at_once]
+        self._at_once: defaultdict[type, list[Callable[[Item, float, str], None]]]
+        self._at_once = defaultdict(list)
+        """By what they want."""
+        for sink in sinks:
+            for kind in sink.takes if sink.at_once else ():
+                self._at_once[kind].append(sink.take)
         self._later = [sink for sink in sinks if not sink.at_once]
+        self._kept = frozenset(kind for sink in self._later for kind in sink.takes)
+        """What any of those wants."""
         self.watches = any(sink.watches for sink in sinks)
         """Whether any of them does."""
         self._say = say
@@ -147,10 +210,10 @@ class ChainLog:
 
         What waits is what one chunk of a peer has led to, and so bounded as that is.
         """
-        at = _now() if at is None else at
-        for take in self._at_once:
+        at, kind = _now() if at is None else at, type(item)
+        for take in self._at_once[kind]:
             take(item, at, self._mode)
-        if self._later:
+        if kind in self._kept:
             self._waiting.append((at, item))
 
     def drain(self, mode: str) -> None:
@@ -160,15 +223,22 @@ class ChainLog:
             return
         waiting, self._waiting = self._waiting, []
         for sink in self._later:
-            take = sink.take
+            take, takes = sink.take, sink.takes
             for at, item in waiting:
+                if type(item) not in takes:
+                    continue
                 try:
                     take(item, at, mode)
                 except Exception as error:
                     self._is_incomplete(item.host if type(item) is OfHost else "conductor", error)
 
-    def close(self) -> None:
-        """The chain has ended."""
+    def wants(self, kind: type) -> bool:
+        """Whether any sink takes such entries."""
+        return any(kind in sink.takes for sink in self.sinks)
+
+    def close(self, failure: str | None = None) -> None:
+        """The chain has ended; `failure`: why it failed."""
+        self.add(Ended(failure))
         self.drain(self._mode)
         for sink in self.sinks:
             sink.close()
@@ -188,7 +258,8 @@ class ChainLog:
         peers = [(p.name, p.guests, p.component.numbers) for p in planned]
         trusted = [p.component for p in planned if p.component.policy is None and not self.watches]
         keeps = {one.name: one.dialect is not None and one.dialect.sideband for one in trusted}
-        self._chain = Chain(peers, keeps)
+        new = [spec for p in planned if p.name in joined.values() for spec in p.specs]
+        self._chain = Chain(peers, keeps, new)
         self.add(self._chain)
         for key, name in joined.items():
             for line in self._early.pop(key, b"").splitlines():
@@ -202,7 +273,7 @@ class ChainLog:
     def watched(self, planned: Planned) -> Planned:
         """A component whose lines are recorded, if somebody wants them; those of guests their host
         reports."""
-        if planned.guests or not self.watches:
+        if planned.guests or not self.wants(Lines):
             return planned
         from conductor.transports.recorded import Recorded  # few chains have a trace
 

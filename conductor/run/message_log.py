@@ -9,9 +9,10 @@ from conductor.errors import counted
 from conductor.run.log import Item, Sink
 
 
-class MessageLog(Sink):
+class MessageLog(Sink[Item]):
     """Logs what crosses between two peers: direction, method, id and size."""
 
+    takes = (Entry,)
     watches = False
 
     def __init__(self, log: Callable[[str, str, str], None]) -> None:

@@ -33,6 +33,7 @@ from conductor.core import (
 from conductor.core.policy import checks
 from conductor.core.rearranging import newcomer
 from conductor.core.writer import Writer
+from conductor.run.log import Change, Outside
 from conductor.run.report_checks import ALLOWED, REFUSED, Reports
 from conductor.run.segment_spec import Recovered
 
@@ -56,7 +57,7 @@ class Performer:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._records = runtime.records
-        self.reports = Reports(runtime.planned, runtime.router, runtime.records.audit)
+        self.reports = Reports(runtime.planned, runtime.router, runtime.records.entries.add)
 
     def perform(self, effect: Effect) -> None:
         """Performs an effect that sends nothing."""
@@ -93,10 +94,10 @@ class Performer:
             case OwnedAddresses():
                 pass  # this router lasts as long as the chain
             case Changed():
-                records.audit.changed(effect)
+                records.entries.add(Change(effect))
             case Reached(peer, what, where, size, refused):
                 outcome = REFUSED if refused else ALLOWED
-                records.audit.effect(peer, what, where, size, outcome, refused)
+                records.entries.add(Outside(peer, what, where, size, outcome, refused))
             case Adapted(agent, session, text, again):
                 self._adapted(agent, session, text, again=again)
             case Held(session):

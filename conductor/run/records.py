@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core import Closure, Violated, service_table
 from conductor.errors import with_log
-from conductor.run.log import ChainLog, Happened, Sink
+from conductor.run.log import ChainLog, Change, Happened, Item, Sink
 from conductor.run.owner import Log
 from conductor.run.plan import Planned
-from conductor.run.report_checks import Auditing, ViolationText
+from conductor.run.report_checks import ViolationText
+from conductor.run.ring import Ring
 
 if TYPE_CHECKING:
-    from conductor.run.ring import Ring, Saved
+    from conductor.run.ring import Saved
 
 _FAILURES: Final = frozenset({"restart", "bypass"})
 """Events after which the chain goes on, and the ring is written: a component failed."""
@@ -29,25 +30,19 @@ class Records:
         self,
         log: Log,
         *,
-        sinks: Sequence[Sink] = (),
-        auditor: Auditing | None = None,
-        ring: Ring | None = None,
+        sinks: Sequence[Sink[Item]] = (),
         log_file: str = "",
     ) -> None:
         """
         Args:
             log: Writes a line: level, component name, text.
             sinks: Each gets every entry.
-            auditor: Records violations and changes; None: no audit.
-            ring: Keeps the last entries, for a file once something fails; None: nothing does.
             log_file: The path of the log file, which failures name; empty: there is none.
         """
         self.log = log
-        self.audit = auditor or Auditing()
-        self.audits = auditor is not None
-        """Whether there is an audit."""
-        self.ring = ring
-        self.entries = ChainLog([*sinks, *([ring] if ring is not None else [])], log)
+        self.ring = next((sink for sink in sinks if isinstance(sink, Ring)), None)
+        """Keeps the last entries, for a file once something fails; None: nothing does."""
+        self.entries = ChainLog(sinks, log)
         """What has happened, for all sinks."""
         self.events: Counter[tuple[str, str]] = Counter()
         """What has happened to components, by event and name."""
@@ -59,38 +54,31 @@ class Records:
 
     def begin(self, planned: Sequence[Planned]) -> Sequence[Planned]:
         """A chain is about to run. Returns its components as the log sees them."""
-        self._chain(planned, {})
+        self.entries.chain(planned, {})
         return [self.entries.watched(each) for each in planned]
 
     def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
         """The chain has these components from now on. `joined`: the names of new ones, by those
         that they had before."""
-        self._chain(planned, joined)
+        self.entries.chain(planned, joined)
         for each in planned:
             if each.name in joined.values():
-                self.audit.joined(each.specs)
                 for name in each.names:
                     del self.events["bypass", name]  # it is there again
 
-    def _chain(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
-        self.entries.chain(planned, joined)
-        self.audit.begun({each.name: each.guests for each in planned if each.guests})
-
     def audited_among(self, planned: Iterable[Planned]) -> list[str]:
         """The names of those whose changes the router reports, for an audit."""
+        if not self.entries.wants(Change):
+            return []
         # A host that polices its guests reports what they change.
-        return [
-            each.name
-            for each in planned
-            if self.audits and service_table.CHANGED not in (each.component.services or ())
-        ]
+        reported = service_table.CHANGED
+        return [each.name for each in planned if reported not in (each.component.services or ())]
 
     # -- what happens --------------------------------------------------------------------------
 
     def happened(self, event: str, name: str, text: str) -> bool:
         """Something has happened to a component. Whether the ring is to be written for it."""
         self.events[event, name] += 1
-        self.audit.component_event(event, name, text)
         self.entries.add(Happened(event, name, text))
         return self.ring is not None and event in _FAILURES and self.ring.may_save()
 
@@ -101,21 +89,19 @@ class Records:
     def violated(self, violation: Violated) -> None:
         """A component broke a rule; what it did has been undone already."""
         self.events["violation", violation.peer] += 1
-        self.audit.violated(violation)
         self.entries.add(violation)
         if not violation.again:
             self.log("warning", violation.peer, ViolationText.of(violation))
 
     def adapted(self, name: str, text: str, again: bool) -> None:
         """A peer got words for what it does not take: on record each time, else said once."""
-        self.audit.component_event("adapt", name, text)
+        self.entries.add(Happened("adapt", name, text))
         if not again:
             self.log("warning", name, text)
 
     def close(self, failure: Closure | None) -> None:
         """The chain has ended."""
-        self.entries.close()
-        self.audit.end(failure.text if failure is not None else None)
+        self.entries.close(failure.text if failure is not None else None)
 
     # -- the last messages ---------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""Reports of the hosts of guests: read, checked, and passed on to the trace and the audit.
+"""Reports of the hosts of guests: read, checked, and put into the log.
 
 A host reports by notifications on side `c` that no proxy may send
 (`conductor.core.service_table`). It holds strangers' code, so it is believed nothing that does not
@@ -8,7 +8,7 @@ concern its own guests.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -29,10 +29,10 @@ from conductor.core.guards.every_message import asks_login
 from conductor.core.guards.reading import value_of
 from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.router import Router
+from conductor.run.log import Change, Item, Loaded, Outside
 from conductor.run.plan import Planned
 from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
-from conductor.spec.model import Spec
 
 Shape = TypeVar("Shape")
 OfGuest = TypeVar("OfGuest", Violated, Reached, OwnedAddresses)
@@ -57,43 +57,6 @@ ALLOWED: Final = "allowed"
 REFUSED: Final = "refused"
 FAILED: Final = "failed"
 """What became of an effect outside of the chain."""
-
-
-class Auditing:
-    """Receives what `conductor.record.audit.auditor.Auditor` records; this one records nothing."""
-
-    def joined(self, specs: Sequence[Spec]) -> None:
-        """Components join the running chain."""
-
-    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
-        """The chain is about to run, or has others from now on; `hosts` names the guests, in order,
-        of each of its hosts."""
-
-    def must_last(self, fail: Callable[[str], None]) -> None:
-        """Has `fail` called with the reason once nothing can be recorded any more."""
-
-    def violated(self, violation: Violated) -> None:
-        """A component broke a rule of its policy."""
-
-    def changed(self, changed: Changed) -> None:
-        """A component changed the conversation."""
-
-    def reported(self, host: str, params: bytes, guests: Collection[str], router: Router) -> None:
-        """A host reports that a guest of its did. Raises `ValueError` for nonsense."""
-
-    def effect(
-        self, component: str, what: str, where: str, size: int, outcome: str, text: str = ""
-    ) -> None:
-        """A component had an effect outside of the chain, or was refused one, or it failed."""
-
-    def component_event(self, event: str, component: str, text: str) -> None:
-        """A component failed, was restarted, bypassed or swapped, or joined or left the chain."""
-
-    def loaded(self, component: str, digest: str) -> None:
-        """A host has loaded the module of a guest."""
-
-    def end(self, failure: str | None) -> None:
-        """The chain has ended; nothing more will come."""
 
 
 class ViolationText(str):
@@ -131,17 +94,18 @@ def check_entry(entry: Entry, host: str, guests: Collection[str], numbers: Colle
 
 
 class Reports:
-    """Takes the reports of the hosts of one chain to the audit."""
+    """Takes the reports of the hosts of one chain to its log."""
 
     def __init__(
         self,
         planned: Mapping[str, Planned],
         router: Router,
-        audit: Auditing,
+        add: Callable[[Item], None],
     ) -> None:
+        """`add` puts an entry into the log."""
         self._planned = planned
         self._router = router
-        self._audit = audit
+        self._add = add
         self.last_words: dict[str, Closure] = {}
         """Why a host is about to end, by host."""
 
@@ -158,12 +122,12 @@ class Reports:
             case service_table.VIOLATED:
                 return of_guest(params, Violated, planned.guests)
             case service_table.CHANGED:
-                self._audit.reported(host, params or b"", planned.guests, self._router)
+                changed = change(params or b"", planned.guests)
+                self._add(changed._replace(changed=self._translated(changed.changed, host)))
             case service_table.REACHED:
                 kept = of_guest(params, Reached, planned.guests)
-                self._audit.effect(
-                    kept.peer, kept.what, kept.where, kept.bytes, REFUSED, kept.refused
-                )
+                where, size = kept.where, kept.bytes
+                self._add(Outside(kept.peer, kept.what, where, size, REFUSED, kept.refused))
             case service_table.LAST_WORDS:
                 self.last_words[host] = last_words(params)
                 return self.last_words[host]
@@ -175,8 +139,27 @@ class Reports:
                 planned.belongings.add(report.peer, report.addresses)
             case service_table.READY:
                 for guest, digest in loaded(params, planned.guests).items():
-                    self._audit.loaded(guest, digest)
+                    self._add(Loaded(guest, digest))
         return None
+
+    def _translated(self, changed: Changed, host: str) -> Changed:
+        """A host's report, in the names and ids of the chain it is in."""
+        router = self._router
+        behind, ahead = ("p", "s") if changed.direction == "down" else ("s", "p")
+        ends: dict[str, str | None] = {}
+        if changed.kind == "response":
+            if changed.target == UPSTREAM:
+                requester = router.asker(host, ahead, (changed.target_id or "").encode())
+                ends["target"], ends["target_id"] = requester or (None, None)
+        else:
+            if changed.source == UPSTREAM and changed.source_id is not None:
+                requester = router.asker(host, behind, changed.source_id.encode())
+                ends["source"], ends["source_id"] = requester or (None, None)
+            elif changed.source == UPSTREAM:
+                ends["source"] = router.neighbour(host, behind)
+            if changed.target == UPSTREAM:
+                ends["target"] = router.neighbour(host, ahead)
+        return msgspec.structs.replace(changed, **ends)
 
 
 class _LastWords(msgspec.Struct):
@@ -255,8 +238,8 @@ class _ChangeReport(msgspec.Struct, frozen=True, kw_only=True):
     after_size: Sized | None = None
 
 
-def change(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, Sized | None]:
-    """What a guest changed, and digests of payloads that did not fit, before and after."""
+def change(raw: bytes, guests: Collection[str]) -> Change:
+    """What a guest changed."""
     fields = read_members(raw)
     if fields is None:
         raise ValueError("it is no object")
@@ -277,4 +260,4 @@ def change(raw: bytes, guests: Collection[str]) -> tuple[Changed, Sized | None, 
         before=None if before is None else bytes(before),
         after=None if after is None else bytes(after),
     )
-    return complete, report.before_size, report.after_size
+    return Change(complete, report.before_size, report.after_size)

@@ -74,7 +74,7 @@ class Save(Protocol):
         """`why` it is written; `mode` is that of the router, once messages have passed."""
 
 
-class Ring(Sink):
+class Ring(Sink[Item]):
     """The ring of one chain, of at most `most` bytes.
 
     `save` begins files.

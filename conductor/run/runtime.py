@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core import UPSTREAM, Closure, Effect
+from conductor.core import UPSTREAM, Closure, Effect, Entry
 from conductor.core.roles.initialize_params import has_section
 from conductor.core.router import Router, RouterOptions
 from conductor.editor.transport import DeskTransport
@@ -99,7 +99,8 @@ class Runtime:
         self.flow = Flow(transports, terminals, options, self._stalled)
         self._teardown = Teardown(self.router)
         if options.audit_rule:
-            records.audit.must_last(self._unrecorded)
+            for sink in records.entries.sinks:
+                sink.must_last(self._unrecorded)
         self.tasks = Tasks(self.fail)
         self.performer = Performer(self)
         room = options.high_water // 2
@@ -115,7 +116,7 @@ class Runtime:
             mode,
             options=RouterOptions(
                 upstream=self.owner.outer_dialect,
-                logging=bool(self.records.entries.sinks),
+                logging=self.records.entries.wants(Entry),
                 tracing=self.records.entries.watches,
                 reserved=options.reserved,
                 audited=self.records.audited_among(self.planned.values()),

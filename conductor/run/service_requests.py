@@ -16,6 +16,7 @@ from conductor.core.jsonrpc import INVALID_PARAMS, error_object
 from conductor.core.rebinding import REBIND
 from conductor.core.service_table import CALLS, KEEP, LOCAL, RELAYED, TURN_BEGIN, TURN_END
 from conductor.core.services import too_large
+from conductor.run.log import Outside
 from conductor.run.plan import Planned
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, TELL, Relayed
 from conductor.services.calls import Grantee
@@ -106,14 +107,15 @@ class ServiceRequests:
     def _recorded(self, name: str, call: str, params: bytes | None, done: Done) -> Done:
         """What a performer calls: an effect outside of the chain goes on record before `done`."""
         records = self._runtime.records
-        if not records.audits or call not in CALLS or not CALLS[call].outside:
+        if not records.entries.wants(Outside) or call not in CALLS or not CALLS[call].outside:
             return done
 
         def recorded(result: bytes | None, error: bytes | None) -> None:
             from conductor.services.account import account
 
             try:
-                records.audit.effect(name, call, *account(call, params, result, error))
+                done_outside = account(call, params, result, error)
+                records.entries.add(Outside(name, call, *done_outside))
             finally:
                 done(result, error)
 

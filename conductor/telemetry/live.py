@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING
 
 from conductor.core.tracing import best_effort
 from conductor.errors import UsageError
-from conductor.record.trace.sinks import Sink
 from conductor.record.turns.fold import Fold
-from conductor.record.turns.line import Line, read_line
+from conductor.record.turns.line import Line
+from conductor.run.log import Sink
 from conductor.run.plan import Options
 from conductor.spec.model import Spec
 from conductor.telemetry import names
@@ -48,7 +48,7 @@ def wanted(options: Options, specs: Iterable[Spec], log: Log) -> Telemetry:
     return Telemetry(options, otlp, [*specs], log)
 
 
-class Telemetry(Sink):
+class Telemetry(Sink[Line]):
     """Makes spans and numbers of a chain while it runs."""
 
     def __init__(self, options: Options, otlp: str | None, specs: list[Spec], log: Log) -> None:
@@ -106,19 +106,16 @@ class Telemetry(Sink):
 
     # -- a sink --------------------------------------------------------------------------------
 
-    def begin(self, line: bytes) -> None:
-        """See `Sink`. The components start meanwhile: now there is time to load the SDK."""
-        if self._otlp is not None:
+    def take(self, item: Line, at: float, mode: str) -> None:
+        """See `Sink`. With the first line the components start: then there is time to load the
+        SDK."""
+        if self._otlp is not None and self._sending is None:
             from conductor.telemetry.otel import Sending
 
             self._sending = Sending(self._otlp, self._began, self._log, self._state)
             if self._sending.meters is not None:
                 self._measures = Measures(self._fold, *self._keepers, self._sending.meters)
-        self._take(read_line(line))
-
-    def write(self, line: Line) -> None:
-        """See `Sink`."""
-        self._take(line)
+        self._take(item)
         if self._changed is not None:
             self._changed()
 
@@ -134,7 +131,7 @@ class Telemetry(Sink):
             self._sending.close()
 
     @best_effort
-    def _take(self, line: Line | None) -> None:
+    def _take(self, line: Line) -> None:
         if self.failed:
             return
         try:

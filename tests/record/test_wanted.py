@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 import conductor
 from conductor.core import Entry
 from conductor.record import wanted
+from conductor.record.audit.file import BrokenChainError, verified
 from conductor.run.log import Item, Sink
 from tests.places import DEADLINE
 
 
-class Counts(Sink):
+class Counts(Sink[Item]):
     """Counts what passes, and says so when nothing more will come."""
 
     watches = False
@@ -51,3 +56,59 @@ def test_a_sink_is_a_class_and_a_row(monkeypatch: pytest.MonkeyPatch) -> None:
         "1 demo response session/new client",
         "1 demo response session/prompt client",
     ]
+
+
+class Breaks(Sink[Item]):
+    """Can do nothing with what it gets."""
+
+    def take(self, item: Item, at: float, mode: str) -> None:
+        """Fails."""
+        raise OSError("there is no room")
+
+
+Row = Callable[[wanted.Sinking], Sink[Item] | None]
+
+OTHERS: Final[tuple[Row, ...]] = (lambda chain: Breaks(), lambda chain: Counts([]))
+ORDERS: Final[list[Sequence[Row]]] = [
+    wanted.SINKS,
+    wanted.SINKS[::-1],
+    (*OTHERS, *wanted.SINKS),
+    (*wanted.SINKS, *OTHERS),
+    *itertools.islice(itertools.permutations((*wanted.SINKS, *OTHERS)), 7, None, 2017),
+    [wanted._audit],
+]
+
+
+@pytest.mark.parametrize("order", range(len(ORDERS)))
+def test_an_audit_is_whole_beside_any_sinks(
+    order: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "audit"
+    monkeypatch.setattr(wanted, "SINKS", ORDERS[order])
+
+    async def program() -> None:
+        trace = str(tmp_path / "trace")
+        async with (
+            asyncio.timeout(DEADLINE),
+            conductor.open("datetime", "demo", audit=str(path), trace=trace) as chain,
+        ):
+            await chain.prompt("hi")
+
+    asyncio.run(program())
+    with path.open("rb") as file:
+        assert [record.event for record, _ in verified(file)] == [
+            *("chain", "component", "component", "loaded", "change", "end"),
+        ]
+    whole = path.read_bytes()
+    lines = whole.splitlines(keepends=True)
+    for touched in (
+        whole.replace(b"datetime", b"datetine"),
+        b"".join(lines[1:]),
+        lines[0] + b"".join(lines[2:]),
+        b"".join(lines[::-1]),
+        whole[:-2] + b" \n",
+        whole + lines[-1],
+    ):
+        path.write_bytes(touched)
+        with path.open("rb") as file, pytest.raises(BrokenChainError):
+            list(verified(file))

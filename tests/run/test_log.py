@@ -12,13 +12,12 @@ import pytest
 
 from conductor.core import CHANNEL, Component, Entry
 from conductor.core.component import Side
-from conductor.record.trace.tracer import Tracer
 from conductor.run.host_record import HostRecord
 from conductor.run.plan import Planned
 from conductor.spec.model import Spec
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.memory import Channel
-from tests.record.trace.files import unscheduled
+from tests.record.trace.files import traced
 from tests.run.chains import Chain, agent, pass_through, proxy, run
 from tests.run.test_rearrangement import Plans, Prepared
 
@@ -54,11 +53,11 @@ def host(name: str, lines: Sequence[bytes]) -> Planned:
     return proxy(name, behaviour, component=component, guests=("g",))
 
 
-def traced(
+def heard(
     path: Path, play: Callable[[Chain], Awaitable[None]], *planned: Planned, **more: Any
 ) -> list[Any]:
     """What guests said, by the trace of a chain."""
-    tracer = Tracer(unscheduled(path), "all")
+    tracer = traced(path)
     assert run(play, *planned, sinks=[tracer], **more) == 0
     events = [json.loads(line) for line in path.read_bytes().splitlines()]
     return [one["params"] for one in events if one.get("from") == "g"]
@@ -92,7 +91,7 @@ def test_what_a_host_reports_costs_nobody_else_anything(tmp_path: Path, name: st
     lines = [*NONSENSE[name], *said("heard"), *NONSENSE[name]]
     tracemalloc.start()
     try:
-        found = traced(tmp_path / "t", play, host("h", lines), agent())
+        found = heard(tmp_path / "t", play, host("h", lines), agent())
         _, peak = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
@@ -119,7 +118,7 @@ def _joining(path: Path, *attempts: Planned) -> tuple[list[Any], list[str]]:
 
     first = proxy("p", specs=(Spec(name="p"),))
     last = agent(specs=(Spec(name="agent"),))
-    return traced(path, play, first, last, owner=owner), log
+    return heard(path, play, first, last, owner=owner), log
 
 
 def test_nonsense_of_a_host_that_joins_leaves_the_chain_whole(tmp_path: Path) -> None:

@@ -77,11 +77,3 @@ def test_a_report_with_very_many_values_is_not_taken_apart(report: str) -> None:
 def test_nonsense_is_a_value_error(reader: str, raw: bytes) -> None:
     with contextlib.suppress(ValueError):  # and nothing but that
         assert READERS[reader](raw) is not None
-
-
-def test_an_audit_that_records_nothing_takes_everything() -> None:
-    nobody: reports.Auditing = reports.Auditing()
-    nobody.violated(violation("a"))
-    nobody.component_event("failure", "a", "text")
-    nobody.loaded("a", "0" * 64)
-    nobody.end(None)

@@ -10,24 +10,31 @@ import hashlib
 import os
 import re
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
 from msgspec import Raw
 
-from conductor.core import UPSTREAM, Changed, Violated, json_text
+from conductor.core import Changed, Violated, json_text
 from conductor.core.json_text import read_members
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.turns import TURNS
-from conductor.core.router import Router
 from conductor.core.tracing import best_effort
 from conductor.errors import ConductorError
 from conductor.record.audit.changes import described
 from conductor.record.audit.file import AuditFile
 from conductor.record.redaction import redacted
-from conductor.run import report_checks
-from conductor.run.report_lines import Sized
+from conductor.run.log import (
+    Chain,
+    Change,
+    Ended,
+    Happened,
+    Item,
+    Loaded,
+    Outside,
+    Sink,
+)
 from conductor.spec.model import Spec, role_of
 
 MOST_EACH: Final = 1000
@@ -67,9 +74,17 @@ says where."""
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<host>[^/?#\s]*)(?P<rest>[^\s,`]*)")
 
 
-class Auditor(report_checks.Auditing):
+class Auditor(Sink[Item]):
     """Keeps the record of one chain; `content` says what of changes: `redacted` (all but secrets),
-    `all`, or `none` but digests."""
+    `all`, or `none` but digests.
+
+    It is written at once: no message goes on before what it has led to is on record, and nothing is
+    left out because there is much of it.
+    """
+
+    takes = (Violated, Chain, Happened, Change, Outside, Loaded, Ended)
+    at_once = True
+    watches = False
 
     def __init__(self, file: AuditFile, content: str = "redacted") -> None:
         self._file = file
@@ -88,9 +103,32 @@ class Auditor(report_checks.Auditing):
         """Effects outside of the chain, by component."""
         self._ended = False
 
+    def take(self, item: Item, at: float, mode: str) -> None:
+        """See `Sink`."""
+        match item:
+            case Chain(peers, _, joined):
+                self._hosts = {name: guests for name, guests, _ in peers if guests}
+                for spec in joined:
+                    self._record("component", **_described(spec, "proxy"))
+            case Violated():
+                self._violated(item)
+            case Change():
+                self._change(item)
+            case Outside():
+                self._outside(item)
+            case Happened(event, component, text):
+                self._record(event, component=component, text=_text(text))
+            case Loaded(component, digest):
+                self._record("loaded", component=component, sha256=_text(digest))
+            case Ended(failure):
+                self._end(failure)
+
+    def close(self) -> None:
+        """See `Sink`."""
+        self._file.close()
+
     def must_last(self, fail: Callable[[str], None]) -> None:
-        """Has `fail` called with the reason when nothing can be written any more, or now if that
-        is so already."""
+        """See `Sink`."""
         self._file.on_failure = fail
         if self._file.failed:
             fail("the audit has ended before the chain")
@@ -104,21 +142,12 @@ class Auditor(report_checks.Auditing):
             last = agent_last and index == len(specs) - 1
             self._record("component", **_described(spec, role_of(spec, last=last)))
 
-    def joined(self, specs: Sequence[Spec]) -> None:
-        """Records components that join the running chain."""
-        for spec in specs:
-            self._record("component", **_described(spec, "proxy"))
-
-    def begun(self, hosts: Mapping[str, Sequence[str]]) -> None:
-        """Takes the names of each host's guests: records name those instead of the host."""
-        self._hosts = hosts
-
-    def violated(self, violation: Violated) -> None:
+    def _violated(self, violation: Violated) -> None:
         """Records what a component attempted."""
         is_own = violation.method != PROMPT or violation.rule == TURNS
         if violation.method in OUTSIDE and is_own:
-            session = violation.session or ""
-            self.effect(violation.peer, violation.method, session, 0, "refused", violation.text)
+            who, what, where = violation.peer, violation.method, violation.session or ""
+            self._outside(Outside(who, what, where, 0, "refused", violation.text))
         count = self._counts[violation.peer] = self._counts[violation.peer] + 1
         if count > MOST_EACH:
             if count % MOST_EACH == 0:
@@ -136,13 +165,9 @@ class Auditor(report_checks.Auditing):
         )
 
     @best_effort
-    def changed(
-        self, changed: Changed, before: Sized | None = None, after: Sized | None = None
-    ) -> None:
-        """Records what a component changed, unless only the spelling differs.
-
-        `before` and `after` stand for payloads that were not reported with it.
-        """
+    def _change(self, change: Change) -> None:
+        """Records what a component changed, unless only the spelling differs."""
+        changed = change.changed
         down = changed.direction == "down"
         changed = msgspec.structs.replace(
             changed,
@@ -161,7 +186,7 @@ class Auditor(report_checks.Auditing):
             self._changes[key] += 1
             self._left_out[key] += 1
             return
-        members = described(changed, self._content, before, after)
+        members = described(changed, self._content, change.before, change.after)
         if members is None:
             return
         self._changes[key] += 1
@@ -174,29 +199,19 @@ class Auditor(report_checks.Auditing):
             return
         members = read_members(Raw(changed.after)) if changed.after is not None else None
         where = "" if members is None else bytes(members.get(at, b"")).decode(errors="replace")
-        size = len(changed.after or b"")
-        self.effect(changed.peer, changed.method, where.strip('"'), size, "allowed")
+        who, what, size = changed.peer, changed.method, len(changed.after or b"")
+        self._outside(Outside(who, what, where.strip('"'), size, "allowed"))
 
     def _named(self, peer: str | None, *, above: bool) -> str | None:
         """A peer's name, or that of its guest next to the component that made the change."""
         guests = self._hosts.get(peer or "")
         return peer if not guests else guests[-1 if above else 0]
 
-    def reported(self, host: str, params: bytes, guests: Collection[str], router: Router) -> None:
-        """Records a change by a guest, as its host reported it.
-
-        `router` knows the host's neighbours and the ids used there. Raises `ValueError` for a
-        report that makes no sense: a host is not trusted.
-        """
-        changed, before, after = report_checks.change(params, guests)
-        self.changed(_translated(changed, host, router), before, after)
-
     @best_effort
-    def effect(
-        self, component: str, what: str, where: str, size: int, outcome: str, text: str = ""
-    ) -> None:
+    def _outside(self, effect: Outside) -> None:
         """Records an effect outside of the chain: what of it left, where to, and what became of
         it."""
+        component, what, where, size, outcome, text = effect
         self._effects[component] += 1
         if self._effects[component] > MOST_EFFECTS:
             return
@@ -210,19 +225,8 @@ class Auditor(report_checks.Auditing):
             text=_text(_clean(text)) if text and self._content != "none" else None,
         )
 
-    def component_event(self, event: str, component: str, text: str) -> None:
-        """Records an event of a component: `failure`, `restart`, `bypass`, `swap`, or of one that
-        joins or leaves: `add`, `remove`, `replace`; or that the user switches: `pause`, `resume`;
-        `adapt` of an agent that got words for what it does not take.
-        """
-        self._record(event, component=component, text=_text(text))
-
-    def loaded(self, component: str, digest: str) -> None:
-        """Records the module that a host reports to have loaded, also when it was restarted."""
-        self._record("loaded", component=component, sha256=_text(digest))
-
-    def end(self, failure: str | None) -> None:
-        """Records the end of the chain, why it failed if it did, and closes the file."""
+    def _end(self, failure: str | None) -> None:
+        """Records the end of the chain, and why it failed if it did."""
         if self._ended:
             return
         self._ended = True
@@ -248,29 +252,9 @@ class Auditor(report_checks.Auditing):
             violations=self._counts.total(),
             effects=self._effects.total(),
         )
-        self._file.close()
 
     def _record(self, event: str, /, **members: object) -> None:
         self._file.append(event, {"run": self._run, **members})
-
-
-def _translated(changed: Changed, host: str, router: Router) -> Changed:
-    """A host's report, in the names and ids of the chain it is in."""
-    behind, ahead = ("p", "s") if changed.direction == "down" else ("s", "p")
-    ends: dict[str, str | None] = {}
-    if changed.kind == "response":
-        if changed.target == UPSTREAM:
-            requester = router.asker(host, ahead, (changed.target_id or "").encode())
-            ends["target"], ends["target_id"] = requester or (None, None)
-    else:
-        if changed.source == UPSTREAM and changed.source_id is not None:
-            requester = router.asker(host, behind, changed.source_id.encode())
-            ends["source"], ends["source_id"] = requester or (None, None)
-        elif changed.source == UPSTREAM:
-            ends["source"] = router.neighbour(host, behind)
-        if changed.target == UPSTREAM:
-            ends["target"] = router.neighbour(host, ahead)
-    return msgspec.structs.replace(changed, **ends)
 
 
 def _digest(path: str) -> str | None:

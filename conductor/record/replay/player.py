@@ -20,12 +20,12 @@ from conductor.record.replay.recorded_services import PERFORMED, RecordedService
 from conductor.record.replay.recording import Recording
 from conductor.record.trace.chain import described
 from conductor.record.trace.file import TraceFile
-from conductor.record.trace.sinks import Several, Sink
 from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import Line, written
 from conductor.record.turns.lines import HeldLines
 from conductor.run.launch import Launcher
+from conductor.run.log import Sink
 from conductor.run.plan import Options, Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
@@ -58,23 +58,18 @@ class Replayed(msgspec.Struct):
     """Why the chain failed, in words; empty: it did not."""
 
 
-class _Held(Sink):
+class _Held(Sink[Line]):
     """A sink that keeps the lines of the run for its reader, until the run is over."""
 
     def __init__(self, reader: turns.Reader, lines: HeldLines) -> None:
         self.reader = reader
         self._lines = lines
 
-    def begin(self, line: bytes) -> None:
-        """See `Sink`."""
-        self._lines.append(line)
-        self.reader.take(line)
-
-    def write(self, line: Line) -> None:
+    def take(self, item: Line, at: float, mode: str) -> None:
         """See `Sink`."""
         if not self.failed:
-            self._lines.append(written(line))
-            self.reader.read(line)
+            self._lines.append(written(item))
+            self.reader.read(item)
 
     def close(self) -> None:
         """See `Sink`."""
@@ -139,11 +134,15 @@ class Player:
         """Runs the chain to its end. Raises `ConductorError` if it cannot be started."""
         reader, lines = turns.held(_MOST_LINES)
         path, most = self._options.trace, self._options.trace_size
-        file = [TraceFile.create(path, self._log, most)] if path else []
+        file = TraceFile.create(path, self._log, most) if path else None
         self._held = _Held(reader, lines)
-        sinks: list[Sink] = [self._held, *file]
-        chain = described(self._specs, self._recording.content, agent_last=False)
-        tracer = Tracer(Several(sinks), self._recording.content, chain=chain)
+        content = self._recording.content
+        tracer = Tracer(
+            [self._held, *([file] if file is not None else [])],
+            content,
+            chain=described(self._specs, content, agent_last=False),
+            records=file.gather if file is not None else None,
+        )
         options = self._options
         launcher = Launcher(options, agent_last=False, on_stderr=self._on_stderr, tried=True)
         planned, guardian = launcher.plan(self._specs), launcher.guardian

@@ -11,13 +11,13 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from conductor.record.ring.played import Player, paced
-from conductor.record.trace.sinks import Sink
 from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import counts
 from conductor.record.turns import filter as filters
 from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import Line, written
 from conductor.record.turns.reader import row_of
+from conductor.run.log import Sink
 from conductor.run.ring import AGE, Kept, Ring
 
 _MOST_EVENTS: Final = 50_000
@@ -44,7 +44,7 @@ class Counted(NamedTuple):
     times: Sequence[float]
 
 
-class Figures(Sink):
+class Figures(Sink[Line]):
     """Counts the messages that passed in the last minutes."""
 
     def __init__(self, ring: Ring, mode: Callable[[], str], wanted: str = "") -> None:
@@ -66,7 +66,7 @@ class Figures(Sink):
         self._changed: set[int] = set()
         """Events that their senders have changed."""
         self._most = 0
-        self._player = Player(held, Tracer(self, "all", start=self._since), self._is_of)
+        self._player = Player(held, Tracer([self], "all"), self._is_of)
 
     def work(self) -> Iterator[None]:
         """Takes what has passed since it was called last. A step takes a few milliseconds."""
@@ -86,9 +86,9 @@ class Figures(Sink):
         while self._sent and self._sent[0].at < time.monotonic() - AGE:
             self._sent.popleft()
 
-    def write(self, line: Line) -> None:
+    def take(self, item: Line, at: float, mode: str) -> None:
         """Counts an event."""
-        event = self._fold.take(line)
+        line, event = item, self._fold.take(item)
         if event is None:
             return
         self._changed.difference_update(event.uncut)

@@ -13,10 +13,9 @@ from conductor.errors import hidden_json_line
 from conductor.record.redaction import clean_text
 from conductor.record.ring.played import Player, paced
 from conductor.record.trace.records import FORMAT
-from conductor.record.trace.sinks import Sink
 from conductor.record.trace.tracer import Tracer, components
 from conductor.record.turns.line import Line, written
-from conductor.run.log import Chain
+from conductor.run.log import Chain, Sink
 from conductor.run.ring import Ring, Saved
 from conductor.spec import paths, private_files, retention
 
@@ -57,7 +56,7 @@ def _written(
 
 def _lines(file: _RingFile, ring: Ring, why: str, mode: str, content: str) -> Iterator[None]:
     held = ring.held()
-    tracer = Tracer(file, content, start=held.kept[0].at if held.kept else time.monotonic())
+    tracer = Tracer([file], content)
     player = Player(held, tracer, mode)
     ago = time.monotonic() - player.start
     began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago))
@@ -79,7 +78,7 @@ def _lines(file: _RingFile, ring: Ring, why: str, mode: str, content: str) -> It
     file.flush()
 
 
-class _RingFile(Sink):
+class _RingFile(Sink[Line]):
     """A new private file in the folder of rings."""
 
     def __init__(self) -> None:
@@ -97,9 +96,10 @@ class _RingFile(Sink):
         self._lines: list[bytes] = []
         self._size = 0
 
-    def write(self, line: Line) -> None:
-        """Takes an event. Raises `OSError`."""
-        self.put(written(line))
+    def take(self, item: Line, at: float, mode: str) -> None:
+        """Takes a line. Raises `OSError`."""
+        if item.components is None:  # the header of a ring is its own
+            self.put(written(item))
 
     def put(self, line: bytes) -> None:
         """Takes a line. Raises `OSError`."""

@@ -19,7 +19,7 @@ _STEP: Final = 0.003
 class Player:
     """Plays the entries of a ring, of a router in `mode`, to `sink`."""
 
-    def __init__(self, held: Held, sink: Sink, mode: str) -> None:
+    def __init__(self, held: Held, sink: Sink[Item], mode: str) -> None:
         self._sink = sink
         self._mode = mode
         self._passing = Passing()

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import UsageError, hidden_json_line
-from conductor.record.trace.sinks import Sink
 from conductor.record.turns.line import Line, written
+from conductor.run.log import Sink
 from conductor.spec.limits import size_in_words
 from conductor.spec.private_files import HINT, open_private, reason
 
@@ -29,7 +29,7 @@ Later = Callable[[float, Callable[[], None]], object]
 """Calls a function after so many seconds."""
 
 
-class TraceFile(Sink):
+class TraceFile(Sink[Line]):
     """Buffers lines and writes them; a failure is reported once and ends the trace, nothing else.
 
     Made by `TraceFile.create`. `log` takes level, component and text. `most` is how many bytes the
@@ -70,13 +70,9 @@ class TraceFile(Sink):
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot write the trace `{path}`: {reason(error)}", HINT) from None
 
-    def begin(self, line: bytes) -> None:
-        """Takes the first line: there is no event loop yet, so it is written with the next."""
-        self._take(hidden_json_line(line))
-
-    def write(self, line: Line) -> None:
-        """Takes an event."""
-        self.put(written(line))
+    def take(self, item: Line, at: float, mode: str) -> None:
+        """See `Sink`."""
+        self.put(written(item))
 
     def put(self, line: bytes) -> None:
         """Takes a line."""
@@ -86,14 +82,14 @@ class TraceFile(Sink):
         if self._most and self._taken + len(line) + self._records_size + _ROOM > self._most:
             self._end()
             return
-        self._take(line)
+        self._hold(line)
         # A reader that is behind is not tried with every line: it costs a call and a copy.
         if self._size >= (_MOST_HELD if self._blocked else FLUSH_BYTES):
             self.flush()
         else:
             self._schedule()
 
-    def _take(self, line: bytes) -> None:
+    def _hold(self, line: bytes) -> None:
         self._held.append(line)
         self._size += len(line)
         self._taken += len(line)
@@ -101,8 +97,8 @@ class TraceFile(Sink):
     def _end(self) -> None:
         """The file is full: its last line says so, and so does the log."""
         if self._records:
-            self._take(hidden_json_line(self._of_records()))
-        self._take(b'{"type":"_conductor","full":%d}\n' % self._most)
+            self._hold(hidden_json_line(self._of_records()))
+        self._hold(b'{"type":"_conductor","full":%d}\n' % self._most)
         self.flush()
         if not self.failed:
             text = f"the trace `{self._path}` is full ({size_in_words(self._most)})"

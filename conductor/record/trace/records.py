@@ -22,6 +22,7 @@ from conductor.core.message import Message
 from conductor.record import sides
 from conductor.record.frames import clean_members, stands_once, written
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
+from conductor.record.turns.line import Line, Member
 
 if TYPE_CHECKING:
     from conductor.record.trace.chain import ChainComponent
@@ -69,7 +70,7 @@ class Conversation:
         """`run`: which instance of the component, from 1. `gather` takes records."""
         self.name = name
         self.run = run
-        self._gather = gather if content != "none" else None
+        self._gather = gather
         self._redact = content == "redacted"
         self._calls: dict[str, ServiceCall] = {}
         """Pending requests for services, by id."""
@@ -90,8 +91,6 @@ class Conversation:
         failed: str = "",
     ) -> None:
         """Writes down lines that the component got (`given`) and sent (`sent`)."""
-        if self._gather is None:
-            return
         got = [self.line(line, sent=False) for line in given]
         returned = [self.line(line, sent=True) for line in sent]
         left_out = got.count(None) + returned.count(None)
@@ -228,15 +227,21 @@ def _cleaned_params(value: bytes, method: str) -> bytes:
 
 def header(
     content: str, components: Iterable[str], began: float, chain: Sequence[ChainComponent] = ()
-) -> bytes:
+) -> Line:
     """The first line of a trace: how its records are written, of which components, in which
     process the chain runs, and when it began, in seconds of Unix time."""
+    names, process = [*components], os.getpid()
+    members = [Member(each.name, each.role) for each in chain]
     line = {
         "type": "_conductor",
         "format": FORMAT,
         "content": content,
-        "components": list(components),
+        "components": names,
         "began": round(began, 6),
-        "process": os.getpid(),
+        "process": process,
     }
-    return _encode({**line, "chain": chain} if chain else line) + b"\n"
+    raw = _encode({**line, "chain": chain} if chain else line) + b"\n"
+    return Line(
+        type="_conductor", format=FORMAT, content=content, components=names, chain=members or None,
+        process=process, began=round(began, 6), raw=raw,
+    )  # fmt: skip

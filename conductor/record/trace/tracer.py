@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
@@ -17,34 +17,37 @@ from conductor.record.trace.chain import ChainComponent
 from conductor.record.trace.events import Events
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
 from conductor.record.trace.records import Conversation, header, text_lines
-from conductor.record.trace.sinks import Sink as LineSink
+from conductor.record.turns.line import Line
 from conductor.run.host_record import Delivered
 from conductor.run.log import Chain, Happened, Instance, Item, Lines, OfHost, Sink
 
 
-class Tracer(Sink):
-    """Writes the trace of one chain; `content` is `redacted`, `all` or `none` (sizes only)."""
+class Tracer(Sink[Item]):
+    """Makes the lines of a trace; `content` is `redacted`, `all` or `none` (sizes only)."""
 
     def __init__(
         self,
-        file: LineSink,
+        sinks: Sequence[Sink[Line]],
         content: str = "redacted",
         *,
         chain: Sequence[ChainComponent] = (),
-        start: float | None = None,
+        records: Callable[[bytes], None] | None = None,
     ) -> None:
         """
         Args:
-            file: Takes the lines of the trace.
+            sinks: Each takes the lines.
             content: How much of each message.
             chain: What the header says of the components.
-            start: When the trace begins, by the machine's monotonic clock; None: now.
+            records: Takes what components got and sent; None: nobody does.
         """
-        self._file = file
+        self._sinks = sinks
         self._chain = chain
         self._content = content
-        self._start = time.monotonic() if start is None else start
-        self._began = time.time()
+        self._records = records if content != "none" else None
+        if self._records is not None:
+            self.takes = (*Sink.takes, Lines)
+        self._start = -1.0
+        """When the first entry came."""
         self._last = 0.0
         self._names = ChainNames()
         self._has_begun = False
@@ -59,8 +62,10 @@ class Tracer(Sink):
         """How many instances of each component there have been."""
 
     def take(self, item: Item, at: float, mode: str) -> None:
-        """Writes what happened. Raises `ValueError` if a host cannot mean it."""
+        """Makes lines of what happened. Raises `ValueError` if a host cannot mean it."""
         self._mode = mode
+        if self._start < 0:
+            self._start = at
         match item:
             case Entry():
                 self._crossed(item, self._now(at))
@@ -74,18 +79,23 @@ class Tracer(Sink):
                 self._names.begin(item.peers)
                 if not self._has_begun:
                     self._has_begun = True
-                    names = components(item)
-                    self._file.begin(header(self._content, names, self._began, self._chain))
+                    began = time.time() - (time.monotonic() - self._start)
+                    self._put(header(self._content, components(item), began, self._chain))
             case Violated():
                 name = shown_name(item.peer)
-                self._file.write(self._events.verdict(item, name, self._now(at)))
+                self._put(self._events.verdict(item, name, self._now(at)))
             case Happened(event, component, text):
                 name = "agent" if self._is_agent(component) else shown_name(component)
-                self._file.write(self._events.happened(event, name, text, self._now(at)))
+                self._put(self._events.happened(event, name, text, self._now(at)))
 
     def close(self) -> None:
-        """Writes what is left."""
-        self._file.close()
+        """See `Sink`."""
+        for sink in self._sinks:
+            sink.close()
+
+    def _put(self, line: Line) -> None:
+        for sink in self._sinks:
+            sink.take(line, line.ts, self._mode)
 
     # -- messages ------------------------------------------------------------------------------
 
@@ -128,11 +138,11 @@ class Tracer(Sink):
     def _passed(
         self, entry: Entry, departure: Departure, target: str, at: float, host: str | None = None
     ) -> None:
-        if self._file.failed:
+        if all(sink.failed for sink in self._sinks):
             return
         line = self._events.hop(entry, departure, target, at, host)
         if line is not None:
-            self._file.write(line)
+            self._put(line)
 
     # -- lines ---------------------------------------------------------------------------------
 
@@ -155,6 +165,8 @@ class Tracer(Sink):
         """Writes down the lines that a guest in a host got and returned; it got none: it has
         started."""
         guest = delivered.guest
+        if self._records is None:
+            return
         if not delivered.given or guest not in self._guests:
             self._guests[guest] = self._conversation(guest)
         self._guests[guest].delivered(at, delivered.given, delivered.returned, delivered.failed)
@@ -162,7 +174,8 @@ class Tracer(Sink):
     def _conversation(self, name: str) -> Conversation:
         """The conversation of the next instance of a component."""
         self._runs[name] += 1
-        return Conversation(name, self._runs[name], self._file.gather, self._content)
+        assert self._records is not None
+        return Conversation(name, self._runs[name], self._records, self._content)
 
     def _is_agent(self, name: str) -> bool:
         """Whether it is the agent; not known before the first message has passed."""

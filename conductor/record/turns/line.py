@@ -61,7 +61,7 @@ class Own(msgspec.Struct, gc=False):
     hidden: str = ""
 
 
-class _Member(msgspec.Struct, gc=False):
+class Member(msgspec.Struct, gc=False):
     """A component of the chain, as the header describes it."""
 
     name: str = ""
@@ -96,13 +96,15 @@ class Line(msgspec.Struct, gc=False):
     format: int | None = None
     content: str = ""
     components: list[str] | None = None
-    chain: list[_Member] | None = None
+    chain: list[Member] | None = None
     ring: Ring | None = None
     full: int | None = None
     verdict: dict[str, Any] | None = None
     happened: dict[str, Any] | None = None
     process: int | None = None
     began: float | None = None
+    raw: bytes = b""
+    """The whole line as it is written, where it says more than is understood of it."""
 
     @property
     def is_event(self) -> bool:
@@ -256,8 +258,10 @@ _CALL: Final = (
 
 
 def written(line: Line) -> bytes:
-    """An event of ours, a verdict, or what has happened to a component, as a line of a trace."""
+    """A line of ours as it stands in a trace."""
     own = line.own
+    if line.raw:
+        return line.raw
     if own is None:
         name, about = b"verdict", line.verdict
         if about is None:

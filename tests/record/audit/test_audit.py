@@ -22,6 +22,7 @@ from conductor.errors import UsageError
 from conductor.record.audit import file as audit_file
 from conductor.record.audit.auditor import MOST_EACH, Auditor
 from conductor.record.audit.file import GENESIS, AuditFile, BrokenChainError, Head, sealed, verified
+from conductor.run.log import Ended, Happened, Item, Loaded
 from conductor.spec import catalog
 from tests.places import DEADLINE
 
@@ -270,6 +271,11 @@ def test_a_lock_that_is_kept_is_an_error(tmp_path: Path, monkeypatch: pytest.Mon
 # -- the records -------------------------------------------------------------------------------
 
 
+def tell(auditor: Auditor, item: Item) -> None:
+    """An entry of the log."""
+    auditor.take(item, 0.0, "agent")
+
+
 def begun(path: Path, *components: str, agent_last: bool = False) -> Auditor:
     """An auditor of a chain of these components."""
     auditor = Auditor(AuditFile.open(str(path), Said()))
@@ -282,7 +288,7 @@ def test_components_are_recorded_with_digest_and_policy(tmp_path: Path) -> None:
     path = tmp_path / "a"
     spec = "datetime,profile=context,texts,on_violation=fail"
     auditor = begun(path, spec, "python p.py --api-key hunter2", "demo", agent_last=True)
-    auditor.end(None)
+    tell(auditor, Ended(None))
     chain, module, command, agent, end = records(path)
     assert (chain["event"], chain["version"]) == ("chain", "1.2.3")
     assert {one["run"] for one in records(path)} == {chain["run"]}
@@ -318,7 +324,7 @@ def test_a_module_that_is_gone_is_recorded_as_such(tmp_path: Path) -> None:
 def test_violations_and_failures_are_recorded_at_once(tmp_path: Path) -> None:
     path = tmp_path / "a"
     auditor = begun(path, "py:a:b")
-    auditor.violated(VIOLATED)
+    tell(auditor, VIOLATED)
     violation = records(path)[-1]
     assert {k: violation[k] for k in ("event", "component", "rule", "direction", "method")} == {
         "event": "violation",
@@ -327,14 +333,14 @@ def test_violations_and_failures_are_recorded_at_once(tmp_path: Path) -> None:
         "direction": "up",
         "method": "fs/write_text_file",
     }
-    auditor.component_event("restart", "p", "x" * 5000 + "\ud800")
+    tell(auditor, Happened("restart", "p", "x" * 5000 + "\ud800"))
     assert records(path)[-1]["text"] == "x" * 1999 + "…"
-    auditor.component_event("failure", "p", "half an emoji \ud83d")
+    tell(auditor, Happened("failure", "p", "half an emoji \ud83d"))
     assert records(path)[-1]["text"] == "half an emoji \\ud83d"
-    auditor.loaded("p", "0" * 64)
+    tell(auditor, Loaded("p", "0" * 64))
     assert records(path)[-1]["sha256"] == "0" * 64
-    auditor.end("why")
-    auditor.end("again")
+    tell(auditor, Ended("why"))
+    tell(auditor, Ended("again"))
     assert records(path)[-1]["failure"] == "why"
 
 
@@ -343,8 +349,8 @@ def test_a_flood_of_violations_does_not_fill_the_disk(tmp_path: Path) -> None:
     auditor = begun(path, "py:a:b")
     total = 3 * MOST_EACH + 5
     for _ in range(total):
-        auditor.violated(VIOLATED)
-    auditor.end(None)
+        tell(auditor, VIOLATED)
+    tell(auditor, Ended(None))
     found = records(path)
     single = sum(one["event"] == "violation" for one in found)
     gathered = [one["count"] for one in found if one["event"] == "violations"]

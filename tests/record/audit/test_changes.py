@@ -11,16 +11,19 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from conductor.core import Changed
+from conductor.core import CHANNEL, Changed, Component, service_table
 from conductor.core.jsonrpc import MAX_DEPTH
 from conductor.core.router import Router
 from conductor.record.audit.auditor import Auditor
 from conductor.record.audit.changes import MOST_OPERATIONS, MOST_TEXT, described
 from conductor.record.audit.file import AuditFile, verified
-from conductor.run.report_checks import CHANGES
+from conductor.run.log import Chain, Change, Ended, Item
+from conductor.run.plan import Planned
+from conductor.run.report_checks import CHANGES, Reports
 from conductor.run.report_checks import change as read
 from conductor.run.report_lines import Sized
 from conductor.run.report_lines import change_params as params
+from conductor.transports.memory import Channel, MemoryTransport
 
 Json = dict[str, Any]
 
@@ -43,6 +46,25 @@ def changed(before: object, after: object, **more: Any) -> Changed:
         "target_id": '"x"',
     }
     return Changed(**(held | {"before": raw(before), "after": raw(after)} | more))
+
+
+def tell(auditor: Auditor, item: Item) -> None:
+    """An entry of the log."""
+    auditor.take(item, 0.0, "agent")
+
+
+def reported(
+    auditor: Auditor, host: str, line: bytes, guests: tuple[str, ...], around: Router
+) -> None:
+    """A host reports a change."""
+    component = Component(host, f"host `{host}`", CHANNEL)
+    planned = {host: Planned(component, MemoryTransport(_silent), guests=guests)}
+    reports = Reports(planned, around, lambda item: tell(auditor, item))
+    assert reports.take(host, service_table.CHANGED, line) is None
+
+
+async def _silent(channel: Channel) -> None:
+    """A component that says nothing."""
 
 
 def raw(value: object) -> bytes | None:
@@ -188,9 +210,9 @@ def log(level: str, name: str, text: str) -> None:
 @pytest.fixture(name="auditor")
 def _auditor(tmp_path: Path) -> Iterator[Auditor]:
     auditor = Auditor(AuditFile.open(str(tmp_path / "a"), log))
-    auditor.begun({"a+b": ("a", "b"), "c+d": ("c", "d")})
+    tell(auditor, Chain([("a+b", ("a", "b"), None), ("c+d", ("c", "d"), None)]))
     yield auditor
-    auditor.end(None)
+    tell(auditor, Ended(None))
 
 
 def records(folder: Path) -> list[Json]:
@@ -201,9 +223,9 @@ def records(folder: Path) -> list[Json]:
 
 
 def test_changes_go_on_record_and_other_words_do_not(tmp_path: Path, auditor: Auditor) -> None:
-    auditor.changed(changed([1], [2]))
-    auditor.changed(changed(b"[1]", b"[ 1 ]"))
-    auditor.end(None)
+    tell(auditor, Change(changed([1], [2])))
+    tell(auditor, Change(changed(b"[1]", b"[ 1 ]")))
+    tell(auditor, Ended(None))
     first, end = records(tmp_path)
     assert (first["event"], first["diff"][0]["pointer"]) == ("change", "/0")
     assert (end["event"], end["changes"]) == ("end", 1)
@@ -215,8 +237,8 @@ def test_endless_changes_do_not_fill_the_disk(
     monkeypatch.setattr("conductor.record.audit.auditor.MOST_CHANGES", 2)
     monkeypatch.setattr("conductor.record.audit.auditor._MOST_KINDS", 2)
     for method in ("m", "m", "m", "n", "o", "o", "p"):
-        auditor.changed(changed([1], [2], method=method))
-    auditor.end(None)
+        tell(auditor, Change(changed([1], [2], method=method)))
+    tell(auditor, Ended(None))
     found = records(tmp_path)
     assert [one["method"] for one in found if one["event"] == "change"] == list("mmnoo")
     rest = [(one["method"], one["count"]) for one in found if one["event"] == "changes"]
@@ -230,9 +252,9 @@ def test_what_reaches_out_is_on_record_behind_endless_changes(
     monkeypatch.setattr("conductor.record.audit.auditor.MOST_BYTES", 1)
     asked = {"sessionId": "s", "path": "/a"}
     for _ in range(2):
-        auditor.changed(changed([1], [2]))
-        auditor.changed(changed(None, asked, change="originated", method="fs/read_text_file"))
-    auditor.end(None)
+        tell(auditor, Change(changed([1], [2])))
+        tell(auditor, Change(changed(None, asked, change="originated", method="fs/read_text_file")))
+    tell(auditor, Ended(None))
     found = [one["where"] for one in records(tmp_path) if one["event"] == "effect"]
     assert found == ["/a", "/a"]
 
@@ -243,9 +265,9 @@ def test_methods_that_one_invents_leave_room_for_those_of_another(
     monkeypatch.setattr("conductor.record.audit.auditor._MOST_KINDS", 2)
     monkeypatch.setattr("conductor.record.audit.auditor.MOST_CHANGES", 0)
     for method in "mnopq":
-        auditor.changed(changed([1], [2], method=method))
-    auditor.changed(changed([1], [2], peer="other", method="m"))
-    auditor.end(None)
+        tell(auditor, Change(changed([1], [2], method=method)))
+    tell(auditor, Change(changed([1], [2], peer="other", method="m")))
+    tell(auditor, Ended(None))
     rest = [(one["component"], one["method"]) for one in records(tmp_path)[:-1]]
     assert rest == [("p", "m"), ("p", "n"), ("p", None), ("other", "m")]
 
@@ -276,7 +298,7 @@ def test_of_a_host_the_guest_next_to_it_is_named(
     tmp_path: Path, auditor: Auditor, direction: str, source: str, target: str
 ) -> None:
     names = {"source": "a+b", "target": "c+d", "direction": direction}
-    auditor.changed(changed([1], [2], **names))
+    tell(auditor, Change(changed([1], [2], **names)))
     (found,) = records(tmp_path)
     assert (found["source"], found["target"]) == (source, target)
 
@@ -336,7 +358,7 @@ def test_what_a_host_reports_is_told_by_our_own_names_and_ids(
 ) -> None:
     around = Around()
     line = msgspec.json.encode(params(changed([1], [2], peer="a", **more), 10_000))
-    auditor.reported("a+b", line, {"a", "b"}, around)
+    reported(auditor, "a+b", line, ("a", "b"), around)
     (found,) = records(tmp_path)
     assert around.asked == ([("a+b", *asked)] if asked else [])
     names = ("source", "source_id", "target", "target_id")
@@ -349,7 +371,7 @@ def test_what_is_answered_already_is_told_without_its_id(
 ) -> None:
     change = changed([1], [2], peer="a", kind=kind, **{end: "client"})
     line = msgspec.json.encode(params(change, 10_000))
-    auditor.reported("a+b", line, {"a"}, Around(waiting=False))
+    reported(auditor, "a+b", line, ("a",), Around(waiting=False))
     (found,) = records(tmp_path)
     assert (found[end], found[f"{end}_id"]) == (None, None)
 
@@ -377,7 +399,7 @@ def test_what_does_not_fit_in_a_line_is_reported_by_its_digest(
     assert (found.before, found.after) == (None, None)
     assert before == Sized(**digest(long))
     assert after == Sized(**digest(deep))
-    auditor.reported("p", line, {"p"}, Around())
+    reported(auditor, "p", line, ("p",), Around())
     (held,) = records(tmp_path)
     assert (held["diff"], held["before"], held["after"]) == (None, digest(long), digest(deep))
 

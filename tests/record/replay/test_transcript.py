@@ -12,7 +12,7 @@ from conductor.record.replay.transcript import transcript
 from conductor.record.trace.records import header
 from conductor.record.turns import reader as turns
 
-HEAD: Final = header("redacted", ["a", "b", "agent"], 0.0)
+HEAD: Final = header("redacted", ["a", "b", "agent"], 0.0).raw
 OTHER: Final = b'{"type":"request","from":"client","to":"a"}\n'
 
 

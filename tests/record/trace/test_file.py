@@ -180,7 +180,7 @@ def test_a_full_trace_says_so_in_its_last_line_and_once_in_the_log(
     most, path = 1 << 20, tmp_path / "t"
     event = b'{"type":"request","ts":1.0,"from":"a","to":"b","id":1,"method":"%b"}\n' % (b"m" * 900)
     file = over(os.open(path, os.O_WRONLY | os.O_CREAT), said, Timer(), most)
-    file.begin(b'{"type":"_conductor","format":1,"components":["a","b"]}\n')
+    file.put(b'{"type":"_conductor","format":1,"components":["a","b"]}\n')
     written = 0
     while not file.failed:
         file.gather(b'{"component":"a"}')

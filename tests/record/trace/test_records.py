@@ -46,12 +46,6 @@ def test_a_record() -> None:
     assert (second["delivery"], second["failed"]) == (4, "x")
 
 
-def test_without_content_there_are_none() -> None:
-    written = Written("none")
-    written.it.write(0.5, [], ["c" + message(id=1, method="clock")])
-    assert written.records == []
-
-
 @pytest.mark.parametrize(
     ("text", "shown"),
     [

@@ -18,14 +18,13 @@ from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.router import Router, RouterOptions
 from conductor.record.trace import events
 from conductor.record.trace.hops import Crossings, Departure
-from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import edits, reader
 from conductor.record.turns.model import Change
 from conductor.run.host_record import Crossed, Delivered
 from conductor.run.log import Chain, ChainLog, Item, OfHost
 from conductor.run.report_checks import check_entry
 from conductor.telemetry.recorded import Recorded
-from tests.record.trace.files import unscheduled
+from tests.record.trace.files import traced
 
 Json = dict[str, Any]
 
@@ -40,7 +39,7 @@ class Recording:
         self._path = path
         self._number = self._asked = 0
         self.now = 100.0
-        self.tracer = Tracer(unscheduled(path), content, start=self.now)
+        self.tracer = traced(path, content)
         peers = [("x", (), None), ("a+b+c", ("a", "b", "c"), NUMBERS), ("last", (), None)]
         self.takes(Chain(peers))
 
@@ -511,7 +510,7 @@ def test_a_verdict_belongs_to_the_turn_of_its_session(tmp_path: Path) -> None:
     policed = Component("p", "", CHANNEL, policy=PolicyWords("context").policy())
     router = Router([policed, Component("agent")], options=RouterOptions(tracing=True))
     path = tmp_path / "trace.jsons"
-    tracer = Tracer(unscheduled(path), "none")
+    tracer = traced(path, "none")
     tracer.take(Chain([("p", (), None), ("agent", (), None)]), 0.0, "agent")
     asked = b'{"jsonrpc":"2.0","id":%d,"method":"%b","params":{"sessionId":"%b"}}'
     own = b'p{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"a","update":{}}}'

@@ -10,10 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.core.policy.rules import TRUSTED
-from conductor.record.trace.tracer import Tracer
 from tests.harness.world.hosts import HostedChain, Step
 from tests.record.trace import pairs
-from tests.record.trace.files import unscheduled
+from tests.record.trace.files import traced as file_of
 
 PROFILES: Final = ("full", "context", "filter", "observer", "tools", TRUSTED)
 
@@ -63,7 +62,7 @@ def test_each_request_is_answered_once_at_every_hop(
         chain = [[(name.upper(), held) for name, held in one] for one in chain]
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "t"
-        tracer = Tracer(unscheduled(path), "all")
+        tracer = file_of(path)
         traced, bare = HostedChain(chain, tapes, tracer), HostedChain(chain, tapes)
         audited = HostedChain(chain, tapes, audited=True)
         for world in (traced, bare, audited):
