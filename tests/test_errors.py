@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.author.check.suite import CheckOutcome
-from conductor.cli import check_, inspect_, report
+from conductor.cli import inspect_, report, test_checks
 from conductor.core import DIALECTS, Closure, Component
 from conductor.core.effects import Send
 from conductor.core.router import Router
@@ -214,7 +214,7 @@ def test_a_hint_in_an_agents_error_is_its_own(tmp_path: Path) -> None:
     assert_harmless(ran.err)
 
 
-def test_check_shows_what_came_within_its_own_lines() -> None:
+def test_test_checksshows_what_came_within_its_own_lines() -> None:
     one = CheckOutcome(
         name="alive",
         rule="rule",
@@ -226,7 +226,7 @@ def test_check_shows_what_came_within_its_own_lines() -> None:
         traffic=[FORGED],
         stderr=[FORGED],
     )
-    assert_harmless("\n".join(check_.explained(one)))
+    assert_harmless("\n".join(test_checks.explained(one)))
 
 
 # -- nothing goes past it ------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""`python -m wasm_host.wat SOURCE FILE`: WebAssembly text made a module, for `conductor build`."""
+"""`python -m wasm_host.wat SOURCE FILE`: WebAssembly text made a module, for builds."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """The same proxy in each language, measured: ``python -m benchmarks.languages``.
 
-    rows      the languages, and how the proxy of each is made: by ``conductor build``
+    rows      the languages, and how the proxy of each is made: by ``conductor test --build``
     ways      a proxy that is given messages: in a segment of this process, or through pipes
     trips     the same proxy in a real chain, from the client's side
     agent     the end of those chains

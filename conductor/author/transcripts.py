@@ -81,7 +81,7 @@ def require_channel(spec: Spec) -> None:
         raise UsageError(
             f"{spec.label('component')} is no sandboxed proxy and does not speak `channel`, so "
             "there are no deliveries to play",
-            "`conductor check` tries out components of every kind",
+            "`conductor test` tries out components of every kind",
         )
 
 

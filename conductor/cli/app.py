@@ -139,11 +139,12 @@ _COMMANDS: Final = {
     ),
     "new": _Command(_MAKE, "new_", "new"),
     "dev": _Command(_MAKE, "dev", "dev"),
-    "build": _Command(_MAKE, "build_", "build"),
-    "test": _Command(_MAKE, "test_", "transcripts"),
-    "check": _Command(_MAKE, "check_", "check"),
-    "pack": _Command(_MAKE, "pack", "pack"),
-    "publish": _Command(_MAKE, "publish", "publish"),
+    "test": _Command(
+        _MAKE, "test_", "run_tests", brief="Play a component's transcripts, and check its rules"
+    ),
+    "publish": _Command(
+        _MAKE, "publish", "publish", brief="Put a component into a registry, or make its archive"
+    ),
     "trust": _Command(_SET_UP, "trust_", "trust_"),
     "config": _Command(_SET_UP, "config_", "app", brief="Show and check the configuration"),
     "help": _Command(_LOOK, "help_", "help_"),

@@ -99,11 +99,11 @@ def _values(parameter: Any, command: Any) -> list[str]:
     if row is not None and row.kind.choices:
         return list(row.kind.choices)
     match metavar:
-        case "COMPONENT":
+        case "COMPONENT" | "FOLDER|COMPONENT|FILE":
             return [_COMPONENT, _FILES]
-        case "FILE" | "TRACE" | "FOLDER|FILE" | "FILE|none":
+        case "FILE" | "TRACE" | "FILE|none":
             return [_FILES]
-        case "FOLDER":
+        case "FOLDER" | "REFERENCE] [FOLDER":
             return [_FOLDERS]
         case "LANGUAGE":
             from conductor.author.project import languages

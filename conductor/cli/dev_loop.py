@@ -18,7 +18,6 @@ from typing import Final
 import conductor
 from conductor.author.build import build_component
 from conductor.cli import error_details, exec_, report, test_
-from conductor.cli.build_ import begun
 from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.cli.status import waiting
 from conductor.errors import ConductorError, UsageError
@@ -161,7 +160,7 @@ class Dev:
         return seen
 
     def _build(self) -> int:
-        report.say(build_component(self._folder, begun))
+        report.say(build_component(self._folder, test_.begun))
         return 0
 
     def _test(self) -> int:

@@ -773,7 +773,7 @@ TABLE: Final = (
         "--cache",
         FOLDER,
         "Folder of compiled modules.",
-        commands=(*ALL, "check", "doctor"),
+        commands=(*ALL, "doctor"),
         panel=_SANDBOX,
         default="in the user's cache folder",
         rare=True,
@@ -997,7 +997,20 @@ TABLE: Final = (
     *SERVE,
     *FLEET,
     *_DOCTOR,
-    Option("--timeout", SECONDS, "Time limit of each check.", ("check",), default="30"),
+    Option(
+        "--only",
+        Kind("CHECK", str, many=True),
+        "Only this check, or only `transcripts` or `scenarios`; may be repeated.",
+        ("test",),
+    ),
+    Option(
+        "--build",
+        SWITCH,
+        "Build it first, by the command in its manifest, which is run with your rights in its "
+        "folder, without a shell. Records the digest of what came of it.",
+        ("test",),
+    ),
+    Option("--timeout", SECONDS, "Time limit of each check.", ("test",), default="30"),
     Option(
         "--timeout",
         SECONDS,

@@ -32,7 +32,7 @@ HEADINGS: Final = ("Run a chain", "Set up", "Look", "Make components")
 """The headings of conductor's commands, in their order on a page."""
 RARE: Final = frozenset(
     {
-        "attach", "build", "check", "completion", "connect", "fleet", "gateway", "help", "pack",
+        "attach", "completion", "connect", "fleet", "gateway", "help",
         "proxy", "ps", "publish", "remove", "test", "worker",
     }
 )  # fmt: skip
@@ -143,7 +143,8 @@ def _metavar(argument: Foreign) -> str:
 
 
 def _usage(argument: Foreign) -> str:
-    word = _metavar(argument) + ("…" if argument.nargs == -1 else "")
+    word = _metavar(argument)
+    word += "…" if argument.nargs == -1 and not word.startswith("[") else ""
     return word if argument.required or word.startswith("[") else f"[{word}]"
 
 

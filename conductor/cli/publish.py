@@ -1,16 +1,17 @@
-"""`conductor publish`: puts a component into a registry."""
+"""`conductor publish`: puts a component into a registry, or makes its archive."""
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
 
 from conductor.cli import report
-from conductor.cli.pack import Allowed
-from conductor.cli.typer_options import Folder, output_option, paragraphs
+from conductor.cli.typer_options import output_option, paragraphs
 from conductor.errors import UsageError, counted
 from conductor.spec.paths import MANIFEST
 
@@ -20,27 +21,40 @@ if TYPE_CHECKING:
 
 HELP: Final = paragraphs(
     "Put a component into an OCI registry: a module in the form that other WebAssembly tools read, "
-    "Python source and programs as the archive of `conductor pack`. Prints its pinned reference, "
-    "the command that installs it, and its entry for a catalogue.",
+    "Python source and programs as an archive. Prints its pinned reference, the command that "
+    "installs it, and its entry for a catalogue.",
+    "With `--archive`, and no REFERENCE, it makes the archive alone, for any web server: the "
+    "manifest and what that names, README, licence and transcripts. The same files give the same "
+    "archive. A link that leads out of the folder, or what looks like a secret, is refused.",
     "Conductor logs in as `docker login`, `podman login` and `oras login` have left it.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
+    "  conductor publish --archive . ./proxy",
     "  conductor publish oci://ghcr.io/me/proxy --dry-run",
     "  conductor publish oci://ghcr.io/me/proxy:1.0.0 ./proxy --sign key.pem",
 )
 
 
 def publish(
-    reference: Annotated[
-        str,
+    words: Annotated[
+        list[str] | None,
         typer.Argument(
-            metavar="REFERENCE",
-            help="oci://HOST/NAME[:TAG]. Default tag: the component's version.",
+            metavar="[REFERENCE] [FOLDER]",
+            help="oci://HOST/NAME[:TAG]; default tag: the component's version. Then the "
+            "component's folder; default: this one.",
             show_default=False,
         ),
-    ],
-    folder: Folder = ".",
+    ] = None,
+    archive: Annotated[
+        str | None,
+        typer.Option(
+            "--archive",
+            metavar="FILE",
+            help="Write the archive to this file, or as NAME-VERSION.tar.gz into a folder.",
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Send nothing: show what would be sent.")
     ] = False,
@@ -69,14 +83,37 @@ def publish(
             show_default=False,
         ),
     ] = "",
-    allow: Allowed = None,
+    include: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--include",
+            metavar="FILE",
+            help="Take in this file although it looks like a secret; may be repeated.",
+            show_default=False,
+        ),
+    ] = None,
 ) -> int:
-    """Publishes a component."""
+    """Publishes a component, or makes its archive. Raises `UsageError`."""
+    places = words or []
+    if archive is not None:
+        others = {
+            "--dry-run": dry_run,
+            "--output": output is not None,
+            "--sign": sign is not None,
+            "--replace": replace,
+            "--repository": bool(repository),
+        }
+        for flag in (flag for flag, is_set in others.items() if is_set):
+            raise UsageError(f"`{flag}` is for a registry, and `--archive` sends nothing", _EITHER)
+        return _archive(places, archive, include or ())
+    if not 1 <= len(places) <= 2:
+        raise UsageError("`conductor publish` takes a REFERENCE and a FOLDER", _EITHER)
+    reference, folder = places[0], (*places[1:], ".")[0]
     from conductor.packages import pack, registry_entry
     from conductor.packages.oci import publish as publishing
 
     publishing.check_place(reference)  # first: many write the folder there
-    package = pack.pack(folder, allow or ())
+    package = pack.pack(folder, include or ())
     _refuse_generated(package.manifest)
     ready = publishing.prepare(package, reference, sign or "")
     pinned = str(ready.pinned)
@@ -94,6 +131,34 @@ def publish(
         report.say(f"to sign it as yourself: {shlex.join(['cosign', 'sign', place])}")
     report.say("its entry under `extensions` of a catalogue:")
     report.say_json(entry)
+    return 0
+
+
+_EITHER: Final = (
+    "`conductor publish oci://HOST/NAME` puts it into a registry, `conductor publish --archive .` "
+    "makes an archive"
+)
+
+
+def _archive(places: Sequence[str], path: str, include: Sequence[str]) -> int:
+    """Makes the archive of the component in a folder. Raises `UsageError`."""
+    from conductor.packages import pack
+
+    if len(places) > 1 or any(place.startswith("oci://") for place in places):
+        raise UsageError("an archive is of one FOLDER, and goes to no REFERENCE", _EITHER)
+    package = pack.pack((*places, ".")[0], include)
+    if os.path.isdir(path):
+        path = os.path.normpath(os.path.join(path, package.file_name))
+    pack.write(path, package.archive)
+    shown = path if os.path.dirname(path) else f"./{path}"
+    url = f"https://HOST/{os.path.basename(path)}#sha256={package.sha256}"
+    report.say(
+        f"{path}: {counted(len(package.files), 'file')}, {counted(len(package.archive), 'byte')}",
+        *(f"  {name}" for name in package.files),
+        f"sha256 {package.sha256}",
+        f"to install it: {shlex.join(['conductor', 'add', shown])}",
+        f"from where you put it: {shlex.join(['conductor', 'add', url])}",
+    )
     return 0
 
 

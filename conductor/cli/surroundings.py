@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 TAKE_COMPONENTS: Final = frozenset(
-    {"agent", "proxy", "exec", "chat", "serve", "inspect", "lock", "check", "test", "log replay"}
+    {"agent", "proxy", "exec", "chat", "serve", "inspect", "lock", "test", "log replay"}
 )
 """Commands whose paths begin in the current folder, and end up in messages."""
 

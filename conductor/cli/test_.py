@@ -1,16 +1,16 @@
-"""`conductor test`: plays the transcripts and scenarios of a component against it."""
+"""`conductor test`: plays what a component's folder holds against it, and checks its rules."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from conductor.cli import configured, report, silence
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import UsageError, agrees, counted, visible, visible_path
+from conductor.errors import UsageError, agrees, counted, did_you_mean, visible, visible_path
 from conductor.services.scopes import compile_glob
 from conductor.spec import untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
@@ -35,47 +35,133 @@ _AROUND: Final = 60
 """Characters shown before and after the first that differs."""
 
 HELP: Final = paragraphs(
-    "Play the transcripts of a component against it: deliver their lines, and compare each line "
-    "that it returns. Also play its scenarios, the folders of `test-scenarios`: in scenario.toml "
-    "you write what the client sends, what the agent does, and what you expect of both; "
-    "trace.jsons is a recorded session that must give the same again.",
-    "Exit code 1 when a line differs, or an expectation does not hold.",
+    "Test a component: play its transcripts and the scenarios in its `test-scenarios`, and check "
+    "whether it keeps the contract of proxies, between a scripted client and agent that send what "
+    "a careful proxy handles and a careless one breaks.",
+    "FAIL is a broken rule, `note` is advice; `--json` has every rule. Exit code 1 when a line "
+    "differs, an expectation does not hold, a rule is broken, or the build fails.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor test",
-    "  conductor test ./my-proxy",
-    "  conductor test test-scenarios",
+    "  conductor test --build",
+    "  conductor test ./proxy.wasm,grant=clock",
+    '  conductor test --only order --only ids "python my_proxy.py"',
     "  conductor test --update transcripts/prompt.txt",
     "  conductor test --record leak today.jsons",
 )
 
-_Paths = Annotated[
+_Words = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="[FOLDER|FILE…]",
-        help="The component's folder, or single transcripts in it. Default: this folder.",
+        metavar="[FOLDER|COMPONENT|FILE…]",
+        help="The component's folder; default: this one. Or any proxy, written as for `conductor "
+        "agent`: then its checks. Or single transcripts and scenarios.",
         show_default=False,
     ),
 ]
+_TRANSCRIPTS: Final = "transcripts"
+_SCENARIOS: Final = "scenarios"
 
 
 @takes("test")
-def transcripts(
-    paths: _Paths = None,
+def run_tests(
+    words: _Words = None,
     json_: Json = False,
     *,
+    only: tuple[str, ...] = (),
+    build: bool = False,
     component: str | None = None,
     match: str | None = None,
     record: str | None = None,
     update: bool = False,
+    timeout: float | None = None,
 ) -> int:
-    """Plays transcripts and scenarios, or writes a scenario."""
+    """Plays transcripts and scenarios and checks a component, or writes a scenario."""
+    places = words or ["."]
     if record is not None:
         from conductor.cli import test_scenarios
 
-        return test_scenarios.record(paths or [], record)
-    return play(paths or ["."], component, match, update=update, as_json=json_)
+        return test_scenarios.record(words or [], record)
+    _refuse_unknown(only)
+    if build:
+        _build(places, report.write if json_ else report.say)
+    checked = _checked(places) if component is None and not update else ""
+    played = not _is_component(places) and (not only or {_TRANSCRIPTS, _SCENARIOS} & {*only})
+    rules = [name for name in only if name not in (_TRANSCRIPTS, _SCENARIOS)]
+    if not checked or (only and not rules):
+        checked, rules = "", []
+    found: dict[str, Any] = {}
+    code = 0
+    if played and (not checked or only or _has_any(places[0])):
+        code = play(places, component, match, update=update, found=found if json_ else None)
+    if checked:
+        from conductor.cli import test_checks
+
+        checks = test_checks.run(checked, rules, timeout, as_json=json_)
+        found |= checks
+        if test_checks.broken(checks):
+            code = EXIT_DIFFERENT
+            test_checks.complain(checked, checks, chosen=bool(rules))
+    if json_:
+        report.say_json({"ok": not code, **found})
+    return code
+
+
+def _refuse_unknown(only: Sequence[str]) -> None:
+    """Raises `UsageError` for the name of no check."""
+    if not only:
+        return
+    from conductor.author.check.table import CHECKS
+
+    known = [*(check.name for check in CHECKS), _TRANSCRIPTS, _SCENARIOS]
+    for name in only:
+        if name not in known:
+            listed = f"checks are: {', '.join(known)}"
+            raise UsageError(f"no check `{name}`", did_you_mean(name, known, listed))
+
+
+def _build(places: Sequence[str], say: Callable[[str], None]) -> None:
+    """Builds the component of a folder; says what came of it. Raises `ConductorError`."""
+    from conductor.author.build import build_component
+
+    if len(places) != 1 or _is_component(places):
+        raise UsageError("`--build` builds the component of one folder", "name its folder")
+    with silence.during("the build goes on"):
+        say(build_component(places[0], begun))
+
+
+def begun(text: str) -> None:
+    """Says that a build has begun: compilers may be silent for a minute."""
+    report.write(f"{text} …", dim=True)
+
+
+def _is_component(places: Sequence[str]) -> bool:
+    """Whether the command line names a component, and neither a folder nor files to play."""
+    (first, *others) = places
+    is_source = first.endswith((".wasm", ".py"))
+    return not others and (is_source or not os.path.exists(first))
+
+
+def _checked(places: Sequence[str]) -> str:
+    """The component whose rules are checked; empty: only files are played."""
+    from conductor.cli import test_scenarios
+
+    (first, *others) = places
+    if others or (os.path.isfile(first) and not _is_component(places)):
+        return ""
+    if _is_component(places):
+        return first
+    if path_of(first) is None and test_scenarios.found(first):
+        return ""
+    # The separator says that it is a path: a bare name would be that of a bundled component.
+    return os.path.join(first, "")
+
+
+def _has_any(folder: str) -> bool:
+    """Whether a folder has something to be played."""
+    from conductor.cli import test_scenarios
+
+    return bool(test_scenarios.found(folder)) or _has_transcripts(folder)
 
 
 def play(
@@ -84,16 +170,19 @@ def play(
     match: str | None = None,
     *,
     update: bool = False,
-    as_json: bool = False,
+    found: dict[str, Any] | None = None,
 ) -> int:
-    """Plays transcripts and scenarios, and reports each; the exit code. Raises `ConductorError`."""
+    """Plays transcripts and scenarios, and reports each; the exit code. Raises `ConductorError`.
+
+    `found` gets what came of them, for programs; without it people are told.
+    """
     from conductor.cli import test_scenarios
 
     traces = [trace for path in paths for trace in test_scenarios.found(path)]
     if traces and any(not test_scenarios.found(path) for path in paths):
         raise UsageError("scenarios and transcripts at once", "run it once for each")
     if traces and (len(paths) > 1 or not _has_transcripts(paths[0])):
-        return _scenarios(traces, _folder_of(traces[0]), as_json=as_json)
+        return _scenarios(traces, _folder_of(traces[0]), found)
     folder, files, how = _transcripts(paths, component)
     loose = (match or how) == "json"
     rows = []
@@ -101,14 +190,13 @@ def play(
         for path, played, text in _play(component or folder, files, loose=loose):
             outcome = _outcome(path, played, text, update=update)
             rows.append({"transcript": path, "outcome": outcome, **_facts(played)})
-            if not as_json:
+            if found is None:
                 _report(path, played, outcome)
     failed = sum(row["outcome"] == _FAILED for row in rows)
-    scenarios = test_scenarios.play(traces, folder, as_json=as_json) if traces else []
+    scenarios = test_scenarios.play(traces, folder, as_json=found is not None) if traces else []
     broken = sum(row["outcome"] == _FAILED for row in scenarios)
-    if as_json:
-        more = {"scenarios": scenarios} if scenarios else {}
-        report.say_json({"ok": not failed + broken, "transcripts": rows, **more})
+    if found is not None:
+        found |= {"transcripts": rows, **({"scenarios": scenarios} if scenarios else {})}
     if broken:
         _complain(broken, len(scenarios))
     if not failed:
@@ -121,14 +209,14 @@ def play(
     return EXIT_DIFFERENT
 
 
-def _scenarios(traces: Sequence[str], component: str, *, as_json: bool) -> int:
+def _scenarios(traces: Sequence[str], component: str, found: dict[str, Any] | None) -> int:
     """Plays scenarios alone; the exit code."""
     from conductor.cli import test_scenarios
 
-    rows = test_scenarios.play(traces, component, as_json=as_json)
+    rows = test_scenarios.play(traces, component, as_json=found is not None)
     broken = sum(row["outcome"] == _FAILED for row in rows)
-    if as_json:
-        report.say_json({"ok": not broken, "scenarios": rows})
+    if found is not None:
+        found["scenarios"] = rows
     if broken:
         _complain(broken, len(rows))
     return EXIT_DIFFERENT if broken else 0

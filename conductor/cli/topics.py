@@ -99,8 +99,8 @@ EXIT_CODES: Final = (
             "the chain failed; for `inspect`: conductor would refuse the module; for `doctor`: "
             "something needed is missing; for `log verify` and `log show`: somebody changed "
             "the audit; for `lock --check`: the file would change; for `test` and `log replay`: "
-            "the component sent something else; for `check`: it broke a rule; for `build`: the "
-            "build failed"
+            "the component sent something else; for `test` also: it broke a rule, or its build "
+            "failed"
         ),
     ),
     (

@@ -135,7 +135,7 @@ def _names(folder: str, manifest: Manifest) -> Iterator[str]:
     path = os.path.join(folder, manifest.file)
     if not os.path.exists(path):
         raise UsageError(
-            f"`{manifest.name}` has no `{manifest.file}`", "`conductor build` makes it"
+            f"`{manifest.name}` has no `{manifest.file}`", "`conductor test --build` makes it"
         )
     if os.path.isdir(path):
         yield from (os.path.join(manifest.file, name) for name in scripts.read(path).files)
@@ -184,7 +184,7 @@ def _refuse_secrets(name: str, content: bytes) -> None:
     if is_hidden or (_fits(base, _SECRET_NAMES) and not _fits(base, _PUBLIC)):
         raise UsageError(
             f"`{visible_path(name)}` looks like a secret, and a package is for everybody",
-            f"keep it elsewhere; if it is none: `--allow {shlex.quote(name)}`",
+            f"keep it elsewhere; if it is none: `--include {shlex.quote(name)}`",
         )
     at = _first_secret(content)
     if at is not None:
@@ -193,7 +193,7 @@ def _refuse_secrets(name: str, content: bytes) -> None:
             f"`{visible_path(name)}`, line {line}, looks like a private key or a token, and a "
             "package is for everybody",
             "take it out, and have it replaced where it is in use; if it is an example: "
-            f"`--allow {shlex.quote(name)}`",
+            f"`--include {shlex.quote(name)}`",
         )
 
 

@@ -201,7 +201,7 @@ class Supervisor:
         if self._is_agent(of.peer):
             why = Stage(of.peer, of.method, 0.0, command).advice
         else:
-            why = "is it a proxy? `conductor check` tells"
+            why = "is it a proxy? `conductor test` tells"
         hint = f"{why}; if it needs longer to start, raise its `timeout={of.seconds:g}`"
         how = Ended(f"did not answer `{of.method}` within {of.seconds:g} s", hint=hint)
         self._runtime.ended(of.peer, how)

@@ -519,7 +519,7 @@ def _self_described(spec: Spec) -> Spec:
     if manifest.file is None:
         raise UsageError(
             f"the manifest within `{spec.source}` is that of a program",
-            "`conductor build` writes the one of a module",
+            "`conductor test --build` writes the one of a module",
         )
     return _narrowed(spec, manifest)
 
@@ -630,7 +630,7 @@ def _check_file(manifest: Manifest, here: str, path: str) -> None:
     if manifest.build.command:
         raise UsageError(
             f"`{manifest.name}` is not built: there is no `{manifest.file}`",
-            f"`conductor build {os.path.relpath(here)}`",
+            f"`conductor test --build {os.path.relpath(here)}`",
         )
     raise UsageError(
         f"`{manifest.name}` has no file `{manifest.file}`",

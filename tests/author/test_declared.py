@@ -64,7 +64,7 @@ FILTER: Final = (', profile="filter"', "declares the profile `filter`, and")
 @pytest.mark.parametrize(
     ("arguments", "said", "command"),
     [
-        *((*FILTER, command) for command in ("inspect", "check", "test", "exec")),
+        *((*FILTER, command) for command in ("inspect", "test", "exec")),
         (", profile=ASKED", *FILTER[1:], "inspect"),
         (", profile=chosen()", "computes its profile, and", "inspect"),
         (', wants={"kv": "to remember"}', "wants the service `kv`, and", "inspect"),
@@ -96,7 +96,7 @@ UNHEARD: Final = {
 @pytest.mark.parametrize("decorator", UNHEARD)
 def test_a_handler_that_no_message_reaches_is_a_mistake(decorator: str) -> None:
     word = component(decorator)
-    for command in ("inspect", "check", "test") if decorator == "update()" else ("inspect",):
+    for command in ("inspect", "test") if decorator == "update()" else ("inspect",):
         ran = conductor(command, word)
         assert ran.code != 0, command
         shown = decorator.replace("()", "").replace("MEANT", '"session/request_permission"')

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -180,8 +179,10 @@ def test_scenarios_are_played_and_reported(
         "                          ^",
     ]
     assert lines[-1] == "passed  test-scenarios/good/scenario.toml"
-    assert test_.play([str(tmp_path)], as_json=True) == 1
-    broken, good = json.loads(capsys.readouterr().out)["scenarios"]
+    found: dict[str, Any] = {}
+    assert test_.play([str(tmp_path)], found=found) == 1
+    assert capsys.readouterr().out == ""
+    broken, good = found["scenarios"]
     assert good["failures"] == []
     assert (good["outcome"], good["chain"], good["steps"]) == ("passed", ["passthrough"], 6)
     assert (broken["outcome"], broken["ended"]) == ("failed", None)

@@ -104,6 +104,13 @@ class Author:
         return ran.out
 
 
+def build(author: Author) -> str:
+    """Builds `mine`; what was said of it."""
+    ran = author("test", "--build", "--only", "transcripts", "mine")
+    assert ran.code == 0, ran.err
+    return ran.out
+
+
 @pytest.fixture
 def author(tmp_path: Path) -> Author:
     """An author."""
@@ -120,9 +127,11 @@ def test_from_an_empty_folder_to_a_proxy_behind_an_agent(author: Author) -> None
     assert author.ok("test", at="my-proxy").splitlines() == [
         "passed  transcripts/prompt.txt: 4 deliveries",
         "passed  test-scenarios/prompt/scenario.toml",
+        "my-proxy: 36 passed, 1 skipped",
     ]
-    assert "nothing to compile; it loads" in author.ok("build", at="my-proxy")
-    checked = author.ok("check", "--only", "handshake", "--only", "turn", ".", at="my-proxy")
+    built = author("test", "--build", "--only", "transcripts", at="my-proxy")
+    assert "nothing to compile; it loads" in built.out
+    checked = author.ok("test", "--only", "handshake", "--only", "turn", ".", at="my-proxy")
     assert checked.endswith("my-proxy: 2 passed\n")
     first = author("exec", ".", "demo", "-p", "hi", at="my-proxy")
     assert (first.code, first.out) == (0, "Answer briefly.\nhi\n")
@@ -167,7 +176,7 @@ def test_an_edit_shows_in_the_transcripts(author: Author) -> None:
     source.write_text("proxy = 1 +\n")
     broken = author("test", at="my-proxy")
     assert (broken.code, "SyntaxError" in broken.out + broken.err) == (1, True)
-    author("build", at="my-proxy").assert_error(1, "SyntaxError")
+    author("test", "--build", at="my-proxy").assert_error(1, "SyntaxError")
 
 
 def test_the_same_proxy_in_a_test_without_a_sandbox(author: Author) -> None:
@@ -206,24 +215,26 @@ def test_what_is_compiled_is_built_recorded_and_played(author: Author, lang: str
     if missing(lang):
         pytest.skip(f"{missing(lang)} is not installed")
     author.ok("new", "mine", "--lang", lang)
-    author("test", at="mine").assert_error(2, "is not built", "mine.wasm", "conductor build .")
+    author("test", at="mine").assert_error(
+        2, "is not built", "mine.wasm", "conductor test --build ."
+    )
     path = author.folder / "mine" / "component.toml"
     before = path.read_text()
     install(lang, path.parent)
-    assert "recorded" in author.ok("build", at="mine")
+    assert "recorded" in build(author)
     digest = manifest.load(str(path)).sha256
     assert path.read_text() == before.replace('sha256 = ""', f'sha256 = "{digest}"')
     word = "recorded" if lang in DIFFERENT_EACH_TIME else "as recorded"
-    assert word in author.ok("build", "mine")
-    assert "passed  mine/transcripts/" in author.ok("test", "mine")
-    checked = author.ok("check", "--only", "ids", "--only", "turn", "./mine")
+    assert word in build(author)
+    assert "passed  mine/transcripts/" in author.ok("test", "mine", "--only", "transcripts")
+    checked = author.ok("test", "--only", "ids", "--only", "turn", "./mine")
     assert checked.endswith("mine: 2 passed\n")
     said = author.ok("exec", "./mine/", "demo", "-p", "hi")
     assert said == ("hi\n" if lang == "wat" else "Answer briefly.\nhi\n")
     module = author.folder / "mine" / "mine.wasm"
     module.write_bytes(module.read_bytes() + b"\0\1\0")
     author("exec", "./mine/", "demo", "-p", "hi").assert_error(
-        2, "not the file its manifest records", "conductor build"
+        2, "not the file its manifest records", "conductor test --build"
     )
 
 
@@ -251,8 +262,8 @@ def test_nothing_is_overwritten(author: Author) -> None:
         (("new", "../up"), ("cannot be a component's name",)),
         (("new",), ("`conductor new` needs a NAME",)),
         (("test",), ("there is no component.toml in `.`", "conductor new")),
-        (("test", "nowhere"), ("no such file or folder: `nowhere`",)),
-        (("build",), ("there is no component.toml in `.`",)),
+        (("test", "nowhere"), ("`nowhere` is neither",)),
+        (("test", "--build"), ("there is no component.toml in `.`",)),
     ],
 )
 def test_what_cannot_be(
@@ -303,7 +314,7 @@ def test_what_cannot_be(
 )
 def test_builds_that_fail(author: Author, text: str, code: int, fragments: tuple[str, ...]) -> None:
     (author.folder / "component.toml").write_text(f'name = "x"\n{text}\n')
-    author("build").assert_error(code, *fragments)
+    author("test", "--build").assert_error(code, *fragments)
     assert "sha256" not in (author.folder / "component.toml").read_text()
 
 
@@ -313,9 +324,9 @@ def test_what_a_command_leaves_elsewhere_is_copied(author: Author) -> None:
     text = path.read_text().replace("{file}", "out.bin")
     path.write_text(text.replace("[build]", '[build]\nmade = "out.bin"'))
     for _ in range(2):
-        assert "recorded" in author.ok("build", at="mine")
+        assert "recorded" in build(author)
         (author.folder / "mine" / "mine.wasm").write_bytes(b"broken")
-    assert "as recorded" in author.ok("build", at="mine")
+    assert "as recorded" in build(author)
     module = author.folder / "mine" / "mine.wasm"
     made = (author.folder / "mine" / "out.bin").read_bytes()
     assert module.read_bytes().startswith(made)
@@ -324,7 +335,7 @@ def test_what_a_command_leaves_elsewhere_is_copied(author: Author) -> None:
 def test_a_built_module_describes_itself(author: Author) -> None:
     """Wherever it is copied to, with the digest that the folder's manifest records."""
     author.ok("new", "mine", "--lang", "wat")
-    author.ok("build", at="mine")
+    build(author)
     folder = author.folder / "mine"
     within = section.find(str(folder / "mine.wasm"))
     assert within is not None
@@ -341,11 +352,11 @@ def test_a_built_module_describes_itself(author: Author) -> None:
 
 def test_a_mistake_in_webassembly_text_is_told_with_its_place(author: Author) -> None:
     author.ok("new", "mine", "--lang", "wat")
-    author.ok("build", at="mine")
+    build(author)
     module, source = author.folder / "mine" / "mine.wasm", author.folder / "mine" / "mine.wat"
     built = module.read_bytes()
     source.write_text("(module\n  (fnuc))\n")
-    wrong = author("build", at="mine")
+    wrong = author("test", "--build", at="mine")
     assert wrong.code == 1
     assert "`mine.wat` is no WebAssembly text: " in wrong.err
     assert "--> mine.wat:2:4" in wrong.err
@@ -355,7 +366,7 @@ def test_a_mistake_in_webassembly_text_is_told_with_its_place(author: Author) ->
 
 def test_what_is_not_granted_is_shown_and_refused(author: Author) -> None:
     author.ok("new", "mine", "--lang", "wat")
-    author.ok("build", at="mine")
+    build(author)
     path = author.folder / "mine" / "component.toml"
     asked = """[wants.rights]
 "up:session/update:carry" = "to sign"
@@ -400,7 +411,7 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     )
     odd = folder / "transcripts" / "a\x1b[31m\nerror: forged.txt"
     odd.write_text("# nothing is given\n")
-    for command in (["test"], ["check", "--only", "handshake"], ["exec", "-p", "hi"]):
+    for command in (["test"], ["test", "--only", "handshake"], ["exec", "-p", "hi"]):
         author(*command, "./theirs").assert_error(
             2, "is a program that its component.toml names", "`conductor trust theirs`"
         )
@@ -408,7 +419,7 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     assert author.ok("test", "./theirs") == (
         "passed  theirs/transcripts/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n"
     )
-    assert author("check", "--only", "handshake", "./theirs").err == ""
+    assert author("test", "--only", "handshake", "./theirs").err == ""
     outside = author.folder / "outside.txt"
     outside.write_text("> p{}\n< s{}\n")
     (folder / "transcripts" / "z.txt").symlink_to("../../outside.txt")

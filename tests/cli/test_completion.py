@@ -38,7 +38,7 @@ CASES: Final = {
     "conductor completion f": {"fish"},
     "conductor help limi": {"limits"},
     "conductor new --lang ru": {"rust"},
-    "conductor build sub": {"sub"},
+    "conductor test --on": {"--only"},
     "conductor log verify log": {"log.jsonl"},
     "conductor exec --trace=log": {"log.jsonl"},
     "conductor exec --cwd ": {"sub"},

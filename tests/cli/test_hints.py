@@ -73,8 +73,8 @@ FAILS = ("--", "python", "fails.py")
 @pytest.mark.parametrize(
     "typed",
     [
-        ("build", "unbuilt"),
-        ("check", "--only", "handshake", "--timeout", "1", "python proxy.py"),
+        ("test", "--build", "unbuilt"),
+        ("test", "--only", "handshake", "--timeout", "1", "python proxy.py"),
         ("exec", "-p", "hi", "--log", "debug", *FAILS),
         ("exec", "-p", "hi", "--timeout", "0.1", "py:tests.cli.agents:silent"),
         ("exec", "-p", "hi", *FAILS),

@@ -449,7 +449,7 @@ def test_the_editor_is_told_too(machine: Machine) -> None:
 
 def test_a_policy_that_is_wrong_closes(machine: Machine) -> None:
     machine.allow("audits = 1")
-    for command in (["exec", "demo", "-p", "hi"], ["check", "./p.wasm"]):
+    for command in (["exec", "demo", "-p", "hi"], ["test", "./p.wasm"]):
         ran = machine.conductor(*command)
         ran.assert_error(2, "line 2: the policy has no key `audits`", f"ask {CONTACT}")
         assert ran.out == ""

@@ -1,4 +1,4 @@
-"""`conductor pack` and `conductor publish`, through the command line."""
+"""`conductor publish`, also `--archive`, through the command line."""
 
 from __future__ import annotations
 
@@ -30,21 +30,27 @@ def ran(home: Path, *arguments: str) -> Ran:
 
 
 def test_pack(tmp_path: Path) -> None:
-    done = ran(tmp_path, "pack", DATETIME)
+    done = ran(tmp_path, "publish", "--archive", ".", DATETIME)
     assert done.code == 0, done.err
     packed = tmp_path / "datetime-0.1.0.tar.gz"
     digest = hashlib.sha256(packed.read_bytes()).hexdigest()
     assert f"sha256 {digest}" in done.out
     assert "conductor add ./datetime-0.1.0.tar.gz" in done.out
     assert f"#sha256={digest}" in done.out
-    again = ran(tmp_path, "pack", DATETIME, "-o", "other.tar.gz")
+    again = ran(tmp_path, "publish", "--archive", "other.tar.gz", DATETIME)
     assert again.code == 0
     assert (tmp_path / "other.tar.gz").read_bytes() == packed.read_bytes()
 
 
 def test_pack_without_a_component(tmp_path: Path) -> None:
-    ran(tmp_path, "pack").assert_error(2, "component.toml")
+    ran(tmp_path, "publish", "--archive", ".").assert_error(2, "component.toml")
     assert list(tmp_path.iterdir()) == []
+    for arguments, text in (
+        ((), "takes a REFERENCE and a FOLDER"),
+        (("--archive", ".", "oci://x/y", DATETIME), "goes to no REFERENCE"),
+        (("--archive", ".", DATETIME, "--sign", "key.pem"), "`--sign` is for a registry"),
+    ):
+        ran(tmp_path, "publish", *arguments).assert_error(2, text, "--archive .")
 
 
 def test_publish_reads_the_place_first(tmp_path: Path) -> None:

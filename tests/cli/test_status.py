@@ -124,7 +124,9 @@ def slow(folder: Path) -> str:
 
 
 def test_a_build_says_what_it_waits_for(tmp_path: Path) -> None:
-    with Running("build", slow(tmp_path), terminal=True, env={"TERM": "xterm"}) as running:
+    with Running(
+        "test", "--build", slow(tmp_path), terminal=True, env={"TERM": "xterm"}
+    ) as running:
         running.wait_for(running.err, "building `slow`: sh -c ")
         running.wait_for(running.err, "the build goes on, ")
         (tmp_path / "end").touch()
@@ -135,7 +137,7 @@ def test_a_build_says_what_it_waits_for(tmp_path: Path) -> None:
 
 def test_without_a_terminal_a_build_says_its_command(tmp_path: Path) -> None:
     (tmp_path / "end").touch()
-    ran = conductor("build", slow(tmp_path))
+    ran = conductor("test", "--build", slow(tmp_path))
     assert (ran.code, ran.err.count("\n")) == (0, 1)
     assert ran.err.startswith("building `slow`: sh -c ")
 

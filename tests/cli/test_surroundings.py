@@ -185,7 +185,7 @@ def test_without_a_cache_modules_are_compiled_anew_and_that_is_reported_once(
         ["doctor", "--clean", "modules", "--yes"],
         ["new", "mine"],
         ["lock", "datetime", "demo"],
-        ["check", "--only", "meta", "passthrough"],
+        ["test", "--only", "meta", "passthrough"],
     ],
 )
 def test_what_needs_no_home_works_without_one(arguments: list[str], tmp_path: Path) -> None:

@@ -89,7 +89,7 @@ def test_a_program_of_a_stranger_is_refused_until_its_folder_is_trusted() -> Non
         ["exec", "./program/", "-p", "hi"],
         ["agent", "./program/"],
         ["proxy", "./program/"],
-        ["check", "./program/"],
+        ["test", "./program/"],
     ):
         run(*arguments).assert_error(
             2, "is a program that its component.toml names", "`conductor trust program`"

@@ -191,7 +191,7 @@ WRONG = {
         "did you mean `process`? possible values: process, inline, separate",
     ),
     "near language": (["new", "x", "--lang", "pyton"], "no template for `pyton`", "`python`?"),
-    "near check": (["check", "--only", "handshak", "x"], "no check `handshak`", "`handshake`?"),
+    "near check": (["test", "--only", "handshak", "x"], "no check `handshak`", "`handshake`?"),
     "near term": (
         ["log", "show", "x", "~chnage dropped"],
         "there is no term `~chnage`",

@@ -491,7 +491,6 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
             "new",
             "dev",
             "test",
-            "check",
             "log show",
             "log stats",
             "log view",

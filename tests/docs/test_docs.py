@@ -181,7 +181,7 @@ def test_option_tables_are_of_their_commands() -> None:
         for command in re.findall(r"`([\w ]+)`", head):
             seen[command] = seen.get(command, set()) | names
     running = {"agent", "proxy", "exec", "chat", "lock", *LOG}
-    made = {"new", "dev", "test", "check", "pack", "publish"}
+    made = {"new", "dev", "test", "publish"}
     assert set(seen) == running | made | {
         "attach",
         "connect",

@@ -1,6 +1,6 @@
 """Proxies as one writes them on a Friday: each breaks one rule. Standard library only.
 
-    conductor check "python careless_proxy.py drop_notifications,dialect=channel"
+    conductor test "python careless_proxy.py drop_notifications,dialect=channel"
 
 Speaks channel/1 on its standard input and output.
 """

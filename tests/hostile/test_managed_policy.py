@@ -583,14 +583,14 @@ def test_tools_run_what_the_policy_allows(machine: Machine) -> None:
     assert machine.conductor("exec", "--trace", "t", "./p.wasm", "demo", "-p", "hi").code == 0
     machine.allow(STRICT)
     for command in (
-        ["check", "./p.wasm"],
-        ["check", "./mine/"],
+        ["test", "./p.wasm"],
+        ["test", "./mine/"],
         ["test", "./mine"],
-        ["build", "./mine"],
+        ["test", "--build", "./mine"],
         ["log", "replay", "t", "./p.wasm"],
     ):
         refused(machine, machine.conductor(*command), "components")
-    for command in (["check", "./evil"], ["log", "replay", "t", "./evil", "--as", "p"]):
+    for command in (["test", "./evil"], ["log", "replay", "t", "./evil", "--as", "p"]):
         refused(machine, machine.conductor(*command), "require-sandbox")
 
 
@@ -600,7 +600,7 @@ def test_the_command_of_a_build(machine: Machine) -> None:
     (folder / "component.toml").write_text(
         'name = "mine"\nfile = "mine.wasm"\n[build]\ncommand = ["sh", "-c", "touch ../ran"]\n'
     )
-    refused(machine, machine.conductor("build", "mine"), "build-commands")
+    refused(machine, machine.conductor("test", "--build", "mine"), "build-commands")
     machine.allow("build-commands = true")
-    machine.conductor("build", "mine")
+    machine.conductor("test", "--build", "mine")
     assert (machine.home / "ran").exists()

@@ -1,4 +1,4 @@
-"""`conductor pack`: what goes into a package, and what never does."""
+"""`conductor publish --archive`: what goes into a package, and what never does."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ def test_no_manifest(tmp_path: Path) -> None:
 
 def test_not_built(folder: Path) -> None:
     (folder / "component.toml").write_text(f'{MANIFEST}file = "p.wasm"\n')
-    refused(folder, "p.wasm", "conductor build")
+    refused(folder, "p.wasm", "conductor test --build")
 
 
 def test_built_and_changed(tmp_path: Path) -> None:
@@ -107,7 +107,7 @@ def test_built_and_changed(tmp_path: Path) -> None:
     shutil.copytree(COMPONENTS / "datetime", folder)
     with (folder / "datetime.wasm").open("ab") as file:
         file.write(b"\0\2\1x")
-    refused(folder, "is not the file its manifest records", "conductor build")
+    refused(folder, "is not the file its manifest records", "conductor test --build")
 
 
 def test_no_module(folder: Path) -> None:
@@ -142,7 +142,7 @@ def test_a_folder_that_is_a_link(folder: Path, tmp_path: Path) -> None:
 )
 def test_what_looks_like_a_secret(folder: Path, secret: str) -> None:
     (folder / "transcripts" / "a.txt").write_text(f"first line\n{secret}")
-    refused(folder, "transcripts/a.txt", "line 2", "--allow transcripts/a.txt")
+    refused(folder, "transcripts/a.txt", "line 2", "--include transcripts/a.txt")
     assert "transcripts/a.txt" in pack.pack(str(folder), ["./transcripts/a.txt"]).files
 
 

@@ -155,11 +155,11 @@ def author(program: Path, home: Path) -> None:
     conductor("new", "my-proxy", at=home)
     folder = home / "my-proxy"
     assert "passed" in conductor("test", at=folder)
-    assert conductor("check", ".", at=folder).endswith(" skipped\n")
+    assert conductor("test", ".", at=folder).endswith(" skipped\n")
     said = conductor("exec", ".", "demo", "-p", "hi", at=folder)
     assert said == "Answer briefly.\nhi\n"
     conductor("new", "by-hand", "--lang", "wat", at=home)
-    assert "recorded" in conductor("build", at=home / "by-hand")
+    assert "recorded" in conductor("test", "--build", at=home / "by-hand")
     assert "passed" in conductor("test", at=home / "by-hand")
 
 

@@ -81,7 +81,7 @@ COMMANDS: Final[dict[str, list[str]]] = {
     "i.wasm": ["inspect", "./i.wasm"],
     "e.wasm": ["exec", "./e.wasm", "demo", "-p", "hi"],
     "l.wasm": ["lock", "./l.wasm", "demo"],
-    "c.wasm": ["check", "./c.wasm"],
+    "c.wasm": ["test", "./c.wasm"],
     "i.py": ["inspect", "./i.py"],
     "e.py": ["exec", "./e.py", "demo", "-p", "hi"],
     "x.txt": ["test", "--component", "passthrough", "x.txt"],
@@ -90,7 +90,7 @@ COMMANDS: Final[dict[str, list[str]]] = {
     "theirs/component.toml": ["inspect", "./theirs"],
     "theirs2/component.toml": ["exec", "./theirs2", "demo", "-p", "hi"],
     "theirs3/component.toml": ["test", "./theirs3"],
-    "theirs4/component.toml": ["build", "./theirs4"],
+    "theirs4/component.toml": ["test", "--build", "./theirs4"],
     "theirs5/proxy.py": ["inspect", "./theirs5"],
 }
 

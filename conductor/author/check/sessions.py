@@ -128,7 +128,7 @@ async def at_agent(chain: ScriptedChain, pending: ScriptedRequest, method: str) 
     if message.error is not None and b"is not granted to" in message.error:
         raise Skipped(
             f"it refuses `{method}` without a service it was not granted; "
-            "grant it: `conductor check COMPONENT,grant=SERVICE`"
+            "grant it: `conductor test COMPONENT,grant=SERVICE`"
         )
     if message.error is not None:
         raise Fault(f"`{method}` was refused and never reached the agent", came=message.error)

@@ -224,7 +224,7 @@ class Initializer:
         pending = handshake.pending
         held = f"has held `{INITIALIZE}` for more than {_patience(peer):g} s"
         if not self._parts.handshake.goes_without(peer, held):
-            hint = "it neither passed it on nor answered; is it a proxy? `conductor check` tells"
+            hint = "it neither passed it on nor answered; is it a proxy? `conductor test` tells"
             self._chain_ends(peer, pending, f"{peer.label} {held}", hint)
             return
         handshake.pending = self._replace(peer, pending)

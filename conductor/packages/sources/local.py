@@ -1,7 +1,7 @@
 """Sources on this machine: a file, or a folder.
 
 What is copied is what the component consists of, not what tools leave beside it: names that begin
-with a dot, caches and dependencies stay behind, as they do with `conductor pack`.
+with a dot, caches and dependencies stay behind, as they do with `conductor publish`.
 """
 
 from __future__ import annotations

@@ -109,7 +109,7 @@ class File(_Table, frozen=True, kw_only=True):
     require_sandbox: bool = False
     require_hardening: bool = False
     build_commands: bool = False
-    """Whether `conductor build` may run the command of a manifest."""
+    """Whether `conductor test --build` may run the command of a manifest."""
 
 
 class Managed(msgspec.Struct, frozen=True):

@@ -88,7 +88,7 @@ def _verify(spec: Spec, manifest: Manifest) -> None:
         raise UsageError(
             f"`{manifest.file}` of `{manifest.name}` is not the file its manifest records "
             f"(sha256 {digest[:16]}…, recorded {manifest.sha256[:16]}…)",
-            "if you have built it anew, `conductor build` records it; else ask its author",
+            "if you have built it anew, `conductor test --build` records it; else ask its author",
         )
 
 

@@ -83,7 +83,7 @@ class Setting(_Table, frozen=True, kw_only=True):
 
 
 class Build(_Table, frozen=True, kw_only=True):
-    """How `conductor build` makes `file`."""
+    """How `conductor test --build` makes `file`."""
 
     command: list[str] = []
     """A program and its arguments, run without a shell in the component's folder. `{python}`,
@@ -92,7 +92,7 @@ class Build(_Table, frozen=True, kw_only=True):
     """The file the command writes if it cannot write `file`, relative to the folder; `conductor
     build` copies it from there."""
     env: dict[str, str] = {}
-    """Variables for the command, besides those of `conductor build`."""
+    """Variables for the command, besides those of `conductor test --build`."""
     needs: str = ""
     """What has to be installed, as a sentence or command for people."""
 
@@ -248,7 +248,7 @@ def _what_runs(manifest: Manifest) -> None:
     if carrier in ("python", "command") and runs is None:
         raise Mistake(f"`carrier` is `{carrier}`, but `file` is a module", "carrier")
     if manifest.sha256 and not _DIGEST.fullmatch(manifest.sha256):
-        hint = "`conductor build` sets it"
+        hint = "`conductor test --build` sets it"
         raise Mistake("`sha256` is 64 hexadecimal digits", "sha256", hint=hint)
 
 

@@ -1,4 +1,4 @@
-"""`conductor check` of everything that comes along, and of proxies of every other kind."""
+"""`conductor test` of everything that comes along, and of proxies of every other kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`conductor check`: careful proxies pass, and each careless one fails where it is careless."""
+"""`conductor test`: careful proxies pass, and each careless one fails where it is careless."""
 
 from __future__ import annotations
 
@@ -213,16 +213,16 @@ def test_what_is_not_about_time_has_time_enough() -> None:
 
 def test_the_command(tmp_path: Path) -> None:
     del tmp_path
-    passed = conductor("check", "--only", "requests", "--only", "end-of-input", "passthrough")
+    passed = conductor("test", "--only", "requests", "--only", "end-of-input", "passthrough")
     assert (passed.code, passed.err) == (0, "")
     assert "pass  requests" in passed.out
     assert "skip  end-of-input        a guest has no input that ends" in passed.out
     assert passed.out.endswith("passthrough: 1 passed, 1 skipped\n")
-    failed = conductor("check", "--only", "errors", careless("own_errors"))
+    failed = conductor("test", "--only", "errors", careless("own_errors"))
     failed.assert_error(1, "breaks 1 rule: errors", "docs/authoring.md")
     for piece in ("FAIL  errors", "rule    errors pass with", "sent    {", "came    {", "before  "):
         assert piece in failed.out
-    as_json = conductor("check", "--json", "--only", "errors", careless("own_errors"))
+    as_json = conductor("test", "--json", "--only", "errors", careless("own_errors"))
     assert as_json.code == 1
     told = json.loads(as_json.out)
     assert told["counts"] == {"passed": 0, "failed": 1, "notes": 0, "skipped": 0}
@@ -239,7 +239,7 @@ def test_the_command(tmp_path: Path) -> None:
     ],
 )
 def test_what_cannot_be_checked(arguments: tuple[str, ...], fragments: tuple[str, ...]) -> None:
-    conductor("check", *arguments).assert_error(2, *fragments)
+    conductor("test", *arguments).assert_error(2, *fragments)
 
 
 def test_every_rule_is_written_where_it_says() -> None:

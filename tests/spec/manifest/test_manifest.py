@@ -110,7 +110,7 @@ match = "json"
         ("name = 'x'\nfile = '../a.wasm'", "line 2: `file` is a path within", ""),
         ("name = 'x'\nfile = '/a.wasm'", "line 2: `file` is a path within", ""),
         (HEAD + "kind = 'agent'", "line 3: an agent cannot be sandboxed", "command"),
-        (HEAD + "sha256 = 'abc'", "line 3: `sha256` is 64", "conductor build"),
+        (HEAD + "sha256 = 'abc'", "line 3: `sha256` is 64", "conductor test --build"),
         (HEAD + "[wants]\nprofile = 'all'", "line 4: `profile` cannot be `all`", "observer"),
         (HEAD + "[wants.services]\nclok = 'x'", "line 4: no service `clok`", ""),
         (HEAD + "[wants.services]\nfetch = 'x'", "line 4: `fetch` is granted for something", ""),
@@ -394,7 +394,7 @@ def test_the_recorded_digest_holds(folder: Path) -> None:
     (folder / "component.toml").write_text(HEAD + f'sha256 = "{"0" * 64}"')
     with pytest.raises(UsageError, match="is not the file its manifest records") as caught:
         catalog.resolve(f"{folder}/")
-    assert "conductor build" in caught.value.hint
+    assert "conductor test --build" in caught.value.hint
 
 
 def test_what_is_bundled_gets_what_it_asks_for() -> None:

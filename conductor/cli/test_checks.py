@@ -1,104 +1,66 @@
-"""`conductor check`: whether a component keeps the contract of proxies."""
+"""The checks of `conductor test`: whether a component keeps the contract of proxies."""
 
 from __future__ import annotations
 
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final
-
-import typer
+from collections.abc import Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from conductor.cli import configured, report
-from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import UsageError, counted, did_you_mean, visible
+from conductor.errors import UsageError, counted, visible
 from conductor.spec import catalog, lacking
 
 if TYPE_CHECKING:
     from conductor.author.check.suite import CheckOutcome
     from conductor.spec.model import Spec
 
-EXIT_BROKEN: Final = 1
 _WIDTH: Final = 100
 _WORDS: Final = {"pass": "pass", "fail": "FAIL", "skip": "skip", "note": "note"}
 
-HELP: Final = paragraphs(
-    "Check whether a component keeps the contract of proxies: run it between a scripted client and "
-    "agent, and send it messages that a careful proxy handles and a careless proxy breaks.",
-    "It prints what it finds: FAIL is a broken rule, `note` is advice. `--json` has every rule. "
-    "Exit code 1 when a rule is broken.",
-)
-EPILOG: Final = paragraphs(
-    "Examples:",
-    "  conductor check .",
-    "  conductor check ./proxy.wasm,grant=clock",
-    '  conductor check --only order --only ids "python my_proxy.py"',
-)
 
-_Component = Annotated[
-    str,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="A proxy of any kind, written as for `conductor agent`.",
-        show_default=False,
-    ),
-]
-_Only = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--only", metavar="CHECK", help="Only this check; may be repeated.", show_default=False
-    ),
-]
+def run(
+    component: str, only: Sequence[str] = (), timeout: float | None = None, *, as_json: bool
+) -> dict[str, Any]:
+    """Checks a component, prints what it finds as soon as that is known, and returns it for
+    programs. Raises `UsageError`.
 
-
-@takes("check")
-def check(
-    component: _Component,
-    only: _Only = None,
-    json_: Json = False,
-    *,
-    timeout: float | None = None,
-    cache: str | None = None,
-) -> int:
-    """Checks a component, and prints what it finds as soon as that is known."""
+    Args:
+        component: As it is written for `conductor agent`.
+        only: Names of checks; none: all.
+        timeout: Seconds for each check.
+        as_json: Print nothing.
+    """
     from conductor.author.check import suite, table
 
-    chosen = _known(only or ())
     spec = _proxy(component)
     outcomes: list[CheckOutcome] = []
-    for outcome in suite.outcomes(spec, chosen, timeout or suite.TIMEOUT, cache):
+    for outcome in suite.outcomes(spec, only, timeout or suite.TIMEOUT):
         outcomes.append(outcome)
-        if not json_ and (chosen or outcome.status in ("fail", "note")):
+        if not as_json and (only or outcome.status in ("fail", "note")):
             report.say(*explained(outcome))
         if report.can_cover():
-            report.cover(f"checked {len(outcomes)} of {len(chosen or table.CHECKS)} rules")
+            report.cover(f"checked {len(outcomes)} of {len(only or table.CHECKS)} rules")
     report.uncover()
-    if json_:
-        counts = _counts(outcomes)
-        report.say_json({"component": spec.name, "counts": counts, "checks": outcomes})
-    else:
+    if not as_json:
         report.say(summary(spec.name, outcomes))
-    failed = [outcome.name for outcome in outcomes if outcome.status == "fail"]
-    if not failed:
-        return 0
+    return {"component": spec.name, "counts": _counts(outcomes), "checks": outcomes}
+
+
+def broken(found: Mapping[str, Any]) -> list[str]:
+    """The names of the rules that what `run` returned says are broken."""
+    return [outcome.name for outcome in found["checks"] if outcome.status == "fail"]
+
+
+def complain(component: str, found: Mapping[str, Any], *, chosen: bool) -> None:
+    """Reports the broken rules as an error; `chosen`: they were chosen by name."""
+    failed = broken(found)
     rules = counted(len(failed), "rule")
-    single = f"`conductor check --only {failed[0]} {shlex.quote(component)}` repeats a single check"
+    single = f"`conductor test --only {failed[0]} {shlex.quote(component)}` repeats a single check"
     page = "docs/authoring.md says what a proxy has to do"
-    report.error(f"`{spec.name}` breaks {rules}: {', '.join(failed)}", page if only else single)
-    return EXIT_BROKEN
-
-
-def _known(names: Sequence[str]) -> Sequence[str]:
-    """Names of checks. Raises `UsageError` for an unknown name."""
-    from conductor.author.check.table import CHECKS
-
-    known = [check.name for check in CHECKS]
-    unknown = [name for name in names if name not in known]
-    if unknown:
-        listed = f"checks are: {', '.join(known)}"
-        raise UsageError(f"no check `{unknown[0]}`", did_you_mean(unknown[0], known, listed))
-    return names
+    name = found["component"]
+    report.error(f"`{name}` breaks {rules}: {', '.join(failed)}", page if chosen else single)
 
 
 def _proxy(component: str) -> Spec:
