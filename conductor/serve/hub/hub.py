@@ -34,7 +34,6 @@ from conductor.serve.hub.questions import Questions
 from conductor.serve.hub.requests import Requests
 from conductor.serve.hub.servers import Servers
 from conductor.serve.hub.sessions import Sessions
-from conductor.serve.hub.shortcut import Shortcut
 from conductor.serve.hub.state import Call, Chain, Connection, Phase
 from conductor.serve.hub.turns import Turns
 from conductor.serve.hub.updates import Updates
@@ -95,7 +94,6 @@ class Hub:
             self._servers,
         )
         self._clients = Clients(floor, self._requests, self._questions, self._servers)
-        self._shortcut = Shortcut(floor, self._turns)
 
     def _next_name(self, _connection: str) -> str:
         self._named += 1
@@ -200,8 +198,6 @@ class Hub:
         if sender is None:
             return []
         out = self._begin()
-        if self._shortcut.ask(sender, frame, now):
-            return out
         try:
             message = parse(frame)
             if isinstance(message, list):
@@ -225,8 +221,6 @@ class Hub:
             self._updates.update(sender, seen, frame, now)
             return self._end(out)
         out = self._begin()
-        if self._shortcut.answer(sender, frame):
-            return out
         try:
             message = parse(frame)
         except Malformed:

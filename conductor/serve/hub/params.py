@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
-from typing import Final, Literal
+from typing import Final
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import json_text
-from conductor.core.json_text import read_members, too_deep, write_members
-from conductor.core.jsonrpc import INVALID_PARAMS, MAX_DEPTH, Malformed, Params
+from conductor.core.json_text import read_members, write_members
+from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 
 _ESCAPED: Final = re.compile(rb"\\u00[4-7]")
 """An ASCII letter written as an escape: nobody writes so, and a name of a member might hide."""
@@ -48,30 +48,10 @@ class Update(msgspec.Struct, frozen=True, gc=False):
     reason: str | None
 
 
-class Prompt(msgspec.Struct, frozen=True, gc=False):
-    """What a hub reads of the params of a prompt."""
-
-    sessionId: str  # noqa: N815 - the wire's name
-    prompt: list[Raw]
-
-
-class Prompted(msgspec.Struct, frozen=True, gc=False, forbid_unknown_fields=True):
-    """A prompt and nothing else."""
-
-    jsonrpc: Literal["2.0"]
-    id: Raw
-    method: Literal["session/prompt"]
-    params: Prompt
-
-
 _scope: Final = json_text.Decoder(Scope)
-_prompted: Final = json_text.Decoder(Prompted)
 _update: Final = json_text.Decoder(_Update)
 _notification: Final = json_text.Decoder(_Notification)
 _HEAD: Final = b'{"jsonrpc":"2.0","method":"session/update","params":'
-_PROMPT: Final = b'"session/prompt"'
-_NEAR: Final = 256
-"""Bytes in which the method of a request stands, as nearly all write it."""
 _text: Final = json_text.Decoder(str)
 _list: Final = json_text.Decoder(list[Raw])
 encode: Final = json_text.encode
@@ -129,24 +109,6 @@ def update_at(frame: bytes) -> Update | None:
         return None
     update = message.params.update
     return Update(message.params.sessionId, update.sessionUpdate, update.state, update.stopReason)
-
-
-def prompt_at(frame: bytes) -> Prompted | None:
-    """A frame that is a prompt which a chain's router reads just as it stands here. None: it must
-    be looked at as any other."""
-    if frame.find(_PROMPT, 0, _NEAR) < 0:
-        return None
-    # A second `sessionId`, or one written with escapes, somebody behind might take for the first.
-    if frame.count(_NAME) != 1 or frame.find(b"\\u00") >= 0:
-        return None
-    if len(frame) > 2 * MAX_DEPTH and too_deep(frame, MAX_DEPTH):
-        return None
-    try:
-        if not frame.isascii():
-            frame.decode()
-        return _prompted.decode(frame)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
 
 
 def update_of(params: Params) -> Update:

@@ -115,8 +115,6 @@ class Call(msgspec.Struct, eq=False):
     chain: Chain | None = None
     """Where it is; None: it waits in the hub, or is answered."""
     sent_id: bytes = b""
-    is_short: bool = False
-    """Whether it has taken the shortcut."""
 
 
 @dataclass(eq=False, slots=True)

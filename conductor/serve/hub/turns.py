@@ -40,25 +40,19 @@ class Turns:
         assert asker is not None
         by = {"clientId": asker.client_id, **asker.info}
         self.announce(session, asker, "prompt_received", sentBy=by)
-        for frame in self.asked(call, session, blocks_of(call.params)):
-            for connection in session.attached:
-                if connection is not asker:
-                    floor.tell(connection, frame, session.id)
-        floor.forward(call, session.chain, plain(call.params))
-        if call.connection is None:  # refused: too many are open
-            self._drop(session, call)
-
-    def asked(self, call: Call, session: Session, blocks: list[Raw]) -> list[bytes]:
-        """A prompt of these blocks is open. Returns the updates that show it to others."""
         turn = session.turn or self._begin(session, call.now)
         turn.asker, turn.echoes = call.connection, True
         turn.prompts.append(call)
-        if session.chain.version >= 2:  # an agent of v2 sends the message itself
-            return []
-        shown = [frames.chunk(session.id, block) for block in blocks]
-        for frame in shown:
-            session.history.add(CHUNK, frame)
-        return shown
+        if session.chain.version < 2:  # an agent of v2 sends the message itself
+            for block in blocks_of(call.params):
+                frame = frames.chunk(session.id, block)
+                session.history.add(CHUNK, frame)
+                for connection in session.attached:
+                    if connection is not asker:
+                        floor.tell(connection, frame, session.id)
+        floor.forward(call, session.chain, plain(call.params))
+        if call.connection is None:  # refused: too many are open
+            self._drop(session, call)
 
     def answered(self, call: Call, session: Session, member: bytes, body: Raw) -> None:
         """The agent has answered a prompt."""
@@ -73,18 +67,6 @@ class Turns:
             heard = self._hear(session, asker)
             reason = text_of((read_members(body) or {}).get("stopReason")) if heard else None
             self.end(session, asker, stopReason=reason, error=body if failed else None)
-
-    def settled(self, call: Call, session: Session) -> bool:
-        """The agent has answered the prompt of a client that is alone in its session: nobody else
-        hears of it. Whether that was all there is to do."""
-        turn = session.turn
-        if turn is None or call not in turn.prompts or session.chain.version >= 2:
-            return False
-        turn.prompts.remove(call)
-        if not turn.prompts:
-            session.turn = None
-            del self._floor.turning[session]
-        return True
 
     def state(self, session: Session, state: str, reason: str | None, now: float) -> None:
         """The agent reports how a session is (ACP v2)."""
