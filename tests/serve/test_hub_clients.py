@@ -978,3 +978,18 @@ def test_two_principals_never_meet() -> None:
         assert seen[0]["code"] == -32002
     assert not home.seen
     assert not agent.seen
+
+
+@pytest.mark.parametrize("name", ["sessionId", "session_id"])
+def test_a_viewer_prompts_by_no_spelling_of_its_session(name: str) -> None:
+    world = World(shares=True)
+    home, viewer = world.client("home"), world.client("viewer")
+    agent = home.begin()
+    viewer.begin()
+    home.new(agent, "s")
+    viewer.attach("s", role="viewer")
+    for method in ("session/prompt", "session/set_mode"):
+        asked = viewer.ask(method, **{name: "s"}, prompt=[], modeId="m")
+        assert "viewer" in viewer.result(asked)["message"]
+    viewer.notify("session/cancel", **{name: "s"})
+    assert not agent.take()

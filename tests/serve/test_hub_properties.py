@@ -281,7 +281,7 @@ class Life:
             self.leave(who, 0)
         assert not self.world.agents
         floor = self.world.hub._floor
-        assert not any((floor.connections, floor.chains, floor.live, floor.turning, floor.again))
+        assert not any((floor.clients, floor.chains, floor.live, floor.turning, floor.again))
         assert (floor.count, floor.budget.size, floor.budget.histories) == (0, 0, {})
 
 

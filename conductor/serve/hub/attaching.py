@@ -7,17 +7,17 @@ from typing import Final
 
 from msgspec import Raw
 
-from conductor.core.json_text import read_members
-from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST, Malformed
+from conductor.core.json_text import encode, member_at, text_of
+from conductor.core.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
+from conductor.core.policy.key_table import STATE_KIND
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
-from conductor.serve.hub.history import REPLAYED, STATE
-from conductor.serve.hub.opening import Opening
-from conductor.serve.hub.params import encode, inner, session_of, text_of
+from conductor.serve.hub.history import REPLAYED
+from conductor.serve.hub.params import inner
 from conductor.serve.hub.questions import Questions
 from conductor.serve.hub.servers import Servers
 from conductor.serve.hub.sessions import Sessions
-from conductor.serve.hub.state import Call, Connection, Session
+from conductor.serve.hub.state import Asked, Client, Live
 
 _ROLES: Final = {"driver": True, "controller": True, "viewer": False, "observer": False}
 _POLICIES: Final = {
@@ -27,215 +27,168 @@ _POLICIES: Final = {
     "after_message": "full",
 }
 """What may be asked for, and what is applied."""
+_NULL: Final = Raw(b"null")
 
 
 class Attaching:
     """The part of a hub that attaches clients to live sessions."""
 
     def __init__(
-        self,
-        floor: Floor,
-        sessions: Sessions,
-        questions: Questions,
-        opening: Opening,
-        servers: Servers,
+        self, floor: Floor, sessions: Sessions, questions: Questions, servers: Servers
     ) -> None:
         self._floor = floor
         self._servers = servers
         self._sessions = sessions
         self._questions = questions
-        self._opening = opening
 
     # -- load and resume -----------------------------------------------------------------------
 
-    def load(self, call: Call) -> None:
+    def load(self, asked: Asked, client: Client) -> None:
         """A client opens a session by its id."""
-        connection, id_ = call.connection, self._scope(call)
-        if connection is None or id_ is None:
+        if not self._names(asked):
             return None
-        session = self._floor.find(connection, id_)
-        cursor = (read_members(call.params) or {}).get("replayFrom", Raw(b"null"))
-        replays = call.method == "session/load" or bytes(cursor) != b"null"
+        cursor = inner(asked.params).get("replayFrom", _NULL)
+        replays = asked.method == "session/load" or cursor != _NULL
+        session = self._floor.find(client, asked.scope or "")
         if session is None:
-            if connection.views:
-                return self._floor.views(call)
-            if connection.visits or not self._floor.owns(id_):
-                return self._floor.unknown(call, id_)
-            chain = self._floor.own(call)
-            if chain is not None:
-                self._opening.load(call, chain, None, replays=replays)
-            return None
-        if not self._fits(call, connection, session):
-            return None
-        if session.loading is not None:
-            session.waiting.append(call)
+            return self._open(asked, client, replays=replays)
+        if not self._fits(asked, client, session):
             return None
         if replays and not session.history.complete:
-            how = session.attached.get(connection)
-            if connection.views or (how is not None and not how.drives):
-                return self._floor.views(call)
-            return self._opening.load(call, session.chain, session, replays=True)
-        if replays and bytes(cursor) != b"null" and _kind(cursor) != "start":
+            how = session.attached.get(client)
+            if client.views or (how is not None and not how.drives):
+                return self._floor.views(asked)
+            return self._sessions.load(asked, client, session.chain, session, replays=True)
+        if replays and cursor != _NULL and text_of(member_at(cursor, "type")) != "start":
             text = "`replayFrom` of a session that is live can only be the start"
-            return self._floor.refuse(call, INVALID_PARAMS, text)
-        how = self._sessions.attach(session, connection, drives=True)
-        self._replay(session, connection, full=replays, ends=bytes(cursor) != b"null")
-        self._floor.finish(call, b"result", encode(session.members))
+            return self._floor.refuse(asked, INVALID_PARAMS, text)
+        how = self._sessions.attach(session, client, drives=True)
+        self._replay(session, client, full=replays, ends=cursor != _NULL)
+        self._floor.finish(asked, b"result", encode(session.members))
         if how.drives:
-            self._servers.renewed(call.params, session.chain, connection)
-            self._at_home(session, connection)
-            self._questions.joined(session, connection)
+            self._servers.renewed(asked, session.chain, client)
+            self._at_home(session, client)
+            self._questions.joined(session, client)
         return None
 
-    def _at_home(self, session: Session, connection: Connection) -> None:
-        """An editor that loads a session whose home connection is cut takes its place: most likely
-        it is the same editor, over a new link."""
+    def _open(self, asked: Asked, client: Client, *, replays: bool) -> None:
+        """A client opens a session that is not live."""
+        if client.views:
+            return self._floor.views(asked)
+        if client.visits or not self._floor.owns(asked.scope or ""):
+            return self._floor.unknown(asked)
+        chain = self._floor.own(asked, client)
+        if chain is not None:
+            self._sessions.load(asked, client, chain, None, replays=replays)
+        return None
+
+    def _at_home(self, session: Live, client: Client) -> None:
+        """An editor that loads a session whose home client is cut takes its place: most likely it
+        is the same editor, over a new link."""
         home = session.home
-        if home is not None and home.cut and home is not connection:
-            session.home = connection
-            self._questions.moved(session, home, connection)
+        if home is not None and home.cut and home is not client:
+            session.home = client
+            self._questions.moved(session, home, client)
 
     # -- attach and detach ---------------------------------------------------------------------
 
-    def attach(self, call: Call) -> None:
+    def attach(self, asked: Asked, client: Client) -> None:
         """A client that knows `session/attach` comes, or changes its role."""
-        connection, id_ = call.connection, self._scope(call)
-        if connection is None or id_ is None:
+        if not self._names(asked):
             return None
-        session = self._floor.find(connection, id_)
+        session = self._floor.find(client, asked.scope or "")
         if session is None:
-            return self._floor.unknown(call, id_)
-        if not self._fits(call, connection, session):
+            return self._floor.unknown(asked)
+        if not self._fits(asked, client, session):
             return None
-        if session.loading is not None:
-            session.waiting.append(call)
-            return None
-        members = read_members(call.params) or {}
-        drives = _ROLES.get(text_of(members.get("role", Raw(b'"driver"'))) or "")
-        policy = _POLICIES.get(text_of(members.get("historyPolicy", Raw(b'"full"'))) or "")
+        members = inner(asked.params)
+        drives = _ROLES.get(text_of(members.get("role", Raw(b'"driver"'))))
+        policy = _POLICIES.get(text_of(members.get("historyPolicy", Raw(b'"full"'))))
         if drives is None or policy is None:
             text = f"`role` is one of {', '.join(_ROLES)}; `historyPolicy` one of "
-            return self._floor.refuse(call, INVALID_PARAMS, text + ", ".join(_POLICIES))
-        if drives and connection.views:
-            return self._floor.views(call)
-        self._introduced(connection, members)
-        how = self._sessions.attach(session, connection, drives=drives)
+            return self._floor.refuse(asked, INVALID_PARAMS, text + ", ".join(_POLICIES))
+        if drives and client.views:
+            return self._floor.views(asked)
+        self._introduced(client, members)
+        how = self._sessions.attach(session, client, drives=drives)
         how.speaks = True
         if how.drives and not drives:
-            self._sessions.demote(session, connection)
+            self._sessions.demote(session, client)
         how.drives = drives
-        self._sessions.attach(session, connection, drives=drives)
-        replayed = self._replay(session, connection, full=policy == "full")
-        self._floor.finish(call, b"result", self._result(session, connection, policy, replayed))
+        self._sessions.attach(session, client, drives=drives)
+        replayed = self._replay(session, client, full=policy == "full")
+        result = {
+            **session.members,
+            "sessionId": session.id,
+            "clientId": client.client_id,
+            "role": session.role(client),
+            "historyPolicy": policy,
+            "replayed": replayed,
+            "connectedClients": session.clients(),
+            "_meta": {
+                "conductor": {
+                    "complete": policy != "full" or session.history.complete,
+                    **session.now(),
+                }
+            },
+        }
+        self._floor.finish(asked, b"result", encode(result))
         if policy != "none":
-            self._questions.joined(session, connection)
+            self._questions.joined(session, client)
         return None
 
-    def _result(
-        self, session: Session, connection: Connection, policy: str, replayed: int
-    ) -> bytes:
-        complete = policy != "full" or session.history.complete
-        return encode(
-            {
-                **session.members,
-                "sessionId": session.id,
-                "clientId": connection.client_id,
-                "role": _role(session.drives(connection)),
-                "historyPolicy": policy,
-                "replayed": replayed,
-                "connectedClients": _clients(session),
-                "_meta": {"conductor": {"complete": complete, **_state(session)}},
-            }
-        )
-
-    def detach(self, call: Call) -> None:
+    def detach(self, asked: Asked, client: Client) -> None:
         """A client leaves a session."""
-        connection, id_ = call.connection, self._scope(call)
-        if connection is None or id_ is None:
+        if not self._names(asked):
             return None
-        session = connection.attached.get(id_)
+        session = client.attached.get(asked.scope or "")
         if session is None:
-            return self._floor.unknown(call, id_)
-        self._floor.finish(call, b"result", encode({"sessionId": id_}))
-        self._sessions.leave(session, connection, gone=False)
+            return self._floor.unknown(asked)
+        self._floor.finish(asked, b"result", encode({"sessionId": session.id}))
+        self._sessions.leave(session, client)
         self._sessions.unneeded(session.chain)
         return None
 
     # -- parts ---------------------------------------------------------------------------------
 
-    def _scope(self, call: Call) -> str | None:
-        """The session of a request; without one it is refused."""
-        try:
-            call.scope = session_of(call.params)
-        except Malformed as problem:
-            self._floor.refuse(call, problem.code, problem.text)
-            return None
-        if call.scope is None:
-            self._floor.refuse(call, INVALID_PARAMS, f"`{call.method}` needs a `sessionId`")
-        return call.scope
+    def _names(self, asked: Asked) -> bool:
+        """Whether a request names a session; without one it is refused."""
+        if asked.scope is None:
+            self._floor.refuse(asked, INVALID_PARAMS, f"`{asked.method}` needs a `sessionId`")
+        return asked.scope is not None
 
-    def _fits(self, call: Call, connection: Connection, session: Session) -> bool:
-        """Whether a client can be attached to a session; otherwise its request is refused."""
-        spoken = session.chain.version
-        if connection.version != spoken and not (connection.visits and connection.version > spoken):
+    def _fits(self, asked: Asked, client: Client, session: Live) -> bool:
+        """Whether a client can be attached to a session now; otherwise its request is refused, or
+        waits for the agent."""
+        most, spoken = self._floor.limits.attached, session.chain.version
+        if client.version != spoken and not (client.visits and client.version > spoken):
             text = f"this session speaks version {spoken} of ACP"
-            hint = f"this client speaks version {connection.version}"
-            self._floor.refuse(call, INVALID_REQUEST, text, hint, sessionId=session.id)
-        elif connection.attached.get(session.id, session) is not session:
-            self._floor.unknown(call, session.id)
-        elif (
-            connection not in session.attached
-            and len(session.attached) >= self._floor.limits.attached
-        ):
-            self._floor.full(call, f"{self._floor.limits.attached} clients have this session")
+            hint = f"this client speaks version {client.version}"
+            self._floor.refuse(asked, INVALID_REQUEST, text, hint, sessionId=session.id)
+        elif client.attached.get(session.id, session) is not session:
+            self._floor.unknown(asked)
+        elif client not in session.attached and len(session.attached) >= most:
+            self._floor.full(asked, f"{most} clients have this session")
+        elif session.loading is not None:
+            session.waiting.append(asked)
         else:
             return True
         return False
 
-    def _introduced(self, connection: Connection, members: dict[str, Raw]) -> None:
+    def _introduced(self, client: Client, members: dict[str, Raw]) -> None:
         """Notes how a client wants to be shown to others."""
-        info = inner(members, "clientInfo")
-        given = {name: text_of(info.get(name)) for name in ("name", "version")}
-        connection.info |= {name: text[:200] for name, text in given.items() if text}
+        client.introduced(members.get("clientInfo"))
         wanted = text_of(members.get("clientId"))
-        if wanted and all(one.client_id != wanted for one in self._floor.connections.values()):
-            connection.client_id = wanted[:200]
+        if wanted and all(one.client_id != wanted for one in self._floor.clients.values()):
+            client.client_id = wanted[:200]
 
-    def _replay(
-        self, session: Session, connection: Connection, *, full: bool, ends: bool = False
-    ) -> int:
+    def _replay(self, session: Live, client: Client, *, full: bool, ends: bool = False) -> int:
         """Sends what has been, and with `ends` that this was all; returns how many updates of the
         history that were."""
         shown = session.history.frames if full else []
         for frame in [*shown, *([frames.update(session.id, REPLAYED)] if ends else [])]:
-            self._floor.tell(connection, frame, session.id)
+            self._floor.tell(client, frame, session.id)
         if session.chain.version >= 2:  # the state comes behind all else
-            state = session.history.latest.get(STATE) or frames.update(
-                session.id, STATE, state="idle"
-            )
-            self._floor.tell(connection, state, session.id)
+            idle = frames.update(session.id, STATE_KIND, state="idle")
+            self._floor.tell(client, session.history.state or idle, session.id)
         return len(shown)
-
-
-def described(session: Session) -> dict[str, object]:
-    """What a list of sessions says about one that is live."""
-    return {"live": True, **_state(session), "clients": _clients(session)}
-
-
-def _state(session: Session) -> dict[str, object]:
-    return {"turn": session.turn is not None, "version": session.chain.version}
-
-
-def _clients(session: Session) -> list[dict[str, str]]:
-    return [
-        {"clientId": one.client_id, **one.info, "role": _role(how.drives)}
-        for one, how in session.attached.items()
-    ]
-
-
-def _role(drives: bool) -> str:
-    return "driver" if drives else "viewer"
-
-
-def _kind(cursor: Raw) -> str | None:
-    return text_of((read_members(cursor) or {}).get("type"))

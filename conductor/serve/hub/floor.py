@@ -1,24 +1,36 @@
-"""The state of a hub, and its effects as they come: every part of the hub works on it."""
+"""The state of a hub, its effects as they come, and what is done with every request: it is
+accepted, passed on, taken back and answered. Every part of the hub works on it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Raw
 
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Params, dropped
+from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Malformed,
+    Params,
+    canonical_id,
+    dropped,
+)
+from conductor.core.message import Message
+from conductor.errors import counted
 from conductor.serve.hub import frames
 from conductor.serve.hub.effects import Effect, LogLine, ToChain, ToClient
 from conductor.serve.hub.history import Budget
 from conductor.serve.hub.limits import HubLimits
-from conductor.serve.hub.state import Call, Chain, Connection, Question, Session
+from conductor.serve.hub.state import Asked, Chain, Client, Hop, Live
 
 VIEWER: Final = "this client is a viewer"
 
-RESOURCE_NOT_FOUND = -32002
+_RESOURCE_NOT_FOUND: Final = -32002
 _LOGGED: Final = 20
-"""Answers of one client to no request that the log names."""
+"""Answers of one hop to no request that the log names."""
+_LONGEST_ID: Final = 1024
+"""Bytes: an id is kept until the request is answered."""
 
 
 class Floor:
@@ -32,16 +44,16 @@ class Floor:
     def __init__(self, owns: Callable[[str], bool], limits: HubLimits) -> None:
         self.owns = owns
         self.limits = limits
-        self.connections: dict[str, Connection] = {}
+        self.clients: dict[str, Client] = {}
         self.chains: dict[str, Chain] = {}
-        self.live: dict[str, dict[Session, None]] = {}
+        self.live: dict[str, dict[Live, None]] = {}
         """The live sessions by id; chains that know nothing of each other may use the same."""
         self.budget = Budget(limits.all_history_bytes, limits.history_bytes)
-        self.turning: dict[Session, None] = {}
+        self.turning: dict[Live, None] = {}
         self.out: list[Effect] = []
-        self.opened: list[Connection] = []
-        """Connections whose `initialize` is answered: what they have sent behind it goes on."""
-        self.again: list[Call] = []
+        self.opened: list[Client] = []
+        """Clients whose `initialize` is answered: what they have sent behind it goes on."""
+        self.again: list[Asked] = []
         """Requests that have waited, and are to be looked at once more."""
         self.count = 0
         """How many sessions are live."""
@@ -53,111 +65,138 @@ class Floor:
 
     # -- sending -------------------------------------------------------------------------------
 
-    def tell(self, connection: Connection, frame: bytes, scope: str | None) -> None:
+    def tell(self, client: Client, frame: bytes, scope: str | None) -> None:
         """A client gets a frame."""
-        self.out.append(ToClient(connection.name, frame, scope))
+        self.out.append(ToClient(client.name, frame, scope))
 
-    def send(self, chain: Chain, frame: bytes) -> None:
-        """A chain gets a frame, if it still runs."""
-        if chain.name in self.chains:
-            self.out.append(ToChain(chain.name, frame))
+    def send(self, hop: Hop, frame: bytes, scope: str | None = None) -> None:
+        """A hop gets a frame, if it is still there."""
+        if isinstance(hop, Client):
+            if hop.name in self.clients:
+                self.out.append(ToClient(hop.name, frame, scope))
+        elif hop.name in self.chains:
+            self.out.append(ToChain(hop.name, frame))
 
-    def forward(self, call: Call, chain: Chain, params: Params | None = None) -> None:
-        """A chain gets a client's request.
+    # -- requests ------------------------------------------------------------------------------
 
-        Args:
-            call: the request.
-            chain: which chain.
-            params: in place of those that the client sent.
+    def accept(self, hop: Hop, id_: Raw, method: str, params: Params, now: float = 0.0) -> Asked:
+        """A request of a hop, now open.
+
+        Raises:
+            Malformed: its id is none, or in use, or too many are open.
         """
-        if len(chain.open) >= self.limits.open_requests:
-            return self.full(call, f"a chain has at most {self.limits.open_requests} open requests")
-        chain.last_id += 1
-        while b"%d" % chain.last_id in chain.open:  # a client's own
-            chain.last_id += 1
-        call.chain, call.sent_id = chain, b"%d" % chain.last_id
-        chain.open[call.sent_id] = call
-        params = call.params if params is None else params
-        self.send(chain, frames.request(call.sent_id, call.method, params))
-        return None
+        key, known, most = canonical_id(id_), None, self.limits.open_requests
+        if key is None:
+            text = "a request id must be null, a 64-bit integer or a string"
+        elif key == b"null" and hop.version >= 2:
+            text = "ACP protocol v2 request ids must be a string or an integer, not null"
+        elif len(key) > _LONGEST_ID:
+            text = f"a request id has at most {_LONGEST_ID} bytes, this one has {len(key)}"
+            known = key
+        elif key in hop.received:
+            text, known = f"request id {key.decode(errors='replace')} is still in use", key
+        elif len(hop.received) >= most:
+            text, known = f"this connection has {counted(most, 'request')} without an answer", key
+        else:
+            asked = hop.received[key] = Asked(hop, bytes(id_), key, method, params, now)
+            return asked
+        raise Malformed(INVALID_REQUEST, text, known)
 
-    def notify_chain(self, chain: Chain, method: str, params: bytes) -> None:
-        """A chain gets a notification of the hub's own."""
-        self.send(chain, frames.notification(method, params))
+    def pass_on(self, asked: Asked, hop: Hop, params: Params | None = None) -> bool:
+        """A hop gets a request; whether it has room for one more. `params`: in place of those that
+        came."""
+        if len(hop.sent) >= self.limits.open_requests:
+            return False
+        hop.last_id += 1
+        id_ = asked.to[hop] = b"%d" % hop.last_id
+        hop.sent[id_] = asked
+        params = asked.params if params is None else params
+        self.send(hop, frames.request(id_, asked.method, params), asked.scope)
+        return True
 
-    # -- answering -----------------------------------------------------------------------------
+    def forward(self, asked: Asked, chain: Chain, params: Params | None = None) -> None:
+        """A chain gets a client's request, or that is refused."""
+        if not self.pass_on(asked, chain, params):
+            most = self.limits.open_requests
+            self.full(asked, f"a chain has at most {most} open requests")
 
-    def finish(self, call: Call, member: bytes, body: Raw | bytes) -> None:
-        """Answers a client's request, if it still waits; it is open no more."""
-        connection, call.connection = call.connection, None
-        if connection is not None:
-            connection.open.pop(call.key, None)
-            self.tell(connection, frames.answer(call.id, member, body), call.scope)
+    def cancelled(self, asked: Asked) -> None:
+        """Who has a request hears that it is cancelled."""
+        for hop, id_ in asked.to.items():
+            self.send(hop, frames.cancel(id_))
 
-    def refuse(self, call: Call, code: int, text: str, hint: str = "", **data: object) -> None:
-        """Answers a client's request with an error of the hub's."""
-        self.finish(call, b"error", frames.error_body(code, text, hint, **data))
+    def take_back(self, asked: Asked, hop: Hop) -> None:
+        """A hop need not answer a request any more; what it answers goes nowhere."""
+        id_ = asked.to.pop(hop)
+        hop.sent.pop(id_, None)
+        hop.taken_back[id_] = None
+        if len(hop.taken_back) > self.limits.open_requests:
+            del hop.taken_back[next(iter(hop.taken_back))]
+        self.send(hop, frames.cancel(id_))
 
-    def views(self, call: Call) -> None:
-        """Refuses a request of a connection that may only watch."""
+    # -- answers -------------------------------------------------------------------------------
+
+    def answered(self, hop: Hop, message: Message) -> Asked | None:
+        """A hop answers: the request, which it has no more. None: it has none under this id."""
+        key = canonical_id(message.id) if isinstance(message.id, Raw) else None
+        asked = hop.sent.pop(key or b"", None)
+        if asked is not None:
+            del asked.to[hop]
+        elif key in hop.taken_back:
+            del hop.taken_back[key]
+        else:
+            hop.dropped += 1
+            if hop.dropped <= _LOGGED:
+                who = hop.client_id if isinstance(hop, Client) else hop.name
+                more = "; further ones are not logged" if hop.dropped == _LOGGED else ""
+                open_ = (one.method for one in hop.sent.values())
+                self.out.append(LogLine(who, f"{dropped(key, open_)}{more}"))
+        return asked
+
+    def finish(self, asked: Asked, member: bytes, body: Raw | bytes) -> None:
+        """Answers a request, if somebody waits for it; no client has it any more."""
+        origin, asked.origin = asked.origin, None
+        if origin is not None:
+            del origin.received[asked.key]
+            self.send(origin, frames.answer(asked.raw_id, member, body), asked.scope)
+
+    def refuse(self, asked: Asked, code: int, text: str, hint: str = "", **data: object) -> None:
+        """Answers a request with an error of the hub's."""
+        self.finish(asked, b"error", frames.error_body(code, text, hint, **data))
+
+    def views(self, asked: Asked) -> None:
+        """Refuses a request of a client that may only watch."""
         hint = "only a driver may do this: connect with a token that may drive"
-        self.refuse(call, INVALID_REQUEST, VIEWER, hint)
+        self.refuse(asked, INVALID_REQUEST, VIEWER, hint)
 
-    def full(self, call: Call, text: str) -> None:
+    def full(self, asked: Asked, text: str) -> None:
         """Refuses a request because of a limit."""
-        self.refuse(call, INVALID_REQUEST, text, "end some of them, or ask for a higher limit")
+        self.refuse(asked, INVALID_REQUEST, text, "end some of them, or ask for a higher limit")
 
-    def unknown(self, call: Call, session: str) -> None:
+    def unknown(self, asked: Asked) -> None:
         """Refuses a request for a session that is not there, or is none of this principal's."""
-        self.refuse(call, RESOURCE_NOT_FOUND, "there is no such session", sessionId=session)
+        text = "there is no such session"
+        self.refuse(asked, _RESOURCE_NOT_FOUND, text, sessionId=asked.scope)
 
-    def reply(self, question: Question, member: bytes, body: Raw | bytes) -> None:
-        """Answers a chain's request; nobody has it any more."""
-        del question.chain.questions[question.key]
-        for connection, id_ in question.to.items():
-            self.take_back(connection, id_)
-        if question.session is not None:
-            question.session.questions.pop(question, None)
-        self.send(question.chain, frames.answer(question.id, member, body))
-
-    def take_back(self, connection: Connection, id_: bytes) -> None:
-        """A client need not answer a question any more; what it answers goes nowhere."""
-        connection.questions.pop(id_, None)
-        connection.taken_back[id_] = None
-        if len(connection.taken_back) > self.limits.open_requests:
-            del connection.taken_back[next(iter(connection.taken_back))]
-        self.tell(connection, frames.cancel(id_), None)
-
-    def drop(self, sender: Connection | Chain, key: bytes | None, open_: Iterable[str]) -> None:
-        """An answer of a client, or of a chain, to no request; `open_`: what stays without one."""
-        sender.dropped += 1
-        if sender.dropped <= _LOGGED:
-            who = sender.client_id if isinstance(sender, Connection) else sender.name
-            more = "; further ones are not logged" if sender.dropped == _LOGGED else ""
-            self.out.append(LogLine(who, f"{dropped(key, open_)}{more}"))
-
-    def own(self, call: Call) -> Chain | None:
+    def own(self, asked: Asked, client: Client) -> Chain | None:
         """The own chain of who sent a request; without one the request is refused."""
-        connection = call.connection
-        assert connection is not None
-        if connection.chain is None:
-            text, hint = connection.ended
-            self.refuse(call, INTERNAL_ERROR, text, hint)
-        return connection.chain
+        if client.chain is None:
+            self.refuse(asked, INTERNAL_ERROR, *client.ended)
+        return client.chain
 
-    def refuse_held(self, connection: Connection, error: Raw) -> None:
+    def refuse_held(self, client: Client, error: Raw) -> None:
         """`initialize` has failed: what was sent behind it is answered with the same error."""
-        held, connection.held, connection.held_bytes = connection.held, [], 0
+        held, client.held, client.held_bytes = client.held, [], 0
         for one in held:
-            if isinstance(one, Call):
+            if isinstance(one, Asked):
                 self.finish(one, b"error", error)
 
     # -- finding -------------------------------------------------------------------------------
 
-    def find(self, connection: Connection, session: str) -> Session | None:
-        """The live session that an id means to a connection: one that it is attached to, else one
-        of its own chain, else the eldest."""
-        found = connection.attached.get(session)
-        if found is None and connection.chain is not None:
-            found = connection.chain.sessions.get(session)
+    def find(self, client: Client, session: str) -> Live | None:
+        """The live session that an id means to a client: one that it is attached to, else one of
+        its own chain, else the eldest."""
+        found = client.attached.get(session)
+        if found is None and client.chain is not None:
+            found = client.chain.sessions.get(session)
         return found or next(iter(self.live.get(session, ())), None)

@@ -9,13 +9,11 @@ from typing import Final
 
 from msgspec import Raw, UnsetType
 
-from conductor.core import json_text
+from conductor.core.dialects import CANCEL
+from conductor.core.json_text import encode
 from conductor.core.jsonrpc import encode_method, error_object
+from conductor.core.policy.key_table import UPDATE
 
-_encode: Final = json_text.encode
-UPDATE: Final = "session/update"
-CANCEL: Final = "$/cancel_request"
-CHUNK: Final = "user_message_chunk"
 _BEFORE_SESSION: Final = b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":'
 _BEFORE_BLOCK: Final = b',"update":{"sessionUpdate":"user_message_chunk","content":'
 
@@ -42,11 +40,6 @@ def answer(id: bytes, member: bytes, body: Raw | bytes) -> bytes:  # noqa: A002
     return b"".join((b'{"jsonrpc":"2.0","id":', id, b',"', member, b'":', body, b"}"))
 
 
-def result(id: bytes, value: object) -> bytes:  # noqa: A002
-    """A response with a result."""
-    return answer(id, b"result", _encode(value))
-
-
 def error_body(code: int, text: str, hint: str = "", **data: object) -> bytes:
     """An error object; the hint stands in its `data`."""
     details = {**data, "hint": hint} if hint else data
@@ -65,11 +58,11 @@ def cancel(id: bytes) -> bytes:  # noqa: A002
 
 def chunk(session: str, block: Raw) -> bytes:
     """A `user_message_chunk` of the hub's own, with a block of a prompt."""
-    return b"".join((_BEFORE_SESSION, _encode(session), _BEFORE_BLOCK, block, b"}}}"))
+    return b"".join((_BEFORE_SESSION, encode(session), _BEFORE_BLOCK, block, b"}}}"))
 
 
 def update(session: str, kind: str, **members: object) -> bytes:
     """A `session/update` of the hub's own; members that are None are left out."""
     held = {name: value for name, value in members.items() if value is not None}
     body = {"sessionId": session, "update": {"sessionUpdate": kind, **held}}
-    return notification(UPDATE, _encode(body))
+    return notification(UPDATE, encode(body))

@@ -1,4 +1,4 @@
-"""`initialize`: the first message of a connection, which gives it a chain of its own."""
+"""`initialize`: the first message of a client, which gives it a chain of its own."""
 
 from __future__ import annotations
 
@@ -8,16 +8,17 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import json_text
-from conductor.core.json_text import read_members, write_members
+from conductor.core.json_text import decode, encode, read_members, write_members
 from conductor.core.jsonrpc import INVALID_REQUEST
+from conductor.core.roles.initialize_params import version_of
 from conductor.serve.hub.effects import CloseChain, OpenChain
 from conductor.serve.hub.floor import Floor
-from conductor.serve.hub.params import encode, inner, same, text_of
-from conductor.serve.hub.state import Call, Chain, Connection, Phase
+from conductor.serve.hub.params import inner
+from conductor.serve.hub.state import Asked, Chain, Client
 
 _ONCE: Final = "this connection is initialized; open another one to initialize again"
 _MARK: Final = Raw(b"{}")
+_NULL: Final = Raw(b"null")
 _VISITS: Final = (
     "this client only attaches to live sessions",
     "leave out `_meta.conductor.attaches` of `initialize` to open sessions",
@@ -29,8 +30,8 @@ class Handshake:
 
     Args:
         floor: the hub's state.
-        shares: whether a connection joins a running chain that fits.
-        new_chain: names a chain, for a connection.
+        shares: whether a client joins a running chain that fits.
+        new_chain: names a chain, for a client.
     """
 
     def __init__(self, floor: Floor, shares: bool, new_chain: Callable[[str], str]) -> None:
@@ -38,49 +39,44 @@ class Handshake:
         self._shares = shares
         self._new_chain = new_chain
 
-    def initialize(self, call: Call) -> None:
+    def initialize(self, asked: Asked, client: Client) -> None:
         """A client begins."""
-        connection = call.connection
-        assert connection is not None
-        if connection.phase is Phase.OPENING or connection.chain is not None or connection.visits:
-            return self._floor.refuse(call, INVALID_REQUEST, _ONCE)
-        members = read_members(call.params) or {}
-        info = read_members(members.get("clientInfo", members.get("info"))) or {}
-        given = {name: text_of(info.get(name)) for name in ("name", "version")}
-        connection.info = {name: text[:200] for name, text in given.items() if text}
-        if bytes(inner(members, "_meta", "conductor").get("attaches", b"")) == b"true":
-            return self._visit(call, connection, members)
+        if client.chain is not None or client.visits:
+            return self._floor.refuse(asked, INVALID_REQUEST, _ONCE)
+        members = inner(asked.params)
+        client.introduced(members.get("clientInfo", members.get("info")))
+        if inner(asked.params, "_meta", "conductor").get("attaches") == Raw(b"true"):
+            return self._visit(asked, client, version_of(members))
         names = ("protocolVersion", "clientCapabilities", "capabilities")
-        key = b"\n".join(same(members.get(name)) for name in names)
-        connection.phase = Phase.OPENING
-        chain = self._running(connection.named, key) if self._shares else None
+        key = b"\n".join(_same(members.get(name, _MARK)) for name in names)
+        client.ready = False
+        chain = self._running(client.named, key) if self._shares else None
         if chain is None:
-            chain = Chain(self._new_chain(connection.name), connection.named, key)
+            chain = Chain(self._new_chain(client.name), named=client.named, key=key)
             self._floor.chains[chain.name] = chain
-            self._floor.out.append(OpenChain(chain.name, connection.name))
-            self._floor.forward(call, chain)
-        elif chain.phase is Phase.READY:
-            self._ready(connection, chain)
-            self._floor.finish(call, b"result", chain.result)
+            self._floor.out.append(OpenChain(chain.name, client.name))
+            self._floor.forward(asked, chain)
+        elif chain.ready:
+            self._ready(client, chain)
+            self._floor.finish(asked, b"result", chain.result)
         else:
-            chain.waiting.append(call)
-        connection.chain = chain
-        chain.connections[connection] = None
+            chain.waiting.append(asked)
+        client.chain = chain
+        chain.clients[client] = None
         return None
 
-    def _visit(self, call: Call, connection: Connection, members: dict[str, Raw]) -> None:
+    def _visit(self, asked: Asked, client: Client, version: int | None) -> None:
         """A client that only attaches needs no chain: the hub answers it."""
-        asked = members.get("protocolVersion", b"1")
-        connection.version = 2 if bytes(asked) == b"2" else 1
-        connection.phase, connection.visits = Phase.READY, True
-        connection.ended = _VISITS
+        client.version = 2 if version == 2 else 1
+        client.ready = client.visits = True
+        client.ended = _VISITS
         can: dict[str, object] = {"attach": {}, "list": {}}
-        if connection.version >= 2:
+        if client.version == 2:
             shown: dict[str, object] = {"capabilities": {"session": can}}
         else:
             shown = {"agentCapabilities": {"loadSession": True, "sessionCapabilities": can}}
-        result = {"protocolVersion": connection.version, **shown, "authMethods": []}
-        self._floor.finish(call, b"result", encode(result))
+        result = {"protocolVersion": client.version, **shown, "authMethods": []}
+        self._floor.finish(asked, b"result", encode(result))
 
     def _running(self, named: str, key: bytes) -> Chain | None:
         for chain in self._floor.chains.values():
@@ -88,50 +84,51 @@ class Handshake:
                 return chain
         return None
 
-    def answered(self, call: Call, chain: Chain, member: bytes, body: Raw) -> None:
+    def answered(self, asked: Asked, chain: Chain, member: bytes, body: Raw) -> None:
         """A chain has answered `initialize`."""
-        calls, chain.waiting = [call, *chain.waiting], []
+        waiting, chain.waiting = [asked, *chain.waiting], []
         if member == b"error":
-            failed = list(chain.connections)
-            for one in failed:
-                one.chain, one.phase = None, Phase.NEW
-            chain.connections.clear()
+            failed, chain.clients = [*chain.clients], {}
             del self._floor.chains[chain.name]
-            for waiting in calls:
-                self._floor.finish(waiting, member, body)
-            for one in failed:
-                self._floor.refuse_held(one, body)
+            for one in waiting:
+                self._floor.finish(one, member, body)
+            for client in failed:
+                client.chain = None
+                self._floor.refuse_held(client, body)
             self._floor.out.append(CloseChain(chain.name))
             return
         self._read(chain, body)
-        for connection in chain.connections:
-            self._ready(connection, chain)
-        for waiting in calls:
-            self._floor.finish(waiting, member, chain.result)
+        for client in chain.clients:
+            self._ready(client, chain)
+        for one in waiting:
+            self._floor.finish(one, member, chain.result)
 
-    def _ready(self, connection: Connection, chain: Chain) -> None:
-        connection.phase, connection.version = Phase.READY, chain.version
-        self._floor.opened.append(connection)
+    def _ready(self, client: Client, chain: Chain) -> None:
+        client.ready, client.version = True, chain.version
+        self._floor.opened.append(client)
 
     @staticmethod
     def _read(chain: Chain, body: Raw) -> None:
         """Notes what a chain can do, and adds to it what the hub can: `session/attach`."""
-        chain.phase, chain.result = Phase.READY, bytes(body)
+        chain.ready, chain.result = True, bytes(body)
         members = read_members(body)
         if members is None:
             return
-        try:
-            chain.version = json_text.decode(members.get("protocolVersion", b"1"), type=int)
-        except msgspec.DecodeError:
-            chain.version = 1
+        chain.version = version_of(members) or 1
         outside, within = (
             ("capabilities", "session")
             if chain.version >= 2
             else ("agentCapabilities", "sessionCapabilities")
         )
-        all_ = inner(members, outside)
-        session = inner(all_, within)
-        chain.closes = chain.version >= 2 or session.get("close", b"null") != b"null"
-        shown = {**session, "attach": _MARK}
-        changed = {**all_, within: write_members(shown)}
+        session = inner(body, outside, within)
+        chain.closes = chain.version >= 2 or session.get("close", _NULL) != _NULL
+        changed = {**inner(body, outside), within: write_members({**session, "attach": _MARK})}
         chain.result = bytes(write_members({**members, outside: write_members(changed)}))
+
+
+def _same(raw: Raw) -> bytes:
+    """A JSON text in one spelling, to compare it."""
+    try:
+        return encode(decode(raw), order="sorted")
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return bytes(raw)

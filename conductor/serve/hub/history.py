@@ -8,12 +8,12 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-STATE: Final = "state_update"
-_KEPT: Final = (STATE, "available_commands_update")
-"""Kinds whose last update says all: a client that gets no history gets these."""
+from conductor.core.policy.key_table import STATE_KIND, SUGGESTIONS_KIND, update
+
+STATE: Final = update(STATE_KIND)
 REPLAYED: Final = "replay_complete"
-_PASSING: Final = (STATE, REPLAYED, "prompt_suggestions_update")
-"""Kinds that are no part of a history: how a turn stood, the end of one replay, and what the agent
+_PASSING: Final = frozenset(map(update, (STATE_KIND, REPLAYED, SUGGESTIONS_KIND)))
+"""Keys that are no part of a history: how a turn stood, the end of one replay, and what the agent
 thought that the user would say next."""
 
 
@@ -41,13 +41,13 @@ class History:
     Attributes:
         size: its bytes.
         complete: whether it goes back to the session's beginning.
-        latest: the last update of each kind whose last update says all.
+        state: how the agent has last said that the session is; empty: it has not.
     """
 
     def __init__(self, budget: Budget, *, complete: bool) -> None:
         self.size = 0
         self.complete = complete
-        self.latest: dict[str, bytes] = {}
+        self.state = b""
         self._frames: deque[bytes] = deque()
         self._budget = budget
         budget.histories[self] = None
@@ -57,11 +57,10 @@ class History:
         """The updates, the oldest first."""
         return list(self._frames)
 
-    def add(self, kind: str, frame: bytes) -> None:
+    def add(self, key: str, frame: bytes) -> None:
         """Keeps an update."""
-        if kind in _KEPT:
-            self.latest[kind] = frame
-        if kind in _PASSING:
+        if key in _PASSING:
+            self.state = frame if key == STATE else self.state
             return
         self._frames.append(frame)
         self.size += len(frame)

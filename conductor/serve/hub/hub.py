@@ -11,30 +11,23 @@ from typing import Final
 import msgspec
 from msgspec import Raw, UnsetType
 
-from conductor.core.json_text import read_members
-from conductor.core.jsonrpc import (
-    INTERNAL_ERROR,
-    INVALID_REQUEST,
-    Malformed,
-    canonical_id,
-    parse,
-)
+from conductor.core.dialects import CANCEL
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, outcome, parse
 from conductor.core.message import Message
+from conductor.core.policy.headings import heading
+from conductor.core.policy.key_table import PROMPT, UPDATE
 from conductor.errors import ConductorError, are, counted
 from conductor.serve.hub import frames
 from conductor.serve.hub.attaching import Attaching
-from conductor.serve.hub.clients import Clients
 from conductor.serve.hub.effects import Effect
 from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.handshake import Handshake
 from conductor.serve.hub.limits import HubLimits
-from conductor.serve.hub.opening import Opening
-from conductor.serve.hub.params import update_at, update_of
-from conductor.serve.hub.questions import Questions
+from conductor.serve.hub.questions import NEITHER, Questions
 from conductor.serve.hub.requests import Requests
 from conductor.serve.hub.servers import Servers
 from conductor.serve.hub.sessions import Sessions
-from conductor.serve.hub.state import Call, Chain, Connection, Phase
+from conductor.serve.hub.state import Chain, Client
 from conductor.serve.hub.turns import Turns
 from conductor.serve.hub.updates import Updates
 
@@ -75,25 +68,16 @@ class Hub:
         self._named = 0
         self._seen = 0
         self._floor = floor = Floor(owns, limits or HubLimits())
-        self._turns = Turns(floor)
-        self._servers = Servers(floor)
-        self._questions = Questions(floor, self._turns, self._servers)
-        self._updates = Updates(floor, self._turns, self._servers)
-        self._sessions = Sessions(floor, self._turns, self._questions)
+        self._turns = turns = Turns(floor)
+        self._servers = servers = Servers(floor)
+        self._questions = questions = Questions(floor, turns, servers)
+        self._updates = updates = Updates(floor, turns, servers)
+        self._sessions = sessions = Sessions(floor, turns, questions, updates, servers)
         handshake = Handshake(floor, shares, new_chain or self._next_name)
-        opening = Opening(floor, self._sessions, self._updates, self._servers)
-        attaching = Attaching(floor, self._sessions, self._questions, opening, self._servers)
+        attaching = Attaching(floor, sessions, questions, servers)
         self._requests = Requests(
-            floor,
-            handshake,
-            opening,
-            attaching,
-            self._sessions,
-            self._turns,
-            self._updates,
-            self._servers,
+            floor, handshake, attaching, sessions, questions, turns, updates, servers
         )
-        self._clients = Clients(floor, self._requests, self._questions, self._servers)
 
     def _next_name(self, _connection: str) -> str:
         self._named += 1
@@ -121,80 +105,76 @@ class Hub:
         Raises:
             ConductorError: the principal has as many connections as it may.
         """
-        if len(self._floor.connections) >= self.limits.connections:
+        if len(self._floor.clients) >= self.limits.connections:
             most = self.limits.connections
             text = f"there {are(most)} {counted(most, 'connection')}, as many as there may be"
             raise ConductorError(text, "close some of them, or ask for a higher limit")
         self._seen += 1
-        joined = Connection(connection, named, views, client_id=f"client-{self._seen}")
-        self._floor.connections[connection] = joined
+        client = Client(connection, named=named, views=views, client_id=f"client-{self._seen}")
+        self._floor.clients[connection] = client
 
     def cut(self, connection: str) -> list[Effect]:
         """The link of a connection is cut. The connection keeps all it has: the shell keeps the
         frames for it, and questions wait."""
-        known = self._floor.connections.get(connection)
+        return self._set_cut(connection, True)
+
+    def linked(self, connection: str) -> list[Effect]:
+        """A connection that was cut has a link again."""
+        return self._set_cut(connection, False)
+
+    def _set_cut(self, connection: str, is_cut: bool) -> list[Effect]:
+        known = self._floor.clients.get(connection)
         if known is not None:
-            known.cut = True
+            known.cut = is_cut
         return []
 
     def is_bare(self, connection: str) -> bool:
         """Whether a connection has no session, and waits for no answer but that of `initialize`:
         nothing is lost with it."""
-        known = self._floor.connections.get(connection)
+        known = self._floor.clients.get(connection)
         return known is None or not (
-            known.attached or any(one.method != "initialize" for one in known.open.values())
+            known.attached or any(one.method != "initialize" for one in known.received.values())
         )
 
     def waits(self, connection: str) -> bool:
         """Whether a connection has a request without an answer."""
-        known = self._floor.connections.get(connection)
-        return known is not None and bool(known.open)
-
-    def linked(self, connection: str) -> list[Effect]:
-        """A connection that was cut has a link again."""
-        known = self._floor.connections.get(connection)
-        if known is not None:
-            known.cut = False
-        return []
+        known = self._floor.clients.get(connection)
+        return known is not None and bool(known.received)
 
     def left(self, connection: str, error: tuple[str, str] | None = None) -> list[Effect]:
         """A connection has ended for good. Its open requests are answered with an error of this
         text and hint, if there is one: then its client still reads."""
-        gone = self._floor.connections.pop(connection, None)
+        gone = self._floor.clients.get(connection)
         if gone is None:
             return []
         out = self._begin()
         chains = {session.chain: None for session in gone.attached.values()}
         if gone.chain is not None:
-            gone.chain.connections.pop(gone, None)
+            gone.chain.clients.pop(gone, None)
             chains[gone.chain] = None
-        for call in [*gone.open.values()]:
+        for asked in [*gone.received.values()]:
             if error is not None:
-                self._floor.refuse(call, INTERNAL_ERROR, *error)
-            call.connection = None
-            if call.chain is not None:
-                chains[call.chain] = None
-                self._withdraw(call, call.chain)
-        gone.open.clear()
-        for session in list(gone.attached.values()):
-            self._sessions.leave(session, gone, gone=True)
-        for asked in list(gone.questions.values()):
-            self._questions.withdrawn(asked, gone, gone=True)
+                self._floor.refuse(asked, INTERNAL_ERROR, *error)
+            asked.origin = None
+            chains |= {hop: None for hop in asked.to if isinstance(hop, Chain)}
+            if asked.method not in ("initialize", PROMPT):  # else it does others good
+                self._floor.cancelled(asked)
+        gone.received.clear()
+        del self._floor.clients[connection]
+        for session in [*gone.attached.values()]:
+            self._sessions.leave(session, gone)
+        for asked in [*gone.sent.values()]:
+            self._questions.withdrawn(asked, gone)
         for chain in chains:
             self._servers.left(chain, gone)
             self._sessions.unneeded(chain)
         return self._end(out)
 
-    def _withdraw(self, call: Call, chain: Chain) -> None:
-        """Nobody waits for an answer: its request is cancelled, unless it does others good."""
-        if call.method not in ("initialize", "session/prompt"):
-            self._floor.send(chain, frames.cancel(call.sent_id))
-
     # -- frames --------------------------------------------------------------------------------
 
     def from_client(self, connection: str, frame: bytes, now: float) -> list[Effect]:
         """A client has sent a frame."""
-        sender = self._floor.connections.get(connection)
+        sender = self._floor.clients.get(connection)
         if sender is None:
             return []
         out = self._begin()
@@ -202,65 +182,46 @@ class Hub:
             message = parse(frame)
             if isinstance(message, list):
                 raise Malformed(INVALID_REQUEST, _BATCH)
-            self._clients.sent(sender, message, now)
+            self._requests.sent(sender, message, now)
         except Malformed as problem:
-            id_ = problem.id or b"null"
-            error = frames.error(id_, problem.code, problem.text)
-            self._floor.tell(sender, error, None)
+            error = frames.error(problem.id or b"null", problem.code, problem.text)
+            self._floor.send(sender, error)
         return self._end(out)
 
     def from_chain(self, chain: str, frame: bytes, now: float) -> list[Effect]:
         """A chain has sent a frame."""
-        sender = self._floor.chains.get(chain)
+        sender, frame = self._floor.chains.get(chain), frame.rstrip(b"\r\n")
         if sender is None:
             return []
-        frame = frame.rstrip(b"\r\n")
-        seen = update_at(frame)
-        if seen is not None:
-            out = self._begin()
-            self._updates.update(sender, seen, frame, now)
-            return self._end(out)
-        out = self._begin()
         try:
             message = parse(frame)
         except Malformed:
             return []  # an answer would only confuse it
-        if isinstance(message, list):
-            self._floor.send(sender, frames.error(b"null", INVALID_REQUEST, _BATCH))
-        else:
+        out = self._begin()
+        try:
+            if isinstance(message, list):
+                raise Malformed(INVALID_REQUEST, _BATCH)
             self._chain_sent(sender, message, frame, now)
+        except Malformed as problem:
+            error = frames.error(problem.id or b"null", problem.code, problem.text)
+            self._floor.send(sender, error)
         return self._end(out)
 
     def _chain_sent(self, sender: Chain, message: Message, frame: bytes, now: float) -> None:
-        method, id_ = message.method, message.id
+        method, id_, params = message.method, message.id, message.params
         if isinstance(method, UnsetType):
-            if isinstance(id_, Raw):
-                self._chain_answered(sender, id_, message)
+            asked = self._floor.answered(sender, message) if isinstance(id_, Raw) else None
+            if asked is not None:
+                neither = b"error", Raw(frames.error_body(INTERNAL_ERROR, NEITHER))
+                self._requests.answered(asked, sender, *(outcome(message) or neither))
         elif isinstance(id_, Raw):
-            self._questions.ask(sender, id_, method, message)
-        elif method == frames.UPDATE:
-            self._updates.update(sender, update_of(message.params), frame, now)
-        elif method == frames.CANCEL:
-            about = (read_members(message.params) or {}).get("requestId")
-            if about is not None:
-                self._questions.cancelled(sender, canonical_id(about) or b"")
+            self._questions.ask(sender, id_, method, params)
+        elif method == UPDATE:
+            self._updates.update(sender, heading(method, params), params, frame, now)
+        elif method == CANCEL:
+            self._questions.cancelled(sender, params)
         else:
-            self._updates.notified(sender, method, message.params, frame)
-
-    def _chain_answered(self, sender: Chain, id_: Raw, message: Message) -> None:
-        key = canonical_id(id_)
-        call = sender.open.pop(key or b"", None)
-        if call is None:
-            self._floor.drop(sender, key, (one.method for one in sender.open.values()))
-            return
-        if isinstance(message.error, Raw):
-            member, body = b"error", message.error
-        elif isinstance(message.result, Raw):
-            member, body = b"result", message.result
-        else:
-            text = "the answer to this request has neither a result nor an error"
-            member, body = b"error", Raw(frames.error_body(INTERNAL_ERROR, text))
-        self._requests.answered(call, sender, member, body)
+            self._updates.notified(sender, method, params, frame)
 
     # -- ends and time -------------------------------------------------------------------------
 
@@ -270,30 +231,25 @@ class Hub:
         if ended is None:
             return []
         out = self._begin()
-        for connection in ended.connections:
-            connection.chain, connection.ended = None, (text, hint)
-            if connection.phase is Phase.OPENING:
-                connection.phase = Phase.NEW
+        for client in ended.clients:
+            client.chain, client.ended = None, (text, hint)
         error = Raw(frames.error_body(INTERNAL_ERROR, text, hint))
-        for call in [*ended.open.values(), *ended.waiting]:
-            self._floor.finish(call, b"error", error)
-        for connection in ended.connections:
-            self._floor.refuse_held(connection, error)
-        for session in list(ended.sessions.values()):
+        for asked in [*ended.sent.values(), *ended.waiting]:
+            self._floor.finish(asked, b"error", error)
+        for client in ended.clients:
+            self._floor.refuse_held(client, error)
+        for session in [*ended.sessions.values()]:
             if session.turn is not None:
                 self._turns.end(session, None, error=error)
             self._sessions.forget(session, close=False, error=error)
-        for asked in list(ended.questions.values()):
-            self._questions.abandon(asked)
+        self._questions.abandoned([*ended.received.values()])
         return self._end(out)
 
     def overdue(self, now: float) -> list[Effect]:
         """The time is `now`: turns that take too long are cancelled, then answered."""
         out = self._begin()
-        self._turns.overdue(now)
-        for session in [*self._floor.turning]:
-            if session.turn is not None and session.turn.cancelled == now:
-                self._questions.stopped(session, None)
+        for session in self._turns.overdue(now):
+            self._questions.stopped(session, None)
         return self._end(out)
 
     def _begin(self) -> list[Effect]:
@@ -307,11 +263,11 @@ class Hub:
         floor = self._floor
         while floor.again or floor.opened:
             opened, floor.opened = floor.opened, []
-            for connection in opened:
-                self._clients.released(connection)
+            for client in opened:
+                self._requests.released(client)
             waited, floor.again = floor.again, []
-            for call in waited:
-                self._requests.take(call)
+            for asked in waited:
+                self._requests.take(asked)
         return out
 
     # -- what there is -------------------------------------------------------------------------
@@ -340,4 +296,4 @@ class Hub:
     @property
     def connections(self) -> list[str]:
         """The connections that have not left."""
-        return list(self._floor.connections)
+        return list(self._floor.clients)

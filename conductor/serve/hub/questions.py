@@ -1,7 +1,7 @@
 """Questions: requests of a chain's, and which clients have them.
 
 Permissions and elicitations go to all drivers of a session, and the first answer wins. What takes
-the client's machine (`fs/*`, `terminal/*`) and all else goes to the home connection.
+the client's machine (`fs/*`, `terminal/*`) and all else goes to the home client.
 """
 
 from __future__ import annotations
@@ -10,30 +10,33 @@ from typing import Final
 
 from msgspec import Raw
 
-from conductor.core.json_text import read_members, write_members
+from conductor.core.json_text import member_at, text_of, write_members
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     Malformed,
+    Params,
     canonical_id,
     outcome,
 )
 from conductor.core.message import Message
-from conductor.errors import counted
+from conductor.core.policy.key_table import MCP_FAMILIES, PERMISSION
+from conductor.core.policy.ownership import CONNECT
+from conductor.core.policy.sessions import MAKES_ONE
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
-from conductor.serve.hub.params import inner, session_of, text_of
-from conductor.serve.hub.servers import CONNECT, Servers
-from conductor.serve.hub.state import Chain, Connection, Question, Session
+from conductor.serve.hub.params import inner, session_of
+from conductor.serve.hub.servers import Servers
+from conductor.serve.hub.state import Asked, Chain, Client, Live
 from conductor.serve.hub.turns import Turns
 
-PERMISSION: Final = "session/request_permission"
 ELICITATION: Final = "elicitation/create"
 _NOBODY: Final = {
     PERMISSION: b'{"outcome":{"outcome":"cancelled"}}',
     ELICITATION: b'{"action":"cancel"}',
 }
 """What a question of a method is answered where no driver is left."""
+NEITHER: Final = "the answer to this request has neither a result nor an error"
 
 
 class Questions:
@@ -46,196 +49,174 @@ class Questions:
 
     # -- from the chain ------------------------------------------------------------------------
 
-    def ask(self, chain: Chain, id_: Raw, method: str, message: Message) -> None:
-        """A chain asks."""
-        key = canonical_id(id_)
-        if key is None or key in chain.questions:
-            text = "a request id must be null, a 64-bit integer or a string"
-            if key is not None:
-                text = f"request id {key.decode(errors='replace')} is still in use"
-            return self._refuse(chain, key or b"null", INVALID_REQUEST, text)
-        most = self._floor.limits.open_requests
-        if len(chain.questions) >= most:
-            text = f"the client has {counted(most, 'request')} without an answer"
-            return self._refuse(chain, key, INVALID_REQUEST, text)
+    def ask(self, chain: Chain, id_: Raw, method: str, params: Params) -> None:
+        """A chain asks.
+
+        Raises:
+            Malformed: its request is none, or one too many.
+        """
+        asked = self._floor.accept(chain, id_, method, params)
         try:
-            scope = session_of(message.params)
+            asked.scope = session_of(params)
         except Malformed as problem:
-            return self._refuse(chain, key, problem.code, problem.text)
-        session = None if scope is None else chain.sessions.get(scope)
-        asked = Question(chain, bytes(id_), key, method, message.params, session, scope)
+            return self._floor.refuse(asked, problem.code, problem.text)
+        asked.session = session = chain.sessions.get(asked.scope or "")
         asked.asks_all = session is not None and method in _NOBODY
-        chain.questions[key] = asked
         if session is not None:
             session.questions[asked] = None
-        for connection in self._to(asked):
-            self.deliver(asked, connection)
+        for client in self._to(asked, chain):
+            self._floor.pass_on(asked, client)
         self._shown(asked, self._viewers(asked))
-        if not asked.to:
-            self.abandon(asked)
-        return None
+        return self._left(asked)
 
-    def _refuse(self, chain: Chain, id_: bytes, code: int, text: str) -> None:
-        self._floor.send(chain, frames.error(id_, code, text))
-
-    def _to(self, asked: Question) -> list[Connection]:
+    def _to(self, asked: Asked, chain: Chain) -> list[Client]:
         """Who gets a question."""
-        session, chain = asked.session, asked.chain
-        if self._servers.concerned(asked.method):
+        session = asked.session
+        if asked.method.startswith(MCP_FAMILIES):
             return self._servers.of(chain, asked.method, asked.params)
         if session is not None:
             if asked.asks_all:
                 return session.drivers()
-            home = session.home
-            return [home] if home is not None else session.drivers()[:1]
+            return [session.home] if session.home is not None else session.drivers()[:1]
         if asked.scope is not None:
-            opening = [one.connection for one in chain.open.values() if one.method in _OPENING]
+            opening = [one.client for one in chain.sent.values() if one.method in MAKES_ONE]
             return [one for one in opening if one is not None][:1]
-        members = read_members(asked.params) or {}
-        about = members.get("requestId")
+        about = member_at(asked.params, "requestId")
         if about is not None and asked.method == ELICITATION:
-            call = chain.open.get(canonical_id(about) or b"")
-            if call is None or call.connection is None:
+            known = chain.sent.get(canonical_id(about) or b"")
+            if known is None or known.client is None:
                 return []
-            asked.params = write_members({**members, "requestId": Raw(call.id)})
-            return [call.connection]
+            members = {**inner(asked.params), "requestId": Raw(known.raw_id)}
+            asked.params = write_members(members)
+            return [known.client]
         others = [one for session in chain.sessions.values() for one in session.drivers()]
-        return [*chain.connections, *others][:1]
-
-    def deliver(self, asked: Question, connection: Connection) -> None:
-        """A client gets a question."""
-        if len(connection.questions) >= self._floor.limits.open_requests:
-            return
-        connection.last_id += 1
-        id_ = b"%d" % connection.last_id
-        asked.to[connection] = id_
-        connection.questions[id_] = asked
-        frame = frames.request(id_, asked.method, asked.params)
-        self._floor.tell(connection, frame, asked.scope)
+        return [*chain.clients, *others][:1]
 
     @staticmethod
-    def _viewers(asked: Question) -> list[Connection]:
+    def _viewers(asked: Asked) -> list[Client]:
         """Who sees a question for permission and may not answer it."""
         if asked.method != PERMISSION or asked.session is None:
             return []
-        attached = asked.session.attached.items()
-        return [one for one, how in attached if how.speaks and not how.drives]
+        return [one for one in asked.session.speaking() if not asked.session.drives(one)]
 
-    def _shown(self, asked: Question, viewers: list[Connection]) -> None:
+    def _shown(self, asked: Asked, viewers: list[Client]) -> None:
         """Viewers see what is asked, as an update."""
-        if viewers and asked.session is not None:
-            names = {"requestId": Raw(asked.id), "request": asked.params}
-            frame = frames.update(asked.session.id, "permission_requested", **names)
-            for connection in viewers:
-                self._floor.tell(connection, frame, asked.scope)
+        if viewers and asked.scope is not None:
+            names = {"requestId": Raw(asked.raw_id), "request": asked.params}
+            frame = frames.update(asked.scope, "permission_requested", **names)
+            for client in viewers:
+                self._floor.tell(client, frame, asked.scope)
 
-    def cancelled(self, chain: Chain, id_: bytes) -> None:
+    def cancelled(self, chain: Chain, params: Params) -> None:
         """A chain does not need an answer any more; it gets one all the same."""
-        asked = chain.questions.get(id_)
+        about = member_at(params, "requestId")
+        asked = None if about is None else chain.received.get(canonical_id(about) or b"")
         if asked is not None:
-            for connection, sent in asked.to.items():
-                self._floor.tell(connection, frames.cancel(sent), None)
+            self._floor.cancelled(asked)
 
     # -- from a client -------------------------------------------------------------------------
 
-    def answered(self, connection: Connection, message: Message) -> None:
-        """A client answers. What it was never asked, or another has answered, goes nowhere."""
-        key = canonical_id(message.id) if isinstance(message.id, Raw) else None
-        asked = connection.questions.pop(key or b"", None)
+    def answered(self, client: Client, message: Message) -> None:
+        """A client answers. What it was never asked, or another has answered, goes nowhere.
+
+        Raises:
+            Malformed: it is no answer.
+        """
+        if not isinstance(message.id, Raw):
+            raise Malformed(INVALID_REQUEST, "a message has a method, or it is a response")
+        key = canonical_id(message.id)
+        if not message.answers and key not in client.sent:
+            raise Malformed(INVALID_REQUEST, "a request has a method", key)
+        asked = self._floor.answered(client, message)
         if asked is None:
-            if key not in connection.taken_back:
-                open_ = (one.method for one in connection.questions.values())
-                self._floor.drop(connection, key, open_)
-            connection.taken_back.pop(key or b"", None)
             return
-        del asked.to[connection]
-        found = outcome(message)
-        if found is not None and found[0] == b"result":
-            self._settled(asked, connection, found[1])
+        found = outcome(message) or (b"error", frames.error_body(INTERNAL_ERROR, NEITHER))
+        if found[0] == b"result":
+            self._settled(asked, client, Raw(found[1]))
         elif not asked.to:  # an error counts where nobody is left who could do better
-            if found is not None:
-                self._end(asked, *found)
-            else:
-                text = "the client's answer has neither a result nor an error"
-                self._end(asked, b"error", frames.error_body(INTERNAL_ERROR, text))
+            self._reply(asked, *found)
 
-    def _settled(self, asked: Question, connection: Connection, result: Raw) -> None:
-        if asked.method in CONNECT and not self._servers.connected(asked.chain, connection, result):
+    def _settled(self, asked: Asked, client: Client, result: Raw) -> None:
+        chain = asked.origin
+        assert isinstance(chain, Chain)
+        if asked.method in CONNECT and not self._servers.connected(
+            chain, client, asked.method, result
+        ):
             body = frames.error_body(INTERNAL_ERROR, "another client has this MCP connection")
-            return self._floor.reply(asked, b"error", body)
-        return self._end(asked, b"result", result, connection)
+            return self._reply(asked, b"error", body)
+        return self._reply(asked, b"result", result, client)
 
-    def _end(
-        self, asked: Question, member: bytes, body: Raw | bytes, by: Connection | None = None
+    def _reply(
+        self, asked: Asked, member: bytes, body: Raw | bytes, by: Client | None = None
     ) -> None:
-        """The chain has its answer. What a driver has decided all hear of that used
-        `session/attach`; of any other end those that were shown the question."""
-        self._floor.reply(asked, member, body)
+        """Answers a chain's request; nobody has it any more. What a driver has decided all hear of
+        that used `session/attach`; of any other end those that were shown the question."""
+        for client in [*asked.to]:
+            self._floor.take_back(asked, client)
         session = asked.session
+        if session is not None:
+            session.questions.pop(asked, None)
+        self._floor.finish(asked, member, body)
         if session is None or asked.method != PERMISSION:
             return
-        outcome = inner(read_members(body), "outcome")
-        within = ("toolCall",) if asked.chain.version < 2 else ("subject", "toolCall")
+        within = ("toolCall",) if session.chain.version < 2 else ("subject", "toolCall")
+        chosen = inner(body, "outcome")
         frame = frames.update(
             session.id,
             "permission_resolved",
-            requestId=Raw(asked.id),
-            toolCallId=text_of(inner(read_members(asked.params), *within).get("toolCallId")),
-            outcome=outcome or None,
-            chosenOptionId=text_of(outcome.get("optionId")),
-            resolvedBy=None if by is None else {"clientId": by.client_id, **by.info},
+            requestId=Raw(asked.raw_id),
+            toolCallId=text_of(member_at(asked.params, *within, "toolCallId")) or None,
+            outcome=chosen or None,
+            chosenOptionId=text_of(chosen.get("optionId")) or None,
+            resolvedBy=None if by is None else by.shown,
         )
-        for connection in self._viewers(asked) if by is None else session.speaking():
-            self._floor.tell(connection, frame, session.id)
+        for client in self._viewers(asked) if by is None else session.speaking():
+            self._floor.tell(client, frame, session.id)
 
     # -- clients that come and go --------------------------------------------------------------
 
-    def joined(self, session: Session, connection: Connection) -> None:
+    def joined(self, session: Live, client: Client) -> None:
         """A client has come: a driver gets the questions that still have no answer, a viewer sees
         them."""
-        for asked in list(session.questions):
-            if connection in self._viewers(asked):
-                self._shown(asked, [connection])
-            elif session.drives(connection) and asked.asks_all and connection not in asked.to:
-                self.deliver(asked, connection)
+        for asked in session.questions:
+            if client in self._viewers(asked):
+                self._shown(asked, [client])
+            elif session.drives(client) and asked.asks_all and client not in asked.to:
+                self._floor.pass_on(asked, client)
 
-    def withdrawn(self, asked: Question, connection: Connection, *, gone: bool) -> None:
+    def withdrawn(self, asked: Asked, client: Client) -> None:
         """A client cannot answer a question any more."""
-        id_ = asked.to.pop(connection)
-        connection.questions.pop(id_, None)
-        if not gone:
-            self._floor.take_back(connection, id_)
-        if not asked.to:
-            self.abandon(asked)
+        self._floor.take_back(asked, client)
+        self._left(asked)
 
-    def moved(self, session: Session, before: Connection, after: Connection) -> None:
-        """What waits for a home connection that is cut goes to the one in its place."""
-        for asked in list(session.questions):
-            id_ = None if asked.asks_all else asked.to.pop(before, None)
-            if id_ is not None:
-                self._floor.take_back(before, id_)
-                self.deliver(asked, after)
+    def moved(self, session: Live, before: Client, after: Client) -> None:
+        """What waits for a home client that is cut goes to the one in its place."""
+        for asked in session.questions:
+            if not asked.asks_all and before in asked.to:
+                self._floor.take_back(asked, before)
+                self._floor.pass_on(asked, after)
 
-    def stopped(self, session: Session, by: Connection | None) -> None:
+    def stopped(self, session: Live, by: Client | None) -> None:
         """A turn is cancelled: who does that answers the questions it has (ACP), and the hub those
         that it does not have."""
-        for asked in list(session.questions):
+        for asked in [*session.questions]:
             if asked.asks_all and (by is None or by not in asked.to):
-                self.abandon(asked)
+                self._abandon(asked)
 
-    def abandoned(self, session: Session) -> None:
-        """A session is not live any more."""
-        for asked in list(session.questions):
-            self.abandon(asked)
+    def abandoned(self, asked: list[Asked]) -> None:
+        """A session, or a chain, is there no more."""
+        for one in asked:
+            self._abandon(one)
 
-    def abandon(self, asked: Question) -> None:
+    def _left(self, asked: Asked) -> None:
+        if not asked.to:
+            self._abandon(asked)
+
+    def _abandon(self, asked: Asked) -> None:
         """A question needs no answer any more; the chain gets one all the same."""
         body = _NOBODY.get(asked.method)
         if body is not None:
-            self._end(asked, b"result", body)
+            self._reply(asked, b"result", body)
         else:
             text = f"no client is there for `{asked.method}`"
-            self._end(asked, b"error", frames.error_body(INTERNAL_ERROR, text))
-
-
-_OPENING: Final = ("session/new", "session/fork")
+            self._reply(asked, b"error", frames.error_body(INTERNAL_ERROR, text))

@@ -1,75 +1,189 @@
-"""The live sessions: who is attached, and how they end."""
+"""The live sessions: how they begin, who is attached, and how they end."""
 
 from __future__ import annotations
 
+from typing import Final
+
 from msgspec import Raw
 
-from conductor.serve.hub.effects import CloseChain
+from conductor.core.json_text import encode, member_at, text_of
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
+from conductor.core.policy.sessions import MAKES_ONE
+from conductor.serve.hub.effects import CloseChain, Owned
 from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.history import History
-from conductor.serve.hub.params import encode
+from conductor.serve.hub.params import plain
 from conductor.serve.hub.questions import Questions
-from conductor.serve.hub.state import Attachment, Call, Chain, Connection, Session
+from conductor.serve.hub.servers import Servers
+from conductor.serve.hub.state import Asked, Attachment, Chain, Client, Live
 from conductor.serve.hub.turns import Turns
+from conductor.serve.hub.updates import Updates
+
+_MOST_FOLDER: Final = 4096
 
 
 class Sessions:
     """The part of a hub that keeps the live sessions."""
 
-    def __init__(self, floor: Floor, turns: Turns, questions: Questions) -> None:
+    def __init__(
+        self, floor: Floor, turns: Turns, questions: Questions, updates: Updates, servers: Servers
+    ) -> None:
         self._floor = floor
         self._turns = turns
         self._questions = questions
+        self._updates = updates
+        self._servers = servers
 
-    def add(self, id_: str, chain: Chain, *, complete: bool) -> Session:
+    # -- how they begin --------------------------------------------------------------------------
+
+    def begin(self, asked: Asked, chain: Chain) -> None:
+        """`session/new` or `session/fork` goes to the agent, which chooses the id."""
+        if self._has_room(asked, chain):
+            self._send(asked, chain)
+
+    def _has_room(self, asked: Asked, chain: Chain) -> bool:
+        """Whether one more session may become live; otherwise its request is refused."""
+        most = self._floor.limits.sessions
+        opening = sum(one.method in MAKES_ONE for one in chain.sent.values())
+        if self._floor.count + opening < most:
+            return True
+        self._floor.full(asked, f"there are {most} live sessions, as many as there may be")
+        return False
+
+    def _send(self, asked: Asked, chain: Chain) -> None:
+        if self._servers.offer(asked, chain):
+            self._floor.forward(asked, chain, plain(asked.params))
+
+    def begun(self, asked: Asked, chain: Chain, member: bytes, body: Raw) -> None:
+        """The agent has answered one of those."""
+        id_ = text_of(member_at(body, "sessionId")) if member == b"result" else ""
+        if not id_:
+            self._floor.finish(asked, member, body)
+            return self._updates.forget_early(chain)
+        self._floor.out.append(Owned(id_))
+        session = chain.sessions.get(id_)
+        if session is None:
+            session = self._add(id_, chain, asked, complete=asked.method == MAKES_ONE[0])
+            self._updates.opened(session, body)
+        client = asked.client
+        if client is not None and client.attached.get(id_, session) is not session:
+            text = "another chain has a session with the id that the agent gave the new one"
+            hint = "send `session/detach` for that session, then try again"
+            self._floor.refuse(asked, INTERNAL_ERROR, text, hint, sessionId=id_)
+        elif client is not None:
+            self.attach(session, client, drives=True)
+            self._floor.finish(asked, member, body)
+        self._updates.late(session, asked.now)
+        if not session.attached:
+            self.forget(session)
+        return None
+
+    def load(
+        self, asked: Asked, client: Client, chain: Chain, session: Live | None, *, replays: bool
+    ) -> None:
+        """The agent opens a session that is not live, or replays one whose history is not
+        complete."""
+        id_ = asked.scope or ""
+        if session is None:
+            if not self._has_room(asked, chain):
+                return None
+            session = self._add(id_, chain, asked, complete=False)
+            session.provisional = True
+        elif session.turn is not None:
+            text = "the history of this session is not complete, and a turn is open"
+            hint = "load it when the turn has ended, or send `session/attach`"
+            return self._floor.refuse(asked, INVALID_REQUEST, text, hint, sessionId=id_)
+        self.attach(session, client, drives=True)
+        if replays:
+            session.history.restart()
+        session.loading, asked.session = asked, session
+        self._send(asked, chain)
+        if asked.origin is None:
+            self._failed(session)
+        return None
+
+    def loaded(self, asked: Asked, _: Chain, member: bytes, body: Raw) -> None:
+        """The agent has answered it."""
+        session = asked.session
+        assert session is not None
+        if session.loading is not asked:  # it is live no more
+            return self._floor.finish(asked, member, body)
+        if member == b"error":
+            for one in session.waiting if session.provisional else ():
+                self._floor.finish(one, member, body)
+            self._floor.finish(asked, member, body)
+            return self._failed(session)
+        session.provisional = False
+        self._floor.out.append(Owned(session.id))
+        self._updates.opened(session, body)
+        self._floor.finish(asked, member, body)
+        return self._settled(session)
+
+    def _failed(self, session: Live) -> None:
+        """The agent has not opened or replayed a session."""
+        session.history.complete = False
+        self._settled(session)
+        if session.provisional:
+            self.forget(session, close=False)
+
+    def _settled(self, session: Live) -> None:
+        """What has waited for the agent goes on."""
+        session.loading = None
+        self._floor.again += session.waiting
+        session.waiting = []
+
+    def _add(self, id_: str, chain: Chain, asked: Asked, *, complete: bool) -> Live:
         """A session is live from now on; `complete`: nothing has happened in it yet."""
-        session = Session(id_, chain, History(self._floor.budget, complete=complete), None)
+        session = Live(id_, chain, History(self._floor.budget, complete=complete))
+        session.cwd = text_of(member_at(asked.params, "cwd"))[:_MOST_FOLDER]
         chain.sessions[id_] = session
         self._floor.live.setdefault(id_, {})[session] = None
         self._floor.count += 1
         return session
 
-    def attach(self, session: Session, connection: Connection, *, drives: bool) -> Attachment:
-        """A connection sees a session from now on. One that is attached already stays as it is."""
-        how = session.attached.get(connection)
+    # -- who is attached -------------------------------------------------------------------------
+
+    def attach(self, session: Live, client: Client, *, drives: bool) -> Attachment:
+        """A client sees a session from now on. One that is attached already stays as it is."""
+        how = session.attached.get(client)
         if how is None:
-            how = session.attached[connection] = Attachment(
-                drives and not connection.views, speaks=False
-            )
-            connection.attached[session.id] = session
+            how = session.attached[client] = Attachment(drives and not client.views)
+            client.attached[session.id] = session
         if session.home is None and how.drives:
-            session.home = connection
+            session.home = client
         return how
 
-    def demote(self, session: Session, connection: Connection) -> None:
+    def demote(self, session: Live, client: Client) -> None:
         """A driver becomes a viewer."""
-        session.attached[connection].drives = False
-        self._without(session, connection, gone=False)
+        session.attached[client].drives = False
+        self._without(session, client)
 
-    def leave(self, session: Session, connection: Connection, *, gone: bool) -> None:
-        """A connection is attached no more; `gone`: it has left the hub as well."""
-        del session.attached[connection]
-        del connection.attached[session.id]
-        self._without(session, connection, gone=gone)
+    def leave(self, session: Live, client: Client) -> None:
+        """A client is attached no more."""
+        del session.attached[client]
+        del client.attached[session.id]
+        self._without(session, client)
         if not session.attached:
-            self.forget(session, close=self._needed(session.chain))
+            self.forget(session, close=_needed(session.chain))
 
-    def _without(self, session: Session, connection: Connection, *, gone: bool) -> None:
+    def _without(self, session: Live, client: Client) -> None:
         """A session goes on with one driver less, if it was one."""
-        for asked in list(session.questions):
-            if connection in asked.to:
-                self._questions.withdrawn(asked, connection, gone=gone)
+        for asked in [*session.questions]:
+            if client in asked.to:
+                self._questions.withdrawn(asked, client)
         drivers = session.drivers()
-        if session.home is connection:
+        if session.home is client:
             session.home = drivers[0] if drivers else None
         if not drivers:
             self._turns.cancel(session)
 
-    def forget(self, session: Session, *, close: bool = True, error: Raw | None = None) -> None:
+    # -- how they end ----------------------------------------------------------------------------
+
+    def forget(self, session: Live, *, close: bool = True, error: Raw | None = None) -> None:
         """A session is live no more; `close`: the agent still has it, and hears of that. `error`:
         why the chain has ended. Clients that know of `session/attach` hear of it."""
         chain, floor = session.chain, self._floor
-        if chain.sessions.get(session.id) is not session:
+        if not session.is_live:
             return
         del chain.sessions[session.id]
         floor.count -= 1
@@ -77,35 +191,33 @@ class Sessions:
         del same[session]
         if not same:
             del floor.live[session.id]
-        self._questions.abandoned(session)
+        self._questions.abandoned([*session.questions])
         self._turns.announce(session, None, "session_closed", error=error)
-        for connection in session.attached:
-            del connection.attached[session.id]
+        for client in session.attached:
+            del client.attached[session.id]
         session.attached.clear()
         session.turn = None
         floor.turning.pop(session, None)
         session.history.close()
-        floor.again += session.waiting
-        session.waiting = []
+        self._settled(session)
         if close and chain.closes:
             params = Raw(encode({"sessionId": session.id}))
-            floor.forward(Call(None, b"", b"", "session/close", params, 0.0), chain)
+            floor.forward(Asked(None, b"", b"", "session/close", params), chain)
 
     def unneeded(self, chain: Chain) -> None:
         """Closes a chain that nobody needs any more."""
-        if self._needed(chain) or chain.name not in self._floor.chains:
+        if _needed(chain) or chain.name not in self._floor.chains:
             return
         for session in list(chain.sessions.values()):
             self.forget(session, close=False)
-        for asked in list(chain.questions.values()):
-            self._questions.abandon(asked)
+        self._questions.abandoned([*chain.received.values()])
         del self._floor.chains[chain.name]
         self._floor.out.append(CloseChain(chain.name))
 
-    @staticmethod
-    def _needed(chain: Chain) -> bool:
-        return (
-            bool(chain.connections)
-            or any(session.attached for session in chain.sessions.values())
-            or any(call.connection for call in chain.open.values())
-        )
+
+def _needed(chain: Chain) -> bool:
+    return (
+        bool(chain.clients)
+        or any(session.attached for session in chain.sessions.values())
+        or any(asked.client for asked in chain.sent.values())
+    )

@@ -1,144 +1,137 @@
-"""Who is there: connections, chains, sessions, and what is open between them."""
+"""Who is there: clients, chains, live sessions, and what is open between them."""
 
 from __future__ import annotations
 
-import enum
 from dataclasses import dataclass, field
+from typing import Final
 
 import msgspec
 from msgspec import Raw
 
+from conductor.core.json_text import read_members, text_of
 from conductor.core.jsonrpc import Params
 from conductor.core.message import Message
+from conductor.core.policy.headings import Heading
+from conductor.core.session import WORK, Work, WorkEvent
 from conductor.serve.hub.history import History
-from conductor.serve.hub.params import Update
 
-
-class Phase(enum.Enum):
-    """How far a connection, or a chain, is."""
-
-    NEW = enum.auto()
-    OPENING = enum.auto()
-    """`initialize` has no answer yet."""
-    READY = enum.auto()
-    """Its own chain may have ended since."""
+_LONGEST: Final = 200
+"""Characters of what a client says of itself."""
 
 
 @dataclass(eq=False, slots=True)
-class Connection:
-    """One client."""
+class Hop:
+    """One connection: that of a client, or of a chain."""
 
     name: str
-    named: str
-    """The chain of the configuration that it asks for."""
-    views: bool
-    """Whether it may only watch."""
-    phase: Phase = Phase.NEW
     version: int = 1
     """Of ACP, as it was agreed."""
+    ready: bool = False
+    """Whether `initialize` is answered. The own chain of a client may have ended since."""
+    received: dict[bytes, Asked] = field(default_factory=dict)
+    """What it has asked without an answer, by id."""
+    sent: dict[bytes, Asked] = field(default_factory=dict)
+    """What it was asked and has not answered, by the id that it got."""
+    taken_back: dict[bytes, None] = field(default_factory=dict)
+    """Ids of what needs its answer no more; it answers some all the same."""
+    dropped: int = 0
+    """Answers that were dropped: nobody had asked."""
+    last_id: int = 0
+
+
+@dataclass(eq=False, slots=True)
+class Client(Hop):
+    """One client."""
+
+    named: str = ""
+    """The chain of the configuration that it asks for."""
+    views: bool = False
+    """Whether it may only watch."""
     cut: bool = False
     chain: Chain | None = None
     """Its own chain; it may be attached to sessions of others."""
     ended: tuple[str, str] = ("", "")
-    """Why its last chain ended, and what to do."""
+    """Why it has no chain of its own any more, and what to do."""
     info: dict[str, str] = field(default_factory=dict)
     """Its name and version, as it introduced itself."""
     client_id: str = ""
     """How other clients are shown it."""
-    open: dict[bytes, Call] = field(default_factory=dict)
-    """Its requests without an answer, by id."""
-    questions: dict[bytes, Question] = field(default_factory=dict)
-    """The questions it has, by the id that it got."""
-    taken_back: dict[bytes, None] = field(default_factory=dict)
-    """Ids of questions that need its answer no more; it answers some all the same."""
-    dropped: int = 0
-    """Answers that were dropped: nobody had asked."""
-    attached: dict[str, Session] = field(default_factory=dict)
+    attached: dict[str, Live] = field(default_factory=dict)
     """The sessions it is attached to."""
-    last_id: int = 0
-    held: list[Call | Message] = field(default_factory=list)
+    held: list[Asked | Message] = field(default_factory=list)
     """Requests and notifications that wait for the answer to `initialize`, in order."""
     held_bytes: int = 0
     visits: bool = False
     """Whether it only attaches to live sessions, and so has no chain of its own."""
 
+    def introduced(self, info: Raw | None) -> None:
+        """It says who it is."""
+        told = read_members(info) or {}
+        texts = {name: text_of(told.get(name))[:_LONGEST] for name in ("name", "version")}
+        self.info |= {name: text for name, text in texts.items() if text}
+
+    @property
+    def shown(self) -> dict[str, str]:
+        """How other clients are shown it."""
+        return {"clientId": self.client_id, **self.info}
+
 
 @dataclass(eq=False, slots=True)
-class Chain:
+class Chain(Hop):
     """One running chain."""
 
-    name: str
-    named: str
-    key: bytes
-    """What `initialize` asked for: connections of an equal key may share it."""
-    phase: Phase = Phase.OPENING
-    version: int = 1
+    named: str = ""
+    key: bytes = b""
+    """What `initialize` asked for: clients of an equal key may share it."""
     closes: bool = False
     """Whether its agent takes `session/close`."""
     result: bytes = b""
     """What it has answered to `initialize`."""
-    connections: dict[Connection, None] = field(default_factory=dict)
+    clients: dict[Client, None] = field(default_factory=dict)
     """Those whose own chain it is, the first one first."""
-    waiting: list[Call] = field(default_factory=list)
+    waiting: list[Asked] = field(default_factory=list)
     """Requests `initialize` that wait for the answer to the first."""
-    open: dict[bytes, Call] = field(default_factory=dict)
-    """Requests that it has, by the id that it got."""
-    questions: dict[bytes, Question] = field(default_factory=dict)
-    """Its requests without an answer, by id."""
-    sessions: dict[str, Session] = field(default_factory=dict)
-    early: dict[str, list[tuple[Update | None, bytes]]] = field(default_factory=dict)
+    sessions: dict[str, Live] = field(default_factory=dict)
+    early: dict[str, list[tuple[Heading, Params, bytes]]] = field(default_factory=dict)
     """Notifications of sessions that have no name yet, by the name they will have."""
     early_bytes: int = 0
-    servers: dict[str, Connection] = field(default_factory=dict)
-    """Who offers an MCP server over ACP, by its address."""
-    links: dict[str, Connection] = field(default_factory=dict)
-    """Who has opened an MCP connection over ACP, by its id."""
-    last_id: int = 0
-    dropped: int = 0
-    """Answers that were dropped: nobody had asked."""
+    servers: dict[tuple[str, str], Client] = field(default_factory=dict)
+    """Who offers an MCP server over ACP, or has opened a connection, by what it is
+    and its address."""
 
 
-class Call(msgspec.Struct, eq=False):
-    """A request of a client; `connection` is None once nobody waits for its answer."""
+class Asked(msgspec.Struct, eq=False):
+    """One request, from who has asked it to those who have it."""
 
-    connection: Connection | None
-    id: bytes
-    """As the client wrote it."""
+    origin: Hop | None
+    """None once it is answered, or nobody waits for its answer."""
+    raw_id: bytes
+    """As its origin wrote it."""
     key: bytes
-    """In the spelling for comparing."""
+    """The same in the spelling for comparing."""
     method: str
     params: Params
-    now: float
+    now: float = 0.0
     scope: str | None = None
-    """The session whose stream its answer belongs to."""
-    session: Session | None = None
-    chain: Chain | None = None
-    """Where it is; None: it waits in the hub, or is answered."""
-    sent_id: bytes = b""
-
-
-@dataclass(eq=False, slots=True)
-class Question:
-    """A request of a chain's, and who has it, under which id."""
-
-    chain: Chain
-    id: bytes
-    key: bytes
-    method: str
-    params: Params
-    session: Session | None
-    scope: str | None
-    to: dict[Connection, bytes] = field(default_factory=dict)
+    """The session that it names: the stream over HTTP that it, or its answer, belongs to."""
+    session: Live | None = None
     asks_all: bool = False
     """Whether all drivers get it, later ones too."""
+    to: dict[Hop, bytes] = {}
+    """Who has it, under which id."""
+
+    @property
+    def client(self) -> Client | None:
+        """The client that waits for its answer, if one does."""
+        return self.origin if isinstance(self.origin, Client) else None
 
 
 @dataclass(eq=False, slots=True)
 class Attachment:
-    """How a connection is attached to a session."""
+    """How a client is attached to a session."""
 
     drives: bool
-    speaks: bool
+    speaks: bool = False
     """Whether it used `session/attach`, and so knows the updates of the hub's own."""
 
 
@@ -146,49 +139,76 @@ class Turn(msgspec.Struct, eq=False):
     """An open turn of a session."""
 
     since: float
-    asker: Connection | None = None
+    asker: Client | None = None
     """Who sent the last prompt."""
-    prompts: list[Call] = []
+    prompts: list[Asked] = []
     echoes: bool = True
     """Whether the agent has sent nothing yet: a message of the user's is then an echo."""
     cancelled: float | None = None
-    state: str = ""
-    """The last state in ACP v2; empty: none has come since it began."""
+    work: Work = Work.IDLE
+    """What the agent does in it, in version 2 of ACP."""
+
+    def does(self, event: WorkEvent) -> None:
+        """Something has changed what the agent does."""
+        self.work = WORK.get((self.work, event), self.work)
 
 
 @dataclass(eq=False, slots=True)
-class Session:
+class Live:
     """One live session."""
 
     id: str
     chain: Chain
     history: History
-    home: Connection | None
-    attached: dict[Connection, Attachment] = field(default_factory=dict)
+    home: Client | None = None
+    """Who has its questions that are not for all drivers."""
+    attached: dict[Client, Attachment] = field(default_factory=dict)
     members: dict[str, Raw] = field(default_factory=dict)
     """What the agent answered when it was opened, kept up to date: modes, options …"""
-    loading: Call | None = None
+    loading: Asked | None = None
     """The request that opens it, or has the agent replay it."""
     provisional: bool = False
     """Whether that request has not opened it yet."""
-    waiting: list[Call] = field(default_factory=list)
+    waiting: list[Asked] = field(default_factory=list)
     """Requests that wait for that one."""
     turn: Turn | None = None
-    questions: dict[Question, None] = field(default_factory=dict)
+    questions: dict[Asked, None] = field(default_factory=dict)
+    """What its chain asks in it."""
     cwd: str = ""
     """The folder in which it works: the client that opened it has named it."""
     title: str = ""
     """Its title, from the agent."""
 
-    def drivers(self) -> list[Connection]:
+    @property
+    def is_live(self) -> bool:
+        """Whether nobody has ended it since."""
+        return self.chain.sessions.get(self.id) is self
+
+    def drivers(self) -> list[Client]:
         """Who drives it, who came first first."""
         return [one for one, how in self.attached.items() if how.drives]
 
-    def speaking(self) -> list[Connection]:
+    def speaking(self) -> list[Client]:
         """Who gets updates of the hub's own."""
         return [one for one, how in self.attached.items() if how.speaks]
 
-    def drives(self, connection: Connection) -> bool:
-        """Whether a connection is attached as a driver."""
-        how = self.attached.get(connection)
+    def drives(self, client: Client) -> bool:
+        """Whether a client is attached as a driver."""
+        how = self.attached.get(client)
         return how is not None and how.drives
+
+    def clients(self) -> list[dict[str, str]]:
+        """Who is attached, as clients are shown it."""
+        return [{**one.shown, "role": self.role(one)} for one in self.attached]
+
+    def role(self, client: Client) -> str:
+        """How a client is attached, in a word."""
+        return "driver" if self.drives(client) else "viewer"
+
+    def described(self) -> dict[str, object]:
+        """What a list of sessions says about it."""
+        return {"live": True, **self.now(), "clients": self.clients()}
+
+    def now(self) -> dict[str, object]:
+        """What clients are told of it beside what the agent tells."""
+        return {"turn": self.turn is not None, "version": self.chain.version}

@@ -10,20 +10,27 @@ from typing import Final
 
 from msgspec import Raw
 
-from conductor.core.json_text import read_members
-from conductor.core.jsonrpc import INTERNAL_ERROR
+from conductor.core.json_text import elements, encode, member_at, text_of
+from conductor.core.jsonrpc import INTERNAL_ERROR, Params
+from conductor.core.policy.key_table import STATE_KIND, STOP, update
+from conductor.core.session import Work, WorkEvent
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
-from conductor.serve.hub.frames import CHUNK
-from conductor.serve.hub.history import STATE
-from conductor.serve.hub.params import blocks_of, encode, plain, text_of
-from conductor.serve.hub.state import Call, Connection, Session, Turn
+from conductor.serve.hub.params import inner, plain
+from conductor.serve.hub.state import Asked, Chain, Client, Live, Turn
 
-_SILENT: Final = (
-    *("", STATE, "available_commands_update", "current_mode_update", "config_option_update"),
-    *("session_info_update", "usage_update"),
+_CHUNK: Final = update("user_message_chunk")
+_STATES: Final = {one.value: one for one in (WorkEvent.RUNNING, WorkEvent.ASKS, WorkEvent.IDLE)}
+_SILENT: Final = frozenset(
+    map(
+        update,
+        (
+            *("", STATE_KIND, "available_commands_update", "current_mode_update"),
+            *("config_option_update", "session_info_update", "usage_update"),
+        ),
+    )
 )
-"""Kinds of update that an agent may send before it echoes a prompt."""
+"""Keys of updates that an agent may send before it echoes a prompt."""
 
 
 class Turns:
@@ -34,118 +41,115 @@ class Turns:
 
     # -- prompts -------------------------------------------------------------------------------
 
-    def prompt(self, call: Call, session: Session) -> None:
+    def prompt(self, asked: Asked, asker: Client, session: Live) -> None:
         """A driver prompts: the others see it, and the agent gets it."""
-        floor, asker = self._floor, call.connection
-        assert asker is not None
-        by = {"clientId": asker.client_id, **asker.info}
-        self.announce(session, asker, "prompt_received", sentBy=by)
-        turn = session.turn or self._begin(session, call.now)
-        turn.asker, turn.echoes = call.connection, True
-        turn.prompts.append(call)
-        if session.chain.version < 2:  # an agent of v2 sends the message itself
-            for block in blocks_of(call.params):
-                frame = frames.chunk(session.id, block)
-                session.history.add(CHUNK, frame)
-                for connection in session.attached:
-                    if connection is not asker:
-                        floor.tell(connection, frame, session.id)
-        floor.forward(call, session.chain, plain(call.params))
-        if call.connection is None:  # refused: too many are open
-            self._drop(session, call)
+        self.announce(session, asker, "prompt_received", sentBy=asker.shown)
+        turn = session.turn or self._begin(session, asked.now)
+        turn.asker, turn.echoes = asker, True
+        turn.prompts.append(asked)
+        if session.chain.version < 2:
+            self._show(session, asker, elements(member_at(asked.params, "prompt")))
+        else:  # the agent sends the message itself
+            turn.does(WorkEvent.GIVEN)
+        self._floor.forward(asked, session.chain, plain(asked.params))
+        if asked.origin is None and self._is_over(asked, session, failed=True):
+            self.end(session, asker)  # refused: too many are open
 
-    def answered(self, call: Call, session: Session, member: bytes, body: Raw) -> None:
+    def _show(self, session: Live, asker: Client, blocks: list[Raw]) -> None:
+        """All but the asker see a prompt."""
+        for block in blocks:
+            frame = frames.chunk(session.id, block)
+            session.history.add(_CHUNK, frame)
+            for client in session.attached:
+                if client is not asker:
+                    self._floor.tell(client, frame, session.id)
+
+    def answered(self, asked: Asked, _: Chain, member: bytes, body: Raw) -> None:
         """The agent has answered a prompt."""
-        turn, asker = session.turn, call.connection
-        self._floor.finish(call, member, body)
-        if turn is None or call not in turn.prompts:
-            return
-        turn.prompts.remove(call)
-        failed = member == b"error"
-        idle = session.chain.version < 2 or turn.state == "idle" or (failed and not turn.state)
-        if idle and not turn.prompts:
-            heard = self._hear(session, asker)
-            reason = text_of((read_members(body) or {}).get("stopReason")) if heard else None
-            self.end(session, asker, stopReason=reason, error=body if failed else None)
+        session, asker, failed = asked.session, asked.client, member == b"error"
+        self._floor.finish(asked, member, body)
+        if session is not None and self._is_over(asked, session, failed=failed):
+            heard = not failed and session.speaking()
+            reason = text_of(member_at(body, "stopReason")) if heard else ""
+            error = body if failed else None
+            self.end(session, asker, stopReason=reason or None, error=error)
 
-    def state(self, session: Session, state: str, reason: str | None, now: float) -> None:
+    @staticmethod
+    def _is_over(asked: Asked, session: Live, *, failed: bool) -> bool:
+        """Whether a turn is over, now that the agent has answered a prompt."""
+        turn = session.turn
+        if turn is None or asked not in turn.prompts:
+            return False
+        turn.prompts.remove(asked)
+        if session.chain.version >= 2 and not (failed and turn.prompts):
+            turn.does(WorkEvent.REFUSED if failed else WorkEvent.BEGUN)
+        return not turn.prompts and turn.work is Work.IDLE
+
+    def state(self, session: Live, params: Params, now: float) -> None:
         """The agent reports how a session is (ACP v2)."""
-        turn = session.turn
-        if turn is None:
-            if state == "idle":
-                return
-            turn = self._begin(session, now)
-        turn.state = state
-        if state == "idle" and not turn.prompts:
-            self.end(session, turn.asker, stopReason=reason)
+        told = inner(params, "update")
+        event = _STATES.get(text_of(told.get("state")))
+        if event is None or (session.turn is None and event is WorkEvent.IDLE):
+            return
+        turn = session.turn or self._begin(session, now)
+        turn.does(event)
+        if event is WorkEvent.IDLE and not turn.prompts:
+            self.end(session, turn.asker, stopReason=text_of(told.get("stopReason")) or None)
 
-    def _drop(self, session: Session, call: Call) -> None:
-        turn = session.turn
-        if turn is not None and call in turn.prompts:
-            turn.prompts.remove(call)
-            if not turn.prompts:
-                self.end(session, turn.asker)
-
-    def cancel(self, session: Session) -> None:
+    def cancel(self, session: Live) -> None:
         """Nobody is left who could end an open turn: it is cancelled."""
         if session.turn is not None:
             params = encode({"sessionId": session.id})
-            self._floor.notify_chain(session.chain, "session/cancel", params)
+            self._floor.send(session.chain, frames.notification(STOP, params))
 
-    def overdue(self, now: float) -> None:
+    def overdue(self, now: float) -> list[Live]:
         """Cancels the turns that take too long, and answers the prompts of those that do not end
-        then."""
-        limits = self._floor.limits
-        if limits.prompt_seconds is None:
-            return
-        for session in list(self._floor.turning):
+        then. Returns the sessions of those that it cancels now."""
+        limits, cancelled = self._floor.limits, list[Live]()
+        for session in list(self._floor.turning) if limits.prompt_seconds is not None else ():
             turn = session.turn
             assert turn is not None
             if turn.cancelled is None:
-                if now - turn.since >= limits.prompt_seconds:
+                if now - turn.since >= (limits.prompt_seconds or 0):
                     turn.cancelled = now
                     self.cancel(session)
+                    cancelled.append(session)
             elif now - turn.cancelled >= limits.cancel_seconds:
                 text = f"the turn took longer than {limits.prompt_seconds:g} s, and did not end"
-                for call in turn.prompts:
-                    self._floor.refuse(call, INTERNAL_ERROR, text, "ask for less, or allow more")
+                for asked in turn.prompts:
+                    self._floor.refuse(asked, INTERNAL_ERROR, text, "ask for less, or allow more")
                 self.end(session, None, error=Raw(frames.error_body(INTERNAL_ERROR, text)))
+        return cancelled
 
     # -- updates -------------------------------------------------------------------------------
 
-    def echo(self, session: Session, kind: str) -> Connection | None:
+    def echo(self, session: Live, key: str) -> Client | None:
         """Who alone gets an update, since it repeats a prompt that all others have seen."""
         turn = session.turn
         if turn is None or not turn.echoes or session.chain.version >= 2:
             return None
-        if kind == CHUNK:
+        if key == _CHUNK:
             return turn.asker
-        turn.echoes = kind in _SILENT
+        turn.echoes = key in _SILENT
         return None
 
     # -- beginning and end ---------------------------------------------------------------------
 
-    def _begin(self, session: Session, now: float) -> Turn:
+    def _begin(self, session: Live, now: float) -> Turn:
         session.turn = turn = Turn(now)
         self._floor.turning[session] = None
         return turn
 
-    def end(self, session: Session, besides: Connection | None, **members: object) -> None:
+    def end(self, session: Live, besides: Client | None, **members: object) -> None:
         """A turn has ended: clients that know of `session/attach` hear of it."""
         session.turn = None
         self._floor.turning.pop(session, None)
         self.announce(session, besides, "turn_complete", **members)
 
-    def announce(
-        self, session: Session, besides: Connection | None, kind: str, **members: object
-    ) -> None:
+    def announce(self, session: Live, besides: Client | None, kind: str, **members: object) -> None:
         """Sends an update of the hub's own to those who used `session/attach`."""
-        to = self._hear(session, besides)
+        to = [one for one in session.speaking() if one is not besides]
         if to:
             frame = frames.update(session.id, kind, **members)
-            for connection in to:
-                self._floor.tell(connection, frame, session.id)
-
-    @staticmethod
-    def _hear(session: Session, besides: Connection | None) -> list[Connection]:
-        return [one for one in session.speaking() if one is not besides]
+            for client in to:
+                self._floor.tell(client, frame, session.id)

@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Raw
 
-from conductor.core.json_text import read_members, write_members
+from conductor.core.json_text import member_at, text_of, write_members
 from conductor.core.jsonrpc import Malformed, Params
+from conductor.core.policy.headings import Heading, heading
+from conductor.core.policy.key_table import (
+    COMMANDS_KIND,
+    MCP_FAMILIES,
+    MODE_KINDS,
+    OPTIONS_KIND,
+    UPDATE,
+    update,
+)
+from conductor.core.policy.sessions import MAKES_ONE
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.history import STATE
-from conductor.serve.hub.params import Update, inner, session_of, text_of
+from conductor.serve.hub.params import inner, session_of
 from conductor.serve.hub.servers import Servers
-from conductor.serve.hub.state import Call, Chain, Connection, Session
+from conductor.serve.hub.state import Asked, Chain, Client, Live
 from conductor.serve.hub.turns import Turns
 
-NAMELESS: Final = ("session/new", "session/fork")
-"""Requests for a session whose id only the answer tells."""
 _EARLY_BYTES: Final = 1 << 20
 """Bytes of notifications that a chain may send of sessions that nobody has heard of yet."""
 
 _MOST_TITLE: Final = 200
-_CHOICES: Final = {"current_mode_update": ("modes", "currentModeId")}
+_NOT_KEPT: Final = ("sessionId", "_meta")
+_MODE: Final = MODE_KINDS[0]
 _LISTS: Final = {
-    "config_option_update": "configOptions",
-    "available_commands_update": "availableCommands",
+    update(OPTIONS_KIND): "configOptions",
+    update(COMMANDS_KIND): "availableCommands",
 }
+_INFO: Final = update("session_info_update")
+_LEARNT: Final = frozenset((update(_MODE), *_LISTS, _INFO))
 _SET: Final = {
     "session/set_mode": ("modes", "modeId", "currentModeId"),
     "session/set_model": ("models", "modelId", "currentModelId"),
@@ -44,36 +56,32 @@ class Updates:
 
     # -- from the chain ------------------------------------------------------------------------
 
-    def update(self, chain: Chain, seen: Update, frame: bytes, now: float) -> None:
+    def update(self, chain: Chain, read: Heading, params: Params, frame: bytes, now: float) -> None:
         """A `session/update`."""
-        session = chain.sessions.get(seen.session)
+        key, session = read.key, chain.sessions.get(read.session or "")
         if session is None:
-            return self._early(chain, seen.session, seen, frame)
-        to, kind = list(session.attached), seen.kind
+            return self._early(chain, read, params, frame)
+        to = list(session.attached)
         if session.loading is not None:  # a replay, for who asked for it
-            asker = session.loading.connection
+            asker = session.loading.client
             to = [] if asker is None else [asker]
-        elif (alone := self._turns.echo(session, kind)) is not None:
+        elif (alone := self._turns.echo(session, key)) is not None:
             if alone in session.attached:
                 self._floor.tell(alone, frame, session.id)
             return None
-        if kind in _CHOICES or kind in _LISTS:
-            self._learn(session, kind, inner(read_members(frame), "params", "update"))
-        if kind == "session_info_update":
-            self._named(session, inner(read_members(frame), "params", "update"))
-        session.history.add(kind, frame)
-        for connection in to:
-            self._floor.tell(connection, frame, session.id)
-        if kind == STATE:
-            self._turns.state(session, seen.state, seen.reason, now)
+        if key in _LEARNT:
+            self._learn(session, key, inner(params, "update"))
+        session.history.add(key, frame)
+        for client in to:
+            self._floor.tell(client, frame, session.id)
+        if key == STATE and chain.version >= 2:
+            self._turns.state(session, params, now)
         return None
 
     def notified(self, chain: Chain, method: str, params: Params, frame: bytes) -> None:
         """Any other notification."""
-        if self._servers.concerned(method):
-            for connection in self._servers.of(chain, method, params):
-                self._floor.tell(connection, frame, None)
-            return None
+        if method.startswith(MCP_FAMILIES):
+            return self._spread(self._servers.of(chain, method, params), frame, None)
         try:
             scope = session_of(params)
         except Malformed:
@@ -81,60 +89,63 @@ class Updates:
         if scope is not None:
             session = chain.sessions.get(scope)
             if session is None:
-                return self._early(chain, scope, None, frame)
-            for connection in session.attached:
-                self._floor.tell(connection, frame, scope)
-            return None
-        to = dict.fromkeys(chain.connections)
+                return self._early(chain, heading(method, params, scope), params, frame)
+            return self._spread(session.attached, frame, scope)
+        to = dict.fromkeys(chain.clients)
         if method == "elicitation/complete":  # it names no session
             for session in chain.sessions.values():
                 to |= dict.fromkeys(session.drivers())
-        for connection in to:
-            self._floor.tell(connection, frame, None)
-        return None
+        return self._spread(to, frame, None)
+
+    def _spread(self, to: Iterable[Client], frame: bytes, scope: str | None) -> None:
+        for client in to:
+            self._floor.tell(client, frame, scope)
 
     # -- before a session is known -------------------------------------------------------------
 
-    def _early(self, chain: Chain, session: str, seen: Update | None, frame: bytes) -> None:
+    @staticmethod
+    def _early(chain: Chain, read: Heading, params: Params, frame: bytes) -> None:
         """Keeps what comes before the answer that names its session; all else goes nowhere."""
-        if not session or not any(call.method in NAMELESS for call in chain.open.values()):
+        if not read.session or not any(one.method in MAKES_ONE for one in chain.sent.values()):
             return
         chain.early_bytes += len(frame)
         if chain.early_bytes <= _EARLY_BYTES:
-            chain.early.setdefault(session, []).append((seen, frame))
+            chain.early.setdefault(read.session, []).append((read, params, frame))
 
-    def late(self, session: Session, now: float) -> None:
+    def late(self, session: Live, now: float) -> None:
         """A session is known: what came before goes behind the answer that named it."""
-        for seen, frame in session.chain.early.pop(session.id, ()):
-            if seen is not None:
-                self.update(session.chain, seen, frame, now)
+        for read, params, frame in session.chain.early.pop(session.id, ()):
+            if read.key.startswith(UPDATE):
+                self.update(session.chain, read, params, frame, now)
             else:
-                for connection in session.attached:
-                    self._floor.tell(connection, frame, session.id)
+                self._spread(session.attached, frame, session.id)
         self.forget_early(session.chain)
 
-    def forget_early(self, chain: Chain) -> None:
+    @staticmethod
+    def forget_early(chain: Chain) -> None:
         """A request that would name a session is answered: it may have been the last one."""
-        if not any(call.method in NAMELESS for call in chain.open.values()):
+        if not any(one.method in MAKES_ONE for one in chain.sent.values()):
             chain.early.clear()
             chain.early_bytes = 0
 
     # -- what a session has --------------------------------------------------------------------
 
-    def opened(self, session: Session, body: Raw) -> None:
+    @staticmethod
+    def opened(session: Live, body: Raw) -> None:
         """The agent has answered what a session has: modes, options …"""
-        members = read_members(body) or {}
-        session.members = {
-            name: raw for name, raw in members.items() if name not in ("sessionId", "_meta")
-        }
+        members = inner(body).items()
+        session.members = {name: raw for name, raw in members if name not in _NOT_KEPT}
 
-    def _learn(self, session: Session, kind: str, update: dict[str, Raw]) -> bool:
+    def _learn(self, session: Live, key: str, told: dict[str, Raw]) -> bool:
         """Keeps up to date what a session has. Returns whether something has changed."""
-        if kind in _CHOICES:
-            member, name = _CHOICES[kind]
-            return self._choose(session, member, name, update.get(name))
-        name = _LISTS[kind]
-        value = update.get(name)
+        if key == _INFO:
+            if "title" in told:
+                session.title = text_of(told["title"])[:_MOST_TITLE]
+            return False
+        name = _LISTS.get(key)
+        if name is None:
+            return self._choose(session, "modes", "currentModeId", told.get("currentModeId"))
+        value = told.get(name)
         if value is None or (name not in session.members and session.chain.version < 2):
             return False
         changed = session.members.get(name) != value
@@ -142,44 +153,34 @@ class Updates:
         return changed
 
     @staticmethod
-    def _choose(session: Session, member: str, name: str, value: Raw | None) -> bool:
-        held = inner(session.members, member)
+    def _choose(session: Live, member: str, name: str, value: Raw | None) -> bool:
+        held = inner(session.members.get(member))
         if value is None or not held or held.get(name) == value:
             return False
         session.members[member] = write_members({**held, name: value})
         return True
 
-    @staticmethod
-    def _named(session: Session, update: dict[str, Raw]) -> None:
-        if "title" in update:
-            session.title = (text_of(update["title"]) or "")[:_MOST_TITLE]
-
-    def set(self, call: Call, session: Session, asker: Connection | None, body: Raw) -> None:
-        """A driver has chosen a mode, a model or an option: the others hear of it, unless the
-        agent has sent an update of it."""
-        if call.method == "session/set_config_option":
-            value = (read_members(body) or {}).get("configOptions")
-            kind, shown = "config_option_update", {"configOptions": value}
-        else:
-            member, given, name = _SET[call.method]
-            value = (read_members(call.params) or {}).get(given)
-            if not self._choose(session, member, name, value) or member != "modes":
-                return
-            kind, shown = "current_mode_update", {name: value}
-            self._spread(session, asker, kind, shown)
+    def chosen(self, asked: Asked, _: Chain, member: bytes, body: Raw) -> None:
+        """A driver has set a mode, a model or an option, or was refused. The others hear of a mode
+        and of options, unless the agent has sent an update of it."""
+        session, asker = asked.session, asked.client
+        self._floor.finish(asked, member, body)
+        if (
+            session is None
+            or member == b"error"
+            or session not in self._floor.live.get(session.id, ())
+        ):
             return
-        if value is not None and self._learn(session, kind, {"configOptions": value}):
-            self._spread(session, asker, kind, shown)
-
-    def _spread(
-        self,
-        session: Session,
-        besides: Connection | None,
-        kind: str,
-        shown: dict[str, Raw | None],
-    ) -> None:
-        frame = frames.update(session.id, kind, **shown)
-        session.history.add(kind, frame)
-        for connection in session.attached:
-            if connection is not besides:
-                self._floor.tell(connection, frame, session.id)
+        if asked.method in _SET:
+            holder, given, name = _SET[asked.method]
+            value, kind = member_at(asked.params, given), _MODE
+            changed = self._choose(session, holder, name, value) and holder == "modes"
+        else:
+            name, kind = "configOptions", OPTIONS_KIND
+            value = member_at(body, name)
+            changed = value is not None and self._learn(session, update(kind), {name: value})
+        if changed:
+            frame = frames.update(session.id, kind, **{name: value})
+            session.history.add(update(kind), frame)
+            others = [client for client in session.attached if client is not asker]
+            self._spread(others, frame, session.id)
