@@ -1,0 +1,96 @@
+"""Whoever starts a task awaits it: tasks begin in a task group, which ends after them."""
+
+from __future__ import annotations
+
+import ast
+from collections import Counter
+from collections.abc import Iterator
+from typing import Final
+
+from tests.places import ROOT
+
+FREE: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
+"""What starts a task that nobody needs to await, of whatever object."""
+OF_ASYNCIO: Final = {*FREE, "gather", "wait_for"}
+"""What asyncio has beside its task groups and `timeout`."""
+
+_OLD: Final = "not yet in a group"
+ALLOWED: Final = {
+    "conductor/author/check/scripted_chain.py": _OLD,
+    "conductor/author/check/suite.py": _OLD,
+    "conductor/cli/agents.py": _OLD,
+    "conductor/cli/attached.py": _OLD,
+    "conductor/cli/chat.py": _OLD,
+    "conductor/cli/dev_loop.py": _OLD,
+    "conductor/cli/exec_editor.py": _OLD,
+    "conductor/cli/fleet_dev.py": _OLD,
+    "conductor/cli/serve.py": _OLD,
+    "conductor/cli/status.py": _OLD,
+    "conductor/client/chain.py": _OLD,
+    "conductor/client/chat.py": _OLD,
+    "conductor/client/connection.py": _OLD,
+    "conductor/client/editing.py": _OLD,
+    "conductor/control/server.py": _OLD,
+    "conductor/fleet/beats.py": _OLD,
+    "conductor/fleet/bundle_follower.py": _OLD,
+    "conductor/fleet/bus.py": _OLD,
+    "conductor/fleet/gateway.py": _OLD,
+    "conductor/fleet/owners.py": _OLD,
+    "conductor/fleet/worker.py": _OLD,
+    "conductor/http/server.py": _OLD,
+    "conductor/mcp/transport.py": _OLD,
+    "conductor/page/server.py": _OLD,
+    "conductor/record/replay/player.py": _OLD,
+    "conductor/run/connections.py": _OLD,
+    "conductor/run/tasks.py": _OLD,
+    "conductor/run/teardown.py": _OLD,
+    "conductor/serve/access/issuer_keys.py": _OLD,
+    "conductor/serve/app.py": _OLD,
+    "conductor/serve/chains.py": _OLD,
+    "conductor/serve/lines.py": _OLD,
+    "conductor/serve/server.py": _OLD,
+    "conductor/serve/websocket.py": _OLD,
+    "conductor/services/executor.py": _OLD,
+    "conductor/transports/memory.py": _OLD,
+    "conductor/transports/process.py": _OLD,
+    "conductor/transports/remote/http.py": _OLD,
+    "conductor/transports/remote/websocket_transport.py": _OLD,
+    "conductor/transports/retried.py": _OLD,
+}
+"""The files that may, each with its reason."""
+
+
+def free(text: str) -> Iterator[int]:
+    """The lines of a module in which a task may begin without an owner."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Attribute(value=ast.Name(id="asyncio"), attr=name) if name in OF_ASYNCIO:
+                yield node.lineno
+            case ast.Attribute(attr=name) if name in FREE:
+                yield node.lineno
+            case ast.Call(func=ast.Attribute(value=ast.Name(id="asyncio"), attr="Task")):
+                yield node.lineno
+            case ast.ImportFrom(module="asyncio", names=names):
+                yield from (node.lineno for name in names if name.name in OF_ASYNCIO)
+
+
+def test_no_task_begins_without_an_owner() -> None:
+    files = [file for top in ("conductor", "wasm_host") for file in (ROOT / top).rglob("*.py")]
+    found = {file: [*free(file.read_text(encoding="utf-8"))] for file in files}
+    assert {str(file.relative_to(ROOT)) for file, lines in found.items() if lines} == {*ALLOWED}
+
+
+def test_what_begins_without_an_owner_is_found() -> None:
+    text = """
+import asyncio
+from asyncio import gather, timeout
+async def program(group, works):
+    asyncio.get_running_loop().create_task(works)
+    start = asyncio.ensure_future
+    task: asyncio.Task[None] = asyncio.Task(works)
+    async with asyncio.timeout(1):
+        await asyncio.wait_for(asyncio.gather(works), 1)
+    group.start_soon(works)
+    loop.create_task(works)
+"""
+    assert Counter(free(text)) == Counter([3, 5, 6, 7, 9, 9, 11])
