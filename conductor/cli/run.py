@@ -526,7 +526,7 @@ async def until_done(runtime: Runtime, stopped: list[int], early: list[int]) -> 
         loop.add_signal_handler(signal.SIGUSR1, _tell_health, runtime)
         loop.add_signal_handler(signal.SIGUSR2, RingOnDemand(runtime))
         if early:
-            runtime.reload()
+            loop.call_soon(runtime.reload)  # once it runs
     try:
         return await runtime.run()
     finally:
@@ -566,7 +566,7 @@ class RingOnDemand:
 
     def _begin(self) -> None:
         self._waits, self._next = False, time.monotonic() + 1.0
-        self._runtime.tasks.start(self._write())
+        self._runtime.start(self._write())
 
     async def _write(self) -> None:
         path = await self._runtime.save_ring("SIGUSR2")

@@ -56,13 +56,16 @@ class DeskTransport(Wrapper):
         router: Router,
         log: Callable[[str, str, str], None],
         adapted: Callable[[str, str, bool], None],
+        failed: Callable[[Exception], None],
     ) -> None:
         """`log` takes level, component and text. `adapted` hears that the client got words for
-        content that it does not take: its name, a sentence, and whether it did before."""
+        content that it does not take: its name, a sentence, and whether it did before. `failed`
+        hears of what nobody expects."""
         super().__init__(inner)
         self._router = router
         self._log = log
         self._adapted = adapted
+        self._failed = failed
         self._desk: Desk | None = None
         self._untaken: frozenset[str] | None = None
         """The types of blocks that the client does not take; None: it has not initialized yet."""
@@ -140,12 +143,15 @@ class DeskTransport(Wrapper):
         if not looks:
             self._events.received(frames)
             return
-        for frame in frames:
-            effects = self._down(frame)
-            if effects is None:
-                self._to_router.append(frame)
-            else:
-                self._perform(effects)
+        try:
+            for frame in frames:
+                effects = self._down(frame)
+                if effects is None:
+                    self._to_router.append(frame)
+                else:
+                    self._perform(effects)
+        except Exception as error:
+            self._failed(error)
         self._flush()
 
     def _down(self, frame: bytes) -> Iterable[Effect] | None:

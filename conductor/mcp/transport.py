@@ -12,7 +12,7 @@ import asyncio
 import os
 import re
 from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductor.errors import ComponentError
 from conductor.transports.base import Ended, Transport, Wrapper
@@ -53,14 +53,19 @@ class BridgedTransport(Wrapper):
         log: Log,
         line_limit: int,
         proxied: Callable[[], bool],
+        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        failed: Callable[[Exception], None],
     ) -> None:
         """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether there are proxies, which need to see
-        support of ACP transport; called when the agent is initialized."""
+        support of ACP transport; called when the agent is initialized. `start` starts a task;
+        `failed` hears of what nobody expects."""
         super().__init__(inner)
         self._kind = kind
         self._log = log
         self._line_limit = line_limit
         self._proxied = proxied
+        self._start_task = start
+        self._failed = failed
         self._bridge: Bridge | None = None
         self._support: Support | None = None
         self._initialize: set[bytes] = set()
@@ -123,10 +128,10 @@ class BridgedTransport(Wrapper):
         if self._closed:
             return
         self._closed = True
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks)  # they use the doors
         self._end_bridge()
         if self._doors is not None:
             await self._doors.aclose()
@@ -188,6 +193,12 @@ class BridgedTransport(Wrapper):
         if not self._initialize and (bridge is None or not bridge.watches_agent):
             self._events.received(frames)
             return
+        try:
+            self._watch(bridge, frames)
+        except Exception as error:
+            self._failed(error)
+
+    def _watch(self, bridge: Bridge | None, frames: list[bytes]) -> None:
         for frame in frames:
             if self._initialize:
                 self._to_router.append(self._show_support(frame))
@@ -217,7 +228,10 @@ class BridgedTransport(Wrapper):
     def client_received(self, connection: str, frame: bytes) -> None:
         """An MCP client has sent one line."""
         if self._bridge is not None:
-            self._perform(self._bridge.from_client(connection, frame))
+            try:
+                self._perform(self._bridge.from_client(connection, frame))
+            except Exception as error:
+                self._failed(error)
             self._flush()
 
     def client_closed(self, connection: str) -> None:
@@ -263,8 +277,8 @@ class BridgedTransport(Wrapper):
             frames, self._to_router = self._to_router, []
             self._events.received([frame.removesuffix(b"\n") for frame in frames])
 
-    def _start(self, work: Coroutine[None, None, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
+        task = self._start_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -272,7 +286,10 @@ class BridgedTransport(Wrapper):
         def expire() -> None:
             self._timers.discard(timer)
             if self._bridge is not None:
-                self._perform(self._bridge.expired(token))
+                try:
+                    self._perform(self._bridge.expired(token))
+                except Exception as error:
+                    self._failed(error)
                 self._flush()
 
         timer = asyncio.get_running_loop().call_later(seconds, expire)

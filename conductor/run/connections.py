@@ -36,15 +36,18 @@ class PeerEvents:
     def received(self, frames: list[bytes]) -> None:
         """Routes the lines and writes what they lead to."""
         if not self._ended:
-            self._runtime.feed(self._name, frames)
+            try:
+                self._runtime.feed(self._name, frames)
+            except Exception as error:
+                self._runtime.defect(error)
 
     def oversized(self, head: bytes, limit: int) -> None:
         """A line was skipped."""
-        self._runtime.oversized(self._name, head, limit)
+        self._runtime.guarded(self._runtime.oversized, self._name, head, limit)
 
     def undeliverable(self, frame: bytes, why: str) -> None:
         """A line will not reach its component."""
-        self._runtime.undeliverable(self._name, frame, why)
+        self._runtime.guarded(self._runtime.undeliverable, self._name, frame, why)
 
     def drained(self) -> None:
         """Some of what was queued has left."""
@@ -54,7 +57,7 @@ class PeerEvents:
         """The connection is gone."""
         if not self._ended:
             self._ended = True
-            self._runtime.ended(self._name, how)
+            self._runtime.guarded(self._runtime.ended, self._name, how)
 
     def silence(self) -> None:
         """Ignores everything from now on."""
@@ -75,8 +78,6 @@ class Connections:
         self._grace = grace
         self._events: dict[str, PeerEvents] = {}
         self._gone: dict[str, asyncio.Event] = {}
-        self._closing: set[asyncio.Task[None]] = set()
-        """Replaced transports, which are being closed."""
 
     def held(self, name: str) -> int:
         """Bytes that wait to be written to a component."""
@@ -115,17 +116,12 @@ class Connections:
             if transport is not None:
                 self._events.pop(old).silence()
                 del self._gone[old]
-                self._close_later(transport)
+                self._runtime.carry(transport.close(self._grace))
 
     def reorder(self, names: Sequence[str]) -> None:
         """Puts the components' transports in the order of the chain."""
         for name in names:
             self.transports[name] = self.transports.pop(name)
-
-    def _close_later(self, transport: Transport) -> None:
-        closing = asyncio.get_running_loop().create_task(transport.close(self._grace))
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
 
     def hear(self, name: str) -> None:
         """Logs what a component wrote to standard error before anything else about it is logged."""
@@ -156,7 +152,6 @@ class Connections:
 
     async def shut_down(self) -> None:
         """Closes all from head to tail, then the connection to the client."""
-        await asyncio.gather(*self._closing)
         names = [name for name in self.transports if name != UPSTREAM]
         # One after the other: a proxy that ends may still send its last messages to its successor.
         for name in names:
@@ -164,6 +159,9 @@ class Connections:
             gone = self._gone.get(name)
             if gone is not None and name != names[-1]:
                 with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(gone.wait(), _HANDOVER)
-        await asyncio.gather(*(self.close(name) for name in names))
+                    async with asyncio.timeout(_HANDOVER):
+                        await gone.wait()
+        async with asyncio.TaskGroup() as closing:
+            for name in names:
+                closing.create_task(self.close(name))
         await self.close(UPSTREAM)

@@ -63,7 +63,7 @@ class Consent:
         self._holds = False
         self._told: set[str] = set()
         """Components whose missing rights the user has been told of."""
-        runtime.tasks.start(self._look())
+        runtime.start(self._look())
 
     def put(self) -> None:
         """The components are others than before: the next prompt waits if there are questions."""
@@ -73,12 +73,12 @@ class Consent:
         if self._asking.state is State.WAITING and not self._holds:
             self._holds = True
             self._runtime.router.hold()
-        self._runtime.tasks.start(self._let_go())
+        self._runtime.start(self._let_go())
 
     def prompted(self, session: str | None) -> None:
         """A prompt waits."""
         # Soon: the router is about to return other effects of the same message.
-        asyncio.get_running_loop().call_soon(self._prompted, session)
+        asyncio.get_running_loop().call_soon(self._runtime.guarded, self._prompted, session)
 
     def _prompted(self, session: str | None) -> None:
         runtime = self._runtime
@@ -99,15 +99,15 @@ class Consent:
                     runtime.ask(METHOD, params, token)
                 case Wake(token, seconds):
                     loop = asyncio.get_running_loop()
-                    loop.call_later(seconds, self._expired, token)
+                    loop.call_later(seconds, runtime.guarded, self._expired, token)
                 case Agreed(question, lasting):
                     self._agree(question, lasting=lasting)
                 case Narrow(questions, why):
                     self._stays_narrow(questions, why)
                 case Resume():
                     self._agreements.asks = False
-                    runtime.tasks.start(self._renew())
-                    runtime.tasks.start(self._let_go())
+                    runtime.start(self._renew())
+                    runtime.start(self._let_go())
 
     def replied(self, token: int, member: bytes, body: bytes) -> None:
         """The client has answered a question."""
@@ -177,4 +177,4 @@ class Consent:
             await asyncio.sleep(_LOOK)
             if self._agreements.changed():
                 # Beside this one: what waits for a turn to end must not hide the next change.
-                self._runtime.tasks.start(self._follow())
+                self._runtime.start(self._follow())

@@ -72,7 +72,7 @@ class Performer:
                 line = _PLAIN.request(id_, method, runtime.owner.stamped(number, params))
                 runtime.outboxes.post(peer, line)
             case Resolve():
-                runtime.tasks.start(self._resolve(effect))
+                runtime.start(self._resolve(effect))
             case Keep(agent, session, record):
                 self._kept_prompts.keep(agent, session, record)
             case Recall(agent, token, theirs):
@@ -90,7 +90,8 @@ class Performer:
                     runtime.connections.hear(effect.peer)
                 self._violated(effect)
             case Wake(token, seconds):
-                asyncio.get_running_loop().call_later(seconds, self._woken, token)
+                loop = asyncio.get_running_loop()
+                loop.call_later(seconds, runtime.guarded, self._woken, token)
             case OwnedAddresses():
                 pass  # this router lasts as long as the chain
             case Changed():
@@ -105,9 +106,9 @@ class Performer:
             case Answered(token, member, body):
                 runtime.owner.replied(token, member, body)
             case Reopen(peer):
-                runtime.tasks.start(self._reopen(peer))
+                runtime.start(self._reopen(peer))
             case Listen(peer):
-                runtime.tasks.start(self._listen(peer))
+                runtime.start(self._listen(peer))
             case _:
                 raise AssertionError(effect)
 

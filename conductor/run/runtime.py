@@ -10,8 +10,8 @@ their order without locks, and each destination is written once a chunk.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final, TypeVarTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ from conductor.core import UPSTREAM, Closure, Effect, Entry
 from conductor.core.roles.initialize_params import has_section
 from conductor.core.router import Router, RouterOptions
 from conductor.editor.transport import DeskTransport
-from conductor.errors import ComponentError, counted, one_line
+from conductor.errors import ComponentError, counted, one_line, place_of
 from conductor.mcp.transport import BridgedTransport
 from conductor.run.backpressure import Flow
 from conductor.run.connections import Connections
@@ -30,7 +30,6 @@ from conductor.run.plan import Options, Planned
 from conductor.run.records import Records
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
-from conductor.run.tasks import Tasks
 from conductor.run.teardown import Phase, Teardown, closure
 from conductor.spec import lacking
 from conductor.transports import private
@@ -54,6 +53,13 @@ _FIRST_REQUEST: Final = 2.0
 
 _OBSERVED: Final = 2.0
 """Seconds that components which only get copies have for the last of them, at most."""
+
+
+_Args = TypeVarTuple("_Args")
+
+
+class _OverError(Exception):
+    """Ends a group of tasks, which asyncio's cannot do by itself."""
 
 
 class Runtime:
@@ -96,12 +102,16 @@ class Runtime:
         self._bridged: BridgedTransport | None = None
         peers = [p.name for p in planned if p.component.peer_agent]
         terminals = (UPSTREAM, *([self._tail] if self._tail else []), *peers)
-        self.flow = Flow(transports, terminals, options, self._stalled)
+        stalled = lambda name: self.guarded(self._stalled, name)  # noqa: E731
+        self.flow = Flow(transports, terminals, options, stalled)
         self._teardown = Teardown(self.router)
         if options.audit_rule:
             for sink in records.entries.sinks:
                 sink.must_last(self._unrecorded)
-        self.tasks = Tasks(self.fail)
+        self._carrying: asyncio.TaskGroup
+        """What connections need until they are closed, which lasts as long as the chain."""
+        self._beside: asyncio.TaskGroup | None = None
+        """What ends before connections are closed; None: no such task may begin any more."""
         self.performer = Performer(self)
         room = options.high_water // 2
         perform, entry = self.performer.perform, records.entries.add
@@ -140,10 +150,36 @@ class Runtime:
         """Serves until the client is done or the chain fails; 0 or 1."""
         loop = asyncio.get_running_loop()
         self._tidying = Tidying(loop)
-        self.tasks.watch(loop)
         self.apply(self.router.start())
         for spec, text in self._lacking():
             self._log("warning", spec.name, text)
+        try:
+            async with asyncio.TaskGroup() as self._carrying:
+                try:
+                    await self._serve()
+                finally:
+                    await self._shut_down()
+        finally:
+            self._tidying.stop()
+            self.records.close(self.failure)
+        return 1 if self.failure is not None else 0
+
+    async def _serve(self) -> None:
+        """Carries messages until the chain may be closed."""
+        try:
+            async with asyncio.TaskGroup() as group:
+                self._beside = group
+                try:
+                    await self._connected()
+                    await self._drain()  # before anything is closed: late answers still leave
+                finally:
+                    self._beside = None
+                raise _OverError
+        except* _OverError:
+            pass
+
+    async def _connected(self) -> None:
+        """Starts the components, and takes messages until the chain has a reason to end."""
         try:
             for name, planned in self.planned.items():
                 await self.connect(name, planned.transport)
@@ -153,17 +189,52 @@ class Runtime:
             private.clear()  # nothing is to be done before the components have started
             self.supervisor.keep_time()
             if self.options.watch:
-                self.tasks.start(self.supervisor.watch())
-            await self._teardown.begun()
-            await self._drain()  # before anything is closed: late answers still leave
-        finally:
-            try:
-                await self._shut_down()
-            finally:
-                self.tasks.unwatch(loop)
-                self._tidying.stop()
-                self.records.close(self.failure)
-        return 1 if self.failure is not None else 0
+                self.start(self.supervisor.watch())
+        except Exception as error:
+            self.defect(error)
+        await self._teardown.begun()
+
+    # -- what runs beside the messages -----------------------------------------------------------
+
+    def start(self, work: Coroutine[Any, Any, None]) -> None:
+        """Runs `work` until the connections are closed; not at all from then on."""
+        if self._beside is None:
+            work.close()
+        else:
+            self._begin(self._beside, work)
+
+    def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Runs `work`, which the close of a connection ends."""
+        return self._begin(self._carrying, work)
+
+    def _begin(
+        self, group: asyncio.TaskGroup, work: Coroutine[Any, Any, None]
+    ) -> asyncio.Task[None]:
+        task = group.create_task(self._watched(work))
+        task.add_done_callback(lambda _: work.close())  # it may end before it has begun
+        return task
+
+    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self.defect(error)
+
+    def guarded(self, callback: Callable[[*_Args], None], *arguments: *_Args) -> None:
+        """Calls what the event loop is to call; what it raises fails the chain."""
+        try:
+            callback(*arguments)
+        except Exception as error:
+            self.defect(error)
+
+    def defect(self, error: Exception) -> None:
+        """Fails the chain, in order: an error that nobody expects may have lost a message, and the
+        sender of that would wait for ever."""
+        why = Closure(f"internal error: {error!r}", f"please report this: {place_of(error)}")
+        if self.failure is None:
+            self.fail(why)
+        else:
+            self._log("error", "conductor", why.text)
 
     def lacks(self) -> list[str]:
         """Which components do not do all that they are there for, in a line each."""
@@ -181,11 +252,11 @@ class Runtime:
         """Gives the chain the components that it is to have by now, and replaces those that stay by
         their new builds, all once nothing is open."""
         self.supervisor.configure_anew()
-        self.tasks.start(self._rearranger().reload())
+        self.start(self._rearranger().reload())
 
     def renew(self, name: str) -> None:
         """Has another instance of a component take its place, between two messages."""
-        self.tasks.start(self._rearranger().renew([name]))
+        self.start(self._rearranger().renew([name]))
 
     async def rearrange(self, specs: Sequence[Spec], *, now: bool = False) -> bool:
         """Gives the running chain other components, between two messages.
@@ -366,7 +437,8 @@ class Runtime:
         """The client's transport with the desk before it, that of an agent with the bridge: that
         gives it the MCP servers of proxies in a form it accepts."""
         if name == UPSTREAM:
-            return DeskTransport(transport, self.router, self._log, self.records.adapted)
+            log, adapted = self._log, self.records.adapted
+            return DeskTransport(transport, self.router, log, adapted, self.defect)
         if name != self._tail:
             return transport
         self._bridged = BridgedTransport(
@@ -375,6 +447,8 @@ class Runtime:
             log=self._log,
             line_limit=self.options.line_limit,
             proxied=self._is_proxied,
+            start=self.carry,
+            failed=self.defect,
         )
         return self._bridged
 
@@ -473,7 +547,7 @@ class Runtime:
     def record(self, event: str, name: str, text: str) -> None:
         """Something has happened to a component: counts it, and puts it on record."""
         if self.records.happened(event, name, text):
-            self.tasks.start(self._save_ring(text))
+            self.start(self._save_ring(text))
 
     async def _save_ring(self, why: str) -> None:
         path = await self.save_ring(why)
@@ -534,7 +608,6 @@ class Runtime:
             await self._bridged.shut_down()  # it tells components, which are still connected
         self.apply(self.router.abandon(self.failure or Closure("the conductor was stopped")))
         self.records.save_failed()  # before anything takes long: an editor may end us
-        await self.tasks.cancel()
         for name in self.planned:
             self._report_lost(name)
         await self.connections.shut_down()

@@ -195,8 +195,9 @@ class ServiceRequests:
             self._executor = ServiceExecutor(
                 self._grantees,
                 Files(self._roots),
-                self._tell,
+                lambda *said: self._runtime.guarded(self._tell, *said),
                 self._log,
+                start=self._runtime.carry,
                 held=lambda name: self._runtime.connections.held(self._hosts.get(name, name)),
                 store=self._values(),
                 metrics=Metrics(self._options.metrics, self._log),

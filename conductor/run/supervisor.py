@@ -106,13 +106,13 @@ class Supervisor:
                 runtime.record("restart", name, text)
                 runtime.connections.silence(name)  # one that stalls may still say something
                 runtime.apply(runtime.router.leaving(name, reason))
-                self._runtime.tasks.start(self._restart(name, delay, self._cares[name]))
+                runtime.start(self._restart(name, delay, self._cares[name]))
             case Bypass():
                 text = f"{reason.text}; the chain goes on without it"
                 self._log("warning", name, text)
                 runtime.record("bypass", name, text)
                 runtime.apply(runtime.router.bypassed(name, reason))
-                self._runtime.tasks.start(runtime.connections.disconnect(name))
+                runtime.start(runtime.connections.disconnect(name))
             case GiveUp():
                 if planned is not None and planned.component.peer_agent:
                     if runtime.router.peers[name].closure is None:  # else that has been logged
@@ -298,7 +298,7 @@ class Supervisor:
         """Ends long waits from now on."""
         if not self._timing:
             self._timing = True
-            self._runtime.tasks.start(self._time_out())
+            self._runtime.start(self._time_out())
 
     async def _time_out(self) -> None:
         """Fails requests that a component leaves open for longer than its `timeout`, and turns of

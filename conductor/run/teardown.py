@@ -118,7 +118,8 @@ class Teardown:
         A component that ends at once is often gone before the client has sent anything.
         """
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._client_acted.wait(), seconds)
+            async with asyncio.timeout(seconds):
+                await self._client_acted.wait()
 
     async def settled(self, quiet: float, most: float) -> None:
         """Waits until the client's requests are answered or nobody has worked at them for `quiet`

@@ -14,7 +14,7 @@ import contextlib
 import inspect
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, Final
 
 from conductor.core import json_text
@@ -48,6 +48,7 @@ class ServiceExecutor:
         files: The folders of the client's sessions.
         tell: Sends a notification to a component: name, method, params.
         log: Writes a line: level, component name, text.
+        start: Starts a task for a call.
         held: Bytes that a component has not taken yet.
         store: What keeps values.
         metrics: What components count.
@@ -60,12 +61,14 @@ class ServiceExecutor:
         tell: Callable[[str, str, bytes], None],
         log: Callable[[str, str, str], None],
         *,
+        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
         held: Callable[[str], int],
         store: Values,
         metrics: Metrics,
     ) -> None:
         self._grantees = grantees
         self._log = log
+        self._start_task = start
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
         self._store = store
         self.metrics = metrics
@@ -120,7 +123,8 @@ class ServiceExecutor:
         self._timers.close()
         for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks)  # the store is closed after what uses it
         self.metrics.close()
         self._store.close()
 
@@ -146,7 +150,7 @@ class ServiceExecutor:
                 "hint: wait for answers, or raise it with `,limit.calls=NUMBER` behind it",
             )
         self._in_flight[grantee.name] += 1
-        task = asyncio.get_running_loop().create_task(self._run(grantee, call, params, done))
+        task = self._start_task(self._run(grantee, call, params, done))
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 

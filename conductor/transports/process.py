@@ -355,11 +355,9 @@ class ProcessTransport(Piped):
             for signal_number in (None, signal.SIGTERM, signal.SIGKILL):
                 if signal_number is not None:
                     process_groups.signal(process.pid, signal_number)
-                try:
-                    await asyncio.wait_for(asyncio.shield(self._exit), grace)
+                await asyncio.wait((self._exit,), timeout=grace)
+                if self._exit.done():
                     break
-                except TimeoutError:
-                    continue
             # Before `wait`: once the process is reaped, its group's number may be somebody else's.
             await process_groups.end(process.pid, grace)
             process.wait()

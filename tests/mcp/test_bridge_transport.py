@@ -160,6 +160,8 @@ class Stage:
             log=lambda *line: self.log.append(line),
             line_limit=1000,
             proxied=lambda: proxied,
+            start=lambda work: asyncio.get_running_loop().create_task(work),
+            failed=lambda error: pytest.fail(repr(error)),
         )
 
     async def open(self) -> None:

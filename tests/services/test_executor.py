@@ -47,6 +47,7 @@ class Office:
             Files(Roots()),
             self._tell,
             self._log,
+            start=lambda work: asyncio.get_running_loop().create_task(work),
             held=lambda name: self.held,
             store=Store(str(folder / "kv.sqlite"), "/"),
             metrics=Metrics(str(folder / "metrics.txt"), self._log),
