@@ -40,7 +40,6 @@ ALLOWED: Final = {
     "conductor/fleet/gateway.py": _OLD,
     "conductor/fleet/owners.py": _OLD,
     "conductor/fleet/worker.py": _OLD,
-    "conductor/http/server.py": _OLD,
     "conductor/page/server.py": _OLD,
     "conductor/record/replay/player.py": _OLD,
     "conductor/serve/access/issuer_keys.py": _OLD,
@@ -67,6 +66,10 @@ def free(text: str) -> Iterator[int]:
         if isinstance(node, ast.AsyncWith)
         for item in node.items
         if item.optional_vars is not None and ast.unparse(item.context_expr) in GROUPS
+    } | {
+        ast.unparse(node.targets[0])
+        for node in nodes
+        if isinstance(node, ast.Assign) and ast.unparse(node.value) in GROUPS
     }
     for node in nodes:
         match node:

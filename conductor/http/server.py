@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import socket
-from collections.abc import Callable, Coroutine
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Self
 
 from conductor.errors import place_of
 from conductor.http import limits
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class HttpServer:
-    """Serves a listening socket, which it owns, in the running event loop.
+    """Serves a listening socket, which it owns, as long as its block lasts (`async with`).
 
     Attributes:
         port: Where it listens.
@@ -45,8 +46,9 @@ class HttpServer:
         self._connections: set[Connection] = set()
         self._admitted: dict[Connection, None] = {}
         """Connections that have shown a secret; the one with the latest request is the last."""
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._entrance = Entrance(listening, self._accepted, complain, self._close_idle)
+        self._tasks = asyncio.TaskGroup()
+        self._listening = listening
+        self._entrance: Entrance
 
     # -- for connections -----------------------------------------------------------------------
 
@@ -85,25 +87,28 @@ class HttpServer:
 
     def serve(self, connection: Connection, request: Request) -> asyncio.Task[None]:
         """Answers a request."""
-        return self._start(self._answer(connection, request))
+        return self._tasks.create_task(self._answer(connection, request))
 
     # -- its life ------------------------------------------------------------------------------
+
+    async def __aenter__(self) -> Self:
+        await self._tasks.__aenter__()
+        taken, complain = self._accepted, self._complain
+        self._entrance = Entrance(self._listening, taken, complain, self._close_idle)
+        return self
 
     def close(self) -> None:
         """Stops listening. Connections with a request go on."""
         self._entrance.close()
 
-    async def aclose(self) -> None:
+    async def __aexit__(self, *why: object) -> None:
         """Stops listening, lets answers end for a moment, and closes all connections."""
         self.close()
         for connection in [*self._connections]:
             connection.finish()
-        if self._tasks:
-            await asyncio.wait(self._tasks, timeout=limits.SHUTDOWN_SECONDS)
-        for task in [*self._tasks]:
-            task.cancel()
-        if self._tasks:
-            await asyncio.wait(self._tasks)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(limits.SHUTDOWN_SECONDS):
+                await self._tasks.__aexit__(None, None, None)
         for connection in [*self._connections]:
             connection.turn_away()
 
@@ -111,7 +116,7 @@ class HttpServer:
         connection = self.made()
         self._connections.add(connection)
         connection.raw = accepted
-        self._start(self._open(connection, accepted))
+        self._tasks.create_task(self._open(connection, accepted))
         return connection
 
     async def _open(self, connection: Connection, accepted: socket.socket) -> None:
@@ -132,12 +137,6 @@ class HttpServer:
             self._complain(f"a defect of conductor: {place_of(error)}")
         finally:
             connection.answered()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
 
     def _close_idle(self) -> bool:
         """Closes the connection that has been idle longest; False if none is idle."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from conductor.mcp.bridge.bridge import Bridge
     from conductor.mcp.bridge.capabilities import Support
     from conductor.mcp.bridge.effects import Effect
+    from conductor.mcp.doors.door import Start
     from conductor.mcp.doors.doors import Doors
 
 Log = Callable[[str, str, str], None]
@@ -53,7 +54,7 @@ class BridgedTransport(Wrapper):
         log: Log,
         line_limit: int,
         proxied: Callable[[], bool],
-        start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
+        start: Start,
         failed: Callable[[Exception], None],
     ) -> None:
         """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether there are proxies, which need to see
@@ -300,7 +301,9 @@ class BridgedTransport(Wrapper):
         if self._doors is None:
             from conductor.mcp.doors.doors import Doors
 
-            self._doors = Doors(self, log=self._log, line_limit=self._line_limit)
+            self._doors = Doors(
+                self, log=self._log, line_limit=self._line_limit, start=self._start_task
+            )
         try:
             declaration = await self._doors.listen(listener, kind)
         except ComponentError as error:

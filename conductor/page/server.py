@@ -173,11 +173,8 @@ async def serving(
 ) -> AsyncIterator[None]:
     """Serves a page meanwhile. Who has not shown the secret makes room for others, and has a few
     seconds for a request. `complain` logs a sentence."""
-    server = HttpServer(handler, listening, complain)
-    try:
+    async with HttpServer(handler, listening, complain):
         yield
-    finally:
-        await server.aclose()
 
 
 async def serve(

@@ -93,6 +93,8 @@ class Server:
         self.sockets = ClientSockets()
         self._app = App(self)
         self._https: list[HttpAddress] = []
+        self._serving = contextlib.AsyncExitStack()
+        """What ends with it."""
 
     # -- what is served --------------------------------------------------------------------------
 
@@ -237,7 +239,8 @@ class Server:
             )
         else:
             app, complain = self._app.serve, self._complain
-            self._https.append(HttpAddress(self, app, listening, complain, tls))
+            served = HttpAddress(self, app, listening, complain, tls)
+            self._https.append(await self._serving.enter_async_context(served))
         if address.scheme == "unix":
             return str(address)
         return str(Address(address.scheme, address.host, listening.getsockname()[1], address.path))
@@ -307,8 +310,7 @@ class Server:
                 room.stop()
             if left:
                 await asyncio.wait(left)
-        for address in self._https:
-            await address.aclose()
+        await self._serving.aclose()
 
     def set(self, settings: Settings, chains: Container[str]) -> None:
         """Other settings hold from now on; what listens, and connections that are there, stay."""

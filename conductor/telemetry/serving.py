@@ -45,11 +45,8 @@ class Serving:
             self._loop.run_until_complete(self._serve())
 
     async def _serve(self) -> None:
-        server = HttpServer(self._answer, self._socket, lambda text: None)
-        try:
+        async with HttpServer(self._answer, self._socket, lambda text: None):
             await self._ending.wait()
-        finally:
-            await server.aclose()
 
     async def _answer(self, request: Request) -> None:
         """Answers a request."""

@@ -56,19 +56,16 @@ def run(handler: Handler, body: Body) -> None:
     async def main() -> None:
         complaints: list[str] = []
         listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
-        server = HttpServer(handler, listening, complaints.append)
         opened: list[Talk] = []
 
         async def connect() -> Talk:
             opened.append(Talk(*await asyncio.open_connection("127.0.0.1", server.port)))
             return opened[-1]
 
-        try:
+        async with HttpServer(handler, listening, complaints.append) as server:
             await body(connect, complaints)
-        finally:
-            await server.aclose()
-            for talk in opened:
-                talk.writer.close()
+        for talk in opened:
+            talk.writer.close()
 
     asyncio.run(main())
 

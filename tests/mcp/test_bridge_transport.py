@@ -104,7 +104,7 @@ class Doors:
     why: ComponentError | None = None
     gate: asyncio.Event | None = None
 
-    def __init__(self, events: DoorEvents, *, log: object, line_limit: int) -> None:
+    def __init__(self, events: DoorEvents, *, log: object, line_limit: int, start: object) -> None:
         self.events = events
         self.did: list[tuple[object, ...]] = []
         Doors.made = self

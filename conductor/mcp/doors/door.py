@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final, Protocol
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol
 
 from conductor.mcp.bridge.declarations import Declaration
 
 Log = Callable[[str, str, str], None]
 """Takes a level, a component's name and a text."""
+
+Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Starts a task of the chain's."""
 
 NAME: Final = "mcp"
 """The component's name in log lines."""

@@ -1,6 +1,6 @@
 """The two doors for an agent's MCP clients: a stdio shim and a loopback HTTP server.
 
-    doors = Doors(events, log=log, line_limit=limit)
+    doors = Doors(events, log=log, line_limit=limit, start=start)
     declaration = await doors.listen("7:tools", "stdio")   # goes into the agent's `mcpServers`
     … events.client_opened(connection, "7:tools"), events.client_received(connection, frame) …
     doors.perform(ToClient(connection, response))
@@ -20,17 +20,18 @@ from conductor.mcp.bridge.effects import (
     NoResponse,
     ToClient,
 )
-from conductor.mcp.doors.door import Door, DoorEvents, Log
+from conductor.mcp.doors.door import Door, DoorEvents, Log, Start
 
 
 class Doors:
     """All listeners of one conductor. Names of connections and listeners are never used twice."""
 
-    def __init__(self, events: DoorEvents, *, log: Log, line_limit: int) -> None:
+    def __init__(self, events: DoorEvents, *, log: Log, line_limit: int, start: Start) -> None:
         """`line_limit`: bytes of the longest message that clients may send."""
         self._events = events
         self._log = log
         self._limit = line_limit
+        self._start = start
         self._doors: dict[str, Door] = {}
         """By kind."""
         self._listeners: dict[str, Door] = {}
@@ -85,7 +86,7 @@ class Doors:
             return StdioDoor(self._events, log=self._log, line_limit=self._limit)
         from conductor.mcp.http.door import HttpDoor
 
-        return HttpDoor(self._events, log=self._log, line_limit=self._limit)
+        return HttpDoor(self._events, log=self._log, line_limit=self._limit, start=self._start)
 
     def _owner(self, connection: str) -> Door | None:
         return next((door for door in self._doors.values() if door.owns(connection)), None)

@@ -157,7 +157,12 @@ class Bridge:
 async def running(line_limit: int = 64 * 1024 * 1024) -> AsyncIterator[Bridge]:
     """A bridge with its doors, which are gone afterwards."""
     bridge = Bridge()
-    bridge.doors = Doors(bridge, log=bridge.log, line_limit=line_limit)
+    bridge.doors = Doors(
+        bridge,
+        log=bridge.log,
+        line_limit=line_limit,
+        start=lambda work: asyncio.get_running_loop().create_task(work),
+    )
     try:
         yield bridge
     finally:
