@@ -45,6 +45,7 @@ RULES: Final = (
     Rule("conductor.secret_shapes", (), ()),
     Rule("conductor.errors", ("conductor.patterns", "conductor.secret_shapes"), ()),
     Rule("conductor.children", ("conductor.errors",), ()),
+    Rule("conductor.tasks", (), ("anyio",)),
     Rule("conductor.version", (), ()),
     Rule("conductor.installation", (), ()),
     Rule("conductor.core", ("conductor.core", *BASE), ("msgspec",)),
@@ -119,9 +120,9 @@ RULES: Final = (
         "conductor.record",
         (
             *("conductor.record", "conductor.run", "conductor.spec", "conductor.transports"),
-            *("conductor.core", *BASE, "conductor.version"),
+            *("conductor.core", *BASE, "conductor.tasks", "conductor.version"),
         ),
-        ("msgspec",),
+        ("anyio", "msgspec"),
     ),
     Rule(
         "conductor.client",
@@ -168,7 +169,7 @@ RULES: Final = (
                 "conductor.mcp",
                 "conductor.transports",
             ),
-            *("conductor.core", *BASE, "conductor.version"),
+            *("conductor.core", *BASE, "conductor.tasks", "conductor.version"),
         ),
         ("anyio", "msgspec"),
     ),
@@ -188,9 +189,9 @@ RULES: Final = (
         (
             *("conductor.author", "conductor.record", "conductor.run", "conductor.spec"),
             "guest_sdk",
-            *("conductor.transports", "conductor.core", *BASE, "wasm_host"),
+            *("conductor.transports", "conductor.core", *BASE, "conductor.tasks", "wasm_host"),
         ),
-        ("msgspec", "uvloop"),
+        ("anyio", "msgspec", "uvloop"),
     ),
     Rule(
         "conductor.packages",

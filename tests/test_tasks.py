@@ -3,11 +3,16 @@
 from __future__ import annotations
 
 import ast
+import asyncio
 from collections import Counter
 from collections.abc import Iterator
 from typing import Final
 
-from tests.places import ROOT
+import pytest
+
+from conductor import tasks
+from conductor.errors import ConductorError
+from tests.places import DEADLINE, ROOT
 
 FREE: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
 """What starts a task that nobody needs to await, of whatever object."""
@@ -19,16 +24,12 @@ GROUPS: Final = {"asyncio.TaskGroup()", "anyio.create_task_group()"}
 
 _OLD: Final = "not yet in a group"
 ALLOWED: Final = {
-    "conductor/author/check/scripted_chain.py": _OLD,
-    "conductor/author/check/suite.py": _OLD,
-    "conductor/cli/agents.py": _OLD,
     "conductor/cli/attached.py": _OLD,
     "conductor/cli/chat.py": _OLD,
     "conductor/cli/dev_loop.py": _OLD,
     "conductor/cli/exec_editor.py": _OLD,
     "conductor/cli/fleet_dev.py": _OLD,
     "conductor/cli/serve.py": _OLD,
-    "conductor/cli/status.py": _OLD,
     "conductor/client/chain.py": _OLD,
     "conductor/client/chat.py": _OLD,
     "conductor/client/connection.py": _OLD,
@@ -40,8 +41,6 @@ ALLOWED: Final = {
     "conductor/fleet/gateway.py": _OLD,
     "conductor/fleet/owners.py": _OLD,
     "conductor/fleet/worker.py": _OLD,
-    "conductor/page/server.py": _OLD,
-    "conductor/record/replay/player.py": _OLD,
     "conductor/serve/access/issuer_keys.py": _OLD,
     "conductor/serve/app.py": _OLD,
     "conductor/serve/chains.py": _OLD,
@@ -107,3 +106,59 @@ async def program(group, works):
         tasks.create_task(works)
 """
     assert Counter(free(text)) == Counter([3, 5, 6, 7, 9, 9, 10, 11])
+
+
+def test_the_first_error_of_a_group_comes_out_as_it_is_and_ends_the_others() -> None:
+    ended: list[str] = []
+
+    async def waits(name: str) -> None:
+        try:
+            await asyncio.sleep(DEADLINE)
+        finally:
+            ended.append(name)
+
+    async def ends_badly() -> None:
+        try:
+            await asyncio.sleep(DEADLINE)
+        finally:
+            raise OSError("and then this")
+
+    async def fails() -> None:
+        raise ValueError("this")
+
+    async def program() -> None:
+        async with tasks.group() as outer:
+            outer.start_soon(waits, "outer")
+            async with tasks.group() as inner:
+                inner.start_soon(waits, "inner")
+                inner.start_soon(ends_badly)
+                inner.start_soon(fails)
+
+    with pytest.raises(ValueError, match="this") as raised:
+        asyncio.run(program())
+    assert raised.value.__notes__ == ["then: OSError('and then this')"]
+    assert sorted(ended) == ["inner", "outer"]
+
+
+def test_an_error_of_the_block_comes_out_as_it_is() -> None:
+    async def program() -> None:
+        async with tasks.group() as group:
+            group.start_soon(asyncio.sleep, DEADLINE)
+            raise ConductorError("this")
+
+    with pytest.raises(ConductorError, match="this"):
+        asyncio.run(program())
+
+
+def test_the_first_of_several_waits_ends_the_others() -> None:
+    async def program() -> None:
+        going, never = asyncio.Event(), asyncio.Event()
+        going.set()
+        await tasks.first(never.wait, going.wait)
+        task = asyncio.create_task(tasks.first(never.wait))
+        await asyncio.sleep(0)
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(program())

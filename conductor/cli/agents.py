@@ -19,6 +19,7 @@ from typing import Annotated, Final, NoReturn
 import msgspec
 import typer
 
+from conductor import tasks
 from conductor.cli import report, status
 from conductor.cli.typer_options import paragraphs
 from conductor.client import probe
@@ -137,25 +138,22 @@ def _named(name: str) -> KnownAgent:
 
 async def _found(wanted: Sequence[KnownAgent], seconds: float) -> list[Finding]:
     """What is found of each, those that are installed first."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + seconds
     turns = asyncio.Semaphore(_AT_ONCE)
-    waiting: dict[str, None] = {}
+    paths = {agent.id: first_of(agent.all_programs) for agent in wanted}
+    found = {agent.id: _finding(agent) for agent in wanted}
+    waiting = dict.fromkeys(id_ for id_, path in paths.items() if path is not None)
 
-    async def asked(agent: KnownAgent) -> Finding:
-        path = first_of(agent.all_programs)
-        if path is None:
-            return _finding(agent)
-        waiting[agent.id] = None
-        try:
-            async with turns:
-                return await _asked(agent, path, deadline, seconds)
-        finally:
-            del waiting[agent.id]
+    async def ask(agent: KnownAgent, path: str, deadline: float) -> None:
+        async with turns:
+            found[agent.id] = await _asked(agent, path, deadline, seconds)
+        del waiting[agent.id]
 
-    async with status.waiting(lambda: f"waiting for {', '.join(waiting)}"):
-        findings = await asyncio.gather(*map(asked, wanted))
-    return sorted(findings, key=lambda found: not found.installed)
+    async with status.waiting(lambda: f"waiting for {', '.join(waiting)}"), tasks.group() as asking:
+        deadline = asyncio.get_running_loop().time() + seconds
+        for agent in wanted:
+            if path := paths[agent.id]:
+                asking.start_soon(ask, agent, path, deadline)
+    return sorted(found.values(), key=lambda each: not each.installed)
 
 
 async def _asked(agent: KnownAgent, path: str, deadline: float, seconds: float) -> Finding:

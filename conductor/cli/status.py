@@ -167,20 +167,20 @@ async def waiting(text: Callable[[], str]) -> AsyncIterator[Callable[[], None]]:
     """
     loop = asyncio.get_running_loop()
     began = loop.time()
+    timer: asyncio.TimerHandle | None = None
 
-    async def draw() -> None:
-        await asyncio.sleep(_FIRST)
-        while True:
-            report.cover(f"{text()}, {loop.time() - began:.0f} s")
-            await asyncio.sleep(_REDRAWN)
-
-    drawing = loop.create_task(draw()) if report.can_cover() else None
+    def draw() -> None:
+        nonlocal timer
+        report.cover(f"{text()}, {loop.time() - began:.0f} s")
+        timer = loop.call_later(_REDRAWN, draw)
 
     def stop() -> None:
-        if drawing is not None:
-            drawing.cancel()
+        if timer is not None:
+            timer.cancel()
         report.uncover()
 
+    if report.can_cover():
+        timer = loop.call_later(_FIRST, draw)
     try:
         yield stop
     finally:

@@ -17,6 +17,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
+from conductor import tasks
 from conductor.http.headers import misdirected, shows
 from conductor.http.request import Handler, Request, Response
 from conductor.http.routes import Answer, Route, Routes
@@ -189,10 +190,9 @@ async def serve(
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
         loop.add_signal_handler(number, ending.set)
-    reading = asyncio.create_task(source.run(lambda: None))
-    try:
+    async with tasks.group() as reading:
+        reading.start_soon(source.run, lambda: None)
         async with serving(handler, listening, complain):
             with shown:
                 await ending.wait()
-    finally:
-        reading.cancel()
+        reading.cancel_scope.cancel()

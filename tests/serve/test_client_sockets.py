@@ -57,12 +57,10 @@ def run(
             opened.append(await asyncio.open_connection("127.0.0.1", address.port))
             return opened[-1]
 
-        try:
+        async with address:
             await body(owner, connect)
-        finally:
-            await address.aclose()
-            for _, writer in opened:
-                writer.close()
+        for _, writer in opened:
+            writer.close()
 
     asyncio.run(main())
 

@@ -10,10 +10,12 @@ import asyncio
 import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
+from conductor import tasks
 from conductor.core import json_text, jsonrpc
 from conductor.core.message import Message
 from conductor.transports.base import Ended, Transport, Wrapper
@@ -134,12 +136,7 @@ class ScriptedEnd:
         """The in-process component: ends when it is closed, or nothing more will come."""
         self._channel = channel
         self._opened.set()
-        reader = asyncio.get_running_loop().create_task(self._read(channel))
-        closed = asyncio.get_running_loop().create_task(self._closed.wait())
-        await asyncio.wait({reader, closed}, return_when=asyncio.FIRST_COMPLETED)
-        await _cancelled(reader, closed)
-        if not reader.cancelled() and (error := reader.exception()) is not None:
-            raise error
+        await tasks.first(partial(self._read, channel), self._closed.wait)
 
     def close(self) -> None:
         """Ends the connection."""
@@ -401,16 +398,21 @@ _INITIALIZED: Final = (
 
 async def first(preferred: Coroutine[Any, Any, T], other: Coroutine[Any, Any, U]) -> T | U:
     """What the first of two to end returns or raises, `preferred` if both have; ends the other."""
-    loop = asyncio.get_running_loop()
-    tasks: list[asyncio.Task[T | U]] = [loop.create_task(preferred), loop.create_task(other)]
-    try:
-        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
-        return next(task for task in tasks if task.done()).result()
-    finally:
-        await _cancelled(*tasks)
+    done: dict[int, asyncio.Future[T | U]] = {}
 
+    async def wait(place: int, work: Coroutine[Any, Any, T | U]) -> None:
+        ended: asyncio.Future[T | U] = asyncio.get_running_loop().create_future()
+        try:
+            ended.set_result(await work)
+        except Exception as error:
+            ended.set_exception(error)
+        done[place] = ended
+        waiting.cancel_scope.cancel()
 
-async def _cancelled(*tasks: asyncio.Future[Any]) -> None:
-    for task in tasks:
-        task.cancel()
-    await asyncio.gather(*tasks, return_exceptions=True)
+    async with tasks.group() as waiting:
+        waiting.start_soon(wait, 0, preferred)
+        waiting.start_soon(wait, 1, other)
+    results = [done[place] for place in sorted(done)]
+    for late in results[1:]:
+        late.exception()  # nobody needs it
+    return results[0].result()

@@ -14,8 +14,10 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from typing import Final
 
+import anyio
 import msgspec
 
+from conductor import tasks
 from conductor.author.caged import CagedGuests
 from conductor.author.check import robustness
 from conductor.author.check.scripted_chain import Fault, ScriptedChain, Skipped
@@ -254,35 +256,44 @@ class _Runner:
 
     async def _tried(self, check: Check, chain: ScriptedChain, runtime: Runtime) -> CheckOutcome:
         assert check.over_chain is not None
-        running = asyncio.ensure_future(runtime.run())
-        trying = asyncio.ensure_future(check.over_chain(chain))
-        try:
-            await asyncio.wait(
-                {running, trying}, timeout=self._bound, return_when=asyncio.FIRST_COMPLETED
-            )
-            if not trying.done() and running.done():
-                # The end of the chain may be what the check waits for: let it see that first.
-                await asyncio.wait({trying}, timeout=0)
-            return self._verdict(check, chain, trying, runtime.failure)
-        finally:
-            trying.cancel()
-            await asyncio.gather(trying, return_exceptions=True)
+        found: Fault | Skipped | None = None
+        ended = asyncio.Event()
+        async with tasks.group() as running:
+            with anyio.move_on_after(self._bound) as trying:
+
+                async def run() -> None:
+                    with contextlib.suppress(ComponentError):
+                        await runtime.run()
+                    ended.set()
+                    for _ in range(2):  # it may be what the check waits for
+                        await asyncio.sleep(0)
+                    trying.cancel()
+
+                running.start_soon(run)
+                try:
+                    await check.over_chain(chain)
+                except (Fault, Skipped) as error:
+                    found = error
+            failed, is_stuck = runtime.failure, trying.cancelled_caught
+            outcome = self._verdict(check, chain, found, failed, is_stuck=is_stuck)
             chain.client.close()
             chain.agent.close()
-            await asyncio.wait({running}, timeout=_ENDING)
+            with anyio.move_on_after(_ENDING):
+                await ended.wait()
             runtime.stop()
-            with contextlib.suppress(ComponentError):
-                await running
+        return outcome
 
     def _verdict(
         self,
         check: Check,
         chain: ScriptedChain,
-        trying: asyncio.Future[None],
+        found: Fault | Skipped | None,
         failed: Closure | None,
+        *,
+        is_stuck: bool,
     ) -> CheckOutcome:
         failure = f"it failed: {failed.text}" if failed is not None else ""
-        if not trying.done():
+        if is_stuck:
             why = failure or f"nothing more came within {self._bound:g} s"
             lines = chain.tap.lines
             odd = robustness.not_a_message(lines)
@@ -290,16 +301,14 @@ class _Runner:
                 why += "; it wrote a line that is no message, or a batch of several"
             last = odd or (lines[-1] if lines else b"nothing")
             return _failed(check, Fault(why, came=last), chain, stuck=True)
-        match trying.exception():
+        match found:
             case None:
                 return _outcome(check, "pass", chain)
-            case Skipped() as reason:
-                return _outcome(check, "skip", why=str(reason))
+            case Skipped():
+                return _outcome(check, "skip", why=str(found))
             case Fault() as fault:
                 # That it failed explains the rest: a lost message is only what followed.
                 why = failure or str(fault)
                 return _failed(
                     check, Fault(why, fault.sent, fault.came), chain, stuck=bool(failure)
                 )
-            case defect:
-                raise defect

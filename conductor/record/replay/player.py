@@ -11,8 +11,10 @@ import asyncio
 from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
+import anyio
 import msgspec
 
+from conductor import tasks
 from conductor.core.component import Component
 from conductor.record.replay.agent import Agent
 from conductor.record.replay.client import Client
@@ -155,11 +157,12 @@ class Player:
             Records(self._log, sinks=[tracer]),
             self._services,
         )
-        watching = asyncio.get_running_loop().create_task(self._watch())
         try:
-            await self._runtime.run()
+            async with tasks.group() as watching:
+                watching.start_soon(self._watch)
+                await self._runtime.run()
+                watching.cancel_scope.cancel()
         finally:
-            watching.cancel()
             guardian.release()
         failure = self._runtime.failure
         why = failure.text if failure is not None else ""
@@ -172,15 +175,14 @@ class Player:
     async def _play_client(self, channel: Channel) -> None:
         self._channel = channel
         self._send()
-        reading = asyncio.get_running_loop().create_task(self._read_client(channel))
-        over = asyncio.get_running_loop().create_task(self._over.wait())
-        await asyncio.wait((reading, over), return_when=asyncio.FIRST_COMPLETED)
-        await self._settle()
-        self._held.close()  # what the end of the chain makes was not recorded
-        if not self._ended:
-            self._runtime.stop()
-        over.cancel()
-        reading.cancel()
+        async with tasks.group() as reading:
+            reading.start_soon(self._read_client, channel)
+            await self._over.wait()
+            await self._settle()
+            self._held.close()  # what the end of the chain makes was not recorded
+            if not self._ended:
+                self._runtime.stop()
+            reading.cancel_scope.cancel()
 
     async def _read_client(self, channel: Channel) -> None:
         while (line := await channel.receive()) is not None:
@@ -190,6 +192,7 @@ class Player:
             self._send()
             if self._client.received > 10 * self._client.expected + _FLOOD:
                 self._end(f"the client has got {self._client.received:,} messages: it is a flood")
+        self._over.set()
 
     def _send(self) -> None:
         """Sends what the client sends by now."""
@@ -207,9 +210,9 @@ class Player:
             await asyncio.sleep(_QUIET)
         while not self._ended and self._is_due(self._held.reader):
             self._moved.clear()
-            try:
-                await asyncio.wait_for(self._moved.wait(), self._patience)
-            except TimeoutError:
+            with anyio.move_on_after(self._patience) as waiting:
+                await self._moved.wait()
+            if waiting.cancelled_caught:
                 return
             await asyncio.sleep(_GLANCE)
 
@@ -241,13 +244,12 @@ class Player:
         """Ends the run when nothing has moved for too long, whatever passes besides."""
         while not self._over.is_set():
             before = self._progress
-            try:
-                await asyncio.wait_for(self._over.wait(), self._limit)
-            except TimeoutError:
-                if self._progress == before:
-                    method = self._client.waits_for or "its next message"
-                    self._end(f"nothing has moved for {self._limit:g} s; the client waits for "
-                              f"`{method}`")  # fmt: skip
+            with anyio.move_on_after(self._limit):
+                await self._over.wait()
+            if not self._over.is_set() and self._progress == before:
+                method = self._client.waits_for or "its next message"
+                why = f"nothing has moved for {self._limit:g} s; the client waits for `{method}`"
+                self._end(why)
 
     @property
     def _progress(self) -> tuple[int, int]:

@@ -1,0 +1,53 @@
+"""Tasks with an owner: anyio's groups, whose errors come out as they are.
+
+    async with group() as tasks:
+        tasks.start_soon(work, argument)
+        …
+        tasks.cancel_scope.cancel()     # whoever only waits is not waited for
+
+A chain's own tasks are in groups of asyncio (`conductor.run.runtime`): its start does not wait for
+anyio to be imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import anyio
+from anyio.abc import TaskGroup
+
+
+@asynccontextmanager
+async def group() -> AsyncIterator[TaskGroup]:
+    """A group that ends after its tasks. What one of them raises, or the block, ends all of them,
+    and is raised; what others raise because of that are its notes."""
+    try:
+        async with anyio.create_task_group() as tasks:
+            yield tasks
+    except BaseExceptionGroup as errors:
+        first, *others = _each(errors)
+        for other in others:
+            first.add_note(f"then: {other!r}")
+        raise first from first.__cause__
+
+
+async def first(*waits: Callable[[], Awaitable[object]]) -> None:
+    """Waits until one of these returns, and ends the others. Raises what one of them raises."""
+    async with group() as tasks:
+
+        async def wait(one: Callable[[], Awaitable[object]]) -> None:
+            await one()
+            tasks.cancel_scope.cancel()
+
+        for one in waits:
+            tasks.start_soon(wait, one)
+
+
+def _each(errors: BaseExceptionGroup) -> list[BaseException]:
+    """The errors of a group, and of groups in it."""
+    return [
+        each
+        for error in errors.exceptions
+        for each in (_each(error) if isinstance(error, BaseExceptionGroup) else [error])
+    ]
