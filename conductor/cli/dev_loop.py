@@ -13,9 +13,11 @@ import signal
 import threading
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from typing import Final
 
 import conductor
+from conductor import tasks
 from conductor.author.build import build_component
 from conductor.cli import error_details, exec_, report, test_
 from conductor.cli.exec_output import Output, OutputClosed, TextView
@@ -81,28 +83,25 @@ class Dev:
     async def _work(self) -> None:
         seen = await self._round({})
         line: asyncio.Future[str | None] | None = None
-        ending = asyncio.ensure_future(self._ending.wait())
-        changing = asyncio.ensure_future(self._change(seen))
         while True:
             if line is None:
                 if self._terminal:
                     report.send(_QUESTION.encode())
                 line = self._lines.next()
-            await asyncio.wait((line, changing, ending), return_when=asyncio.FIRST_COMPLETED)
-            if ending.done() or (line.done() and line.result() is None):
+            changed: list[Stamps] = []
+            typing, changing = partial(asyncio.wait, (line,)), partial(self._change, seen, changed)
+            await tasks.first(typing, changing, self._ending.wait)
+            if self._ending.is_set() or (line.done() and line.result() is None):
                 break
-            if changing.done():
+            if changed:
                 if self._terminal:
                     report.say("")
-                seen = await self._round(changing.result())
-                changing = asyncio.ensure_future(self._change(seen))
+                seen = await self._round(changed[0])
                 if self._terminal:
                     report.send(_QUESTION.encode())
             if line.done():
                 await self._turn(line.result() or "")
                 line = None
-        changing.cancel()
-        ending.cancel()
         if self._terminal:
             report.say("")
 
@@ -115,14 +114,16 @@ class Dev:
 
     # -- a change ------------------------------------------------------------------------------
 
-    async def _change(self, seen: Stamps) -> Stamps:
-        """Waits for a change of the folder; the files once they are written completely."""
+    async def _change(self, seen: Stamps, changed: list[Stamps]) -> None:
+        """Waits for a change of the folder; `changed` gets the files, once they are written
+        completely."""
         before = seen
         while True:
             await asyncio.sleep(_LOOK)
             now = self._stamps()
             if now != seen and now == before:
-                return now
+                changed.append(now)
+                return
             before = now
 
     def _stamps(self) -> Stamps:

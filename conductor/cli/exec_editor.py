@@ -4,13 +4,15 @@ by the fixture."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor import tasks
 from conductor.core import json_text
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
 from conductor.core.policy.key_table import STAMP
@@ -19,6 +21,8 @@ from conductor.editor.ranges import path_of, resolve
 from conductor.errors import RequestError, one_line, visible
 
 if TYPE_CHECKING:
+    from anyio.abc import TaskGroup
+
     from conductor.cli.editor_fixture import Action, Fixture
     from conductor.client.connection import Connection, Handler
 
@@ -41,7 +45,11 @@ class PlayedEditor:
         self._note = note
         self._left = list(fixture.user)
         """What the user has not done yet."""
-        self._acting: set[asyncio.Task[None]] = set()
+        self._tasks: TaskGroup
+        self._acting = 0
+        """How many things the user is doing."""
+        self._rests = asyncio.Event()
+        self._rests.set()
         self._connection: Connection | None = None
         self.prompts: list[Prompt] = []
         """What the user sends because nobody took a reply."""
@@ -62,8 +70,14 @@ class PlayedEditor:
 
     async def settled(self) -> None:
         """Returns once the user has nothing more to do with what is shown."""
-        while self._acting:
-            await asyncio.gather(*self._acting)
+        await self._rests.wait()
+
+    @contextlib.asynccontextmanager
+    async def present(self) -> AsyncIterator[None]:
+        """The user does things meanwhile."""
+        async with tasks.group() as self._tasks:
+            yield
+            self._tasks.cancel_scope.cancel()
 
     def handlers(self) -> Mapping[str, Handler]:
         """What it serves, by method."""
@@ -159,10 +173,17 @@ class PlayedEditor:
         if not ready:
             return
         self._left = [one for one in self._left if one not in ready]
-        doing = self._do(str(params.get("sessionId")), kind, ready)
-        task = asyncio.get_running_loop().create_task(doing)
-        self._acting.add(task)
-        task.add_done_callback(self._acting.discard)
+        self._acting += 1
+        self._rests.clear()
+        self._tasks.start_soon(self._do_all, str(params.get("sessionId")), kind, ready)
+
+    async def _do_all(self, session: str, kind: str, actions: list[Action]) -> None:
+        try:
+            await self._do(session, kind, actions)
+        finally:
+            self._acting -= 1
+            if not self._acting:
+                self._rests.set()
 
     async def _do(self, session: str, kind: str, actions: list[Action]) -> None:
         await asyncio.sleep(0)  # until the answer to what is shown has gone out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -61,7 +62,9 @@ class ExecTurn:
         """The in-process component; returns when the turn is over."""
         async with self._connection.over(channel):
             try:
-                self.stop_reason = await self._turn()
+                acting = self._editor.present() if self._editor else contextlib.nullcontext()
+                async with acting:
+                    self.stop_reason = await self._turn()
             except (RequestError, ChainEnded, OutputClosed) as error:
                 self.error = error
             except Exception as error:

@@ -11,10 +11,13 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Awaitable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from conductor import children
+import anyio
+from anyio.abc import TaskGroup
+
+from conductor import children, tasks
 from conductor.cli import report
 from conductor.cli.fleet_place import PASSWORD, USER
 from conductor.cli.run import run_loop
@@ -37,30 +40,33 @@ class _Part:
         self.name, self.process = name, process
         self._serves = nats_server.LISTENS if name == _NATS else "serving "
         self.ended = asyncio.Event()
-        self.serving = asyncio.get_running_loop().create_future()
+        self.serving = asyncio.Event()
+        self.place = ""
         """Where it serves: the rest of the first line by which it says so."""
-        assert process.stderr is not None
-        self._stderr = process.stderr
-        loop = asyncio.get_running_loop()
-        self.reading = loop.create_task(self._read())
-        self.waiting = loop.create_task(self._wait())
+        self._read = asyncio.Event()
+        """Whether it writes no more."""
 
-    async def _read(self) -> None:
+    async def read(self) -> None:
+        """Shows what it writes."""
+        assert self.process.stderr is not None
         while True:
             try:
-                line = await self._stderr.readline()
+                line = await self.process.stderr.readline()
             except ValueError:  # too long to be one
                 continue
             if not line:
+                self._read.set()
                 return
             text = line.decode(errors="replace").rstrip()
             _, found, shown = text.partition(self._serves)
-            if found and not self.serving.done():
-                self.serving.set_result(shown)
+            if found and not self.serving.is_set():
+                self.place = shown
+                self.serving.set()
             if self.name != _NATS or _WRONG.search(text):  # NATS logs all that it does
                 report.write(f"{self.name}: {text.removeprefix('conductor: ')}")
 
-    async def _wait(self) -> None:
+    async def wait(self) -> None:
+        """Sees its end."""
         await self.process.wait()
         self.ended.set()
 
@@ -80,13 +86,14 @@ class _Part:
         if self.process.returncode is None:
             with contextlib.suppress(ProcessLookupError):
                 self.process.send_signal(signal.SIGTERM)
-        try:
-            await asyncio.wait_for(self.process.wait(), _ENDS)
-        except TimeoutError:
+        with anyio.move_on_after(_ENDS) as ending:
+            await self.process.wait()
+        if ending.cancelled_caught:
             self.kill()
-            await asyncio.wait_for(self.process.wait(), _KILLED)
-        with contextlib.suppress(TimeoutError):  # what it has started may have its lines
-            await asyncio.wait_for(self.reading, _KILLED)
+            with anyio.fail_after(_KILLED):
+                await self.process.wait()
+        with anyio.move_on_after(_KILLED):  # what it has started may have its lines
+            await self._read.wait()
 
 
 def run(components: Sequence[str], workers: int, listen: str, store: str | None) -> int:
@@ -109,15 +116,6 @@ def run(components: Sequence[str], workers: int, listen: str, store: str | None)
         return run_loop(work, starts_programs=True)
 
 
-async def _first(*works: Awaitable[object]) -> None:
-    """Waits until one of these is done, and drops the others."""
-    waited = [asyncio.ensure_future(work) for work in works]
-    await asyncio.wait(waited, return_when=asyncio.FIRST_COMPLETED)
-    for one in waited:
-        one.cancel()
-    await asyncio.gather(*waited, return_exceptions=True)
-
-
 async def _run(
     components: Sequence[str],
     many: int,
@@ -126,6 +124,21 @@ async def _run(
     login: Mapping[str, str],
     file: str,
 ) -> int:
+    async with tasks.group() as watching:
+        await _serve(watching, components, many, listen, server, login, file)
+        watching.cancel_scope.cancel()
+    return 0
+
+
+async def _serve(
+    watching: TaskGroup,
+    components: Sequence[str],
+    many: int,
+    listen: str,
+    server: Sequence[str],
+    login: Mapping[str, str],
+    file: str,
+) -> None:
     ours = [sys.executable, "-m", "conductor"]
     ending = asyncio.Event()
     parts: dict[str, _Part] = {}
@@ -144,6 +157,8 @@ async def _run(
             start_new_session=True,
         )
         parts[name] = part = _Part(name, process)
+        watching.start_soon(part.read)
+        watching.start_soon(part.wait)
         return part
 
     async def keep(name: str, command: Sequence[str]) -> None:
@@ -158,40 +173,45 @@ async def _run(
             await asyncio.sleep(max(0.0, began + _PAUSE - loop.time()))
             await start(name, command)
 
-    keeping: list[asyncio.Task[None]] = []
     try:
         nats = await start(_NATS, server)
-        await _first(asyncio.shield(nats.serving), nats.ended.wait(), ending.wait())
+        await tasks.first(nats.serving.wait, nats.ended.wait, ending.wait)
         _need(parts.values(), ending)
         if ending.is_set():
-            return 0
-        url = f"nats://{await nats.serving}"
+            return
+        url = f"nats://{nats.place}"
         worker = [*ours, "worker", *components, "--nats", url]
         workers = {f"worker {number}": worker for number in range(1, many + 1)}
         for name, command in workers.items():
             await start(name, command)
         gateway = await start("gateway", [*ours, "gateway", "--nats", url, "--listen", listen])
-        started = [one for one in parts.values() if one is not nats]
-        serving = [asyncio.shield(part.serving) for part in started]
-        ended = [part.ended.wait() for part in parts.values()]
-        await _first(asyncio.gather(*serving), *ended, ending.wait())
+        started = [part.serving for part in parts.values()]
+
+        async def all_serve() -> None:
+            for serving in started:
+                await serving.wait()
+
+        ended = [part.ended.wait for part in parts.values()]
+        await tasks.first(all_serve, *ended, ending.wait)
         _need(parts.values(), ending)
         if not ending.is_set():
-            address = (await gateway.serving).split()[0]
+            address = gateway.place.split()[0]
             report.write(f"the fleet is there: conductor connect {address}")
             read = f"set -a; . {shlex.quote(file)}"  # the login stays out of command lines
             report.write(f"to look at it: ({read}; conductor fleet status --nats {url})")
-            keeping += [loop.create_task(keep(*one)) for one in workers.items()]
-            await _first(gateway.ended.wait(), nats.ended.wait(), ending.wait())
+            async with tasks.group() as keeping:
+                for name, command in workers.items():
+                    keeping.start_soon(keep, name, command)
+                await tasks.first(gateway.ended.wait, nats.ended.wait, ending.wait)
+                keeping.cancel_scope.cancel()
             _need((gateway, nats), ending)
     finally:
         ending.set()
-        for task in keeping:
-            task.cancel()
-        # The gateway first: then no client sees its worker go. NATS last: leases are given back.
-        for name in reversed([*parts]):
-            await parts[name].end()
-    return 0
+        with anyio.CancelScope(shield=True):
+            # The gateway first: then no client sees its worker go. NATS last: leases are given
+            # back.
+            for name in reversed([*parts]):
+                await parts[name].end()
 
 
 def _end(ending: asyncio.Event, parts: dict[str, _Part]) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from conductor import installation
+from conductor import installation, tasks
 from conductor.cli import configured, options, report
 from conductor.cli.chain_failures import Failures
 from conductor.cli.options import Parsed
@@ -262,10 +262,8 @@ class Serving:
         """Of those that run and that `conductor ps` shows."""
         self._server: Server | None = None
         self._gate: Gate | None = None
-        self._reading: asyncio.Task[None] | None = None
-        """Reads all again."""
-        self._stale = False
-        """Whether it has to do so once more."""
+        self._stale = asyncio.Event()
+        """Whether all is to be read again."""
         self._failures = Failures()
 
     @staticmethod
@@ -304,6 +302,13 @@ class Serving:
 
     async def run(self) -> int:
         """Serves until a signal ends it; the exit code. Raises `ConductorError`."""
+        async with tasks.group() as reading:
+            reading.start_soon(self._read_again)
+            await self._serve()
+            reading.cancel_scope.cancel()
+        return self._code
+
+    async def _serve(self) -> None:
         from conductor.serve.server import Server
 
         _silence()
@@ -333,7 +338,6 @@ class Serving:
         finally:
             await self.end(owners)
             end_strays()
-        return self._code
 
     def _places(self, address: Address, served: str) -> list[str]:
         """Where clients find the chains that are served at an address."""
@@ -413,18 +417,19 @@ class Serving:
 
     def _reload(self) -> None:
         """Reads tokens, certificates, limits and chains again."""
-        self._stale = True
-        if self._reading is None or self._reading.done():
-            self._reading = asyncio.get_running_loop().create_task(self._read_again())
+        self._stale.set()
 
     async def _read_again(self) -> None:
-        """Reads all until no signal has come meanwhile; what cannot be read stays."""
-        while self._stale and not self._ending.is_set():
-            self._stale = False
+        """Reads all at each signal; what cannot be read stays."""
+        while True:
+            await self._stale.wait()
+            self._stale.clear()
             try:
                 await self._take(self._read())
             except ConductorError as error:
                 report.write(f"the server stays as it was: {error.with_hint}", word="error")
+            except Exception as error:  # clients go on
+                self._complain(f"a defect of conductor: {place_of(error)}")
             else:
                 report.write("tokens, certificates, limits and chains have been read again")
 

@@ -21,7 +21,7 @@ import msgspec
 
 from conductor.control import places, protocol
 from conductor.control.protocol import Answer, Request
-from conductor.errors import ConductorError, UsageError, did_you_mean
+from conductor.errors import ConductorError, UsageError, did_you_mean, place_of
 from conductor.transports.entrance import Entrance
 
 if TYPE_CHECKING:
@@ -96,10 +96,9 @@ class Server:
         self._about = about
         self._began = time.monotonic()
         self.path = path
-        self._connections: set[asyncio.Task[None]] = set()
         self._greeted = 0
         """Those that have greeted."""
-        self._loop = asyncio.get_running_loop()
+        self._complain = complain
         self._entrance = Entrance(listening, self._accepted, complain)
         self._does: dict[str, Callable[[Request], ChainState | str]] = {
             "state": lambda request: self._state(),
@@ -130,25 +129,18 @@ class Server:
         return cls(runtime, about, path, listening, lambda text: log("info", "conductor", text))
 
     def close(self) -> None:
-        """Closes all connections, and removes the socket."""
+        """Listens no more, and removes the socket. Connections end with the chain."""
         self._entrance.close()
         places.remove(self.path)
-        for task in self._connections:
-            task.cancel()
 
     # -- connections -----------------------------------------------------------------------------
 
     def _accepted(self, connection: socket.socket) -> _Visitor:
         visitor = _Visitor(connection)
-        visitor.task = task = self._loop.create_task(self._serve(visitor))
-        self._connections.add(task)
-        task.add_done_callback(self._ended)
+        visitor.task = self._runtime.start(self._serve(visitor))
+        if visitor.task is None:  # the chain ends
+            connection.close()
         return visitor
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._connections.discard(task)
-        if not task.cancelled():
-            task.exception()  # a defect here is no defect of the chain
 
     async def _serve(self, visitor: _Visitor) -> None:
         visitor.has_begun = True
@@ -162,6 +154,8 @@ class Server:
                 with contextlib.suppress(OSError):
                     connection.send(protocol.encode(protocol.Greeting(busy=_MOST)))
             connection.close()
+        except Exception as error:  # a defect here is no defect of the chain
+            self._complain(f"a command was not answered: {place_of(error)}")
         finally:
             self._entrance.leave(visitor)
 
@@ -181,7 +175,7 @@ class Server:
                 await self._serve_requests(reader, writer)
             finally:
                 self._greeted -= 1
-        except (ConductorError, OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
+        except* (ConductorError, OSError, EOFError, TimeoutError, asyncio.LimitOverrunError):
             pass  # who says nonsense, or nothing, is not listened to
         finally:
             writer.transport.abort() if writer.transport.get_write_buffer_size() else writer.close()
@@ -189,23 +183,19 @@ class Server:
     async def _serve_requests(
         self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
     ) -> None:
+        await asyncio.to_thread(importlib.import_module, _STATE)
+        writer.write(protocol.encode(protocol.Greeting()))
+        watched: list[Figures] = []
         running: asyncio.Task[None] | None = None
-        try:
-            await asyncio.to_thread(importlib.import_module, _STATE)
-            writer.write(protocol.encode(protocol.Greeting()))
-            watched: list[Figures] = []
+        async with asyncio.TaskGroup() as answering:  # the end of the connection ends the answer
             while True:
                 line = await reader.readuntil(b"\n")
                 request = protocol.decode(line, Request)
                 if running is not None and not running.done():
                     raise ConductorError("one request at a time")
-                running = self._loop.create_task(self._answer(request, writer, watched))
+                running = answering.create_task(self._answer(request, writer, watched))
                 await asyncio.wait((running,), timeout=_APART)
                 await asyncio.sleep(_APART)
-        finally:
-            if running is not None:
-                running.cancel()  # nobody waits any more
-                await asyncio.gather(running, return_exceptions=True)
 
     async def _answer(
         self, request: Request, writer: asyncio.StreamWriter, watched: list[Figures]

@@ -196,12 +196,12 @@ class Runtime:
 
     # -- what runs beside the messages -----------------------------------------------------------
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Runs `work` until the connections are closed; not at all from then on."""
-        if self._beside is None:
-            work.close()
-        else:
-            self._begin(self._beside, work)
+        if self._beside is not None:
+            return self._begin(self._beside, work)
+        work.close()
+        return None
 
     def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs `work`, which the close of a connection ends."""
