@@ -44,9 +44,6 @@ ALLOWED: Final = {
     "conductor/serve/websocket.py": _OLD,
     "conductor/transports/memory.py": "the function is an author's: one that will not end must not "
     "keep its chain from ending",
-    "conductor/transports/remote/http.py": _OLD,
-    "conductor/transports/remote/websocket_transport.py": _OLD,
-    "conductor/transports/retried.py": _OLD,
 }
 """The files that may, each with its reason."""
 

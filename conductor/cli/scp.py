@@ -30,7 +30,7 @@ from conductor.spec.catalog import resolve_all
 from conductor.spec.config.model import Written
 from conductor.spec.consent import Where
 from conductor.spec.programs import plain
-from conductor.transports.base import Ended, Events, Transport, Wrapper
+from conductor.transports.base import Ended, Owner, Transport, Wrapper
 from conductor.transports.stdio import StdioTransport
 from conductor.version import version
 
@@ -160,7 +160,7 @@ class ClientTransport(Wrapper):
 
     # -- the chain's ---------------------------------------------------------------------------
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """The chain is there: it is initialized by what the client has said."""
         self._events = events
         asyncio.get_running_loop().call_soon(self._begin)

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from conductor.fleet.bus import Bus
-    from conductor.transports.base import Events, Transport
+    from conductor.transports.base import Owner, Transport
 
 KEPT: Final = 16 * 1024 * 1024
 """Bytes of frames that are kept until the journal has them; those beyond are missing."""
@@ -292,7 +292,7 @@ class Journalled(Wrapper):
         self._journal = journal
         self._named = named
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """Opens the other."""
         self._journal.mark(self, begins=self._named, epoch=self.epoch)
         await super().open(events)

@@ -15,7 +15,7 @@ from conductor.fleet.carried import Carried
 from conductor.fleet.placing import Lease, Placing, Step
 from conductor.fleet.sealed import Seal
 from conductor.link import Limits, LinkError
-from conductor.transports.base import Ended, Events
+from conductor.transports.base import Ended, Owner
 from conductor.transports.remote.framed import Framed
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class RoomTransport(Framed):
 
     # -- the contract of transports ------------------------------------------------------------
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """Finds the room, and opens a connection there. Raises `ComponentError`."""
         self._events = events
         placing = Placing(self._seat.lost)

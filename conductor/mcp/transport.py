@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from conductor.mcp.bridge.bridge import Bridge
     from conductor.mcp.bridge.capabilities import Support
     from conductor.mcp.bridge.effects import Effect
-    from conductor.mcp.doors.door import Start
     from conductor.mcp.doors.doors import Doors
 
 Log = Callable[[str, str, str], None]
@@ -54,18 +53,16 @@ class BridgedTransport(Wrapper):
         log: Log,
         line_limit: int,
         proxied: Callable[[], bool],
-        start: Start,
         failed: Callable[[Exception], None],
     ) -> None:
         """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether there are proxies, which need to see
-        support of ACP transport; called when the agent is initialized. `start` starts a task;
-        `failed` hears of what nobody expects."""
+        support of ACP transport; called when the agent is initialized. `failed` hears
+        of what nobody expects."""
         super().__init__(inner)
         self._kind = kind
         self._log = log
         self._line_limit = line_limit
         self._proxied = proxied
-        self._start_task = start
         self._failed = failed
         self._bridge: Bridge | None = None
         self._support: Support | None = None
@@ -279,7 +276,7 @@ class BridgedTransport(Wrapper):
             self._events.received([frame.removesuffix(b"\n") for frame in frames])
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._start_task(work)
+        task = self.carry(work)
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -301,9 +298,7 @@ class BridgedTransport(Wrapper):
         if self._doors is None:
             from conductor.mcp.doors.doors import Doors
 
-            self._doors = Doors(
-                self, log=self._log, line_limit=self._line_limit, start=self._start_task
-            )
+            self._doors = Doors(self, log=self._log, line_limit=self._line_limit, start=self.carry)
         try:
             declaration = await self._doors.listen(listener, kind)
         except ComponentError as error:

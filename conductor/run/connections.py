@@ -59,6 +59,10 @@ class PeerEvents:
             self._ended = True
             self._runtime.guarded(self._runtime.ended, self._name, how)
 
+    def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task of the connection's."""
+        return self._runtime.carry(work)
+
     def silence(self) -> None:
         """Ignores everything from now on."""
         self._ended = True

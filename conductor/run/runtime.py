@@ -447,7 +447,6 @@ class Runtime:
             log=self._log,
             line_limit=self.options.line_limit,
             proxied=self._is_proxied,
-            start=self.carry,
             failed=self.defect,
         )
         return self._bridged

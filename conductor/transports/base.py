@@ -7,6 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 import msgspec
 
 if TYPE_CHECKING:
+    import asyncio
+    from collections.abc import Coroutine
+
     from conductor.transports.fds import FdReader, FdWriter
 
 LINGER: Final = 2.0
@@ -51,10 +54,17 @@ class Events(Protocol):
         """Nothing more will be received. Reported once, unless `close` was called before."""
 
 
+class Owner(Events, Protocol):
+    """Whose a connection is: who hears of it, and awaits its tasks."""
+
+    def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task of the connection, which its `close` ends."""
+
+
 class Transport(Protocol):
     """One connection. Opened once; `write` never blocks and keeps what cannot leave yet."""
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """Starts carrying. Raises `conductor.errors.ComponentError` if that is impossible."""
 
     def write(self, data: bytes) -> None:
@@ -138,10 +148,10 @@ class Wrapper:
 
     def __init__(self, inner: Transport) -> None:
         self._inner = inner
-        self._events: Events | None = None
+        self._events: Owner | None = None
         """None until it is opened."""
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """Opens the other."""
         self._events = events
         await self._inner.open(self)
@@ -204,3 +214,8 @@ class Wrapper:
         """Nothing more will be received."""
         assert self._events is not None
         self._events.ended(how)
+
+    def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task of the other's."""
+        assert self._events is not None
+        return self._events.carry(work)

@@ -7,13 +7,14 @@ and gets what was written before. To the router it only took longer.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
 from conductor.errors import ComponentError
 from conductor.transports import backoff
-from conductor.transports.base import Ended, Events, Transport
+from conductor.transports.base import Ended, Events, Owner, Transport
 from conductor.transports.remote import failures
 
 
@@ -40,7 +41,7 @@ class Retried:
         """
         self._make, self._most, self._note, self._returns = make, most, note, returns
         self._inner = first
-        self._events: Events | None = None
+        self._events: Owner | None = None
         self._current: _Try | None = None
         self._failed = 0
         self._written: list[bytes] = []
@@ -55,7 +56,7 @@ class Retried:
         """The id of the process behind it; None: there is none."""
         return getattr(self._inner, "pid", None)
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """Begins the first try. What fails for good is reported as the end."""
         self._events = events
         await self._try()
@@ -101,7 +102,7 @@ class Retried:
         self._failed += 1
         self._current = None
         self._note(f"it {how.text}; try {self._failed} of {self._most} more follows")
-        self._again = asyncio.get_running_loop().create_task(self._later())
+        self._again = self._events.carry(self._later())
 
     async def _later(self) -> None:
         await backoff.wait(self._failed)
@@ -165,6 +166,11 @@ class _Try:
 
     def __init__(self, owner: Retried) -> None:
         self._owner = owner
+
+    def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task of its own."""
+        assert self._owner._events is not None
+        return self._owner._events.carry(work)
 
     def _events(self) -> Events | None:
         is_current = self._owner._current is self and not self._owner._closed

@@ -9,6 +9,7 @@ from typing import Any
 from conductor.cli.scp import ClientTransport
 from conductor.errors import UsageError
 from conductor.transports.base import Ended, Events
+from tests.transports.ends import Carrying
 
 HELLO = {"protocolVersion": 1, "_meta": {"symposium": {"version": "1.0"}}}
 LAUNCH = {"servers": [{"command": "a"}]}
@@ -49,7 +50,7 @@ class Client:
         pass
 
 
-class Chain:
+class Chain(Carrying):
     """The chain's end: what it has got."""
 
     def __init__(self) -> None:

@@ -24,11 +24,12 @@ from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
 from tests.places import DEADLINE
 from tests.services.support import grantee
+from tests.transports.ends import Carrying
 
 SECRET = "sk-ant-api03-" + "a1B2" * 20
 
 
-class End:
+class End(Carrying):
     """The client's end of a chain, and the chain."""
 
     def __init__(self) -> None:

@@ -22,6 +22,7 @@ from conductor.mcp.doors import doors as real_doors
 from conductor.mcp.doors.door import DoorEvents
 from conductor.mcp.transport import BridgedTransport
 from conductor.transports.base import Ended, Events
+from tests.transports.ends import Carrying
 
 Json = dict[str, Any]
 
@@ -64,7 +65,7 @@ class AgentTransport:
         self.did.append("close")
 
 
-class ChainEvents:
+class ChainEvents(Carrying):
     """What hears of the agent: the runtime."""
 
     def __init__(self) -> None:
@@ -160,7 +161,6 @@ class Stage:
             log=lambda *line: self.log.append(line),
             line_limit=1000,
             proxied=lambda: proxied,
-            start=lambda work: asyncio.get_running_loop().create_task(work),
             failed=lambda error: pytest.fail(repr(error)),
         )
 

@@ -7,12 +7,13 @@ import contextlib
 import os
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import msgspec
 
 import wasm_host
-from conductor.transports.base import Ended, Events, Transport, Wrapper
+from conductor.transports.base import Ended, Events, Owner, Transport, Wrapper
 from conductor.transports.guest import GuestTransport
 from conductor.transports.memory import Channel, MemoryTransport
 from conductor.transports.process import ProcessTransport
@@ -24,7 +25,14 @@ from tests.transports.remote import peers
 ECHO = "import sys\nfor line in sys.stdin.buffer: sys.stdout.buffer.write(line); sys.stdout.flush()"
 
 
-class Recorder:
+class Carrying:
+    """Owns the tasks of a connection, as long as its test runs."""
+
+    def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work)
+
+
+class Recorder(Carrying):
     """Events that remember what was reported, and let a test wait for it."""
 
     def __init__(self) -> None:
@@ -111,7 +119,7 @@ class _Owning(Wrapper):
         super().__init__(inner)
         self._fds = list(fds)
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         await super().open(events)
         while self._fds:
             os.close(self._fds.pop())

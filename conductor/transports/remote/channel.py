@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Final
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 from conductor.transports.base import Ended, Transport
 from conductor.transports.memory import Channel
@@ -21,16 +22,19 @@ class RemoteChannel(Channel):
         self._transport = transport
         self._log = log
         self._paused = False
+        self._tasks = asyncio.TaskGroup()
         self.how: Ended | None = None
         """How the connection has ended."""
 
     async def open(self) -> None:
         """Connects. Raises `ComponentError`."""
+        await self._tasks.__aenter__()
         await self._transport.open(self)
 
     async def close(self, grace: float) -> None:
         """Closes the connection, after what is queued had `grace` seconds to leave."""
         await self._transport.close(grace)
+        await self._tasks.__aexit__(None, None, None)
 
     def _write(self, line: bytes) -> None:
         self._transport.write(line + b"\n")
@@ -39,6 +43,10 @@ class RemoteChannel(Channel):
         if self._paused and self.waiting <= _HIGH // 2:
             self._paused = False
             self._transport.resume()
+
+    def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task of the connection's."""
+        return self._tasks.create_task(work)
 
     # -- what the transport reports ------------------------------------------------------------
 

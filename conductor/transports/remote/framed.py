@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 from conductor.link import LinkError, Reason
 
 if TYPE_CHECKING:
-    from conductor.transports.base import Ended, Events
+    from conductor.transports.base import Ended, Owner
 
 
 class _Link(Protocol):
@@ -28,7 +28,7 @@ class Framed:
     """
 
     def __init__(self) -> None:
-        self._events: Events | None = None
+        self._events: Owner | None = None
         self._waiting: deque[bytes] = deque()
         """Frames that have not left, not even to a link."""
         self._waiting_bytes = 0

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.errors import ConductorError
 from conductor.transports import backoff
-from conductor.transports.base import Ended, Events
+from conductor.transports.base import Ended, Owner
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.remote import client, failures, http_rules, wire
 from conductor.transports.remote.address import Address
@@ -53,7 +53,7 @@ class HttpTransport:
         self._limit, self._log = line_limit, log
         self._cookies = Cookies()
         self._rules = HttpRules(backoff.tries(patience))
-        self._events: Events | None = None
+        self._events: Owner | None = None
         self._client: AsyncConnectionPool | None = None
         self._early: list[bytes] = []
         self._tasks: set[asyncio.Task[None]] = set()
@@ -65,7 +65,7 @@ class HttpTransport:
 
     # -- the contract of transports ------------------------------------------------------------
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """Prepares; the first request of the owner opens the connection."""
         self._events = events
         self._client = client.pool(self._address, self._tls)
@@ -122,10 +122,10 @@ class HttpTransport:
             self._leaving = self._start(self._leave())
         if self._leaving is not None:
             await asyncio.wait((self._leaving,), timeout=max(grace, 0.1))
-        tasks = list(self._tasks)
-        for task in tasks:
+        for task in self._tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if self._tasks:
+            await asyncio.wait(self._tasks)  # they use the pool
         self._client = None
         await pool.aclose()
 
@@ -154,7 +154,8 @@ class HttpTransport:
             with contextlib.suppress(*client.FAILED, ConductorError):
                 await work
 
-        task = asyncio.get_running_loop().create_task(quietly())
+        assert self._events is not None
+        task = self._events.carry(quietly())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
         return task

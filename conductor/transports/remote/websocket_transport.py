@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 from conductor.errors import ConductorError
 from conductor.link import Limits, Link, LinkError, State
 from conductor.transports import backoff
-from conductor.transports.base import Ended, Events
+from conductor.transports.base import Ended, Owner
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.remote import failures, websocket, wire
 from conductor.transports.remote.address import Address
@@ -63,7 +63,7 @@ class WebSocketTransport(Framed):
 
     # -- the contract of transports ------------------------------------------------------------
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """Connects. Raises `ComponentError`."""
         self._events = events
         socket = await self._upgraded()
@@ -167,7 +167,8 @@ class WebSocketTransport(Framed):
         if self._link is not None and how.may_return:
             self._link.cut()
             self._log(f"the link to {self._address} was cut: it {how.text}; trying again")
-            self._returning = asyncio.get_running_loop().create_task(self._return(how))
+            assert self._events is not None
+            self._returning = self._events.carry(self._return(how))
         elif how.clean or self._finishing:
             self._report(Ended("closed the connection", clean=True))
         else:

@@ -15,7 +15,7 @@ from websockets.http11 import Request, Response
 from websockets.typing import Subprotocol
 
 from conductor.link import Link, LinkError, State
-from conductor.transports.base import Events, Transport, Wrapper
+from conductor.transports.base import Owner, Transport, Wrapper
 from conductor.transports.framing import LineSplitter
 from conductor.transports.remote import address as addresses
 from conductor.transports.remote.dial import dial
@@ -32,7 +32,7 @@ class Behind(Wrapper):
         self._early: list[bytes] = []
         self.ends: list[Callable[[], Awaitable[None]]] = []
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         self._inner = dial(addresses.parse(await self._start(self)))
         for data in self._early:
             self._inner.write(data)
@@ -55,7 +55,7 @@ class _Nowhere:
 
     buffered = 0
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         raise NotImplementedError
 
     def write(self, data: bytes) -> None:
@@ -295,7 +295,7 @@ class _Opened(Wrapper):
         self._early: list[bytes] = []
         self._answered = asyncio.Event()
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         self._inner.write(b'{"jsonrpc":"2.0","id":0,"method":"initialize"}\n')
         await super().open(events)
         await self._answered.wait()
