@@ -36,12 +36,6 @@ ALLOWED: Final = {
     "conductor/fleet/gateway.py": _OLD,
     "conductor/fleet/owners.py": _OLD,
     "conductor/fleet/worker.py": _OLD,
-    "conductor/serve/access/issuer_keys.py": _OLD,
-    "conductor/serve/app.py": _OLD,
-    "conductor/serve/chains.py": _OLD,
-    "conductor/serve/lines.py": _OLD,
-    "conductor/serve/server.py": _OLD,
-    "conductor/serve/websocket.py": _OLD,
     "conductor/transports/memory.py": "the function is an author's: one that will not end must not "
     "keep its chain from ending",
 }

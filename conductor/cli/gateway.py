@@ -76,7 +76,8 @@ class _Gateway(Serving):
         from conductor.fleet.lobby import Lobby
 
         assert self._part is not None
-        return Lobby(principal, self._part, server.settings, server.received, server.changed)
+        settings, received = server.settings, server.received
+        return Lobby(principal, self._part, settings, received, server.changed, server.start)
 
     def paths(self) -> Container[str]:
         """Workers know which chains there are."""

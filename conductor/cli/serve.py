@@ -32,9 +32,10 @@ from conductor.transports.process_groups import end_strays
 from conductor.transports.remote import address as addresses
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Mapping, Sequence
+    from collections.abc import Callable, Container, Coroutine, Mapping, Sequence
 
     from conductor.serve.access.gate import Gate
+    from conductor.serve.access.issuer_keys import Start
     from conductor.serve.chains import Hosted
     from conductor.serve.owners import Ownership
     from conductor.serve.room import Served
@@ -313,31 +314,38 @@ class Serving:
 
         _silence()
         settings = self._wanted.settings
-        self._gate = gate = _gate(settings, self._addresses)
+        self._gate = gate = _gate(settings, self._addresses, self._begin)
         owners = await self.owners(gate)
         try:
-            self._server = server = Server(
+            async with Server(
                 settings, gate, self.start, owners, self.paths(), self._complain, self.made
-            )
-            self._watch_signals()
-            try:
-                served = [
-                    await server.listen(address, self._tls if address.has_tls else None)
-                    for address in self._addresses
-                ]
-                await self.begin(server)
-            except BaseException:
-                self._ending.set()
-                await server.run(self._ending)
-                raise
-            pairs = zip(self._addresses, served, strict=True)
-            places = (place for address, one in pairs for place in self._places(address, one))
-            report.write(" ".join(("serving", *places, *self.shown())))
-            settled_memory()
-            await server.run(self._ending, self.leave)
+            ) as self._server:
+                await self._run(self._server)
         finally:
             await self.end(owners)
             end_strays()
+
+    async def _run(self, server: Server) -> None:
+        self._watch_signals()
+        try:
+            served = [
+                await server.listen(address, self._tls if address.has_tls else None)
+                for address in self._addresses
+            ]
+            await self.begin(server)
+        except BaseException:
+            self._ending.set()
+            await server.run(self._ending)
+            raise
+        pairs = zip(self._addresses, served, strict=True)
+        places = (place for address, one in pairs for place in self._places(address, one))
+        report.write(" ".join(("serving", *places, *self.shown())))
+        settled_memory()
+        await server.run(self._ending, self.leave)
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> object:
+        assert self._server is not None
+        return self._server.start(work)
 
     def _places(self, address: Address, served: str) -> list[str]:
         """Where clients find the chains that are served at an address."""
@@ -439,7 +447,7 @@ class Serving:
         assert self._gate is not None
         for address in self._addresses:
             self.check(address, wanted.settings)
-        fresh = _gate(wanted.settings, self._addresses)
+        fresh = _gate(wanted.settings, self._addresses, self._begin)
         await asyncio.to_thread(_ready, wanted)  # that may compile
         if self._tls is not None and _tls(wanted.settings) is not None:
             _load(self._tls, wanted.settings)  # for new connections; a try went before
@@ -513,8 +521,9 @@ def _load(context: ssl.SSLContext, settings: Settings) -> None:
         ) from None
 
 
-def _gate(settings: Settings, listening: Sequence[Address]) -> Gate:
-    """Whom the server lets in. Raises `ConductorError`."""
+def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gate:
+    """Whom the server lets in; `start` starts a task for
+    that. Raises `ConductorError`."""
     from conductor.serve.access import origins, tokens
     from conductor.serve.access.gate import Gate
     from conductor.serve.access.oidc import Oidc
@@ -532,7 +541,7 @@ def _gate(settings: Settings, listening: Sequence[Address]) -> Gate:
     ]
     issuer = None
     if settings.oidc_issuer:
-        issuer = Oidc(settings.oidc_issuer, settings.oidc_audience)
+        issuer = Oidc(settings.oidc_issuer, settings.oidc_audience, start)
     return Gate(
         names=names,
         allowed=[*settings.origin],

@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw
 from conductor.core import jsonrpc
 from conductor.core.message import Message
 from conductor.errors import ConductorError, are, counted
-from conductor.serve.chains import Chain, HubTransport
+from conductor.serve.chains import Chain, HubTransport, Start
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
 from conductor.serve.hub.params import session_of
@@ -75,12 +75,14 @@ class Lobby(Served):
         settings: Settings,
         received: Received,
         changed: Callable[[], None],
+        start: Start,
     ) -> None:
-        """`changed` is called when a turn, a connection or a chain may have ended."""
+        """`changed` is called when a turn, a connection or a chain may have ended. `start` starts
+        the task of a chain."""
         self.draining = False
         self.connections: dict[str, Connection] = {}
         self._principal, self._gateway, self._received = principal, gateway, received
-        self._settings, self._changed = settings, changed
+        self._settings, self._changed, self._start = settings, changed, start
         self._seats: dict[str, _Seated] = {}
         self._ending: set[Chain] = set()
         self._finishing: set[Connection] = set()
@@ -243,6 +245,7 @@ class Lobby(Served):
             hosted,
             transport,
             lambda text, hint: self._chain_ended(seat, chain),
+            self._start,
         )
 
     def _send(self, seat: _Seated, sent: list[bytes]) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
+from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
@@ -48,6 +49,9 @@ class Home(Protocol):
 
     def patience(self) -> limits.Patience:
         """Seconds that a client has."""
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task of a connection."""
 
     def serve(self, connection: Connection, request: Request) -> asyncio.Task[None]:
         """Answers a request; calls `answered` of the connection at the end."""
@@ -140,6 +144,10 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport is not None and not self._transport.is_closing():
             self._transport.close()
             self._wait_in(_LEAVES)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task of its own, which its server awaits."""
+        return self._home.start(work)
 
     # -- for the event loop --------------------------------------------------------------------
 

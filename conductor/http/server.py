@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Self
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Self
 
 from conductor.errors import place_of
 from conductor.http import limits
@@ -87,7 +87,11 @@ class HttpServer:
 
     def serve(self, connection: Connection, request: Request) -> asyncio.Task[None]:
         """Answers a request."""
-        return self._tasks.create_task(self._answer(connection, request))
+        return self.start(self._answer(connection, request))
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task of a connection."""
+        return self._tasks.create_task(work)
 
     # -- its life ------------------------------------------------------------------------------
 
@@ -116,7 +120,7 @@ class HttpServer:
         connection = self.made()
         self._connections.add(connection)
         connection.raw = accepted
-        self._tasks.create_task(self._open(connection, accepted))
+        self.start(self._open(connection, accepted))
         return connection
 
     async def _open(self, connection: Connection, accepted: socket.socket) -> None:

@@ -156,9 +156,13 @@ class WebSocket:
             self._frames.send_ping(b"")
             self._flush()
 
-    async def close(self, code: int, text: str, seconds: float) -> None:
+    def close(self, code: int, text: str, seconds: float) -> None:
         """Closes it, once what was written and is written meanwhile has left. A client that does
         not read, or does not answer, is waited for so many seconds each."""
+        if not self._parted.is_set():
+            self._connection.start(self._close(code, text, seconds))
+
+    async def _close(self, code: int, text: str, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while self.is_full:

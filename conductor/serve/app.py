@@ -303,7 +303,7 @@ class _Watched:
 def _watched(link: ClientSocket, socket: WebSocket, held: Callable[[], bool]) -> Iterator[None]:
     """Cuts a WebSocket whose client is gone. `held`: whether nothing is read from it now."""
     pulse = Pulse(_Watched(link, socket, held))
-    watching = asyncio.get_running_loop().create_task(pulse.watch())
+    watching = link.start(pulse.watch())
     try:
         yield
     finally:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Protocol
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from conductor.errors import ConductorError
 from conductor.transports.base import Ended, Events, Transport
@@ -33,6 +33,9 @@ class Hosted(Protocol):
 Factory = Callable[[str, str, Transport], Hosted]
 """Starts a chain by its name (empty: that of the command line), for the clients of a principal at a
 transport. Raises `ConductorError`."""
+
+Start = Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]]
+"""Starts a task of a server."""
 
 
 class HubTransport:
@@ -170,15 +173,16 @@ class Chain:
         factory: Factory,
         transport: HubTransport,
         ended: Callable[[str, str], None],
+        start: Start,
     ) -> None:
-        """`ended` is called once, with why it ended and a hint."""
+        """`ended` is called once, with why it ended and a hint. `start` starts its task."""
         self.named = named
         self.transport = transport
         self._principal = principal
         self._factory = factory
         self._ended = ended
         self._hosted: Hosted | None = None
-        self.task = asyncio.get_running_loop().create_task(self._run())
+        self.task = start(self._run())
 
     async def _run(self) -> None:
         try:
@@ -190,7 +194,7 @@ class Chain:
             self._ended("the server ends it", "connect again later")
             raise
         except Exception:
-            # Its clients must not wait for ever; the task shows the error in the server's log.
+            # Its clients must not wait for ever; who has started it says what it was.
             self._ended("the chain has ended by a defect", "see the log of the server")
             raise
         finally:

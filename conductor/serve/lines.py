@@ -47,6 +47,8 @@ class LinesOutlet:
         """Called when the link has to be given back."""
         self.broken: Callable[[], object] = lambda: None
         """Called when the client takes no more."""
+        self.going_on: Callable[[], object] = lambda: None
+        """Called when the client may send again."""
         self._taken: list[bytes] = []
 
     @property
@@ -68,7 +70,9 @@ class LinesOutlet:
             self._writer.write(data)
 
     def hold(self, held: bool) -> None:
-        """Does nothing: who reads the socket waits."""
+        """Whether the client has to wait with what it sends: who reads the socket sees to it."""
+        if not held:
+            self.going_on()
 
     def _on_drained(self) -> None:
         self.drained()
@@ -115,11 +119,11 @@ class LinesLink:
         self._join = join
         self._left = left
         self._connection: Connection | None = None
-        self._going_on: asyncio.Task[None] | None = None
-        """Reads on once the connection may send; the loop itself would not keep it."""
         fd = taken.detach()
         self._outlet = LinesOutlet(os.dup(fd))
         self._outlet.ended = self._give_back
+        # Soon: who says so may be in the middle of something.
+        self._outlet.going_on = lambda: self._loop.call_soon(self._look)
         self._holds = entry(self)
         self._held_up = False
         """Whether too much of its principal waits to be taken."""
@@ -199,11 +203,6 @@ class LinesLink:
     def _wait(self) -> None:
         if self._connection is not None and self._connection.paused:
             self._reader.pause()
-            self._going_on = self._loop.create_task(self._go_on(self._connection))
-
-    async def _go_on(self, connection: Connection) -> None:
-        await connection.may_send()
-        self._look()
 
     @property
     def _is_paused(self) -> bool:

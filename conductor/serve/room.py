@@ -13,7 +13,7 @@ from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.message import Message
-from conductor.serve.chains import Chain, Factory, HubTransport
+from conductor.serve.chains import Chain, Factory, HubTransport, Start
 from conductor.serve.connections import Connection, Farewell, Keeper, Outlet, new_id
 from conductor.serve.hub import (
     CloseChain,
@@ -139,9 +139,10 @@ class Room(Served):
         clock: Callable[[], float],
         changed: Callable[[], None],
         complain: Callable[[str], None],
+        start: Start,
     ) -> None:
         """`changed` is called when a turn, a connection or a chain may have ended; `complain`
-        writes a warning."""
+        writes a warning. `start` starts the task of a chain."""
         self.principal = principal
         self.draining = False
         self._received = received
@@ -151,6 +152,7 @@ class Room(Served):
         self._clock = clock
         self._changed = changed
         self._complain = complain
+        self._start = start
         self.hub = Hub(
             shares=settings.share,
             owns=lambda session: owners.has(principal, session),
@@ -386,6 +388,7 @@ class Room(Served):
             self._factory,
             transport,
             lambda text, hint: self._chain_ended(name, chain, text, hint),
+            self._start,
         )
 
     def _waiting(self, name: str) -> int:

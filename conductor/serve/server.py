@@ -7,8 +7,8 @@ import contextlib
 import os
 import socket
 import stat
-from collections.abc import Awaitable, Callable, Container
-from typing import TYPE_CHECKING, Final
+from collections.abc import Awaitable, Callable, Container, Coroutine
+from typing import TYPE_CHECKING, Any, Final, Self
 from weakref import WeakValueDictionary
 
 from conductor.errors import ConductorError, UsageError, place_of
@@ -93,8 +93,28 @@ class Server:
         self.sockets = ClientSockets()
         self._app = App(self)
         self._https: list[HttpAddress] = []
+        self._tasks = asyncio.TaskGroup()
         self._serving = contextlib.AsyncExitStack()
         """What ends with it."""
+
+    async def __aenter__(self) -> Self:
+        await self._serving.enter_async_context(self._tasks)
+        return self
+
+    async def __aexit__(self, *why: object) -> None:
+        await self._serving.aclose()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Starts a task, whose error is said and ends no other."""
+        task = self._tasks.create_task(self._watched(work))
+        task.add_done_callback(lambda _: work.close())  # it may end before it has begun
+        return task
+
+    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._complain(f"a defect of conductor: {place_of(error)}")
 
     # -- what is served --------------------------------------------------------------------------
 
@@ -115,7 +135,7 @@ class Server:
         """A room for a principal."""
         return Room(
             *(principal, self._factory, self.settings, self._owners, self.received),
-            *(self._loop.time, self.changed, self._complain),
+            *(self._loop.time, self.changed, self._complain, self.start),
         )
 
     def changed(self) -> None:
@@ -251,7 +271,7 @@ class Server:
         self, ending: asyncio.Event, leave: Callable[[], Awaitable[None]] | None = None
     ) -> None:
         """Serves until it is to end; then drains. `leave` is awaited before."""
-        looking = self._loop.create_task(self._look())
+        looking = self.start(self._look())
         try:
             await ending.wait()
             until = self._loop.time() + self.settings.wind_down
@@ -310,7 +330,6 @@ class Server:
                 room.stop()
             if left:
                 await asyncio.wait(left)
-        await self._serving.aclose()
 
     def set(self, settings: Settings, chains: Container[str]) -> None:
         """Other settings hold from now on; what listens, and connections that are there, stay."""

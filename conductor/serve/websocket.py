@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from conductor.link import Limits, Link, LinkError
@@ -48,7 +48,7 @@ class SocketOutlet:
         self._taken: list[bytes] = []
         self._queue: deque[bytes] = deque()
         self._bytes = 0
-        self._closing: asyncio.Task[None] | None = None
+        self._is_closing = False
         self._gone = False
 
     def linked(self, socket: WebSocket) -> None:
@@ -105,9 +105,9 @@ class SocketOutlet:
     def close(self, why: Farewell) -> None:
         """Ends the socket, once what waits has left."""
         self.flush()
-        if self._closing is None and self._socket is not None:
-            closing = self._socket.close(*why.value, _PARTING)
-            self._closing = asyncio.get_running_loop().create_task(closing)
+        if not self._is_closing and self._socket is not None:
+            self._is_closing = True
+            self._socket.close(*why.value, _PARTING)
 
 
 class LinkedOutlet:
@@ -126,7 +126,6 @@ class LinkedOutlet:
         self._ack: asyncio.TimerHandle | None = None
         self._over = False
         """Whether the last socket has been asked to close."""
-        self._closing: set[asyncio.Future[object]] = set()
 
     @property
     def waiting(self) -> int:
@@ -144,7 +143,7 @@ class LinkedOutlet:
         socket.ready = self._write
         if before is not None:
             before.ready = lambda: None
-            self._begin(before.close(_LEAVING, "", _PARTING))
+            before.close(_LEAVING, "", _PARTING)
         self._link.linked()
         self._write()
 
@@ -224,14 +223,9 @@ class LinkedOutlet:
     def _end(self, code: int, text: str) -> None:
         if self._socket is not None and not self._over:
             self._over = True
-            self._begin(self._socket.close(code, text, _PARTING))
+            self._socket.close(code, text, _PARTING)
         if self._ack is not None:
             self._ack.cancel()
-
-    def _begin(self, work: Awaitable[object]) -> None:
-        closing = asyncio.ensure_future(work)
-        self._closing.add(closing)
-        closing.add_done_callback(self._closing.discard)
 
 
 async def read(socket: WebSocket, connection: Connection) -> None:

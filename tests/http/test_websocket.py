@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import base64
+from collections.abc import Coroutine
 from typing import Any
 
 import pytest
@@ -44,6 +45,7 @@ class Wire:
         self.written = b""
         self.cut = self.finished = False
         self.got: list[bytes] = []
+        self.started: list[asyncio.Task[None]] = []
         self.takes = True
         self._roomy = asyncio.Event()
         connection: Any = self
@@ -66,6 +68,10 @@ class Wire:
 
     def write_raw(self, data: bytes) -> None:
         self.written += data
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        self.started.append(asyncio.get_running_loop().create_task(work))
+        return self.started[-1]
 
     def look_soon(self) -> None:
         while self.socket.look():
@@ -212,16 +218,17 @@ def test_what_waits_leaves_before_a_socket_closes_and_a_deaf_client_is_cut_off()
             wire.socket.send([b"rest"])
 
         wire.socket.ready = ready
-        closing = asyncio.ensure_future(wire.socket.close(1001, "bye", 0.05))
+        wire.socket.close(1001, "bye", 0.05)
         await asyncio.sleep(0)
         assert wire.written == b""
         wire.empty()
-        await closing
+        await wire.started[0]
         assert wire.written == b"\x81\x04rest" + b"\x88\x05\x03\xe9bye"
         assert wire.cut
         deaf = Wire()
         deaf.is_full = True
-        await deaf.socket.close(1008, "", 0.001)
+        deaf.socket.close(1008, "", 0.001)
+        await deaf.started[0]
         assert (deaf.written, deaf.cut) == (b"\x88\x02\x03\xf0", True)
 
     asyncio.run(work())

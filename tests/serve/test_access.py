@@ -159,6 +159,12 @@ def test_a_file_that_others_can_lead_elsewhere_is_refused(
         place.chmod(before)
 
 
+def oidc(issuer: str, audience: str, *more: Any, **most: Any) -> Oidc:
+    """One that fetches keys in tasks of the loop that runs then."""
+    start = lambda work: asyncio.get_running_loop().create_task(work)  # noqa: E731
+    return Oidc(issuer, audience, start, *more, **most)
+
+
 def gate(**more: Any) -> Gate:
     """A gate that knows one token of alice."""
     known = [tokens.Token("alice", tokens.digest("right"))]
@@ -255,7 +261,7 @@ def token(place: str, key: Any = KEY, **claims: Any) -> str:
 
 def test_a_token_of_an_issuer_shows_its_subject() -> None:
     async def work(place: str) -> str:
-        one = gate(issuer=Oidc(place, "acp"))
+        one = gate(issuer=oidc(place, "acp"))
         shown = {"host": "h", "authorization": f"Bearer {token(place)}"}
         return (await one.proof(shown)).principal
 
@@ -281,7 +287,7 @@ def test_a_token_of_an_issuer_shows_its_subject() -> None:
 )
 def test_tokens_of_an_issuer_that_are_refused(claims: dict[str, Any]) -> None:
     async def work(place: str) -> None:
-        await Oidc(place, "acp").proof(token(place, **claims))
+        await oidc(place, "acp").proof(token(place, **claims))
 
     with pytest.raises(Denied) as denied:
         asyncio.run(_issuer(work))
@@ -292,7 +298,7 @@ def test_a_key_that_the_issuer_has_withdrawn_opens_nothing_later() -> None:
     published, now = keys_of(KEY), [0.0]
 
     async def work(place: str) -> None:
-        issuer = Oidc(place, "acp", lambda: now[0])
+        issuer = oidc(place, "acp", lambda: now[0])
         shown = token(place)
         await issuer.proof(shown)
         published.update(keys_of(OTHER))
@@ -360,7 +366,7 @@ def test_a_token_whose_key_is_known_waits_for_no_issuer(trouble: str) -> None:
     now, issuer = [0.0], Hanging("")
 
     async def work(place: str) -> None:
-        one = Oidc(place, "acp", lambda: now[0], deadline=0.5)
+        one = oidc(place, "acp", lambda: now[0], deadline=0.5)
         await one.proof(token(place))
         issuer.trouble = trouble
         now[0] += 61
@@ -384,7 +390,7 @@ def test_a_token_whose_key_is_known_waits_for_no_issuer(trouble: str) -> None:
 def test_a_token_without_a_signature_is_refused() -> None:
     async def work(place: str) -> None:
         claims = {"iss": place, "aud": "acp", "sub": "alice", "exp": int(time.time()) + 600}
-        await Oidc(place, "acp").proof(jwt.encode(claims, "", "none", {"kid": "k"}))
+        await oidc(place, "acp").proof(jwt.encode(claims, "", "none", {"kid": "k"}))
 
     with pytest.raises(Denied):
         asyncio.run(_issuer(work))
@@ -395,7 +401,7 @@ def test_keys_that_anybody_on_the_way_could_forge_are_not_read() -> None:
 
     async def work(place: str) -> None:
         about.update(issuer=place, jwks_uri="http://keys.example/keys")
-        await Oidc(place, "acp").proof(token(place))
+        await oidc(place, "acp").proof(token(place))
 
     with pytest.raises(Denied, match="has its keys at no https URL"):
         asyncio.run(_issuer(work, about))
@@ -425,15 +431,15 @@ def test_how_long_the_proof_of_an_issuer_holds() -> None:
 
     async def work(place: str) -> None:
         now = [float(end)]
-        one = gate(issuer=Oidc(place, "acp"), clock=lambda: now[0])
+        one = gate(issuer=oidc(place, "acp"), clock=lambda: now[0])
         shown = await one.proof({"host": "h", "authorization": f"Bearer {token(place, exp=end)}"})
         assert one.holds(shown)
         now[0] += 60
         assert not one.holds(shown)
         now[0] = float(end)
-        one.become(gate(issuer=Oidc(place, "acp")))
+        one.become(gate(issuer=oidc(place, "acp")))
         assert one.holds(shown)
-        one.become(gate(issuer=Oidc(place, "another")))
+        one.become(gate(issuer=oidc(place, "another")))
         assert not one.holds(shown)
 
     asyncio.run(_issuer(work))
@@ -442,7 +448,7 @@ def test_how_long_the_proof_of_an_issuer_holds() -> None:
 @pytest.mark.parametrize("about", [{}, [], {"issuer": "https://evil.example", "jwks_uri": "x"}])
 def test_an_issuer_that_names_another(about: Any) -> None:
     async def work(place: str) -> None:
-        await Oidc(place, "acp").proof(token(place))
+        await oidc(place, "acp").proof(token(place))
 
     with pytest.raises(Denied) as denied:
         asyncio.run(_issuer(work, about))
@@ -450,7 +456,7 @@ def test_an_issuer_that_names_another(about: Any) -> None:
 
 
 def test_an_issuer_that_is_not_there() -> None:
-    one = Oidc("http://127.0.0.1:1", "acp")
+    one = oidc("http://127.0.0.1:1", "acp")
     for _ in range(2):
         with pytest.raises(Denied) as denied:
             asyncio.run(one.proof(token("http://127.0.0.1:1")))
@@ -464,7 +470,7 @@ def test_an_issuer_that_is_not_there() -> None:
 @pytest.mark.parametrize(("issuer", "audience"), [("http://evil.example", "a"), ("https://x", "")])
 def test_issuers_that_cannot_be(issuer: str, audience: str) -> None:
     with pytest.raises(UsageError):
-        Oidc(issuer, audience)
+        oidc(issuer, audience)
 
 
 @pytest.mark.parametrize(
@@ -483,7 +489,7 @@ def test_issuers_that_cannot_be(issuer: str, audience: str) -> None:
 )
 def test_an_issuer_is_at_a_url_that_nobody_on_the_way_can_forge(issuer: str, good: bool) -> None:
     if good:
-        Oidc(issuer, "acp")
+        oidc(issuer, "acp")
     else:
         with pytest.raises(UsageError, match="is no https URL"):
-            Oidc(issuer, "acp")
+            oidc(issuer, "acp")

@@ -39,7 +39,7 @@ class Narrow:
     def go_on(self) -> None:
         """Nothing waits."""
 
-    async def close(self, code: int, text: str, seconds: float) -> None:
+    def close(self, code: int, text: str, seconds: float) -> None:
         self.closed = (code, text)
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -29,6 +29,9 @@ STALE: Final = 900.0
 AGAIN: Final = 60.0
 """Seconds between two fetches."""
 
+Start = Callable[[Coroutine[Any, Any, None]], object]
+"""Starts a task."""
+
 _AWAY: Final = "the issuer of the token cannot be reached"
 _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 
@@ -36,16 +39,21 @@ _LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 class IssuerKeys:
     """The keys of one issuer."""
 
-    def __init__(self, issuer: str, clock: Callable[[], float], deadline: float) -> None:
+    def __init__(
+        self, issuer: str, clock: Callable[[], float], deadline: float, start: Start
+    ) -> None:
+        """`start` starts a fetch: who waits for it may leave before its end."""
         self._issuer = issuer
         self._clock = clock
         self._deadline = deadline
+        self._start = start
         self._known: dict[str, jwt.PyJWK] = {}
         self._read: float | None = None
         """When they were read."""
         self._next = clock()
         """When they may be read again."""
-        self._fetching: asyncio.Task[None] | None = None
+        self._fetched: asyncio.Event | None = None
+        """Of the fetch that is going on."""
         self._why = _AWAY
         """Why they could not be read last."""
 
@@ -56,9 +64,9 @@ class IssuerKeys:
             if self._age > FRESH:
                 self._fetch()
             return known
-        fetching = self._fetch()
-        if fetching is not None:
-            await asyncio.shield(fetching)
+        fetched = self._fetch()
+        if fetched is not None:
+            await fetched.wait()
             known = self._known.get(id_) if self._age < STALE else None
         if known is not None:
             return known
@@ -70,14 +78,16 @@ class IssuerKeys:
     def _age(self) -> float:
         return self._clock() - self._read if self._read is not None else STALE
 
-    def _fetch(self) -> asyncio.Task[None] | None:
-        """The fetch that is going on, or may begin now; None: it was tried a moment ago."""
-        if self._fetching is None and self._clock() >= self._next:
+    def _fetch(self) -> asyncio.Event | None:
+        """The end of the fetch that is going on, or may begin now; None: it was tried a moment
+        ago."""
+        if self._fetched is None and self._clock() >= self._next:
             self._next = self._clock() + AGAIN
-            self._fetching = asyncio.get_running_loop().create_task(self._renew())
-        return self._fetching
+            self._fetched = asyncio.Event()
+            self._start(self._renew(self._fetched))
+        return self._fetched
 
-    async def _renew(self) -> None:
+    async def _renew(self, fetched: asyncio.Event) -> None:
         import httpcore2 as httpcore
 
         from conductor.transports.remote.client import FAILED
@@ -94,7 +104,8 @@ class IssuerKeys:
         except (*FAILED, httpcore.UnsupportedProtocol, ValueError, RecursionError):
             self._why = _AWAY
         finally:
-            self._fetching = None
+            self._fetched = None
+            fetched.set()
 
     async def _place(self, session: Any) -> str:
         """Where the keys are. Raises `Denied` and what a fetch raises."""

@@ -11,7 +11,7 @@ import jwt
 
 from conductor.errors import UsageError
 from conductor.serve.access.gate import Denied
-from conductor.serve.access.issuer_keys import DEADLINE, IssuerKeys, is_secure
+from conductor.serve.access.issuer_keys import DEADLINE, IssuerKeys, Start, is_secure
 from conductor.serve.access.proof import Proof
 
 _ALGORITHMS: Final = ("RS256", "RS384", "RS512", "PS256", "ES256", "ES384", "EdDSA")
@@ -29,10 +29,12 @@ class Oidc:
         self,
         issuer: str,
         audience: str,
+        start: Start,
         clock: Callable[[], float] = time.monotonic,
         deadline: float = DEADLINE,
     ) -> None:
-        """`deadline`: seconds that the issuer has to send its keys. Raises `UsageError`."""
+        """`start` starts a task. `deadline`: seconds that the issuer has to send its keys. Raises
+        `UsageError`."""
         if not is_secure(issuer):
             raise UsageError(
                 f"the issuer `{issuer}` is no https URL", "write it as it names itself"
@@ -45,7 +47,7 @@ class Oidc:
         self.name = f"{issuer} {audience}".encode()
         self._issuer = issuer
         self._audience = audience
-        self._keys = IssuerKeys(issuer, clock, deadline)
+        self._keys = IssuerKeys(issuer, clock, deadline, start)
 
     async def proof(self, token: str) -> Proof:
         """What a token shows: its principal is `sub`. Raises `Denied`."""
