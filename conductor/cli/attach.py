@@ -78,7 +78,7 @@ def attach(
         raise UsageError(f"there is no history `{history}`", f"one of {', '.join(POLICIES)}")
     place = addresses.parse(address)
     types = is_terminal() and not json and not view
-    wanted = Wanted(str(place), session, history, name, types, listing=list_, json=json)
+    wanted = Wanted(str(place), session, history, name, types, list_, json)
     client = Attached(wanted, lambda: connection.dialled(place, token_file, ca, client.say))
     first = connection.dialled(place, token_file, ca, client.say)  # raises now what is wrong
     import uvloop

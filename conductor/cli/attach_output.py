@@ -6,9 +6,10 @@ from typing import Any, Final
 
 from conductor.cli import report
 from conductor.cli.exec_output import Output, TextView, described, text_of
-from conductor.client.chat_session import members
+from conductor.client.handlers import described as described_call
 from conductor.client.visit import client_of
 from conductor.errors import one_line
+from conductor.record.turns.messages import members
 
 _USUAL: Final = ("end_turn", "None", "")
 
@@ -42,14 +43,20 @@ class SessionView(TextView):
         """What has been is shown; ends a line only where its turn has ended as well."""
         self._end_thought()
 
+    def asked(self, call: dict[str, Any]) -> None:
+        """Shows what the drivers are asked."""
+        title, details = described_call(call)
+        self.note("\n  ".join([f"the agent asks for permission: {title}", *details]))
+
     async def answered(self, update: dict[str, Any]) -> None:
         """Shows how a question was answered."""
         call = str(update.get("toolCallId"))
+        title = self._titles.get(call, one_line(call))
         by = client_of(update.get("resolvedBy")).shown
         outcome = members(update.get("outcome")).get("outcome")
-        chosen = update.get("chosenOptionId") or outcome
-        title = self._titles.get(call, one_line(call))
-        self.note(f"permission for {title}: {one_line(by, 100)} answered {one_line(chosen, 100)}")
+        chosen = one_line(update.get("chosenOptionId") or outcome, 100)
+        answered = f"{one_line(by, 100)} answered {chosen}" if by else "nobody is asked any more"
+        self.note(f"permission for {title}: {answered}")
 
     async def turn_ended(self, reason: object, error: object) -> None:
         """Shows the end of a turn, if it ended in another way than most."""

@@ -25,7 +25,10 @@ class Seen:
         self._old.clear()
 
     def is_new(self, update: dict[str, Any]) -> bool:
-        """Whether an update has not been shown; from now on it has."""
+        """Whether an update has not been shown; from now on it has. How a turn stands is always
+        new."""
+        if update.get("sessionUpdate") == "state_update":
+            return True
         key = hash(json_text.encode(update, order="deterministic"))
         if self._old[key] > 0:
             self._old[key] -= 1

@@ -89,7 +89,7 @@ class _Sitting:
         self._listening = listening
         self._runtime = started.runtime(MemoryTransport(chat.run))
         self._ending = asyncio.Event()
-        chat.knows(self._runtime.agent_command)
+        chat.agent_command = self._runtime.agent_command
         started.follow("line" if report.can_cover() else "once")
 
     async def run(self, *, opens: bool) -> int:

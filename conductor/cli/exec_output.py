@@ -127,6 +127,9 @@ class TextView(View):
             self._plan(update.get("entries"))
         elif kind == "current_mode_update":
             self.note(f"mode: {one_line(update.get('currentModeId'))}")
+        elif kind == "notice":
+            said = (update.get("severity"), update.get("title"), update.get("description"))
+            self.note(": ".join(one_line(text, 1000) for text in said if text))
 
     def note(self, text: str) -> None:
         """Shows a dim line, and begins a new one if the answer is on the same terminal."""

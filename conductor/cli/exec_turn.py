@@ -77,7 +77,7 @@ class ExecTurn:
 
     async def _turn(self) -> str:
         await self._connection.initialize(self._capabilities)
-        self._session = await self._connection.new_session(self._cwd)
+        self._session = (await self._connection.new_session(self._cwd))["sessionId"]
         blocks = [{"type": "text", "text": self._prompt}]
         stopped = await self._connection.prompt(self._session, blocks)
         if self._editor is not None:

@@ -218,7 +218,7 @@ class Chain(Session):
         """Opens another session, by default in the chain's folder. Raises as `prompt` does."""
         place = self.cwd if cwd is None else folder(cwd)
         with self._explained():
-            id_ = await self._connection.new_session(place)
+            id_ = (await self._connection.new_session(place))["sessionId"]
         opened = self._sessions[id_] = Session(self, id_, place)
         return opened
 
@@ -252,7 +252,7 @@ class Chain(Session):
             if not self._connected.is_set():
                 raise ChainEnded("the chain ended before it began")
             await self._connection.initialize(self._setup.capabilities)
-            self.id = await self._connection.new_session(self.cwd)
+            self.id = (await self._connection.new_session(self.cwd))["sessionId"]
         self._sessions[self.id] = self
 
     async def _close(self) -> None:

@@ -1,4 +1,4 @@
-"""The client's end of a chain: ACP v1 requests to it, and requests and updates from it.
+"""The client's end of a chain: requests to it, and requests and updates from it.
 
 Runs as an in-process component (`conductor.transports.memory`), so that the chain sees the same
 messages as from an editor. `conductor exec` and `conductor.open` are made of it.
@@ -18,10 +18,10 @@ from conductor.core import json_text
 from conductor.core.jsonrpc import AUTH_REQUIRED, INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED
 from conductor.core.policy.key_table import STAMP
 from conductor.errors import ConductorError, RequestError, UsageError
+from conductor.record.turns.messages import members
 from conductor.transports.memory import Channel
 from conductor.version import version
 
-PROTOCOL_VERSION: Final = 1
 PERMISSION: Final = "session/request_permission"
 REQUEST_CANCELLED: Final = -32800
 UNSUPPORTED_VERSION: Final = -32022
@@ -38,6 +38,9 @@ ADVICE: Final = {
 
 Handler = Callable[[dict[str, Any]], Awaitable[Any]]
 """Serves one method: params in, result out. May raise `RequestError` to answer with an error."""
+
+Hearer = Callable[[dict[str, Any]], None]
+"""Takes a notification: its params."""
 
 OnUpdate = Callable[[str, dict[str, Any]], Awaitable[None]]
 """Takes the session and the update of a `session/update`."""
@@ -73,7 +76,7 @@ class Connection:
         *,
         on_update: OnUpdate,
         on_frame: OnFrame | None = None,
-        hears: Mapping[str, Callable[[dict[str, Any]], None]] | None = None,
+        hears: Mapping[str, Hearer] | None = None,
     ) -> None:
         self._name = name
         self._hears = hears or {}
@@ -93,6 +96,8 @@ class Connection:
         """Sessions whose turn is cancelled and has not ended yet."""
         self.defect: BaseException | None = None
         """An exception of the client's own functions."""
+        self.version = 1
+        """Of ACP, as it was agreed."""
         self.agent: Sequence[str] = ()
         """The agent's command: a known agent's login is the hint for an error that asks for it."""
 
@@ -118,37 +123,46 @@ class Connection:
     # -- requests to the chain ------------------------------------------------------------------
 
     async def initialize(
-        self, capabilities: Mapping[str, Any], meta: Mapping[str, Any] | None = None
+        self,
+        capabilities: Mapping[str, Any],
+        meta: Mapping[str, Any] | None = None,
+        versions: Sequence[int] = (1,),
     ) -> dict[str, Any]:
-        """Sends `initialize`; the result. Raises `RequestError`, also for another version."""
-        info = {"name": f"conductor-{self._name}", "title": f"conductor {self._name}"}
-        params = {
-            "protocolVersion": PROTOCOL_VERSION,
-            "clientInfo": {**info, "version": version()},
+        """Sends `initialize`; the result. `versions`: those of ACP that the client speaks, the
+        highest last. Raises `RequestError`, also for another version."""
+        name = {"name": f"conductor-{self._name}", "title": f"conductor {self._name}"}
+        info = {**name, "version": version()}
+        params: dict[str, Any] = {
+            "protocolVersion": versions[-1],
+            "clientInfo": info,
             "clientCapabilities": capabilities,
             **({"_meta": meta} if meta else {}),
         }
+        if versions[-1] > 1:  # which names the agent reads, its answer tells
+            shown = {key: capabilities[key] for key in ("_meta",) if key in capabilities}
+            params |= {"info": info, "capabilities": shown}
         result = await self.request("initialize", params)
         spoken = result.get("protocolVersion")
         is_number = isinstance(spoken, int | float) and not isinstance(spoken, bool)
-        if not is_number or spoken != PROTOCOL_VERSION:
-            other = f"the agent speaks ACP version {spoken}, this client {PROTOCOL_VERSION}"
+        if not is_number or spoken not in versions:
+            own = " or ".join(map(str, versions))
+            other = f"the agent speaks ACP version {spoken}, this client {own}"
             raise RequestError(
                 UNSUPPORTED_VERSION,
                 other if is_number else "the agent names no version of ACP in its answer",
                 method="initialize",
-                hint=ADVICE[UNSUPPORTED_VERSION],
+                hint=f"use a version of the agent that speaks ACP version {own}",
             )
+        self.version = 1 if spoken == 1 else 2
         return result
 
-    async def new_session(self, cwd: str) -> str:
-        """Sends `session/new`; the session's id. Raises `RequestError`."""
+    async def new_session(self, cwd: str) -> dict[str, Any]:
+        """Sends `session/new`; the answer, with the session's id. Raises `RequestError`."""
         result = await self.request("session/new", {"cwd": cwd, "mcpServers": []})
-        session = result.get("sessionId")
-        if not isinstance(session, str):
+        if not isinstance(result.get("sessionId"), str):
             text = "the answer holds no sessionId"
             raise RequestError(INTERNAL_ERROR, text, method="session/new")
-        return session
+        return result
 
     async def prompt(self, session: str, blocks: list[dict[str, Any]]) -> str:
         """Sends `session/prompt`; the stop reason. Raises `RequestError`."""
@@ -156,7 +170,7 @@ class Connection:
             turn = await self.request("session/prompt", {"sessionId": session, "prompt": blocks})
         finally:
             self._cancelled.discard(session)
-        by = _members(turn.get("_meta")).get(STAMP)
+        by = members(turn.get("_meta")).get(STAMP)
         self.refused_by = by if isinstance(by, str) else ""
         return str(turn.get("stopReason"))
 
@@ -239,7 +253,7 @@ class Connection:
         self._pending.clear()
 
     async def _dispatch(self, message: dict[str, Any]) -> None:
-        method, params = message.get("method"), _members(message.get("params"))
+        method, params = message.get("method"), members(message.get("params"))
         if not isinstance(method, str):
             self._resolve(message)
             await asyncio.sleep(0)  # who waits for the answer learns of it before what follows it
@@ -262,9 +276,9 @@ class Connection:
         if answer is None or answer.done():
             return
         if message.get("error") is None:
-            answer.set_result(_members(message.get("result")))
+            answer.set_result(members(message.get("result")))
             return
-        error = _members(message["error"])
+        error = members(message["error"])
         code = error.get("code")
         code = code if isinstance(code, int) else INTERNAL_ERROR
         text = str(error.get("message", "no reason given"))
@@ -327,7 +341,7 @@ def _messages(line: bytes) -> list[dict[str, Any]]:
             frame = json.loads(line)  # accepts lone surrogates, which some agents send
         except (ValueError, RecursionError):
             raise _no_message() from None
-    found = [each for each in (frame if isinstance(frame, list) else [frame]) if _members(each)]
+    found = [each for each in (frame if isinstance(frame, list) else [frame]) if members(each)]
     if not all(_is_id(each.get("id")) for each in found):
         raise _no_message()
     return found
@@ -346,8 +360,3 @@ def _is_refused(error: dict[str, Any]) -> bool:
 
 def _is_id(value: object) -> bool:
     return value is None or isinstance(value, str | int | float)
-
-
-def _members(value: object) -> dict[str, Any]:
-    """An object's members; empty for anything else."""
-    return value if isinstance(value, dict) else {}

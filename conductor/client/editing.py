@@ -13,8 +13,8 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.client.chat_session import plain
 from conductor.client.connection import Handler
+from conductor.client.session import plain
 from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
 from conductor.core.policy.key_table import STAMP

@@ -12,6 +12,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from pathlib import Path
 from typing import Any, Final
 
+from conductor.client.acp import asked_call
 from conductor.client.connection import CANCELLED, Handler
 from conductor.client.values import OnPermission, Permission, PermissionOption
 from conductor.core import json_text
@@ -54,17 +55,19 @@ class Permissions:
 
     async def request(self, params: dict[str, Any]) -> dict[str, Any]:
         """Serves `session/request_permission`."""
-        call = params.get("toolCall")
-        title, details = _described(call if isinstance(call, dict) else {})
-        options = params.get("options")
+        chosen = await self.choose(asked_call(params), params.get("options"))
+        return CANCELLED if chosen is None else selected(chosen)
+
+    async def choose(self, call: Mapping[str, Any], options: object) -> str | None:
+        """The option that answers a question about a tool call; None: there is none."""
+        title, details = described(call)
         allow = option_of(options, ALLOW)
         if allow is not None and await self._allowed(title, details):
             self._note(f"permission granted once: {title}")
-            return selected(allow)
+            return allow
         hint = "; use --permissions ask or allow-once to grant it" if self._mode == "deny" else ""
         self._note(f"permission denied: {title}{hint}")
-        reject = option_of(options, REJECT)
-        return CANCELLED if reject is None else selected(reject)
+        return option_of(options, REJECT)
 
     async def _allowed(self, title: str, details: list[str]) -> bool:
         if self._mode != "ask":
@@ -118,14 +121,13 @@ def asking(decide: OnPermission) -> Handler:
 
 
 def _permission(params: dict[str, Any]) -> Permission:
-    call, offered = params.get("toolCall"), params.get("options")
-    call = call if isinstance(call, dict) else {}
+    call, offered = asked_call(params), params.get("options")
     options = tuple(
         PermissionOption(one["optionId"], str(one.get("name", "")), str(one.get("kind", "")))
         for one in (offered if isinstance(offered, list) else [])
         if isinstance(one, dict) and isinstance(one.get("optionId"), str)
     )
-    return Permission(str(params.get("sessionId")), _described(call)[0], options, call)
+    return Permission(str(params.get("sessionId")), described(call)[0], options, call)
 
 
 def selected(option: str) -> dict[str, Any]:
@@ -133,10 +135,10 @@ def selected(option: str) -> dict[str, Any]:
     return {"outcome": {"outcome": "selected", "optionId": option}}
 
 
-def _described(call: dict[str, Any]) -> tuple[str, list[str]]:
+def described(call: Mapping[str, Any]) -> tuple[str, list[str]]:
     """The tool call's title, and what else a person should see before allowing it."""
     title = one_line(call.get("title") or call.get("toolCallId") or "an action")
-    shown = [key for key in ("kind", "rawInput") if call.get(key)]
+    shown = [key for key in ("description", "kind", "rawInput") if call.get(key)]
     details = [f"{key}: {one_line(call[key], 500)}" for key in shown]
     locations = call.get("locations")
     if isinstance(locations, list):

@@ -21,14 +21,17 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.client.connection import PROTOCOL_VERSION
 from conductor.core import json_text
 from conductor.core.jsonrpc import AUTH_REQUIRED, METHOD_NOT_FOUND
 from conductor.errors import ComponentError, one_line
+from conductor.record.turns.messages import members
 from conductor.transports.base import Ended
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 from conductor.version import version
+
+PROTOCOL_VERSION: Final = 1
+"""The version of ACP that a probe speaks."""
 
 TIMEOUT: Final = 20.0
 """Seconds that a program gets by default."""
@@ -145,9 +148,9 @@ class Exchange:
         if message.get("id") != (0 if self.step is Step.INITIALIZE else 1):
             return b""
         if message.get("error") is not None:
-            self._refused(_members(message["error"]))
+            self._refused(members(message["error"]))
             return b""
-        result = _members(message.get("result"))
+        result = members(message.get("result"))
         if self.step is Step.INITIALIZE:
             return self._initialized(result)
         opened = isinstance(result.get("sessionId"), str)
@@ -159,7 +162,7 @@ class Exchange:
         return b""
 
     def _initialized(self, result: dict[str, Any]) -> bytes:
-        info, spoken = _members(result.get("agentInfo")), result.get("protocolVersion")
+        info, spoken = members(result.get("agentInfo")), result.get("protocolVersion")
         is_number = isinstance(spoken, int) and not isinstance(spoken, bool)
         self._known(
             answers=is_number and spoken == PROTOCOL_VERSION,
@@ -401,16 +404,12 @@ def _json(value: object) -> str:
         return "…"
 
 
-def _members(value: object) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
-
-
 def _text(value: object) -> str:
     return one_line(value) if isinstance(value, str) else ""
 
 
 def _auth_methods(given: object) -> list[AuthMethod]:
-    methods = [_members(each) for each in given[:_METHODS]] if isinstance(given, list) else []
+    methods = [members(each) for each in given[:_METHODS]] if isinstance(given, list) else []
     return [
         AuthMethod(_text(each.get("id")), _text(each.get("name")), _text(each.get("description")))
         for each in methods

@@ -1,23 +1,14 @@
-"""A client that attaches to sessions which others have, where a conductor serves them.
-
-It has no session of its own, so no chain starts for it (docs/remote.md).
-"""
+"""What a client that attaches to sessions of others says and reads (docs/remote.md)."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
-from conductor.client.chat_session import members
-from conductor.client.connection import Connection
-from conductor.errors import RequestError, UsageError
+from conductor.record.turns.messages import members
 
-RESOURCE_NOT_FOUND: Final = -32002
 POLICIES: Final = {"full": "full", "pending": "pending_only", "none": "none"}
 """How much of what has been a person wants, and its word on the wire."""
-ATTACHES: Final = {"conductor": {"attaches": True}}
-"""`_meta` of `initialize`."""
-
 _MOST: Final = 1000
 
 
@@ -61,51 +52,14 @@ def session_of(entry: object) -> LiveSession:
     return LiveSession(id_, cwd, title, about.get("turn") is True, all_)
 
 
-async def introduced(connection: Connection, place: str) -> None:
-    """Begins as a client that only attaches.
-
-    Raises:
-        UsageError: Nobody can attach to anything there.
-        RequestError: The server has refused.
-    """
-    answer = await connection.initialize({"fs": {}, "terminal": False}, ATTACHES)
-    check(answer.get("agentCapabilities"), place)
+def listed(answer: Mapping[str, Any]) -> list[LiveSession]:
+    """The sessions that an answer lists."""
+    sessions = answer.get("sessions")
+    return [session_of(one) for one in (sessions if isinstance(sessions, list) else [])[:_MOST]]
 
 
-def check(capabilities: object, place: str) -> None:
-    """Raises `UsageError` where nobody can attach to anything."""
-    can = members(members(capabilities).get("sessionCapabilities"))
-    if not isinstance(can.get("attach"), dict):
-        raise UsageError(
-            f"{place} lets nobody attach to a session",
-            "`conductor serve` and `conductor agent --listen` do",
-        )
-
-
-async def live(connection: Connection) -> list[LiveSession]:
-    """The sessions that are live there. Raises `RequestError`."""
-    listed = (await connection.request("session/list", {})).get("sessions")
-    return [session_of(one) for one in (listed if isinstance(listed, list) else [])[:_MOST]]
-
-
-async def attached(
-    connection: Connection, session: str, *, drives: bool, history: str, name: str = ""
-) -> Mapping[str, Any]:
-    """Attaches to a session; what the server says of it. `name`: what others see the client as.
-
-    Raises:
-        UsageError: There is no such session.
-        RequestError: The server has refused.
-    """
+def request(session: str, *, drives: bool, history: str, name: str) -> dict[str, Any]:
+    """The params that attach to a session. `name`: what others see the client as."""
     role = "driver" if drives else "viewer"
-    asked: dict[str, object] = {"sessionId": session, "role": role}
-    asked["historyPolicy"] = POLICIES[history]
-    if name:
-        asked["clientInfo"] = {"name": name}
-    try:
-        return await connection.request("session/attach", asked)
-    except RequestError as error:
-        if error.code != RESOURCE_NOT_FOUND:
-            raise
-        hint = "`conductor attach ADDRESS --list` shows those that are live"
-        raise UsageError(f"no session `{session}` is live there", hint) from None
+    asked = {"sessionId": session, "role": role, "historyPolicy": POLICIES[history]}
+    return {**asked, "clientInfo": {"name": name}} if name else asked

@@ -7,7 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 import pytest
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from tests.harness.process.rig import Chain, Rig
 
 PERMISSION: Final = "session/request_permission"
+V2: Final = {"protocolVersion": 2, "info": {"name": "e", "version": "1"}, "capabilities": {}}
 QUESTION: Final = "allow it this once? [y/N] "
 MARKER: Final = "\x1b[K> "
 """What a client shows at the end where one types a prompt: no turn runs as far as it knows."""
@@ -67,6 +68,34 @@ def asked_again(client: Running) -> None:
     )
 
 
+def said(chain: Chain) -> str:
+    """All updates that an editor has got."""
+    return json.dumps(chain.seen("session/update"))
+
+
+class Editor(NamedTuple):
+    """An editor with a session, in a version of ACP."""
+
+    chain: Chain
+    session: str
+    version: int
+
+    def ended(self, asked: int) -> str:
+        """Waits for the end of a turn; why it has ended."""
+        result = self.chain.answer(asked)["result"]
+        if self.version == 1:
+            return str(result["stopReason"])
+
+        def idle_behind() -> list[str]:
+            updates = [frame["params"]["update"] for frame in self.chain.seen("session/update")]
+            ids = [one.get("messageId") for one in updates]
+            behind = updates[ids.index(result["messageId"]) :]
+            return [one["stopReason"] for one in behind if one.get("state") == "idle"]
+
+        self.chain.until(idle_behind, "the end of the turn")
+        return idle_behind()[0]
+
+
 def at(server: Served, rig: Rig) -> Chain:
     """An editor at the server's address."""
     editor = rig.run("connect", server.address)
@@ -74,20 +103,32 @@ def at(server: Served, rig: Rig) -> Chain:
     return editor
 
 
-def test_all_see_a_turn_and_the_first_answer_counts(rig: Rig, server: Served) -> None:
-    editor = at(server, rig)
-    session = editor.begin()
+def begun(server: Served, rig: Rig, version: int) -> Editor:
+    """An editor with a session, in a version of ACP."""
+    chain = at(server, rig)
+    chain.initialize(**({} if version == 1 else V2))
+    return Editor(chain, chain.new_session(), version)
+
+
+@pytest.fixture(params=[1, 2])
+def editor(request: pytest.FixtureRequest, server: Served, rig: Rig) -> Editor:
+    """An editor with a session, in each version of ACP."""
+    return begun(server, rig, request.param)
+
+
+def test_all_see_a_turn_and_the_first_answer_counts(server: Served, editor: Editor) -> None:
+    chain, session, _ = editor
     with attached(server) as driver, attached(server, "--view") as viewer:
-        asked = editor.start_prompt(session, "/permission tidy up")
-        question = editor.expect(PERMISSION)
+        asked = chain.start_prompt(session, "/permission tidy up")
+        question = chain.expect(PERMISSION)
         driver.wait_for(driver.err, QUESTION)
         assert "/permission tidy up" in driver.text(driver.err)
-        viewer.wait_for(viewer.err, "tidy up")
+        viewer.wait_for(viewer.err, "the agent asks for permission: tidy up\n")
         assert "allow it" not in viewer.text(viewer.err)
         driver.type("y\n")
-        assert editor.answer(asked)["result"]["stopReason"] == "end_turn"
-        assert "permission: allow-once" in editor.texts(session)
-        cancelled = editor.expect("$/cancel_request")
+        assert editor.ended(asked) == "end_turn"
+        assert "permission: allow-once" in chain.texts(session)
+        cancelled = chain.expect("$/cancel_request")
         assert cancelled["params"]["requestId"] == question["id"]
         for client in (driver, viewer):
             client.wait_for(client.err, "permission: allow-once")
@@ -96,28 +137,30 @@ def test_all_see_a_turn_and_the_first_answer_counts(rig: Rig, server: Served) ->
         viewer.wait_for(viewer.err, "> /echo from the terminal")
         driver.wait_for(driver.err, "\x1b[Kfrom the terminal\n")
         viewer.wait_for(viewer.err, "\nfrom the terminal")
-        editor.until(lambda: "from the terminal" in editor.texts(session), "the answer")
+        chain.until(lambda: "from the terminal" in chain.texts(session), "the answer")
+        assert "> /echo" not in driver.text(driver.err).replace(MARKER, "")
 
 
-def test_who_attaches_in_the_middle_of_a_turn_sees_all_of_it(rig: Rig, server: Served) -> None:
-    editor = at(server, rig)
-    session = editor.begin()
-    editor.prompt(session, "/echo the first turn")
-    editor.start_prompt(session, "/permission later")
-    editor.expect(PERMISSION)
-    with attached(server, session) as driver:
+def test_who_attaches_in_the_middle_of_a_turn_sees_all_of_it(
+    server: Served, editor: Editor
+) -> None:
+    chain, session, _ = editor
+    editor.ended(chain.start_prompt(session, "/echo the first turn"))
+    chain.start_prompt(session, "/permission later")
+    question = chain.expect(PERMISSION)
+    with attached(server, session) as driver, attached(server, "--view") as viewer:
         shown = driver.text(driver.err)
         for text in ("> /echo the first turn\n", "\nthe first turn\n", "> /permission later\n"):
             assert shown.count(text) == 1
+        viewer.wait_for(viewer.err, "the agent asks for permission: later\n")
         driver.wait_for(driver.err, QUESTION)
         driver.type("this is no answer\n")
         driver.wait_for(driver.err, "sent when the turn has ended")
-        question = editor.seen(PERMISSION)[0]
         chosen = {"outcome": "selected", "optionId": "reject-once"}
-        editor.send({"jsonrpc": "2.0", "id": question["id"], "result": {"outcome": chosen}})
+        chain.send({"jsonrpc": "2.0", "id": question["id"], "result": {"outcome": chosen}})
         driver.wait_for(driver.err, "answered reject-once")
         driver.wait_for(driver.err, "this is no answer\n")
-        editor.until(lambda: "this is no answer" in editor.texts(session), "the prompt")
+        chain.until(lambda: "this is no answer" in said(chain), "the prompt")
     with attached(server, session, "--history", "none") as other:
         assert "the first turn" not in other.text(other.err)
 
@@ -139,27 +182,29 @@ def test_a_viewer_sends_nothing(rig: Rig, server: Served) -> None:
         assert editor.answer(hung)["result"]["stopReason"] == "cancelled"
 
 
-def test_a_driver_cancels_and_leaves(rig: Rig, server: Served) -> None:
-    editor = at(server, rig)
-    session = editor.begin()
+def test_a_driver_cancels_and_leaves(server: Served, editor: Editor) -> None:
+    chain, session, _ = editor
     with attached(server) as driver:
-        hung = editor.start_prompt(session, "/hang")
+        hung = chain.start_prompt(session, "/hang")
         driver.wait_for(driver.err, "> /hang")
         driver.interrupt()
-        assert editor.answer(hung)["result"]["stopReason"] == "cancelled"
+        assert editor.ended(hung) == "cancelled"
         driver.wait_for(driver.err, "the turn ended: cancelled")
-        asked = editor.start_prompt(session, "/permission for the next turn")
+        asked = chain.start_prompt(session, "/permission for the next turn")
         driver.wait_for(driver.err, QUESTION)  # that cancel answered nothing else
         driver.type("y\n")
-        assert editor.answer(asked)["result"]["stopReason"] == "end_turn"
+        assert editor.ended(asked) == "end_turn"
         driver.wait_for(driver.err, "permission: allow-once\n")
+        idle(driver)
         driver.type("/hang\n")
-        editor.until(lambda: "/hang" in editor.texts(session), "the prompt of the other")
+        driver.wait_for(driver.err, MARKER + "/hang")
+        chain.until(lambda: "/hang" in said(chain), "the prompt of the other")
         driver.interrupt()
         counted(driver, "ended: cancelled", 2)
         driver.type("\x04")
         assert driver.end().code == 0
-    assert editor.prompt(session, "/echo still here") == "still here"
+    editor.ended(chain.start_prompt(session, "/echo still here"))
+    assert "still here" in chain.texts(session)
 
 
 def test_the_session_is_closed(rig: Rig, server: Served) -> None:
@@ -210,19 +255,19 @@ def test_who_is_attached(rig: Rig, server: Served) -> None:
         driver.wait_for(driver.err, f"session {second}: you take part")
 
 
-@pytest.mark.parametrize("scheme", ["ws", "http", "tcp"])
-def test_a_link_that_is_cut_comes_back(rig: Rig, server: Served, scheme: str) -> None:
+@pytest.mark.parametrize(("scheme", "version"), [("ws", 1), ("http", 1), ("tcp", 1), ("tcp", 2)])
+def test_a_link_that_is_cut_comes_back(rig: Rig, server: Served, scheme: str, version: int) -> None:
     if scheme == "tcp":
         words = ("agent", "--listen", "tcp://127.0.0.1:0", rig.demo())
         server = served(rig, *words)
-    editor = at(server, rig)
-    session = editor.begin()
+    editor = begun(server, rig, version)
+    chain, session, _ = editor
     with Wire(server.port) as wire:
         address = f"{scheme}://127.0.0.1:{wire.port}"
         with Running("attach", address, screen=(100, 40)) as driver:
             driver.wait_for(driver.err, " attached; ")
             for number in range(3):
-                asked = editor.start_prompt(session, f"/permission number {number}")
+                asked = chain.start_prompt(session, f"/permission number {number}")
                 driver.wait_for(driver.err, f"> /permission number {number}\n")
                 wire.cut()
                 linked = (number + 1) * (2 if scheme == "http" else 1)  # two streams
@@ -230,7 +275,7 @@ def test_a_link_that_is_cut_comes_back(rig: Rig, server: Served, scheme: str) ->
                 driver.wait_for(driver.err, f"asks for permission: number {number}")
                 asked_again(driver)
                 driver.type("y\n")
-                assert editor.answer(asked)["result"]["stopReason"] == "end_turn"
+                assert editor.ended(asked) == "end_turn"
                 counted(driver, "permission: allow-once\n", number + 1)
             driver.type("\x04")
             shown = driver.end().err

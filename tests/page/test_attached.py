@@ -46,7 +46,11 @@ def test_a_page_watches_a_session(rig: Rig, server: Served, page: Page) -> None:
         expect(page.locator("#composer")).to_be_hidden()
         expect(page.locator("#watching")).to_contain_text("only watch")
         expect(page.locator("#new-session")).to_be_hidden()
-        expect(page.locator("#questions .ask")).to_have_count(0)
+        expect(page.locator("#questions .ask")).to_contain_text("tidy up")
+        expect(page.locator("#questions button")).to_have_count(0)
+        number = talking.until(lambda chat: chat["questions"])["questions"][0]["number"]
+        status, answer = talking.ask("/api/chat/answer", {"question": number, "option": 0})
+        assert (status, "only watch" in answer["error"]) == (409, True)
         status, answer = talking.ask(
             "/api/chat/prompt", {"session": session, "parts": [{"text": "hello"}]}
         )
@@ -55,6 +59,7 @@ def test_a_page_watches_a_session(rig: Rig, server: Served, page: Page) -> None:
         editor.send({"jsonrpc": "2.0", "id": question["id"], "result": {"outcome": chosen}})
         assert "result" in editor.answer(asked)
         expect(conversation).to_contain_text("permission: allow-once")
+        expect(page.locator("#questions .ask")).to_have_count(0)
         editor.prompt(session, "/echo the last turn")
         last = page.locator("article.turn").last
         expect(last).to_contain_text("/echo the last turn")
@@ -63,19 +68,26 @@ def test_a_page_watches_a_session(rig: Rig, server: Served, page: Page) -> None:
         talking.until(idle)
 
 
-def test_a_page_takes_part_in_a_session(rig: Rig, server: Served, page: Page) -> None:
+@pytest.mark.parametrize("version", [1, 2])
+def test_a_page_takes_part_in_a_session(rig: Rig, server: Served, page: Page, version: int) -> None:
     editor = rig.run("connect", server.address)
     editor.serves[PERMISSION] = None
-    session = editor.begin()
+    info = {"info": {"name": "e", "version": "1"}, "capabilities": {}} if version == 2 else {}
+    editor.initialize(protocolVersion=version, **info)
+    session = editor.new_session()
     with Talking(server.address, "--attach", session) as talking:
         talking.visit(page)
         asked = editor.start_prompt(session, "/permission tidy up")
         page.locator("#questions .ask button").first.click()
         assert "result" in editor.answer(asked)
         expect(page.locator("#send")).to_be_visible()  # the page knows that the turn has ended
+        expect(page.locator("article.turn").last).to_contain_text("/permission tidy up")
+        expect(page.locator("article.turn").last).to_contain_text("permission: allow-once")
         page.locator("#prompt").fill("/echo from the page")
         page.locator("#prompt").press("Enter")
         editor.until(lambda: "from the page" in editor.texts(session), "the answer")
-        expect(page.locator("#conversation")).to_contain_text("permission: allow-once")
+        expect(page.locator("article.turn")).to_have_count(3)
+        expect(page.locator("article.turn").last.locator(".speech")).to_have_count(2)
+        talking.until(idle)
         assert "result" in editor.request("session/close", {"sessionId": session})
         expect(page.locator("#notice")).to_contain_text("the session was closed")

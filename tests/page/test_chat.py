@@ -20,10 +20,10 @@ from tests.page.talking import DEMO, FANCY, Talking, idle
 from tests.places import DEADLINE
 
 
-@pytest.fixture(scope="module")
-def demo() -> Iterator[Talking]:
-    """A chat with the demo agent, which offers modes."""
-    with Talking("datetime", DEMO) as talking:
+@pytest.fixture(scope="module", params=[1, 2])
+def demo(request: pytest.FixtureRequest) -> Iterator[Talking]:
+    """A chat with the demo agent, which offers modes, in each version of ACP."""
+    with Talking("datetime", DEMO if request.param == 2 else f"{DEMO} --no-v2") as talking:
         yield talking
 
 
@@ -134,7 +134,9 @@ def test_a_turn_shows_what_each_component_did(demo: Talking) -> None:
     shares = {share["component"]: share.get("says") for share in turns[0]["shares"]}
     assert shares["datetime"] == "added 1 block"
     # It is a person's own conversation: nothing is taken out of it.
-    assert "ghp_0123456789" in demo.turn(1)["items"][0]["text"]
+    items = demo.turn(1)["items"]
+    assert "ghp_0123456789" in items[0]["text"]
+    assert [item["kind"] for item in items].count("prompt") == 1
 
 
 def test_a_component_is_paused_and_resumed(demo: Talking) -> None:
@@ -198,11 +200,16 @@ def test_who_cancels_a_turn_answers_its_questions(fancy: Talking) -> None:
 
 def test_modes_options_and_sessions(demo: Talking, fancy: Talking) -> None:
     first = demo.until(idle)["sessions"][0]
-    assert first["modes"]["currentModeId"] == "ask"
-    demo.do("mode", session=first["id"], mode="code")
-    assert demo.until(idle)["sessions"][0]["modes"]["currentModeId"] == "code"
-    status, answer = demo.ask("/api/chat/mode", {"session": first["id"], "mode": "fly"})
-    assert (status, "unknown mode" in answer["error"]) == (502, True)
+    if first["modes"] is not None:
+        assert first["modes"]["currentModeId"] == "ask"
+        demo.do("mode", session=first["id"], mode="code")
+        assert demo.until(idle)["sessions"][0]["modes"]["currentModeId"] == "code"
+        status, answer = demo.ask("/api/chat/mode", {"session": first["id"], "mode": "fly"})
+        assert (status, "unknown mode" in answer["error"]) == (502, True)
+    else:
+        assert [(one["id"], one["currentValue"]) for one in first["options"]] == [("mode", "ask")]
+        demo.do("option", session=first["id"], option="mode", value="code")
+        assert demo.until(idle)["sessions"][0]["options"][0]["currentValue"] == "code"
     assert demo.until(idle)["sessions"][0]["commands"][0]["name"] == "echo"
     fancy.do("option", session="one", option="model", value="large")
     fancy.do("option", session="one", option="thinks", value=True)

@@ -74,7 +74,7 @@ def test_a_turn_and_what_was_done_to_it(demo: Talking, page: Page, pictures: Pat
     page.locator("#commands button", has_text="a tool call that").click()
     expect(page.locator("#prompt")).to_have_value("/toolcall ")
     page.locator("#settings select").select_option("Act without asking")
-    demo.until(lambda chat: chat["sessions"][0]["modes"]["currentModeId"] == "code")
+    demo.until(lambda chat: chat["sessions"][0]["options"][0]["currentValue"] == "code")
     look_at(page, "chat-turn", pictures)
     switch = page.get_by_role("switch", name="datetime takes part")
     switch.press("Enter")

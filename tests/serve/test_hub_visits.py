@@ -18,14 +18,16 @@ def opened(**how: Any) -> tuple[World, Client, Agent]:
     return world, editor, agent
 
 
-def visitor(world: World, name: str = "visitor", version: int = 1) -> Client:
+def visitor(
+    world: World, name: str = "visitor", version: int = 1, attaches: object = True
+) -> Client:
     """A client that only attaches."""
     client = world.client(name)
     client.ask(
         "initialize",
         protocolVersion=version,
         clientInfo={"name": name, "version": "1"},
-        _meta={"conductor": {"attaches": True}},
+        _meta={"conductor": {"attaches": attaches}},
     )
     return client
 
@@ -68,6 +70,10 @@ def test_a_visitor_speaks_the_version_of_the_session() -> None:
     older.new(older.begin(), "t")
     about = world.clients["two"].attach("t", role="viewer")[-1]["result"]["_meta"]["conductor"]
     assert about["version"] == 1
+    # Where others stand between, all of them speak the version of the session that is named.
+    for number, (named, spoken) in enumerate((("t", 1), ("s", 2), ("unknown", 2))):
+        through = visitor(world, f"through {number}", 2, attaches=named)
+        assert through.one()["result"]["protocolVersion"] == spoken
 
 
 def test_a_list_says_who_has_a_live_session() -> None:

@@ -186,8 +186,8 @@ function talk(held, now) {
 }
 
 function working(held) {
-  const waits = (chat?.questions ?? []).some((each) => each.session === held.id);
-  const text = held.loading ? "The agent repeats the session …" : !held.running ? "" : waits ? "The agent waits for your answer."
+  const asked = (chat?.questions ?? []).find((each) => each.session === held.id);
+  const text = held.loading ? "The agent repeats the session …" : !held.running ? "" : asked ? `The agent waits for ${asked.viewed ? "an" : "your"} answer.`
     : held.cancelling ? "The turn is being cancelled …" : "The agent works …";
   const [error, hint] = Array.isArray(held.error) ? held.error : ["", ""];
   const line = $("working");

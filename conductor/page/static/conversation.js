@@ -45,9 +45,19 @@ export function block(content) {
   if (content.type === "skill") return el("p.note", {}, label("skill "), content.name ?? "");
   if (content.type === "session") return el("p.note", {}, `session ${content.sessionId ?? ""}`);
   if (content.type === "content") return block(content.content);
-  if (content.type === "diff") return fileDiff(content);
+  if (content.type === "diff") return Array.isArray(content.changes) ? filesDiff(content) : fileDiff(content);
   if (content.type === "terminal") return el("p.note", {}, `terminal ${content.terminalId ?? ""}`);
   return el("p.note", {}, content.type ?? "content");
+}
+
+/** What changes of some files, in version 2 of ACP. */
+function filesDiff(content) {
+  const names = content.changes.map((each) => `${each?.operation ?? "change"} ${each?.oldPath ? `${each.oldPath} → ` : ""}${each?.path ?? "file"}`);
+  const lines = String(content.patch?.text ?? "").split("\n").slice(0, 800);
+  const kind = (text) => (text.startsWith("+") ? "added" : text.startsWith("-") ? "removed" : "same");
+  return el("figure.diff", {}, el("figcaption", {}, names.join(", ")),
+    content.patch ? el("pre", { tabindex: 0, "aria-label": `changes of ${names.join(", ")}` },
+      lines.map((text) => el(`span.line.${kind(text)}`, {}, `${text}\n`))) : null);
 }
 
 /** A file before and after: the lines that differ, and some around them. */

@@ -57,7 +57,7 @@ export class Questions {
       role: "alertdialog", tabindex: -1, "aria-labelledby": id, "data-question": question.number,
       onkeydown: (event) => {
         const place = Number(event.key) - 1;
-        if (!(place >= 0 && place < question.options.length) || event.ctrlKey || event.metaKey || event.altKey) return;
+        if (question.viewed || !(place >= 0 && place < question.options.length) || event.ctrlKey || event.metaKey || event.altKey) return;
         event.preventDefault();
         choose(place);
       },
@@ -69,8 +69,10 @@ export class Questions {
     input && input !== "{}" ? el("details", { open: !blocks.length && input.length < 600 }, el("summary", {}, "what it is given"),
       el("pre.code", { tabindex: 0, "aria-label": "what the tool is given" }, input.slice(0, MOST_INPUT),
         input.length > MOST_INPUT ? "\n… it is cut here" : "")) : null,
-    question.options.length ? null : el("p.note", {}, "The agent offers no answer. Cancel the turn to go on."),
-    el("div.answers", {}, question.options.map((option, place) => el("button", {
+    question.viewed ? el("p.note", {}, "Whoever takes part in this session answers it.")
+      : question.options.length ? null : el("p.note", {}, "The agent offers no answer. Cancel the turn to go on."),
+    call.description ? el("p.note", {}, String(call.description)) : null,
+    el("div.answers", {}, question.viewed ? [] : question.options.map((option, place) => el("button", {
       type: "button", "data-kind": option.kind ?? "", onclick: () => choose(place),
     }, place < 9 ? el("kbd", { "aria-hidden": true }, place + 1) : null, option.name || option.kind || `answer ${place + 1}`))));
     return made;

@@ -7,6 +7,7 @@ fold     which event belongs to which, and to which turn: the one place that fin
 open_turn  a turn as it grows
 reader   reads lines and keeps what the fold says of each, for who looks at them later
 detail   a turn in detail
+messages   updates in one form, whichever version of ACP they are of
 edits    what a component changed in a message, in words
 tokens   how many tokens a text has, about
 filter   the language that chooses events

@@ -26,6 +26,7 @@ from conductor.record.turns.line import (
     read_line,
     update_of,
 )
+from conductor.record.turns.messages import Messages
 from conductor.record.turns.model import Change, Item, Turn, TurnDetail, Verdict, Visit
 from conductor.record.turns.open_turn import Time
 
@@ -42,8 +43,7 @@ by word."""
 _LARGEST: Final = 256 * 1024
 """Bytes of an item's blocks."""
 _CHUNKS: Final = {
-    "agent_message_chunk": "text", "agent_message": "text", "agent_thought_chunk": "thought",
-    "agent_thought": "thought", "user_message_chunk": "prompt",
+    "agent_message_chunk": "text", "agent_thought_chunk": "thought", "user_message_chunk": "prompt",
 }  # fmt: skip
 _EMPTY: Final = msgspec.Raw(b"[]")
 SUBCONVERSATION: Final = "conductor.conversation/subconversation"
@@ -109,6 +109,12 @@ def _list(value: Any) -> msgspec.Raw:
     return msgspec.Raw(text) if len(text) <= _LARGEST else _EMPTY
 
 
+def _plainly(block: Any) -> Any:
+    """A block without what an agent may add where it repeats it."""
+    is_text = isinstance(block, dict) and block.get("type") == "text"
+    return block.get("text") if is_text else block
+
+
 def _words(value: Any) -> str:
     """A text that strangers chose, if it is one."""
     return value if isinstance(value, str) else ""
@@ -136,6 +142,9 @@ class _Items:
         self._asked: dict[int, Item] = {}
         """What waits for the response to an event."""
         self._plan: Item | None = None
+        self._messages = Messages()
+        self._prompt: list[Any] = []
+        """The blocks of the turn's prompt: an agent may repeat them."""
 
     def _add(self, number: int, line: Line, kind: str, **more: Any) -> Item:
         item = Item(kind=kind, at=line.ts, events=(number, number), **more)
@@ -181,9 +190,12 @@ class _Items:
             params = _object(line.params)
             text = edits.text_of(bytes(line.params))[:_LONGEST]
             blocks = _list(params.get("prompt"))
+            self._prompt = [_plainly(block) for block in _any(blocks)]
             self._add(number, line, "prompt", text=text, blocks=blocks, component=self._by)
         elif line.method == UPDATE and line.target == self._top:
-            self._update(number, line)
+            update = _object(line.params).get("update")
+            for shown in self._messages.read(update) if isinstance(update, dict) else ():
+                self._update(number, line, shown)
         elif line.method in QUESTIONS and line.target == self._top:
             self._question(number, line)
         elif line.method == "session/cancel" and line.source == CLIENT:
@@ -209,35 +221,33 @@ class _Items:
             and line.source not in (CLIENT, CONDUCTOR)
         )
 
-    def _update(self, number: int, line: Line) -> None:
-        update = _object(line.params).get("update")
-        if not isinstance(update, dict):
-            return
+    def _update(self, number: int, line: Line, update: dict[str, Any]) -> None:
         kind = _words(update.get("sessionUpdate"))
         who = self._maker(number, line)
         if (shown := _CHUNKS.get(kind)) is not None:
             self._chunk(number, line, shown, update)
         elif kind in ("tool_call", "tool_call_update"):
             self._tool(number, line, update)
-        elif kind in ("plan", "plan_update"):
+        elif kind == "plan":
             plan = self._plan
             if plan is None:
                 plan = self._plan = self._add(number, line, "plan", component=who)
             entries = update.get("entries")
-            if entries is None and isinstance(update.get("plan"), dict):
-                entries = update["plan"].get("entries")
             plan.blocks, plan.events = _list(entries), (plan.events[0], number)
             plan.text = _steps(entries)
         elif kind == "current_mode_update":
             text = _words(update.get("currentModeId"))
             self._add(number, line, "mode", text=text, component=who)
         elif kind == "notice":
-            text = _words(update.get("message")) or _words(update.get("text"))
+            said = (update.get("title"), update.get("description"), update.get("message"))
+            text = ": ".join(filter(None, map(_words, said)))
             self._add(number, line, "notice", text=text, component=who)
 
     def _chunk(self, number: int, line: Line, kind: str, update: dict[str, Any]) -> None:
         content = update.get("content")
         text = _words(content.get("text")) if isinstance(content, dict) else ""
+        if kind == "prompt" and _plainly(content) in self._prompt:
+            return
         last = self.all[-1] if self.all else None
         title, exchange = _exchange(update)
         joins = last is not None and (last.kind, last.exchange) == (kind, exchange)

@@ -62,7 +62,7 @@ _SPOKEN: Final = frozenset(
 """Updates that a person reads: where no prompt runs they are an unprompted turn."""
 _MARK: Final = b'"conductor.turn"'
 """Stands in the update that ends a component's own turn (docs/conversation.md)."""
-_USER: Final = "user_message_chunk"
+_USER: Final = ("user_message_chunk", "user_message")
 _BETWEEN: Final = ("prompt_received", "turn_complete")
 """Updates of a server of chains about the prompts of other clients (docs/remote.md)."""
 _LOADS: Final = frozenset({"session/load", "session/resume", "session/attach"})
@@ -515,7 +515,7 @@ class Fold:
     def _is_unprompted(self, line: Line, kind: str) -> bool:
         """Whether the client gets something to read while no prompt runs, and no session is
         loaded: then an agent repeats what was said in it."""
-        is_prompt = kind == _USER and line.names_session in self._shared
+        is_prompt = kind in _USER and line.names_session in self._shared
         if (kind not in _SPOKEN and not is_prompt) or line.target != self.top or not self.is_ours:
             return False
         return bool(line.names_session) and not self._loading

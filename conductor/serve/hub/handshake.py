@@ -8,7 +8,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core.json_text import decode, encode, read_members, write_members
+from conductor.core.json_text import decode, encode, read_members, text_of, write_members
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.roles.initialize_params import version_of
 from conductor.serve.hub.effects import CloseChain, OpenChain
@@ -45,8 +45,9 @@ class Handshake:
             return self._floor.refuse(asked, INVALID_REQUEST, _ONCE)
         members = inner(asked.params)
         client.introduced(members.get("clientInfo", members.get("info")))
-        if inner(asked.params, "_meta", "conductor").get("attaches") == Raw(b"true"):
-            return self._visit(asked, client, version_of(members))
+        attaches = inner(asked.params, "_meta", "conductor").get("attaches", Raw(b"false"))
+        if bytes(attaches) not in (b"false", b"null"):
+            return self._visit(asked, client, version_of(members), text_of(attaches))
         names = ("protocolVersion", "clientCapabilities", "capabilities")
         key = b"\n".join(_same(members.get(name, _MARK)) for name in names)
         client.ready = False
@@ -65,9 +66,12 @@ class Handshake:
         chain.clients[client] = None
         return None
 
-    def _visit(self, asked: Asked, client: Client, version: int | None) -> None:
-        """A client that only attaches needs no chain: the hub answers it."""
-        client.version = 2 if version == 2 else 1
+    def _visit(self, asked: Asked, client: Client, version: int | None, id_: str) -> None:
+        """A client that only attaches needs no chain: the hub answers it. With the id of a session
+        it says which one it wants, and speaks its version, so that all before it do as well."""
+        session = self._floor.find(client, id_) if id_ else None
+        most = 2 if session is None else session.chain.version
+        client.version = min(2 if version == 2 else 1, most)
         client.ready = client.visits = True
         client.ended = _VISITS
         can: dict[str, object] = {"attach": {}, "list": {}}

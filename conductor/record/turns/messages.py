@@ -1,0 +1,89 @@
+"""Updates of a session in one form, whichever version of ACP they are of.
+
+Whoever shows a conversation reads the form of version 1: messages come in chunks, a plan has
+entries.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections import OrderedDict
+from collections.abc import Iterator
+from typing import Any, Final
+
+_WHOLE: Final = ("user_message", "agent_message", "agent_thought")
+"""Kinds of updates that hold a whole message; its parts are of the kind `…_chunk`."""
+_MOST: Final = 256
+"""Messages of which is known what was said of them."""
+
+
+class Messages:
+    """Updates of a session, in the form of version 1. A message that comes whole, or once more, is
+    shown as far as it has not been shown."""
+
+    def __init__(self) -> None:
+        self._said: OrderedDict[tuple[str, object], tuple[int, int]] = OrderedDict()
+        """By kind and id of a message: how many characters of it were shown, and their checksum."""
+
+    def read(self, update: dict[str, Any]) -> list[dict[str, Any]]:
+        """The updates that say the same."""
+        kind = str(update.get("sessionUpdate"))
+        if kind in _WHOLE:
+            return self._whole(kind, update)
+        if kind.removesuffix("_chunk") in _WHOLE:
+            self._shown(kind.removesuffix("_chunk"), update, _text(update.get("content")))
+        elif kind == "plan_update":
+            plan = members(update.get("plan"))
+            lines = str(plan.get("content") or "").splitlines()
+            entries = plan.get("entries", [{"content": line} for line in lines if line.strip()])
+            return [{"sessionUpdate": "plan", "entries": entries}]
+        return [update]
+
+    def _whole(self, kind: str, update: dict[str, Any]) -> list[dict[str, Any]]:
+        blocks = update.get("content")
+        if not isinstance(blocks, list):
+            return []
+        known, checksum = self._said.get((kind, str(update.get("messageId"))), (0, 0))
+        text = "".join(map(_text, blocks))
+        if checksum != _checksum(text[:known]):
+            known = 0  # it was said in other words
+            self._said.pop((kind, str(update.get("messageId"))), None)
+        self._shown(kind, update, text[known:])
+        shared = {"sessionUpdate": f"{kind}_chunk", "messageId": update.get("messageId")}
+        return [{**shared, "content": block} for block in _behind(blocks, known)]
+
+    def _shown(self, kind: str, update: dict[str, Any], text: str) -> None:
+        if "messageId" not in update:
+            return
+        key = kind, str(update["messageId"])
+        length, checksum = self._said.pop(key, (0, 0))
+        self._said[key] = length + len(text), _checksum(text, checksum)
+        if len(self._said) > _MOST:
+            self._said.popitem(last=False)
+
+
+def _behind(blocks: list[Any], known: int) -> Iterator[Any]:
+    """What of some blocks stands behind so many characters."""
+    for block in blocks:
+        text = _text(block)
+        if len(text) > known:
+            is_text = members(block).get("type") == "text"
+            yield {**block, "text": text[known:]} if is_text else block
+        known = max(known - len(text), 0)
+
+
+def _text(block: object) -> str:
+    """A block in characters, for comparing."""
+    held = members(block)
+    if held.get("type") == "text" and isinstance(held.get("text"), str):
+        return str(held["text"])
+    return "" if block is None else str(block)
+
+
+def _checksum(text: str, begun: int = 0) -> int:
+    return zlib.crc32(text.encode("utf-8", "surrogatepass"), begun)
+
+
+def members(value: object) -> dict[str, Any]:
+    """An object's members; empty for anything else."""
+    return value if isinstance(value, dict) else {}
