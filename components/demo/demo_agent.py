@@ -242,10 +242,12 @@ class Agent:
             return [turn for turn in self._running if turn.session is session]
 
     def _mode(self, session: Session, mode: object) -> None:
-        known = mode in demo_acp.MODES if self._flags.modes else isinstance(mode, str)
-        if not known:
-            raise RpcError(INVALID_PARAMS, f"unknown mode {mode!r} (hint: ask or code)")
-        session.mode = str(mode)
+        modes = demo_acp.MODES if self._flags.modes else {}
+        if not isinstance(mode, str) or mode not in modes:
+            raise RpcError(
+                INVALID_PARAMS, f"unknown mode {mode!r} (hint: --modes offers ask and code)"
+            )
+        session.mode = mode
 
     # -- what a turn reports -----------------------------------------------------------------
 

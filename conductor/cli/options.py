@@ -1004,6 +1004,12 @@ TABLE: Final = (
         ("test",),
     ),
     Option(
+        "--against",
+        Kind("COMMAND", str),
+        "Check any agent instead; or a conductor, with `{agent}` for its agent.",
+        ("test",),
+    ),
+    Option(
         "--build",
         SWITCH,
         "Build it first, by the command in its manifest, which is run with your rights in its "

@@ -10,7 +10,7 @@ import typer
 
 from conductor.cli import configured, report, silence
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.errors import UsageError, agrees, counted, did_you_mean, visible, visible_path
+from conductor.errors import UsageError, agrees, counted, visible, visible_path
 from conductor.services.scopes import compile_glob
 from conductor.spec import untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
@@ -44,10 +44,8 @@ HELP: Final = paragraphs(
 EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor test --build",
-    "  conductor test ./proxy.wasm,grant=clock",
     '  conductor test --only order --only ids "python my_proxy.py"',
-    "  conductor test --update transcripts/prompt.txt",
-    "  conductor test --record leak today.jsons",
+    "  conductor test --against claude-agent-acp",
 )
 
 _Words = Annotated[
@@ -70,6 +68,7 @@ def run_tests(
     *,
     only: tuple[str, ...] = (),
     build: bool = False,
+    against: str | None = None,
     component: str | None = None,
     match: str | None = None,
     record: str | None = None,
@@ -82,7 +81,15 @@ def run_tests(
         from conductor.cli import test_scenarios
 
         return test_scenarios.record(words or [], record)
-    _refuse_unknown(only)
+    from conductor.cli import test_checks
+
+    if against is not None:
+        return _against(against, words, only, timeout, as_json=json_)
+    if only:
+        from conductor.author.check.table import CHECKS
+
+        known = [*(check.name for check in CHECKS), _TRANSCRIPTS, _SCENARIOS]
+        test_checks.refuse_unknown(only, known)
     if build:
         _build(places, report.write if json_ else report.say)
     checked = _checked(places) if component is None and not update else ""
@@ -95,8 +102,6 @@ def run_tests(
     if played and (not checked or only or _has_any(places[0])):
         code = play(places, component, match, update=update, found=found if json_ else None)
     if checked:
-        from conductor.cli import test_checks
-
         checks = test_checks.run(checked, rules, timeout, as_json=json_)
         found |= checks
         if test_checks.broken(checks):
@@ -107,17 +112,28 @@ def run_tests(
     return code
 
 
-def _refuse_unknown(only: Sequence[str]) -> None:
-    """Raises `UsageError` for the name of no check."""
-    if not only:
-        return
-    from conductor.author.check.table import CHECKS
+def _against(
+    command: str,
+    words: Sequence[str] | None,
+    only: Sequence[str],
+    timeout: float | None,
+    *,
+    as_json: bool,
+) -> int:
+    """Checks an agent or a conductor of anybody's; the exit code. Raises `ConductorError`."""
+    from conductor.cli import test_checks
 
-    known = [*(check.name for check in CHECKS), _TRANSCRIPTS, _SCENARIOS]
-    for name in only:
-        if name not in known:
-            listed = f"checks are: {', '.join(known)}"
-            raise UsageError(f"no check `{name}`", did_you_mean(name, known, listed))
+    if words:
+        raise UsageError(
+            "`--against` names all that is tested", f"leave out {', '.join(map(visible, words))}"
+        )
+    found = test_checks.against(command, only, timeout, as_json=as_json)
+    code = EXIT_DIFFERENT if test_checks.broken(found) else 0
+    if as_json:
+        report.say_json({"ok": not code, **found})
+    if code:
+        test_checks.complain(command, found, chosen=bool(only))
+    return code
 
 
 def _build(places: Sequence[str], say: Callable[[str], None]) -> None:

@@ -5,11 +5,11 @@ from __future__ import annotations
 import shlex
 import textwrap
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from conductor.cli import configured, report
-from conductor.errors import UsageError, counted, visible
+from conductor.errors import UsageError, counted, did_you_mean, visible
 from conductor.spec import catalog, lacking
 
 if TYPE_CHECKING:
@@ -35,17 +35,65 @@ def run(
     from conductor.author.check import suite, table
 
     spec = _proxy(component)
-    outcomes: list[CheckOutcome] = []
-    for outcome in suite.outcomes(spec, only, timeout or suite.TIMEOUT):
-        outcomes.append(outcome)
-        if not as_json and (only or outcome.status in ("fail", "note")):
+    outcomes = suite.outcomes(spec, only, timeout or suite.TIMEOUT)
+    few = ("pass", "fail", "skip", "note") if only else ("fail", "note")
+    number = len(only or table.CHECKS)
+    return {"component": spec.name, **_told(spec.name, outcomes, few, number, as_json=as_json)}
+
+
+def against(
+    command: str, only: Sequence[str], timeout: float | None, *, as_json: bool
+) -> dict[str, Any]:
+    """Checks a program that need not be ours, an agent or a conductor, as `run` does.
+
+    Raises:
+        ConductorError: It cannot be started, or there is no such check.
+    """
+    from conductor.author.check import against, suite
+
+    try:
+        words = shlex.split(command)
+    except ValueError as error:
+        raise UsageError(f"`--against`: {error}", "close the quotes of the command") from None
+    if not words:
+        raise UsageError("`--against` needs a command", "such as --against claude-agent-acp")
+    cases = [case.name for case in against.cases(words)]
+    refuse_unknown(only, cases)
+    outcomes = against.outcomes(words, only, timeout or suite.TIMEOUT)
+    every = tuple(_WORDS)
+    told = _told(command, outcomes, every, len(only or cases), as_json=as_json)
+    return {"command": command, **told}
+
+
+def _told(
+    name: str,
+    outcomes: Iterable[CheckOutcome],
+    shown: Sequence[str],
+    number: int,
+    *,
+    as_json: bool,
+) -> dict[str, Any]:
+    """Prints outcomes of the statuses `shown` as they come, and their sum; all of them for
+    programs. `number`: how many there will be."""
+    found: list[CheckOutcome] = []
+    for outcome in outcomes:
+        found.append(outcome)
+        if not as_json and outcome.status in shown:
             report.say(*explained(outcome))
         if report.can_cover():
-            report.cover(f"checked {len(outcomes)} of {len(only or table.CHECKS)} rules")
+            report.cover(f"checked {len(found)} of {number} rules")
     report.uncover()
     if not as_json:
-        report.say(summary(spec.name, outcomes))
-    return {"component": spec.name, "counts": _counts(outcomes), "checks": outcomes}
+        report.say(summary(name, found))
+    return {"counts": _counts(found), "checks": found}
+
+
+def refuse_unknown(only: Sequence[str], known: Sequence[str]) -> None:
+    """Raises `UsageError` for the name of no check."""
+    for name in only:
+        if name not in known:
+            listed = f"checks are: {', '.join(known)}"
+            raise UsageError(f"no check `{name}`", did_you_mean(name, known, listed))
 
 
 def broken(found: Mapping[str, Any]) -> list[str]:
@@ -57,10 +105,11 @@ def complain(component: str, found: Mapping[str, Any], *, chosen: bool) -> None:
     """Reports the broken rules as an error; `chosen`: they were chosen by name."""
     failed = broken(found)
     rules = counted(len(failed), "rule")
-    single = f"`conductor test --only {failed[0]} {shlex.quote(component)}` repeats a single check"
-    page = "docs/authoring.md says what a proxy has to do"
-    name = found["component"]
-    report.error(f"`{name}` breaks {rules}: {', '.join(failed)}", page if chosen else single)
+    of = "--against " if "command" in found else ""
+    again = f"conductor test --only {failed[0]} {of}{shlex.quote(component)}"
+    page = "docs/agents.md" if of else "docs/authoring.md says what a proxy has to do"
+    hint = page if chosen else f"`{again}` repeats a single check"
+    report.error(f"`{found.get('component', component)}` breaks {rules}: {', '.join(failed)}", hint)
 
 
 def _proxy(component: str) -> Spec:

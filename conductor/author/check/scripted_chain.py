@@ -11,7 +11,7 @@ import re
 from collections import defaultdict, deque
 from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 import msgspec
 
@@ -19,7 +19,6 @@ from conductor import tasks
 from conductor.core import json_text, jsonrpc
 from conductor.core.message import Message
 from conductor.transports.base import Ended, Transport, Wrapper
-from conductor.transports.memory import Channel
 
 T = TypeVar("T")
 U = TypeVar("U")
@@ -112,6 +111,16 @@ class ScriptedRequest:
         return answer.result
 
 
+class Lines(Protocol):
+    """What carries the lines of an end."""
+
+    async def receive(self) -> bytes | None:
+        """The next line without its newline; None once nothing more will come."""
+
+    def send(self, line: bytes) -> None:
+        """Sends one line."""
+
+
 class ScriptedEnd:
     """A scripted client or agent."""
 
@@ -125,14 +134,14 @@ class ScriptedEnd:
         self._held: dict[tuple[str, bytes | None], bytes] = {}
         self._arrived = asyncio.Event()
         self._on_line = on_line
-        self._channel: Channel | None = None
+        self._channel: Lines | None = None
         self._received: dict[str, deque[Received]] = defaultdict(deque)
         self._pending: dict[bytes, asyncio.Future[Received]] = {}
         self._count = 0
         self._opened = asyncio.Event()
         self._closed = asyncio.Event()
 
-    async def run(self, channel: Channel) -> None:
+    async def run(self, channel: Lines) -> None:
         """The in-process component: ends when it is closed, or nothing more will come."""
         self._channel = channel
         self._opened.set()
@@ -142,7 +151,7 @@ class ScriptedEnd:
         """Ends the connection."""
         self._closed.set()
 
-    async def _read(self, channel: Channel) -> None:
+    async def _read(self, channel: Lines) -> None:
         while (line := await channel.receive()) is not None:
             self._on_line(self.name, "hears", line)
             message = jsonrpc.parse(line)

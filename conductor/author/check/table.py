@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final
 
 import msgspec
 
@@ -11,7 +11,7 @@ from conductor.author.check import ids, passing, robustness, sessions, tools
 from conductor.author.check.scripted_chain import ScriptedChain
 from conductor.author.subject import Subject
 
-OverChain = Callable[[ScriptedChain], Awaitable[None]]
+OverChain = Callable[[ScriptedChain], Coroutine[Any, Any, None]]
 OverLines = Callable[[Callable[[], Subject], bytes], None]
 """Takes what makes instances, and the `config` for their `configure`."""
 
