@@ -288,7 +288,7 @@ class Requests:
         elif method == LIST:
             pending.rewriters = (Followed(sessions),)
         elif method in CLOSING:
-            sessions.client_ends(pending.names, method, params)
+            sessions.client_ends(pending.names, method, params, pending)
             self._parts.own_turns.closed(pending.names)
 
     def send_out(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:

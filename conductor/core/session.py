@@ -162,6 +162,8 @@ class Session(msgspec.Struct, eq=False):
     """Whether the client has it open."""
     folders: tuple[str, ...] = ()
     """Its working directory and additional directories."""
+    written: tuple[str, ...] = ()
+    """Those as the client has written them, where it has set the session up."""
     moved: bool = False
     """Whether a component has set its own session up, or forked one, in other folders than that
     had: agents differ in whether it goes there."""

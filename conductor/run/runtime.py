@@ -388,9 +388,9 @@ class Runtime:
             teardown.passed(name, frames, host=planned is not None and planned.component.hosts)
         size = sum(map(len, frames))
         self._tidying.passed(size)
-        if name == UPSTREAM:
-            self.services.look(frames)
         self.outboxes.feed(name, frames)
+        if name == UPSTREAM and self.owner.judged is not None:
+            self.services.judge(self.owner.judged)
         self.flush(name)
         if self.rearrangement is not None:
             self.rearrangement.passed()
@@ -406,7 +406,6 @@ class Runtime:
             # A single frame may be megabytes long: not copied.
             data = frames[0] if len(frames) == 1 else b"".join(frames)
             if name == UPSTREAM:
-                self.services.answered(data)
                 self.owner.answered(data)
             transport = self._transports.get(name)
             if transport is not None:

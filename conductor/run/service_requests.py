@@ -6,7 +6,7 @@ The executor and all it needs are loaded when a proxy first makes a call that on
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING
 
 import msgspec
@@ -21,10 +21,10 @@ from conductor.run.plan import Planned
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, TELL, Relayed
 from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices
-from conductor.services.roots import Roots
 from conductor.spec import paths
 
 if TYPE_CHECKING:
+    from conductor.run.judged_folder import JudgedFolder
     from conductor.run.runtime import Runtime
     from conductor.services.executor import Done, ServiceExecutor
     from conductor.services.kv import Values
@@ -41,7 +41,8 @@ class ServiceRequests:
         self._local = LocalServices(self._log, self._options.clock)
         self._grantees: dict[str, Grantee] = {}
         self._executor: ServiceExecutor | None = None
-        self._roots = Roots()
+        self._judged = 0
+        """How many set-ups were judged."""
         self.rearranged(planned)
 
     def rearranged(self, planned: Sequence[Planned]) -> None:
@@ -60,12 +61,6 @@ class ServiceRequests:
                     component.belongings.reserved |= names
                     relayed = Relayed("", RESERVE, msgspec.Raw(json_text.encode(new)))
                     self._relay(component.name, RESERVE, relayed)
-        # Parsing what the client sends has a price, which only chains with files pay.
-        granted = (g.grants for g in self._grantees.values())
-        self._learns_roots = any(
-            grants is None or any(grant.startswith(("files:", "write:")) for grant in grants)
-            for grants in granted
-        )
 
     def serve(self, effect: Serve) -> list[Effect]:
         """Performs a `Serve` effect; returns what follows at once."""
@@ -101,7 +96,10 @@ class ServiceRequests:
             if token is not None:
                 self._runtime.apply(self._router.served(token, result, error))
 
-        self._open().serve(name, call, params, self._recorded(name, call, params, done))
+        executor = self._open()
+        if call.startswith("files/"):
+            executor.files.below(self._router.sessions.folders_of_client)
+        executor.serve(name, call, params, self._recorded(name, call, params, done))
         return []
 
     def _recorded(self, name: str, call: str, params: bytes | None, done: Done) -> Done:
@@ -136,19 +134,14 @@ class ServiceRequests:
             raise ValueError(wrong)
         return relayed
 
-    def look(self, frames: Iterable[bytes]) -> None:
-        """Learns from the client's lines in which folders proxies may read files."""
-        judged = self._runtime.owner.judged
-        if self._learns_roots or judged is not None:
-            for frame in frames:
-                folder = self._roots.look(frame)
-                if folder and judged is not None:
-                    judged.opened(folder)
-
-    def answered(self, data: bytes) -> None:
-        """Learns from whole lines for the client which sessions those folders belong to."""
-        if self._roots.waiting:
-            self._roots.answered(data)
+    def judge(self, judged: JudgedFolder) -> None:
+        """The client may have asked for a session: reports one in a folder that the chain was not
+        chosen for."""
+        sessions = self._router.sessions
+        if sessions.setups != self._judged:
+            self._judged = sessions.setups
+            for folder, *_ in sessions.folders_of_client:
+                judged.opened(folder)
 
     def reconfigure(self, name: str, params: bytes) -> None:
         """Sends a proxy its changed configuration."""
@@ -194,7 +187,7 @@ class ServiceRequests:
 
             self._executor = ServiceExecutor(
                 self._grantees,
-                Files(self._roots),
+                Files(),
                 lambda *said: self._runtime.guarded(self._tell, *said),
                 self._log,
                 start=self._runtime.carry,

@@ -45,7 +45,7 @@ class ServiceExecutor:
 
     Args:
         grantees: The proxies of the chain, by name.
-        files: The folders of the client's sessions.
+        files: What reads and writes files.
         tell: Sends a notification to a component: name, method, params.
         log: Writes a line: level, component name, text.
         start: Starts a task for a call.
@@ -71,6 +71,7 @@ class ServiceExecutor:
         self._start_task = start
         self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
         self._store = store
+        self.files = files
         self.metrics = metrics
         self.functions: dict[str, Function] = {
             "metric": metrics.add,

@@ -14,7 +14,7 @@ import itertools
 import os
 import stat
 from collections import deque
-from collections.abc import Generator
+from collections.abc import Generator, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -22,12 +22,12 @@ import msgspec
 from conductor.core import json_text
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.file_writer import Write, write
-from conductor.services.roots import Roots
 from conductor.services.scopes import compile_glob, matches, patterns
 
 READ_BYTES: Final = 8 * 1024 * 1024
 _READ: Final = 1024 * 1024
 _LISTED: Final = 10_000
+_ROOTS: Final = 256
 _VISITED: Final = 200_000
 """Entries looked at for one listing."""
 
@@ -47,12 +47,20 @@ class _List(msgspec.Struct, forbid_unknown_fields=True):
 class Files:
     """Reads and writes for components, as far as their grants go. Methods raise `ServiceError`."""
 
-    def __init__(self, roots: Roots) -> None:
-        self._roots = roots
+    def __init__(self) -> None:
+        self._roots: tuple[str, ...] = ()
+        """Replaced, never changed: threads read it."""
+
+    def below(self, sessions: Iterable[tuple[str, ...]]) -> None:
+        """The client's sessions have these folders from now on. One that is no absolute path, or
+        one too many, counts for nothing."""
+        named = (path for folders in sessions for path in folders)
+        usable = (os.path.normpath(one) for one in named if os.path.isabs(one) and "\0" not in one)
+        self._roots = tuple(itertools.islice(dict.fromkeys(usable), _ROOTS))
 
     def roots(self, _grantee: Grantee, _params: bytes | None) -> object:
         """Performs `files/roots`."""
-        return {"roots": list(self._roots.paths)}
+        return {"roots": list(self._roots)}
 
     def read(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `files/read`."""
@@ -67,7 +75,7 @@ class Files:
     def write(self, grantee: Grantee, params: bytes | None) -> object:
         """Performs `files/write`."""
         with _as_service_errors():
-            return write(self._roots.paths, grantee, read(params, Write))
+            return write(self._roots, grantee, read(params, Write))
 
     # -- reading -------------------------------------------------------------------------------
 
@@ -102,7 +110,7 @@ class Files:
         """The path that was named, made absolute, and the innermost root it lies below."""
         if "\0" in named or json_text.utf8(named).decode() != named:
             raise bad_params("a path has no NUL in it, and no half of a pair of surrogates")
-        roots = self._roots.paths
+        roots = self._roots
         if not roots:
             raise ServiceError("no-root", "no session has been set up yet, so there is no folder")
         if os.path.isabs(named):
@@ -125,7 +133,7 @@ class Files:
             wanted = compile_glob(request.glob)
         except ValueError as error:
             raise bad_params(str(error)) from None
-        starts = self._roots.paths if request.path is None else (request.path,)
+        starts = self._roots if request.path is None else (request.path,)
         entries: list[dict[str, Any]] = []
         for start in starts:
             path, root = self._place(start)

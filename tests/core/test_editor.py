@@ -265,6 +265,51 @@ def test_the_router_knows_the_clients_sessions_and_what_it_said() -> None:
         assert pb.router.sessions.of_client == ["B"]
 
 
+NO = {"code": 1, "message": ""}
+FOLDERS: list[tuple[str, dict[str, Any], Any, list[str], list[str]]] = [
+    ("session/new", {"cwd": "/a"}, {"sessionId": "A"}, ["/a"], ["/a"]),
+    ("session/new", {"cwd": "/no"}, None, ["/a", "/no"], ["/a"]),
+    ("session/load", {"sessionId": "B", "cwd": "/b", "additionalDirectories": ["/x"]}, {},
+     ["/a", "/b", "/x"], ["/a", "/b", "/x"]),
+    ("session/load", {"sessionId": "B", "cwd": "/c"}, None, ["/a", "/b", "/x", "/c"],
+     ["/a", "/b", "/x"]),
+    ("session/resume", {"sessionId": "B", "cwd": "/c"}, {}, ["/a", "/b", "/x", "/c"], ["/a", "/c"]),
+    ("session/resume", {"sessionId": "B"}, {}, ["/a", "/c"], ["/a", "/c"]),
+    ("session/fork", {"sessionId": "B", "cwd": "/d"}, {"sessionId": "D"}, ["/a", "/c", "/d"],
+     ["/a", "/c", "/d"]),
+    ("session/close", {"sessionId": "A"}, None, ["/a", "/c", "/d"], ["/a", "/c", "/d"]),
+    ("session/close", {"sessionId": "A"}, {}, ["/a", "/c", "/d"], ["/c", "/d"]),
+    ("session/close", {"sessionId": "A"}, {}, ["/c", "/d"], ["/c", "/d"]),
+    ("session/delete", {"sessionId": "D"}, {}, ["/c", "/d"], ["/c"]),
+    ("session/new", {"cwd": 7}, {}, ["/c"], ["/c"]),
+]  # fmt: skip
+"""What the client asks, the result (None: an error), and whose folders count before and after."""
+
+
+def test_the_router_knows_the_folders_of_the_clients_sessions() -> None:
+    def folders() -> list[str]:
+        sessions = pb.router.sessions.folders_of_client
+        return sorted({folder for session in sessions for folder in session}, key=shown.index)
+
+    shown = ["/a", "/b", "/x", "/c", "/d", "/no"]
+    with chain_of(Component("p", "", DIALECTS["acp"])) as pb:
+        for number, (method, params, value, before, after) in enumerate(FOLDERS):
+            changed = {**params, "cwd": "/"} if "cwd" in params else params
+            answer = {"error": NO} if value is None else {"result": value}
+            pb >> ("client", request(number, method, params))
+            # The component may say another folder to the agent: the client has not.
+            pb << ("p", request(Hole("p"), method, params))
+            pb >> ("p", request("x", "proxy/successor", {"method": method, "params": changed}))
+            pb << ("agent", request(Hole("a"), method, changed))
+            assert folders() == before, number
+            pb >> ("agent", {"jsonrpc": "2.0", "id": Hole("a"), **answer})
+            pb << ("p", {"jsonrpc": "2.0", "id": "x", **answer})
+            pb >> ("p", {"jsonrpc": "2.0", "id": Hole("p"), **answer})
+            pb << ("client", {"jsonrpc": "2.0", "id": number, **answer})
+            assert folders() == after, number
+            pb.values.clear()
+
+
 def test_of_very_many_sessions_the_oldest_is_forgotten() -> None:
     router = Router([Component("agent")])
     known = router.sessions

@@ -18,7 +18,6 @@ from conductor.services.executor import ServiceExecutor
 from conductor.services.files import Files
 from conductor.services.kv import Store
 from conductor.services.metrics import Metrics
-from conductor.services.roots import Roots
 from conductor.services.timers import DATA_BYTES
 from conductor.spec.limits import DEFAULT_LIMITS
 from tests.services.support import grantee
@@ -44,7 +43,7 @@ class Office:
         self.heard = asyncio.Event()
         self.executor = ServiceExecutor(
             grantees,
-            Files(Roots()),
+            Files(),
             self._tell,
             self._log,
             start=lambda work: asyncio.get_running_loop().create_task(work),

@@ -75,7 +75,7 @@ def test_what_is_not_granted_is_refused(home: Path) -> None:
     for path in ("a", ".bashrc", "a/.bashrc"):
         assert refusal(files, ALL, path=path) == "not-granted", path
     assert refusal(files, "a", path="notes/a") == "not-granted"
-    assert refusal(Files(reader()._roots), path="notes/a") == "no-root"
+    assert refusal(reader(), path="notes/a") == "no-root"
     assert list(home.iterdir()) == []
 
 

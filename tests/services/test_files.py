@@ -12,17 +12,9 @@ from typing import Any
 import msgspec
 import pytest
 
-from conductor.core import jsonrpc
 from conductor.services.calls import ServiceError
 from conductor.services.files import Files
-from conductor.services.roots import Roots
 from tests.services.support import grantee
-
-
-def setup(cwd: object, method: str = "session/new", **more: object) -> bytes:
-    """A frame of the client's."""
-    params = {"cwd": str(cwd), **more}
-    return msgspec.json.encode({"jsonrpc": "2.0", "id": 1, "method": method, "params": params})
 
 
 @pytest.fixture
@@ -40,10 +32,9 @@ def home(tmp_path: Path) -> Path:
 
 def reader(*roots: Path) -> Files:
     """A service whose client has named these folders."""
-    known = Roots()
-    for root in roots:
-        known.look(setup(root))
-    return Files(known)
+    files = Files()
+    files.below([(str(root),) for root in roots])
+    return files
 
 
 def ask(one: Files, service: str, *globs: str, **params: object) -> Any:
@@ -59,93 +50,14 @@ def refusal(one: Files, service: str, *globs: str, **params: object) -> str:
     return caught.value.reason
 
 
-def test_roots_are_what_the_client_says_in_setups(tmp_path: Path) -> None:
-    roots = Roots()
-    roots.look(setup("/a"))
-    roots.look(setup("/b/../c/", "session/load", additionalDirectories=["/d", "e"]))
-    roots.look(setup("/f", "session/prompt"))
-    roots.look(setup("relative"))
-    roots.look(setup("/g", additionalDirectories=None))
-    roots.look(b'{"id":1,"method":"session/new","params":{"cwd":1}}')
-    deep = b'{"a":' * 5000 + b"1" + b"}" * 5000
-    roots.look(b'{"id":1,"method":"session/new","params":{"cwd":"/deep","x":' + deep + b"}}")
-    roots.look(b'{"id":1,"method":"session/new","params":["cwd"]}')
-    roots.look(b'{"method":"session/new","params":{"cwd":"/not-asked"}}')
-    roots.look(
-        b'{"id":1,"method":"session/new","params":{"cwd":"/l","x":"%b"}}' % bytes(256 * 1024)
-    )
-    roots.look(b'"cwd"\xff{')
-    assert list(roots.paths) == ["/a", "/c", "/d", "/g"]
-    assert ask(Files(roots), "roots") == {"roots": ["/a", "/c", "/d", "/g"]}
-
-
-def begun(roots: Roots, number: int, said: bytes, cwd: str, method: str = "session/new") -> None:
-    """A session is set up, and answered with a result or error."""
-    params = {"cwd": cwd, "sessionId": "one"} if method != "session/new" else {"cwd": cwd}
-    roots.look(msgspec.json.encode({"id": number, "method": method, "params": params}))
-    roots.answered(b'{"jsonrpc":"2.0","id":%d,%b}\n' % (number, said))
-
-
-def ended(roots: Roots, session: str, said: bytes, method: bytes = b"session/close") -> None:
-    """The same of the end of one."""
-    roots.look(b'{"id":"e","method":"%b","params":{"sessionId":"%b"}}' % (method, session.encode()))
-    roots.answered(b'{"jsonrpc":"2.0","id":"e",%b}\n' % said)
-
-
-def test_roots_go_with_the_last_session_that_has_them() -> None:
-    roots = Roots()
-    begun(roots, 1, b'"result":{"sessionId":"one"}', "/a")
-    begun(roots, 2, b'"result":{"sessionId":"two"}', "/a")
-    begun(roots, 3, b'"result":{"sessionId":"fork"}', "/b", "session/fork")
-    begun(roots, 4, b'"error":{"code":-32603,"message":"no"}', "/refused")
-    assert list(roots.paths) == ["/a", "/b"]
-    assert not roots.waiting
-    ended(roots, "one", b'"error":{"code":-32603,"message":"it is busy"}')
-    ended(roots, "one", b'"result":{}')
-    ended(roots, "one", b'"result":{}')  # twice, or never opened: nothing happens
-    assert list(roots.paths) == ["/a", "/b"]
-    ended(roots, "two", b'"result":null', rb"session\/delete")
-    assert list(roots.paths) == ["/b"]
-    ended(roots, "fork", b'"result":"unusual"')
-    assert not roots.paths
-
-
-def test_a_session_set_up_again_has_its_new_roots() -> None:
-    roots = Roots()
-    begun(roots, 1, b'"result":{"sessionId":"one"}', "/a")
-    begun(roots, 2, b'"error":{"code":1,"message":"no"}', "/b", "session/load")
-    assert list(roots.paths) == ["/a"]
-    begun(roots, 3, b'"result":null', "/c", "session/load")
-    assert list(roots.paths) == ["/c"]
-    begun(roots, 4, b'"result":{"sessionId":7}', "/nameless")
-    begun(roots, 5, b'"result":{}', "/nameless-too")
-    assert list(roots.paths) == ["/c", "/nameless", "/nameless-too"]
-
-
-def test_a_request_to_the_client_under_the_same_id_is_no_answer() -> None:
-    roots = Roots()
-    roots.look(b'{"id":7,"method":"session/load","params":{"sessionId":"s","cwd":"/a"}}')
-    asked = jsonrpc.request(b"7", "fs/read_text_file", b'{"path":"/a/b"}')
-    roots.answered(asked + b"\n")
-    assert roots.waiting
-    assert roots.paths == ("/a",)
-    roots.answered(asked + b"\n" + jsonrpc.answer(b"7", b"result", b"null") + b"\n")
-    assert not roots.waiting
-    assert roots.paths == ("/a",)
-
-
-def test_only_answers_of_the_conductors_own_end_the_waiting() -> None:
-    """They are found among other lines, and what quotes one is none."""
-    roots = Roots()
-    roots.look(b'{"id":7,"method":"session/new","params":{"cwd":"/a"}}')
-    answer = b'{"jsonrpc":"2.0","id":7,"error":{"code":1,"message":"no"}}'
-    update = b'{"jsonrpc":"2.0","method":"session/update","params":%b}\n' % answer
-    roots.answered(update + b'{"jsonrpc":"2.0","id":77,"error":{"code":1,"message":"no"}}\n')
-    assert roots.waiting
-    assert list(roots.paths) == ["/a"]
-    roots.answered(update + answer + b"\n" + update)
-    assert not roots.waiting
-    assert not roots.paths
+def test_roots_are_absolute_and_not_too_many() -> None:
+    files = Files()
+    files.below([("/a", "/b/../c/", "e"), ("relative", "/d\0"), ("/a", "", "/d")])
+    assert ask(files, "roots") == {"roots": ["/a", "/c", "/d"]}
+    files.below([tuple(f"/{n}" for n in range(1000))])
+    assert len(ask(files, "roots")["roots"]) == 256
+    files.below(())
+    assert ask(files, "roots") == {"roots": []}
 
 
 def test_reading(home: Path) -> None:

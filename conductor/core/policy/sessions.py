@@ -86,6 +86,10 @@ class Sessions:
         self._known: dict[str, Session] = {}
         self._bound: dict[str, Mapping[str, str]] = {}
         """By component: sessions that go on as others, and which those are."""
+        self._asked: dict[Visit, tuple[str, ...]] = {}
+        """Requests of the client's that set a session up or end one: its folders until then."""
+        self.setups = 0
+        """How many times the client has asked for a session."""
         self._opening: Counter[str] = Counter()
         """How many sessions each component is opening."""
         self.words: frozenset[str] = frozenset()
@@ -142,6 +146,13 @@ class Sessions:
         """Those of the sessions that the user's client has opened, as it has written them."""
         known = [one for one in self._known.values() if not (one.opened_by or one.client)]
         return tuple({folder for session in known for folder in session.folders})
+
+    @property
+    def folders_of_client(self) -> list[tuple[str, ...]]:
+        """Those of each session that the client has open or asks for, as it has written them; until
+        it hears that a session is closed, that has them."""
+        known = [one.written for one in self._known.values() if one.is_clients]
+        return [folders for folders in (*known, *self._asked.values()) if folders]
 
     def line(self, session: str | None) -> Iterator[str]:
         """A session, its parent, and so on upwards."""
@@ -284,10 +295,14 @@ class Sessions:
         known.sent, known.most_prompts = {}, MOST_PROMPTS
         return known
 
-    def client_ends(self, session: str | None, method: str, params: Params) -> None:
+    def client_ends(self, session: str | None, method: str, params: Params, pending: Visit) -> None:
         """The client ends a session."""
         if session in self._known:
             known = self._known[session]
+            if known.is_clients:
+                self._asked[pending] = known.written
+                followed = Followed(self, below=session, client=True)
+                pending.followers = (*pending.followers, followed)
             known.is_clients, known.terminals = False, {}
             known.ended = {**known.ended, method: _said(params)}
 
@@ -320,6 +335,9 @@ class Sessions:
         payer = payer or (self.payer(session_of(params) or "") if by else "")
         opens = pending.is_own and method in MAKES_ONE
         self._opening[by] += opens
+        if client and method in SETUP:
+            self.setups += 1
+            self._asked[pending] = _folders(value_of(params))
         followed = Followed(self, params, below, by, payer, opens, client)
         pending.followers = (*pending.followers, followed)
 
@@ -327,7 +345,11 @@ class Sessions:
         """A request that is followed has its answer."""
         method, below, target = pending.method, followed.below, pending.target
         self._opening[followed.by] -= followed.opens
-        if method in CLOSING:
+        folders = self._asked.pop(pending, ())
+        if method in CLOSING and followed.client:
+            if member == b"error" and below in self._known:
+                self._known[below].is_clients = True
+        elif method in CLOSING:
             self.ended(below or "")
         elif member == b"result" and target is not None:
             role, params = target.peer.role, followed.params
@@ -339,12 +361,15 @@ class Sessions:
                 self.set_up(method, params, body, "", followed.by, followed.payer, below)
             elif target.peer.policy_state is None or not target.peer.policy_state.enforced:
                 self.set_up(method, params, body, target.peer.name)
-        if member == b"result" and followed.client and method in MAKES_ONE:
-            # What the client gets is its own, also where a trusted component has opened that.
-            names = _names(value_of(body))
+        if member == b"result" and followed.client and method in SETUP:
+            is_new = method in MAKES_ONE
+            names = _names(value_of(body if is_new else followed.params))
             for session in names[:1]:
-                self.at(session).is_clients = True
-            for session in names:
+                known = self.at(session)
+                known.written = folders or known.written
+                # What the client gets is its own, also where a trusted component has opened that.
+                known.is_clients = known.is_clients or is_new
+            for session in names if is_new else ():
                 self.entered(session, "")
 
     def set_up(
