@@ -993,3 +993,45 @@ def test_a_viewer_prompts_by_no_spelling_of_its_session(name: str) -> None:
         assert "viewer" in viewer.result(asked)["message"]
     viewer.notify("session/cancel", **{name: "s"})
     assert not agent.take()
+
+
+def test_a_sub_agents_session_is_seen_with_the_one_it_works_for() -> None:
+    world = World(shares=True)
+    home, viewer, other = world.client("home"), world.client("viewer"), world.client("other")
+    agent = home.begin(2)
+    viewer.begin(2)
+    other.begin(2)
+    home.new(agent, "s")
+    other.new(agent, "t")
+    viewer.attach("s", role="viewer")
+    home.prompt("s")
+    agent.answer(agent.one(), {"messageId": "m"})
+    agent.update("s", "state_update", state="running")
+    agent.update("s", "subagent_update", sessionId="s/1")
+    agent.update("s/1", "subagent_update", sessionId="s/1/1")
+    home.take()
+    viewer.take()
+    agent.update("s/1", "agent_message_chunk", number=1)
+    agent.update("s/1/1", "state_update", state="idle")
+    agent.update("s/1", "current_mode_update", currentModeId="m")
+    for client in (home, viewer):
+        assert client.kinds() == ["agent_message_chunk", "state_update", "current_mode_update"]
+    assert world.hub.open_turns == 1  # its parent goes on
+    asked = agent.ask("session/request_permission", sessionId="s/1", subject={}, options=[])
+    home.answer(home.one(), YES)
+    assert agent.one() == {"jsonrpc": "2.0", "id": asked, "result": YES}
+    viewer.take()
+    viewer.notify("session/cancel", sessionId="s/1")
+    other.notify("session/cancel", sessionId="s/1")
+    assert not agent.take()
+    home.notify("session/cancel", sessionId="s/1")
+    assert agent.one()["params"] == {"sessionId": "s/1"}
+    # A session that is live is nobody's sub-agent, whatever is said of it.
+    agent.update("s", "subagent_update", sessionId="t")
+    home.take()
+    agent.update("t", number=2)
+    assert not home.take()
+    late = joined(world, "late", 2)
+    seen = [one["params"]["sessionId"] for one in late.attach("s") if "params" in one]
+    assert seen.count("s/1") == 3
+    assert "t" not in seen

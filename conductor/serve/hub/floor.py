@@ -193,6 +193,16 @@ class Floor:
 
     # -- finding -------------------------------------------------------------------------------
 
+    @staticmethod
+    def seen(client: Client, session: str) -> Live | None:
+        """The session that a client is attached to by this name, or for which a sub-agent of this
+        name works."""
+        found = client.attached.get(session)
+        if found is None:
+            above = (one.chain.live(session) for one in client.attached.values())
+            found = next((one for one in above if one and client in one.attached), None)
+        return found
+
     def find(self, client: Client, session: str) -> Live | None:
         """The live session that an id means to a client: one that it is attached to, else one of
         its own chain, else the eldest."""

@@ -44,6 +44,7 @@ class Handshake:
         if client.chain is not None or client.visits:
             return self._floor.refuse(asked, INVALID_REQUEST, _ONCE)
         members = inner(asked.params)
+        client.info = {}
         client.introduced(members.get("clientInfo", members.get("info")))
         attaches = inner(asked.params, "_meta", "conductor").get("attaches", Raw(b"false"))
         if bytes(attaches) not in (b"false", b"null"):

@@ -60,9 +60,9 @@ class Questions:
             asked.scope = session_of(params)
         except Malformed as problem:
             return self._floor.refuse(asked, problem.code, problem.text)
-        asked.session = session = chain.sessions.get(asked.scope or "")
-        asked.asks_all = session is not None and method in _NOBODY
+        asked.session = session = chain.live(asked.scope)
         if session is not None:
+            asked.scope, asked.asks_all = session.id, method in _NOBODY
             session.questions[asked] = None
         for client in self._to(asked, chain):
             self._floor.pass_on(asked, client)

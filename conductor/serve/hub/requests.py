@@ -156,7 +156,7 @@ class Requests:
         chain, params = sender.chain, message.params
         session = None
         if scope is not None:
-            session = sender.attached.get(scope)
+            session = self._floor.seen(sender, scope)
             if session is None or not session.drives(sender):
                 return None
             chain, params = session.chain, plain(params)
@@ -164,7 +164,7 @@ class Requests:
             chain = self._servers.chain_of(sender, method, params)
         if chain is not None:
             self._floor.send(chain, frames.notification(method, params))
-        if session is not None and method == STOP:
+        if session is not None and method == STOP and session.id == scope:
             self._questions.stopped(session, sender)
         return None
 

@@ -15,6 +15,8 @@ from conductor.core.policy.headings import Heading
 from conductor.core.session import WORK, Work, WorkEvent
 from conductor.serve.hub.history import History
 
+_MOST_SUBAGENTS: Final = 4096
+"""Sessions of sub-agents of one chain; the oldest are forgotten."""
 _LONGEST: Final = 200
 """Characters of what a client says of itself."""
 
@@ -92,12 +94,24 @@ class Chain(Hop):
     waiting: list[Asked] = field(default_factory=list)
     """Requests `initialize` that wait for the answer to the first."""
     sessions: dict[str, Live] = field(default_factory=dict)
+    parents: dict[str, str] = field(default_factory=dict)
+    """By the session of a sub-agent, the live session for which that works."""
     early: dict[str, list[tuple[Heading, Params, bytes]]] = field(default_factory=dict)
     """Notifications of sessions that have no name yet, by the name they will have."""
     early_bytes: int = 0
     servers: dict[tuple[str, str], Client] = field(default_factory=dict)
     """Who offers an MCP server over ACP, or has opened a connection, by what it is
     and its address."""
+
+    def live(self, name: str | None) -> Live | None:
+        """The live session of this name; of a sub-agent's, the one for which that works."""
+        return self.sessions.get(name or "") or self.sessions.get(self.parents.get(name or "", ""))
+
+    def has_subagent(self, session: Live, name: str) -> None:
+        """The agent says that another of its sessions works for a live one."""
+        self.parents[name] = session.id
+        if len(self.parents) > _MOST_SUBAGENTS:
+            del self.parents[next(iter(self.parents))]
 
 
 class Asked(msgspec.Struct, eq=False):

@@ -37,8 +37,9 @@ _LISTS: Final = {
     update(OPTIONS_KIND): "configOptions",
     update(COMMANDS_KIND): "availableCommands",
 }
+_SUBAGENT: Final = update("subagent_update")
 _INFO: Final = update("session_info_update")
-_LEARNT: Final = frozenset((update(_MODE), *_LISTS, _INFO))
+_LEARNT: Final = frozenset((update(_MODE), *_LISTS, _INFO, _SUBAGENT))
 _SET: Final = {
     "session/set_mode": ("modes", "modeId", "currentModeId"),
     "session/set_model": ("models", "modelId", "currentModelId"),
@@ -58,23 +59,25 @@ class Updates:
 
     def update(self, chain: Chain, read: Heading, params: Params, frame: bytes, now: float) -> None:
         """A `session/update`."""
-        key, session = read.key, chain.sessions.get(read.session or "")
+        key, session = read.key, chain.live(read.session)
         if session is None:
             return self._early(chain, read, params, frame)
+        is_its_own = read.session == session.id  # else a sub-agent's, for which that is not set
         to = list(session.attached)
         if session.loading is not None:  # a replay, for who asked for it
             asker = session.loading.client
             to = [] if asker is None else [asker]
-        elif (alone := self._turns.echo(session, key)) is not None:
+        elif is_its_own and (alone := self._turns.echo(session, key)) is not None:
             if alone in session.attached:
                 self._floor.tell(alone, frame, session.id)
             return None
-        if key in _LEARNT:
+        if key in _LEARNT and (is_its_own or key == _SUBAGENT):
             self._learn(session, key, inner(params, "update"))
-        session.history.add(key, frame)
+        if is_its_own or key != STATE:
+            session.history.add(key, frame)
         for client in to:
             self._floor.tell(client, frame, session.id)
-        if key == STATE and chain.version >= 2:
+        if key == STATE and is_its_own and chain.version >= 2:
             self._turns.state(session, params, now)
         return None
 
@@ -87,10 +90,10 @@ class Updates:
         except Malformed:
             return None
         if scope is not None:
-            session = chain.sessions.get(scope)
+            session = chain.live(scope)
             if session is None:
                 return self._early(chain, heading(method, params, scope), params, frame)
-            return self._spread(session.attached, frame, scope)
+            return self._spread(session.attached, frame, session.id)
         to = dict.fromkeys(chain.clients)
         if method == "elicitation/complete":  # it names no session
             for session in chain.sessions.values():
@@ -138,6 +141,9 @@ class Updates:
 
     def _learn(self, session: Live, key: str, told: dict[str, Raw]) -> bool:
         """Keeps up to date what a session has. Returns whether something has changed."""
+        if key == _SUBAGENT:
+            session.chain.has_subagent(session, text_of(told.get("sessionId")))
+            return False
         if key == _INFO:
             if "title" in told:
                 session.title = text_of(told["title"])[:_MOST_TITLE]
