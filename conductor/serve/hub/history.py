@@ -8,12 +8,11 @@ from __future__ import annotations
 from collections import deque
 from typing import Final
 
-from conductor.core.policy.key_table import STATE_KIND, SUGGESTIONS_KIND, update
+from conductor.core.policy.key_table import STATE_KIND, SUGGESTIONS_KIND
 
-STATE: Final = update(STATE_KIND)
 REPLAYED: Final = "replay_complete"
-_PASSING: Final = frozenset(map(update, (STATE_KIND, REPLAYED, SUGGESTIONS_KIND)))
-"""Keys that are no part of a history: how a turn stood, the end of one replay, and what the agent
+_PASSING: Final = (STATE_KIND, REPLAYED, SUGGESTIONS_KIND)
+"""Kinds that are no part of a history: how a turn stood, the end of one replay, and what the agent
 thought that the user would say next."""
 
 
@@ -57,10 +56,10 @@ class History:
         """The updates, the oldest first."""
         return list(self._frames)
 
-    def add(self, key: str, frame: bytes) -> None:
+    def add(self, kind: str, frame: bytes) -> None:
         """Keeps an update."""
-        if key in _PASSING:
-            self.state = frame if key == STATE else self.state
+        if kind in _PASSING:
+            self.state = frame if kind == STATE_KIND else self.state
             return
         self._frames.append(frame)
         self.size += len(frame)

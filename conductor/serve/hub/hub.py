@@ -14,7 +14,6 @@ from msgspec import Raw, UnsetType
 from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, outcome, parse
 from conductor.core.message import Message
-from conductor.core.policy.headings import heading
 from conductor.core.policy.key_table import PROMPT, UPDATE
 from conductor.errors import ConductorError, are, counted
 from conductor.serve.hub import frames
@@ -23,6 +22,7 @@ from conductor.serve.hub.effects import Effect
 from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.handshake import Handshake
 from conductor.serve.hub.limits import HubLimits
+from conductor.serve.hub.params import update_at, update_of
 from conductor.serve.hub.questions import NEITHER, Questions
 from conductor.serve.hub.requests import Requests
 from conductor.serve.hub.servers import Servers
@@ -193,11 +193,15 @@ class Hub:
         sender, frame = self._floor.chains.get(chain), frame.rstrip(b"\r\n")
         if sender is None:
             return []
+        out = self._begin()
+        read = update_at(frame)
+        if read is not None:
+            self._updates.update(sender, read, frame, now)
+            return self._end(out)
         try:
             message = parse(frame)
         except Malformed:
             return []  # an answer would only confuse it
-        out = self._begin()
         try:
             if isinstance(message, list):
                 raise Malformed(INVALID_REQUEST, _BATCH)
@@ -217,7 +221,7 @@ class Hub:
         elif isinstance(id_, Raw):
             self._questions.ask(sender, id_, method, params)
         elif method == UPDATE:
-            self._updates.update(sender, heading(method, params), params, frame, now)
+            self._updates.update(sender, update_of(params), frame, now)
         elif method == CANCEL:
             self._questions.cancelled(sender, params)
         else:

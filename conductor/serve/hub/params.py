@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-import re
 from typing import Final
 
-from msgspec import Raw, UnsetType
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
 
-from conductor.core.json_text import member_at, read_members, write_members
+from conductor.core.json_text import Decoder, member_at, read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.policy import headings
+from conductor.core.policy.params import SessionUpdate
 
-_ESCAPED: Final = re.compile(rb"\\u00[4-7]")
-"""An ASCII letter written as an escape: nobody writes so, and a name of a member might hide."""
+_ESCAPE: Final = b"\\u00"
+"""How an ASCII letter is escaped: nobody writes so, and a name of a member might hide."""
+_UPDATE: Final = b'{"jsonrpc":"2.0","method":"session/update","params":'
+
+
+class _Notification(msgspec.Struct, frozen=True, gc=False):
+    params: SessionUpdate
+    id: Raw | UnsetType = UNSET
+
+
+class _Prompt(msgspec.Struct, frozen=True, gc=False):
+    prompt: list[Raw] = []
+
+
+_prompt: Final = Decoder(_Prompt)
+_notification: Final = Decoder(_Notification)
+_update: Final = Decoder(SessionUpdate)
 _NAME: Final = b'"sessionId"'
 
 
@@ -28,6 +44,24 @@ def session_of(params: Params) -> str | None:
     return session
 
 
+def update_at(frame: bytes) -> SessionUpdate | None:
+    """What a frame says that is a `session/update` as a router writes it: nearly all are. It was
+    read there, so it is read once here. None: it must be looked at as any other."""
+    read = _notification.find(frame) if frame.startswith(_UPDATE) else None
+    return None if read is None or read.id is not UNSET else read.params
+
+
+def update_of(params: Params) -> SessionUpdate:
+    """What the params of a `session/update` say."""
+    return _update.find(params) or SessionUpdate(sessionId=headings.session_of(params))
+
+
+def blocks_of(params: Params) -> list[Raw]:
+    """The content blocks of a prompt."""
+    found = _prompt.find(params)
+    return found.prompt if found is not None else []
+
+
 def plain(params: Params) -> Params:
     """Params in which `sessionId` stands once, as the hub has read it.
 
@@ -35,7 +69,8 @@ def plain(params: Params) -> Params:
     """
     if isinstance(params, UnsetType):
         return params
-    if bytes(params).count(_NAME) == 1 and _ESCAPED.search(params) is None:
+    text = bytes(params)
+    if text.count(_NAME) == 1 and text.find(_ESCAPE) < 0:
         return params
     members = read_members(params)
     return params if members is None else write_members(members)

@@ -159,6 +159,9 @@ class Questions:
         self._floor.finish(asked, member, body)
         if session is None or asked.method != PERMISSION:
             return
+        to = self._viewers(asked) if by is None else session.speaking()
+        if not to:
+            return
         within = ("toolCall",) if session.chain.version < 2 else ("subject", "toolCall")
         chosen = inner(body, "outcome")
         frame = frames.update(
@@ -170,7 +173,7 @@ class Questions:
             chosenOptionId=text_of(chosen.get("optionId")) or None,
             resolvedBy=None if by is None else by.shown,
         )
-        for client in self._viewers(asked) if by is None else session.speaking():
+        for client in to:
             self._floor.tell(client, frame, session.id)
 
     # -- clients that come and go --------------------------------------------------------------

@@ -11,7 +11,7 @@ from msgspec import Raw
 from conductor.core.json_text import read_members, text_of
 from conductor.core.jsonrpc import Params
 from conductor.core.message import Message
-from conductor.core.policy.headings import Heading
+from conductor.core.policy.params import SessionUpdate
 from conductor.core.session import WORK, Work, WorkEvent
 from conductor.serve.hub.history import History
 
@@ -96,7 +96,7 @@ class Chain(Hop):
     sessions: dict[str, Live] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
     """By the session of a sub-agent, the live session for which that works."""
-    early: dict[str, list[tuple[Heading, Params, bytes]]] = field(default_factory=dict)
+    early: dict[str, list[tuple[SessionUpdate | None, bytes]]] = field(default_factory=dict)
     """Notifications of sessions that have no name yet, by the name they will have."""
     early_bytes: int = 0
     servers: dict[tuple[str, str], Client] = field(default_factory=dict)

@@ -10,27 +10,22 @@ from typing import Final
 
 from msgspec import Raw
 
-from conductor.core.json_text import elements, encode, member_at, text_of
-from conductor.core.jsonrpc import INTERNAL_ERROR, Params
-from conductor.core.policy.key_table import STATE_KIND, STOP, update
+from conductor.core.json_text import encode, member_at, text_of
+from conductor.core.jsonrpc import INTERNAL_ERROR
+from conductor.core.policy.key_table import STATE_KIND, STOP
 from conductor.core.session import Work, WorkEvent
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
-from conductor.serve.hub.params import inner, plain
+from conductor.serve.hub.params import blocks_of, plain
 from conductor.serve.hub.state import Asked, Chain, Client, Live, Turn
 
-_CHUNK: Final = update("user_message_chunk")
+_CHUNK: Final = "user_message_chunk"
 _STATES: Final = {one.value: one for one in (WorkEvent.RUNNING, WorkEvent.ASKS, WorkEvent.IDLE)}
-_SILENT: Final = frozenset(
-    map(
-        update,
-        (
-            *("", STATE_KIND, "available_commands_update", "current_mode_update"),
-            *("config_option_update", "session_info_update", "usage_update"),
-        ),
-    )
+_SILENT: Final = (
+    *("", STATE_KIND, "available_commands_update", "current_mode_update", "config_option_update"),
+    *("session_info_update", "usage_update"),
 )
-"""Keys of updates that an agent may send before it echoes a prompt."""
+"""Kinds of update that an agent may send before it echoes a prompt."""
 
 
 class Turns:
@@ -43,26 +38,22 @@ class Turns:
 
     def prompt(self, asked: Asked, asker: Client, session: Live) -> None:
         """A driver prompts: the others see it, and the agent gets it."""
-        self.announce(session, asker, "prompt_received", sentBy=asker.shown)
+        others = [one for one in session.attached if one is not asker]
+        if others:
+            self.announce(session, asker, "prompt_received", sentBy=asker.shown)
         turn = session.turn or self._begin(session, asked.now)
         turn.asker, turn.echoes = asker, True
         turn.prompts.append(asked)
-        if session.chain.version < 2:
-            self._show(session, asker, elements(member_at(asked.params, "prompt")))
-        else:  # the agent sends the message itself
+        if session.chain.version >= 2:  # the agent sends the message itself
             turn.does(WorkEvent.GIVEN)
+        for block in blocks_of(asked.params) if session.chain.version < 2 else ():
+            frame = frames.chunk(session.id, block)
+            session.history.add(_CHUNK, frame)
+            for client in others:
+                self._floor.tell(client, frame, session.id)
         self._floor.forward(asked, session.chain, plain(asked.params))
         if asked.origin is None and self._is_over(asked, session, failed=True):
             self.end(session, asker)  # refused: too many are open
-
-    def _show(self, session: Live, asker: Client, blocks: list[Raw]) -> None:
-        """All but the asker see a prompt."""
-        for block in blocks:
-            frame = frames.chunk(session.id, block)
-            session.history.add(_CHUNK, frame)
-            for client in session.attached:
-                if client is not asker:
-                    self._floor.tell(client, frame, session.id)
 
     def answered(self, asked: Asked, _: Chain, member: bytes, body: Raw) -> None:
         """The agent has answered a prompt."""
@@ -85,9 +76,8 @@ class Turns:
             turn.does(WorkEvent.REFUSED if failed else WorkEvent.BEGUN)
         return not turn.prompts and turn.work is Work.IDLE
 
-    def state(self, session: Live, params: Params, now: float) -> None:
+    def state(self, session: Live, told: dict[str, Raw], now: float) -> None:
         """The agent reports how a session is (ACP v2)."""
-        told = inner(params, "update")
         event = _STATES.get(text_of(told.get("state")))
         if event is None or (session.turn is None and event is WorkEvent.IDLE):
             return
@@ -123,14 +113,14 @@ class Turns:
 
     # -- updates -------------------------------------------------------------------------------
 
-    def echo(self, session: Live, key: str) -> Client | None:
+    def echo(self, session: Live, kind: str) -> Client | None:
         """Who alone gets an update, since it repeats a prompt that all others have seen."""
         turn = session.turn
         if turn is None or not turn.echoes or session.chain.version >= 2:
             return None
-        if key == _CHUNK:
+        if kind == _CHUNK:
             return turn.asker
-        turn.echoes = key in _SILENT
+        turn.echoes = kind in _SILENT
         return None
 
     # -- beginning and end ---------------------------------------------------------------------

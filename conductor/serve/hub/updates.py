@@ -9,19 +9,17 @@ from msgspec import Raw
 
 from conductor.core.json_text import member_at, text_of, write_members
 from conductor.core.jsonrpc import Malformed, Params
-from conductor.core.policy.headings import Heading, heading
 from conductor.core.policy.key_table import (
     COMMANDS_KIND,
     MCP_FAMILIES,
     MODE_KINDS,
     OPTIONS_KIND,
-    UPDATE,
-    update,
+    STATE_KIND,
 )
+from conductor.core.policy.params import SessionUpdate
 from conductor.core.policy.sessions import MAKES_ONE
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
-from conductor.serve.hub.history import STATE
 from conductor.serve.hub.params import inner, session_of
 from conductor.serve.hub.servers import Servers
 from conductor.serve.hub.state import Asked, Chain, Client, Live
@@ -34,12 +32,12 @@ _MOST_TITLE: Final = 200
 _NOT_KEPT: Final = ("sessionId", "_meta")
 _MODE: Final = MODE_KINDS[0]
 _LISTS: Final = {
-    update(OPTIONS_KIND): "configOptions",
-    update(COMMANDS_KIND): "availableCommands",
+    OPTIONS_KIND: "configOptions",
+    COMMANDS_KIND: "availableCommands",
 }
-_SUBAGENT: Final = update("subagent_update")
-_INFO: Final = update("session_info_update")
-_LEARNT: Final = frozenset((update(_MODE), *_LISTS, _INFO, _SUBAGENT))
+_SUBAGENT: Final = "subagent_update"
+_INFO: Final = "session_info_update"
+_LEARNT: Final = frozenset((_MODE, *_LISTS, _INFO, _SUBAGENT))
 _SET: Final = {
     "session/set_mode": ("modes", "modeId", "currentModeId"),
     "session/set_model": ("models", "modelId", "currentModelId"),
@@ -57,28 +55,29 @@ class Updates:
 
     # -- from the chain ------------------------------------------------------------------------
 
-    def update(self, chain: Chain, read: Heading, params: Params, frame: bytes, now: float) -> None:
+    def update(self, chain: Chain, read: SessionUpdate, frame: bytes, now: float) -> None:
         """A `session/update`."""
-        key, session = read.key, chain.live(read.session)
+        name, kind = read.session or "", read.update.sessionUpdate if read.update else ""
+        session = chain.live(name)
         if session is None:
-            return self._early(chain, read, params, frame)
-        is_its_own = read.session == session.id  # else a sub-agent's, for which that is not set
+            return self._early(chain, name, read, frame)
+        is_its_own = name == session.id  # else a sub-agent's, for which that is not set
         to = list(session.attached)
         if session.loading is not None:  # a replay, for who asked for it
             asker = session.loading.client
             to = [] if asker is None else [asker]
-        elif is_its_own and (alone := self._turns.echo(session, key)) is not None:
+        elif is_its_own and (alone := self._turns.echo(session, kind)) is not None:
             if alone in session.attached:
                 self._floor.tell(alone, frame, session.id)
             return None
-        if key in _LEARNT and (is_its_own or key == _SUBAGENT):
-            self._learn(session, key, inner(params, "update"))
-        if is_its_own or key != STATE:
-            session.history.add(key, frame)
+        if kind in _LEARNT and (is_its_own or kind == _SUBAGENT):
+            self._learn(session, kind, inner(frame, "params", "update"))
+        if is_its_own or kind != STATE_KIND:
+            session.history.add(kind, frame)
         for client in to:
             self._floor.tell(client, frame, session.id)
-        if key == STATE and is_its_own and chain.version >= 2:
-            self._turns.state(session, params, now)
+        if kind == STATE_KIND and is_its_own and chain.version >= 2:
+            self._turns.state(session, inner(frame, "params", "update"), now)
         return None
 
     def notified(self, chain: Chain, method: str, params: Params, frame: bytes) -> None:
@@ -92,7 +91,7 @@ class Updates:
         if scope is not None:
             session = chain.live(scope)
             if session is None:
-                return self._early(chain, heading(method, params, scope), params, frame)
+                return self._early(chain, scope, None, frame)
             return self._spread(session.attached, frame, session.id)
         to = dict.fromkeys(chain.clients)
         if method == "elicitation/complete":  # it names no session
@@ -107,19 +106,19 @@ class Updates:
     # -- before a session is known -------------------------------------------------------------
 
     @staticmethod
-    def _early(chain: Chain, read: Heading, params: Params, frame: bytes) -> None:
+    def _early(chain: Chain, name: str, read: SessionUpdate | None, frame: bytes) -> None:
         """Keeps what comes before the answer that names its session; all else goes nowhere."""
-        if not read.session or not any(one.method in MAKES_ONE for one in chain.sent.values()):
+        if not name or not any(one.method in MAKES_ONE for one in chain.sent.values()):
             return
         chain.early_bytes += len(frame)
         if chain.early_bytes <= _EARLY_BYTES:
-            chain.early.setdefault(read.session, []).append((read, params, frame))
+            chain.early.setdefault(name, []).append((read, frame))
 
     def late(self, session: Live, now: float) -> None:
         """A session is known: what came before goes behind the answer that named it."""
-        for read, params, frame in session.chain.early.pop(session.id, ()):
-            if read.key.startswith(UPDATE):
-                self.update(session.chain, read, params, frame, now)
+        for read, frame in session.chain.early.pop(session.id, ()):
+            if read is not None:
+                self.update(session.chain, read, frame, now)
             else:
                 self._spread(session.attached, frame, session.id)
         self.forget_early(session.chain)
@@ -139,16 +138,16 @@ class Updates:
         members = inner(body).items()
         session.members = {name: raw for name, raw in members if name not in _NOT_KEPT}
 
-    def _learn(self, session: Live, key: str, told: dict[str, Raw]) -> bool:
+    def _learn(self, session: Live, kind: str, told: dict[str, Raw]) -> bool:
         """Keeps up to date what a session has. Returns whether something has changed."""
-        if key == _SUBAGENT:
+        if kind == _SUBAGENT:
             session.chain.has_subagent(session, text_of(told.get("sessionId")))
             return False
-        if key == _INFO:
+        if kind == _INFO:
             if "title" in told:
                 session.title = text_of(told["title"])[:_MOST_TITLE]
             return False
-        name = _LISTS.get(key)
+        name = _LISTS.get(kind)
         if name is None:
             return self._choose(session, "modes", "currentModeId", told.get("currentModeId"))
         value = told.get(name)
@@ -184,9 +183,9 @@ class Updates:
         else:
             name, kind = "configOptions", OPTIONS_KIND
             value = member_at(body, name)
-            changed = value is not None and self._learn(session, update(kind), {name: value})
+            changed = value is not None and self._learn(session, kind, {name: value})
         if changed:
             frame = frames.update(session.id, kind, **{name: value})
-            session.history.add(update(kind), frame)
+            session.history.add(kind, frame)
             others = [client for client in session.attached if client is not asker]
             self._spread(others, frame, session.id)
