@@ -207,11 +207,11 @@ RULES: Final = (
         (
             *("conductor.fleet", "conductor.serve", "conductor.run", "conductor.spec"),
             *("conductor.link", "conductor.transports", "conductor.packages"),
-            *("conductor.core", *BASE, "conductor.version"),
+            *("conductor.core", *BASE, "conductor.tasks", "conductor.version"),
         ),
         ("msgspec",),
     ),
-    Rule("conductor.fleet.bus", ("conductor.fleet", *BASE), ("msgspec", "nats")),
+    Rule("conductor.fleet.bus", ("conductor.fleet", *BASE), ("anyio", "msgspec", "nats")),
     Rule("conductor.fleet.sealed", BASE, ("msgspec", "cryptography")),
     Rule("conductor.fleet.kv", ("conductor.fleet", "conductor.services", *BASE), ("msgspec",)),
     # What the journal does not have yet is pure.

@@ -30,12 +30,7 @@ ALLOWED: Final = {
     "conductor/client/chat.py": _OLD,
     "conductor/client/connection.py": _OLD,
     "conductor/client/editing.py": _OLD,
-    "conductor/fleet/beats.py": _OLD,
     "conductor/fleet/bundle_follower.py": _OLD,
-    "conductor/fleet/bus.py": _OLD,
-    "conductor/fleet/gateway.py": _OLD,
-    "conductor/fleet/owners.py": _OLD,
-    "conductor/fleet/worker.py": _OLD,
     "conductor/transports/memory.py": "the function is an author's: one that will not end must not "
     "keep its chain from ending",
 }

@@ -7,12 +7,12 @@ is away, or this process stands still, nobody misses anything.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Final
 
 from conductor.errors import ConductorError, place_of
 from conductor.fleet import names
-from conductor.fleet.bus import Bus, Unanswered
+from conductor.fleet.bus import Bus, End, Unanswered
 
 EVERY: Final = 0.25
 """Seconds between two beats."""
@@ -34,7 +34,7 @@ class _Watched:
         self.missed = _BEGINS
         """Beats that should have come since the last one."""
         self.watchers: dict[object, Callable[[], None]] = {}
-        self.end: Callable[[], Awaitable[None]] | None = None
+        self.end: End | None = None
 
 
 class Beats:
@@ -51,26 +51,24 @@ class Beats:
         self._other = watched
         self._loop = asyncio.get_running_loop()
         self._watched: dict[str, _Watched] = {}
-        self._tasks: set[asyncio.Task[None]] = set()
         self._beating: asyncio.Task[None] | None = None
         bus.linked.append(self._returned)
 
     def start(self) -> None:
         """Begins."""
-        self._beating = self._loop.create_task(self._beat())
+        self._beating = self._bus.start(self._beat())
 
     def close(self) -> None:
         """Ends it."""
-        for task in (self._beating, *self._tasks):
-            if task is not None:
-                task.cancel()
+        if self._beating is not None:
+            self._beating.cancel()
 
     def watch(self, id_: str, watcher: object, lost: Callable[[], None]) -> None:
         """Calls `lost` once when a process is lost, unless `leave` was called before."""
         found = self._watched.get(id_)
         if found is None:
             found = self._watched[id_] = _Watched()
-            self._do(self._listen(id_, found))
+            self._bus.start(self._listen(id_, found))
         found.watchers[watcher] = lost
 
     def leave(self, id_: str, watcher: object) -> None:
@@ -98,18 +96,13 @@ class Beats:
     def _forget(self, id_: str) -> None:
         watched = self._watched.pop(id_)
         if watched.end is not None:
-            self._do(watched.end())
-
-    def _do(self, work: Awaitable[None]) -> None:
-        task = asyncio.ensure_future(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._bus.start(watched.end())
 
     def _returned(self) -> None:
         for id_, watched in self._watched.items():
             watched.missed = _RETURNED
             if watched.end is None:
-                self._do(self._listen(id_, watched))
+                self._bus.start(self._listen(id_, watched))
 
     async def _beat(self) -> None:
         subject = names.beat(self._kind, self._id)
@@ -128,7 +121,7 @@ class Beats:
         for id_, watched in [*self._watched.items()]:
             watched.missed += 1
             if watched.missed == MISSED:
-                self._do(self._ask(id_, watched))
+                self._bus.start(self._ask(id_, watched))
             elif watched.missed == LOST:
                 self._lose(id_)
 

@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
+import anyio
 import msgspec
 from nats import errors
 from nats.aio.client import Client
@@ -66,6 +67,8 @@ Taker = Callable[[str, bytes], None]
 """Takes the subject and the payload of a message."""
 Answerer = Callable[[bytes], Awaitable[bytes]]
 """Answers a request."""
+End = Callable[[], Coroutine[Any, Any, None]]
+"""Ends what has begun."""
 
 
 class Place(msgspec.Struct, frozen=True, kw_only=True):
@@ -168,6 +171,23 @@ class Bus:
         self._makers: dict[str, Callable[[], Awaitable[object]]] = {}
         """What makes what this part needs NATS to keep, where it is not there, by name."""
         self._making: asyncio.Task[None] | None = None
+        self._tasks = asyncio.TaskGroup()
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+        """Starts a task, which ends with the bus: not at all once that ends. Its error is said,
+        and ends no other."""
+        if self._closing:
+            work.close()
+            return None
+        task = self._tasks.create_task(self._watched(work))
+        task.add_done_callback(lambda _: work.close())  # it may end before it has begun
+        return task
+
+    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:  # the others go on
+            self.log(f"a defect of conductor: {place_of(error)}")
 
     @property
     def is_linked(self) -> bool:
@@ -218,6 +238,7 @@ class Bus:
             elif "permissions violation" in str(error).lower():
                 self.log(f"NATS refuses what this user may not do: {error}")
 
+        await self._tasks.__aenter__()
         deadline = self._loop.time() + place.wait
         while True:
             limit = asyncio.timeout_at(deadline)
@@ -263,14 +284,15 @@ class Bus:
     async def close(self) -> None:
         """Ends the connection."""
         self._closing = True
-        if self._making is not None:
-            self._making.cancel()
         # RuntimeError: uvloop's, where the client writes its rest to a socket that is gone.
         with contextlib.suppress(errors.Error, OSError, TimeoutError, RuntimeError):
             if self._client.is_connected:
                 async with asyncio.timeout(1.0):
                     await self._client.flush()
             await self._client.close()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(0.0):  # nobody is waited for
+                await self._tasks.__aexit__(None, None, None)
 
     async def _lost(self) -> None:
         if not self._was_cut and not self._closing:
@@ -283,7 +305,7 @@ class Bus:
         self._was_cut = False
         self.log("NATS is there again")
         if self._making is None or self._making.done():
-            self._making = self._loop.create_task(self._make_again())
+            self._making = self.start(self._make_again())
         for call in [*self.linked]:
             self._call(call)
 
@@ -375,15 +397,15 @@ class Bus:
         try:
             heard = await self._client.subscribe(inbox, cb=take)
             await self._client.publish(subject, payload, reply=inbox)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(first.wait(), ASKED)  # on a busy machine it takes a while
+            with anyio.move_on_after(ASKED):  # on a busy machine it takes a while
+                await first.wait()
             await asyncio.sleep(seconds)
             await heard.unsubscribe()
         except (errors.Error, OSError):
             raise Away from None
         return answers
 
-    async def listen(self, subject: str, take: Taker) -> Callable[[], Awaitable[None]]:
+    async def listen(self, subject: str, take: Taker) -> End:
         """Takes messages, one after the other; what it returns ends that."""
 
         async def taken(message: Msg) -> None:
@@ -394,28 +416,19 @@ class Bus:
 
         return await self._subscribed(subject, taken, "")
 
-    async def answer(
-        self, subject: str, answer: Answerer, group: str = ""
-    ) -> Callable[[], Awaitable[None]]:
+    async def answer(self, subject: str, answer: Answerer, group: str = "") -> End:
         """Answers requests, several at once; what it returns ends that. Of those in a `group`, one
         answers."""
-        working: set[asyncio.Task[None]] = set()
 
         async def reply(message: Msg) -> None:
-            try:
-                data = await answer(message.data)
-            except Exception as error:  # who asks hears nothing; the next request is answered
-                self.log(f"a defect of conductor: {place_of(error)}")
-            else:
-                if message.reply.startswith(_ANSWERS):  # else it is no place for answers
-                    self.publish(message.reply, data)
+            data = await answer(message.data)
+            if message.reply.startswith(_ANSWERS):  # else it is no place for answers
+                self.publish(message.reply, data)
 
         async def taken(message: Msg) -> None:
             if _STORED in (message.headers or {}):
                 return  # JetStream was told to send here what somebody has stored
-            task = self._loop.create_task(reply(message))
-            working.add(task)
-            task.add_done_callback(working.discard)
+            self.start(reply(message))
 
         return await self._subscribed(subject, taken, group)
 
@@ -426,7 +439,7 @@ class Bus:
 
     async def _subscribed(
         self, subject: str, taken: Callable[[Msg], Awaitable[None]], group: str
-    ) -> Callable[[], Awaitable[None]]:
+    ) -> End:
         try:
             heard = await self._client.subscribe(subject, queue=group, cb=taken)
         except (errors.Error, OSError):

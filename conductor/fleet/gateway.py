@@ -7,7 +7,6 @@ is lost, the chain does with the room what it does with any agent that has died:
 
 from __future__ import annotations
 
-import asyncio
 import os
 import re
 import socket
@@ -15,6 +14,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from conductor import tasks
 from conductor.core import UPSTREAM
 from conductor.core.component import Component
 from conductor.errors import ConductorError
@@ -206,10 +206,15 @@ async def orders(bus: Bus, worker: str, order: messages.Order, seconds: float) -
 
 async def statuses(bus: Bus, seconds: float) -> list[messages.Status]:
     """All gateways and workers that answer until so many seconds after the first one."""
-    workers, gateways = await asyncio.gather(
-        workers_of(bus, seconds), _answers(bus, names.GATEWAYS, "gateway", seconds)
-    )
-    return sorted((*gateways, *workers), key=lambda one: (one.kind, one.pool, one.id))
+    found: list[messages.Status] = []
+
+    async def ask(subject: str, kind: str) -> None:
+        found.extend(await _answers(bus, subject, kind, seconds))
+
+    async with tasks.group() as asking:
+        asking.start_soon(ask, names.STATUS, "worker")
+        asking.start_soon(ask, names.GATEWAYS, "gateway")
+    return sorted(found, key=lambda one: (one.kind, one.pool, one.id))
 
 
 async def workers_of(bus: Bus, seconds: float) -> list[messages.Status]:

@@ -15,6 +15,7 @@ import contextlib
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from conductor import tasks
 from conductor.errors import ConductorError, place_of
 from conductor.fleet import messages, names
 from conductor.fleet.bus import Bucket, Bus
@@ -63,7 +64,7 @@ class KeptOwners:
         """The changes that are being recorded, and those that come behind."""
         self._due, self._done = asyncio.Event(), asyncio.Event()
         self._done.set()
-        self._writing = asyncio.get_running_loop().create_task(self._write())
+        self._writing = bus.start(self._write())
 
     async def load(self, principal: str) -> None:
         """A room is here from now on. Raises `ConductorError`."""
@@ -112,7 +113,8 @@ class KeptOwners:
 
     def close(self) -> None:
         """Ends it."""
-        self._writing.cancel()
+        if self._writing is not None:
+            self._writing.cancel()
 
     def _change(self, principal: str, session: str, there: bool) -> None:
         if len(names.as_bytes(session)) > _LONGEST:
@@ -176,12 +178,21 @@ class KeptOwners:
 
     async def _record_some(self, changes: Iterable[tuple[tuple[str, str], bool]]) -> None:
         """Raises `ConductorError`."""
-        works = [self._record(*change, there) for change, there in changes]
-        for failed in await asyncio.gather(*works, return_exceptions=True):
-            if isinstance(failed, ConductorError):
-                raise failed
-            if isinstance(failed, Exception):  # others are recorded
-                self._log(f"a defect of conductor: {place_of(failed)}")
+        failed: list[ConductorError] = []
+
+        async def record(change: tuple[str, str], there: bool) -> None:
+            try:
+                await self._record(*change, there)
+            except ConductorError as error:
+                failed.append(error)
+            except Exception as error:  # others are recorded
+                self._log(f"a defect of conductor: {place_of(error)}")
+
+        async with tasks.group() as recording:
+            for change in changes:
+                recording.start_soon(record, *change)
+        if failed:
+            raise failed[0]
 
     async def _record(self, principal: str, session: str, there: bool) -> None:
         pool, word = self._pool, names.encoded(session)

@@ -14,7 +14,7 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Final
 
-from conductor.errors import ConductorError, place_of
+from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.arrivals import Arrivals
 from conductor.fleet.beats import Beats
@@ -102,7 +102,7 @@ class Worker:
         self._held: dict[str, Held] = {}
         """By principal."""
         self._arrivals: Arrivals
-        self._taking: dict[str, asyncio.Task[messages.Placed | messages.Refused]] = {}
+        self._taking: dict[str, asyncio.Future[messages.Placed | messages.Refused]] = {}
         """By principal, the rooms that are being taken."""
         self._tasks: set[asyncio.Task[None]] = set()
         """What ends rooms."""
@@ -144,7 +144,7 @@ class Worker:
         await self.queue_up()
         await bus.settled()  # who hears that this worker serves may ask at once
         self._gateways.start()
-        self._looking = asyncio.get_running_loop().create_task(self._look())
+        self._looking = bus.start(self._look())
 
     async def end(self) -> None:
         """Leaves the bus; the rooms have ended."""
@@ -188,14 +188,28 @@ class Worker:
                 return messages.write(_OTHER)
             taking = self._taking.get(request.principal)
             if taking is None:
-                taking = asyncio.get_running_loop().create_task(self._take(request))
+                taking = asyncio.get_running_loop().create_future()
                 self._taking[request.principal] = taking
-                taking.add_done_callback(lambda _: self._taking.pop(request.principal, None))
-            return messages.write(await asyncio.shield(taking))
+                self.bus.start(self._taken(request, taking))
+            await asyncio.wait((taking,))
+            return messages.write(taking.result())
+        except ConductorError as error:
+            return messages.write(messages.Refused(text=error.text, hint=error.hint))
+
+    async def _taken(
+        self,
+        request: messages.Place,
+        taking: asyncio.Future[messages.Placed | messages.Refused],
+    ) -> None:
+        """Takes a room for all who ask for it meanwhile."""
+        try:
+            taking.set_result(await self._take(request))
         except ConductorError as error:
             later = isinstance(error, Unkept)  # who asks again in a moment may get it
-            refused = messages.Refused(text=error.text, hint=error.hint, gone=later)
-            return messages.write(refused)
+            taking.set_result(messages.Refused(text=error.text, hint=error.hint, gone=later))
+        finally:
+            del self._taking[request.principal]
+            taking.cancel()  # unless there is a result
 
     async def _take(self, request: messages.Place) -> messages.Placed | messages.Refused:
         """Takes a room, unless a worker that lives has it."""
@@ -318,15 +332,10 @@ class Worker:
 
     def _do(self, work: Coroutine[None, None, None]) -> None:
         """Does something beside all else."""
-        task = asyncio.get_running_loop().create_task(self._done(work))
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-
-    async def _done(self, work: Coroutine[None, None, None]) -> None:
-        try:
-            await work
-        except Exception as error:  # other rooms go on
-            self._log(f"a defect of conductor: {place_of(error)}")
+        task = self.bus.start(work)
+        if task is not None:
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
 
     async def _look(self) -> None:
         """Gives rooms up that are empty; and, while this worker drains, those in which nothing
@@ -366,7 +375,7 @@ class Worker:
         """This worker may have been called lost."""
         self._is_unsure = True
         if self._verifying is None or self._verifying.done():
-            self._verifying = asyncio.get_running_loop().create_task(self._verify_all())
+            self._verifying = self.bus.start(self._verify_all())
 
     async def _verify_all(self) -> None:
         """Looks after all leases, until each look has succeeded while NATS was there."""

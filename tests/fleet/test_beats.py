@@ -4,7 +4,7 @@ on its way from a NATS server that is gone to another one, and not while NATS it
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
@@ -40,6 +40,9 @@ class Silent:
             pass
 
         return end
+
+    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        return asyncio.get_running_loop().create_task(work)
 
     def publish(self, _subject: str, _payload: bytes) -> None:
         self.asked.set()
