@@ -27,7 +27,7 @@ ALLOWED: Final = {
     "conductor/cli/attached.py": _OLD,
     "conductor/cli/chat.py": _OLD,
     "conductor/client/chain.py": _OLD,
-    "conductor/client/chat.py": _OLD,
+    "conductor/client/talk.py": _OLD,
     "conductor/client/connection.py": _OLD,
     "conductor/client/editing.py": _OLD,
     "conductor/fleet/bundle_follower.py": _OLD,
