@@ -224,11 +224,6 @@ RULES: Final = (
         ),
         ("msgspec",),
     ),
-    Rule(
-        "conductor.fleet.bundle_store",
-        ("conductor.fleet", "conductor.packages.signatures", *BASE),
-        ("msgspec", "nats"),
-    ),
     # How a room is found is pure.
     Rule("conductor.fleet.placing", BASE, ("msgspec",)),
     Rule(

@@ -1,4 +1,4 @@
-"""`conductor fleet bundle` and `conductor fleet check`: bundles as files."""
+"""`conductor fleet bundle` and `conductor fleet check`: what a pool runs, as a signed artifact."""
 
 from __future__ import annotations
 
@@ -11,30 +11,35 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
-from conductor.errors import ConductorError, UsageError, counted, visible_path
+from conductor.errors import ConductorError, counted
 from conductor.fleet import bundle as bundles
-from conductor.fleet.bundle import MOST, Bundle
+from conductor.fleet.bundle import Where
 from conductor.fleet.bundle_cache import BundleCache
-from conductor.spec import digests, untrusted_files
+from conductor.spec import digests
 
 HELP: Final = paragraphs(
     "Make a bundle: conductor.toml of FOLDER, the lock files that it names, and settings of locked "
-    "components, in one file with a digest. The same content and key give the same file.",
-    "It holds no secrets: write them as references in conductor.toml.",
+    "components, as an OCI artifact. The same content has the same digest.",
+    "It holds no secrets: write them as references in conductor.toml. Conductor logs in at a "
+    "registry as `docker login`, `podman login` and `oras login` have left it.",
 )
 EPILOG: Final = paragraphs(
-    "Example:",
+    "Examples:",
     "  openssl genpkey -algorithm ed25519 -out key.pem\n"
     "  openssl pkey -in key.pem -pubout -out key.pub\n"
-    "  conductor fleet bundle --out pool.bundle --key key.pem --components\n"
-    "  conductor fleet check pool.bundle --bundle-key key.pub",
+    "  conductor fleet bundle --out oci://ghcr.io/me/pool:1 --key key.pem\n"
+    "  conductor fleet check oci://ghcr.io/me/pool:1 --bundle-key key.pub",
 )
 CHECK_HELP: Final = paragraphs(
     "Check a bundle as a worker does before it takes it: its digests and its signature, then "
     "whether each chain could start on this machine. Compiles modules; starts nothing.",
     "Exit code 1 when it cannot be used.",
 )
-CHECK_EPILOG: Final = "Example:\n\n  conductor fleet check pool.bundle --bundle-key key.pub"
+CHECK_EPILOG: Final = paragraphs(
+    "Examples:",
+    "  conductor fleet check oci://ghcr.io/me/pool:1 --bundle-key key.pub\n"
+    "  conductor fleet check ./pool --bundle-key key.pub",
+)
 
 Keys: TypeAlias = Annotated[
     list[str] | None,
@@ -45,18 +50,19 @@ Keys: TypeAlias = Annotated[
         show_default=False,
     ),
 ]
-BundleFile: TypeAlias = Annotated[
-    str,
-    typer.Argument(
-        metavar="BUNDLE", help="What `conductor fleet bundle` makes.", show_default=False
-    ),
-]
+BUNDLE: Final = "oci://HOST/NAME:TAG, or a folder; also with @sha256:HEX."
 
 
 def bundle(
     out: Annotated[
         str,
-        typer.Option("--out", "-o", metavar="FILE", help="The file to write.", show_default=False),
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="WHERE",
+            help="oci://HOST/NAME:TAG, or a new folder: an OCI layout.",
+            show_default=False,
+        ),
     ],
     folder: Annotated[
         str,
@@ -97,23 +103,32 @@ def bundle(
             show_default=False,
         ),
     ] = None,
+    replace: Annotated[
+        bool, typer.Option("--replace", help="Let the tag name this, if it names something else.")
+    ] = False,
 ) -> int:
     """Makes a bundle."""
     from conductor.fleet import bundle_files
-    from conductor.packages import pack
+    from conductor.packages.oci import publish, reference
 
+    to = bundles.parse(out)
     files = bundle_files.collected(
         folder, policy=policy, components=components, others=include or ()
     )
-    data = bundles.made(files, key)
-    made = bundles.read(data)
-    pack.write(out, data)
+    made = bundles.made(files)
+    where = reference.parse(out) if not to.is_folder else bundles.IN_FOLDER
+    ready = publish.signed(where, made, (), key)
+    if to.is_folder:
+        publish.save(ready, to.place)
+    else:
+        publish.push(ready, replace=replace)
+    pinned = str(to.pinned(made.digest))
     signed = "" if key else "; not signed, so no worker takes it"
-    again = ["conductor", "fleet", "rollout", out, *(["--key", key] if key else [])]
+    again = ["conductor", "fleet", "rollout", pinned, *(["--key", key] if key else [])]
     report.say(
-        f"{out}: {counted(len(files), 'file')}, {counted(len(data), 'byte')}{signed}",
-        *(f"  {part.path}" for part in made.manifest.files),
-        f"sha256 {made.digest}",
+        f"{out}: {counted(len(files), 'file')}, {counted(publish.size_of(ready), 'byte')}{signed}",
+        *(f"  {path}" for path in sorted(files)),
+        pinned,
         f"to roll it out: {shlex.join(again)}",
     )
     return 0
@@ -123,27 +138,31 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Whether a bundle can be used on this machine."""
 
     ok: bool
-    digest: str = ""
+    bundle: str = ""
+    """Where it is, by its digest."""
     chains: dict[str, list[str]] = {}
     """Their components, by name."""
     warnings: list[str] = []
     reason: str = ""
-    """One word for what is wrong: `digest`, `signature`, `chain` …"""
+    """One word for what is wrong: `damaged`, `signature`, `chain` …"""
     problem: str = ""
     hint: str = ""
 
 
-def check(file: BundleFile, bundle_key: Keys = None, json_: Json = False) -> int:
+def check(
+    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help=BUNDLE, show_default=False)],
+    bundle_key: Keys = None,
+    json_: Json = False,
+) -> int:
     """Checks a bundle."""
     lines: list[str] = []
     warnings: list[str] = []
     try:
-        verdict = _verdict(file, bundle_key or [], lines, warnings)
+        verdict = _verdict(bundles.parse(bundle), bundle_key or [], lines, warnings)
     except ConductorError as error:
         if not json_:
             raise
-        reason = getattr(error, "reason", "chain")
-        verdict = Verdict(ok=False, reason=reason, problem=error.text, hint=error.hint)
+        verdict = Verdict(ok=False, reason=_reason(error), problem=error.text, hint=error.hint)
     if json_:
         report.say_json(msgspec.structs.replace(verdict, warnings=warnings))
     else:
@@ -153,17 +172,33 @@ def check(file: BundleFile, bundle_key: Keys = None, json_: Json = False) -> int
     return 0 if verdict.ok else 1
 
 
-def _verdict(file: str, keys: list[str], lines: list[str], warnings: list[str]) -> Verdict:
-    from conductor.cli import bundled, serve
+def _reason(error: ConductorError) -> str:
+    """One word for why a bundle cannot be used."""
+    from conductor.fleet.bundle_follower import AWAY, CHAIN
+    from conductor.packages.download import UnreachableError
 
-    data = content(file)
-    read = opened(data, keys, file)
+    if isinstance(error, UnreachableError):
+        return AWAY
+    return error.reason if isinstance(error, bundles.BundleError) else CHAIN
+
+
+def _verdict(where: Where, keys: list[str], lines: list[str], warnings: list[str]) -> Verdict:
     if not keys:
         warnings.append("whose it is was not compared: name the public key with `--bundle-key`")
-    folder = BundleCache().unpacked(read, data)
-    size = sum(part.size for part in read.manifest.files)
-    files = counted(len(read.manifest.files), "file")
-    lines.append(f"sha256 {read.digest}: {files}, {counted(size, 'byte')}")
+    opened = BundleCache().opened(where, bundles.keys_of(keys))
+    lines.append(opened.name)
+    try:
+        prepared = _prepared(opened.folder, lines, warnings)
+    except ConductorError as error:  # where it is unpacked says nothing
+        text, hint = (each.replace(f"{opened.folder}/", "") for each in (error.text, error.hint))
+        raise type(error)(text, hint) from None
+    return Verdict(ok=True, bundle=opened.name, chains=prepared)
+
+
+def _prepared(folder: str, lines: list[str], warnings: list[str]) -> dict[str, list[str]]:
+    """The components of each chain in the folder of a bundle. Raises `ConductorError`."""
+    from conductor.cli import bundled, serve
+
     found = bundled.Bundled.of(folder)
     if found.policy is not None:
         lines.append(f"policy of {found.policy.file.contact}")
@@ -178,29 +213,9 @@ def _verdict(file: str, keys: list[str], lines: list[str], warnings: list[str]) 
         prepared[name] = [spec.name for spec in specs]
         held = f"held to {os.path.relpath(lock, folder)}" if lock else "not held to a lock file"
         lines.append(f"  {name}: {', '.join(prepared[name])}; {held}")
-    return Verdict(ok=True, digest=read.digest, chains=prepared)
+    return prepared
 
 
-def content(file: str) -> bytes:
-    """The bytes of a bundle's file. Raises `UsageError`."""
-    try:
-        return untrusted_files.read(file, 2 * MOST)
-    except OSError as error:
-        raise UsageError(
-            f"the bundle `{visible_path(file)}`: {error.strerror or error}",
-            "`conductor fleet bundle --out FILE` makes one",
-        ) from None
-
-
-def opened(data: bytes, keys: list[str], shown: str) -> Bundle:
-    """The bundle in these bytes, signed by one of these keys, where there are any. Raises
-    `ConductorError`."""
-    read = bundles.read(data, shown=f"`{visible_path(shown)}`")
-    if keys:
-        read.signed_by(bundles.keys_of(keys), shown)
-    return read
-
-
-def short(digest: str) -> str:
-    """Enough of a digest for people to compare; a word for none."""
-    return digests.short(digest) if digest else "none"
+def short(name: str) -> str:
+    """Enough of a bundle's digest for people to compare; a word for none."""
+    return digests.short(name.rpartition(":")[2]) if name else "none"

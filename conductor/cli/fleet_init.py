@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
 
 HELP: Final = paragraphs(
-    "Make what a fleet keeps in JetStream: leases, sessions, values, bundles, the journal. Once, "
-    "as the administrator of a tenant (deploy/nats); what is there stays as it is.",
+    "Make what a fleet keeps in JetStream: leases, sessions, values, what pools run, the journal. "
+    "Once, as the administrator of a tenant (deploy/nats); what is there stays as it is.",
     "Without accounts on NATS it is not needed: the parts make what they miss.",
 )
 _DAYS: Final = 30.0
@@ -35,13 +35,11 @@ def init(
     """Makes what a fleet keeps."""
 
     async def make(bus: Bus) -> int:
-        from conductor.fleet import kv, names
-        from conductor.fleet.bundle_store import BundleStore
+        from conductor.fleet import kv, names, pool_record
 
         bus.is_admin = True
-        for bucket in (names.ROOMS, names.OWNED, kv.BUCKET):
+        for bucket in (names.ROOMS, names.OWNED, kv.BUCKET, pool_record.BUCKET):
             await bus.bucket(bucket)
-        await BundleStore(bus).make()
         await bus.stream(names.JOURNAL, f"{names.JOURNAL}.>", journal_days * 86400.0)
         report.say("the fleet has all that it keeps")
         return 0

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.fleet_bundle import Keys, content, opened, short
+from conductor.cli.fleet_bundle import BUNDLE, Keys, short
 from conductor.cli.fleet_place import on_bus, place
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import ConductorError, UsageError, agrees, are, counted, one_line
@@ -21,9 +21,9 @@ from conductor.fleet.rollout import Count, Phase, Record, Verdict
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from conductor.fleet.bundle_store import BundleStore, Known
     from conductor.fleet.bus import Bus
     from conductor.fleet.messages import Status
+    from conductor.fleet.pool_record import Signed
     from conductor.packages.signatures import Demand
 
 HELP: Final = paragraphs(
@@ -34,7 +34,7 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor fleet rollout pool.bundle --key key.pem --pool gpu --wait 600\n"
+    "  conductor fleet rollout oci://ghcr.io/me/pool:1 --key key.pem --pool gpu\n"
     "  conductor fleet rollout --status --bundle-key key.pub\n"
     "  conductor fleet rollout --back --key key.pem",
 )
@@ -49,11 +49,9 @@ _SETTLED: Final = 30.0
 
 @takes("fleet")
 def rollout(
-    file: Annotated[
+    bundle: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[BUNDLE]", help="What `conductor fleet bundle` makes.", show_default=False
-        ),
+        typer.Argument(metavar="[BUNDLE]", help=BUNDLE, show_default=False),
     ] = None,
     pool: Annotated[
         str, typer.Option("--pool", metavar="NAME", help="The pool of the workers.")
@@ -91,10 +89,10 @@ def rollout(
     from conductor.fleet import names
 
     pool = names.word(pool, "the pool")
-    if sum((file is not None, back, status)) != 1:
+    if sum((bundle is not None, back, status)) != 1:
         raise UsageError(
             "`conductor fleet rollout` takes a BUNDLE, or `--back`, or `--status`",
-            "for example `conductor fleet rollout pool.bundle`",
+            "for example `conductor fleet rollout oci://ghcr.io/me/pool:1`",
         )
     if not (key or status):
         raise UsageError(
@@ -103,7 +101,8 @@ def rollout(
         )
     keys = [*bundles.keys_of(bundle_key or []), *([bundles.key_of(key)] if key else [])]
     where = place(values, "fleet rollout")
-    data = content(file) if file is not None else b""
+    # The tag is asked for once; what it named then is what workers get.
+    name = str(bundles.signed(bundles.parse(bundle), keys)) if bundle is not None else ""
 
     async def work(bus: Bus) -> int:
         controller = _Controller(bus, pool, keys, key, json_=json_)
@@ -111,14 +110,7 @@ def rollout(
             return await controller.show()
         if back:
             return await controller.back()
-        read = opened(data, [], str(file))
-        if not read.signature:
-            raise UsageError(
-                f"`{file}` is not signed, so no worker takes it",
-                "`conductor fleet bundle --key KEY` signs it",
-            )
-        read.signed_by(keys, str(file))
-        return await controller.roll(read.digest, data, at, wait)
+        return await controller.roll(name, at, wait)
 
     return on_bus(where, work)
 
@@ -129,15 +121,15 @@ class Seen(msgspec.Struct, frozen=True):
     id: str
     host: str
     bundles: dict[str, str] | None
-    """What it has, by digest; None: it follows no rollouts."""
+    """What it has, by name; None: it follows no rollouts."""
     refused: str = ""
     """Why the record that NATS has counts for nothing there."""
 
-    def phase(self, digest: str) -> str:
+    def phase(self, name: str) -> str:
         """What it has of one bundle, in words."""
         if self.bundles is None:
             return "follows no rollouts (it runs without `--bundle-key`)"
-        return self.bundles.get(digest, "has not heard of it yet")
+        return self.bundles.get(name, "has not heard of it yet")
 
 
 class _Controller:
@@ -148,38 +140,36 @@ class _Controller:
     ) -> None:
         """`keys`: one of them has signed the record. `key`: the private key's file, for the next
         one."""
-        from conductor.fleet.bundle_store import BundleStore
+        from conductor.fleet.pool_record import PoolRecords
 
         self._bus, self._pool, self._json = bus, pool, json_
         self._keys, self._key = keys, key
-        self._store: BundleStore = BundleStore(bus, keys)
+        self._records = PoolRecords(bus, keys)
         self._seen: dict[str, Seen] = {}
         self._missed: dict[str, int] = {}
         self._shown: dict[str, Record] = {}
         """The records that workers have shown, by value: empty ones where no key has signed it."""
-        self._digest = ""
-        """Of the bundle that is rolled out."""
+        self._name = ""
+        """Where the bundle is that is rolled out, by its digest."""
         self._revision = 0
         """Of the record that offers it: what a worker reports that knows an older one is of an
         earlier try."""
 
-    async def roll(self, digest: str, data: bytes, at: int, wait: float) -> int:
-        """Publishes a bundle, and switches to it once enough workers are ready."""
-        self._digest = digest
-        await self._store.put(digest, data)
-        known = await self._change(lambda record: rolling.offered(record, digest))
+    async def roll(self, name: str, at: int, wait: float) -> int:
+        """Names a bundle, and switches to it once enough workers are ready."""
+        self._name = name
+        known = await self._change(lambda record: rolling.offered(record, name))
         self._revision = known.record.revision
-        self._say(f"published {short(digest)} for the pool `{self._pool}`: workers prepare it")
-        count = await self._ready(digest, at, wait)
+        self._say(f"named {name} for the pool `{self._pool}`: workers prepare it")
+        count = await self._ready(name, at, wait)
         if count.verdict is not Verdict.SWITCH:
             raise ConductorError(
                 f"{self._failure(count, wait)}; the pool still runs {short(known.record.active)}",
                 "`conductor fleet rollout --status` shows more; mend it, and roll out again",
             )
-        known = await self._change(lambda record: rolling.switched(record, digest))
-        self._say(f"the pool `{self._pool}` runs {short(digest)} from now on")
-        await self._used(digest)
-        await self._store.prune()
+        known = await self._change(lambda record: rolling.switched(record, name))
+        self._say(f"the pool `{self._pool}` runs {short(name)} from now on")
+        await self._used(name)
         return self._done(known.record)
 
     async def back(self) -> int:
@@ -192,7 +182,7 @@ class _Controller:
     async def show(self) -> int:
         """Shows what the pool runs, and what each worker has."""
         await self._look()
-        known = await self._store.record(self._pool)
+        known = await self._records.get(self._pool)
         self._warn(known.problem or self._older(known))
         if not self._keys:
             self._warn(
@@ -221,20 +211,20 @@ class _Controller:
             lines += [f"  {short(each)}  {worker.phase(each)}" for each in named if each]
         return lines
 
-    async def _change(self, to: Any) -> Known:
+    async def _change(self, to: Any) -> Signed:
         if not self._seen:
             await self._look()
-        known: Known = await self._store.record(self._pool)
+        known: Signed = await self._records.get(self._pool)
         self._warn(known.problem or self._older(known))
         record = rolling.dated(to(self._newest(known.record)), int(time.time() * 1000))
-        return await self._store.change(self._pool, known, record, self._key)
+        return await self._records.change(self._pool, known, record, self._key)
 
     def _newest(self, record: Record) -> Record:
         """Of the record that NATS has and those that workers have, the newest that is signed: the
         next one rests on nothing that somebody has put back or made up."""
         return max((record, *self._shown.values()), key=lambda one: one.revision)
 
-    def _older(self, known: Known) -> str:
+    def _older(self, known: Signed) -> str:
         """What to say of a record that is older than the newest one; empty: it is not."""
         newest = self._newest(known.record)
         if newest == known.record:
@@ -245,7 +235,7 @@ class _Controller:
             "nothing"
         )
 
-    async def _ready(self, digest: str, at: int, wait: float) -> Count:
+    async def _ready(self, name: str, at: int, wait: float) -> Count:
         """Waits until enough workers are ready, or never will be, or the time is over."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + wait
@@ -253,7 +243,7 @@ class _Controller:
         while True:
             await self._look()
             reports = [worker.bundles or {} for worker in self._workers]
-            count = rolling.counted(digest, reports, at)
+            count = rolling.counted(name, reports, at)
             text = f"{count.ready} of {counted(count.workers, 'worker')} ready" + (
                 f", {count.failed} {agrees(count.failed, 'refuses', 'refuse')} it"
                 if count.failed
@@ -265,16 +255,16 @@ class _Controller:
             if count.verdict is not Verdict.WAIT or loop.time() >= deadline:
                 return count
 
-    async def _used(self, digest: str) -> None:
+    async def _used(self, name: str) -> None:
         """Waits until the workers that are ready start new chains from it."""
         loop = asyncio.get_running_loop()
         deadline = loop.time() + _SETTLED
         while loop.time() < deadline:
             await self._look()
-            phases = [worker.phase(digest) for worker in self._workers]
+            phases = [worker.phase(name) for worker in self._workers]
             if Phase.READY.value not in phases:
                 break
-        used = sum(worker.phase(digest) == Phase.IN_USE.value for worker in self._workers)
+        used = sum(worker.phase(name) == Phase.IN_USE.value for worker in self._workers)
         self._say(
             f"{used} of {counted(len(self._workers), 'worker')} {agrees(used, 'uses', 'use')} it"
         )
@@ -284,9 +274,9 @@ class _Controller:
         if not count.workers:
             return f"no worker of the pool `{self._pool}` answers"
         lines = [
-            f"  {worker.id} ({worker.host}): {worker.phase(self._digest)}"
+            f"  {worker.id} ({worker.host}): {worker.phase(self._name)}"
             for worker in self._workers
-            if worker.phase(self._digest) not in (Phase.READY.value, Phase.IN_USE.value)
+            if worker.phase(self._name) not in (Phase.READY.value, Phase.IN_USE.value)
         ]
         ready = f"{count.ready} of {counted(count.needed, 'worker')}"
         late = "" if count.verdict is Verdict.GIVE_UP else f" within {wait:g} s"
@@ -321,14 +311,14 @@ class _Controller:
 
     def _record_of(self, worker: Status) -> Record:
         """The record that a worker shows; an empty one where none of the keys has signed it."""
-        from conductor.fleet import signed_record
+        from conductor.fleet import pool_record
 
         value = worker.record
         if value not in self._shown:
             try:
-                signed = signed_record.read(self._pool, value.encode(), self._keys)
+                signed = pool_record.read(self._pool, value.encode(), self._keys)
             except ConductorError:
-                signed = signed_record.Signed()
+                signed = pool_record.Signed()
             self._shown[value] = signed.record if self._keys else Record()
         return self._shown[value]
 

@@ -520,9 +520,9 @@ FLEET: Final = (
     ),
     Option(
         "--bundle",
-        FILE,
+        Kind("BUNDLE", str),
         "Take chains and policy from this bundle, signed with the `--bundle-key`, instead of those "
-        "that are rolled out.",
+        "that are rolled out: oci://HOST/NAME@sha256:HEX, or a folder with an OCI layout.",
         commands=("worker",),
         rare=True,
         panel=_FLEET,

@@ -186,7 +186,7 @@ def _described(ready: Publication) -> list[str]:
     """What a push would send, for people."""
     from conductor.packages.oci.publish import size_of
 
-    parts = (ready.component, *ready.attached)
+    parts = (ready.made, *ready.attached)
     lines = []
     for made in parts:
         config, layer = made.blobs

@@ -48,7 +48,8 @@ EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor worker datetime claude --nats nats://10.0.0.5:4222\n"
     "  conductor worker --chain team --pool gpu --listen http://127.0.0.1:9090\n"
-    "  conductor worker --bundle-key key.pub",
+    "  conductor worker --bundle-key key.pub\n"
+    "  conductor worker --bundle oci://ghcr.io/me/pool@sha256:… --bundle-key key.pub",
 )
 
 _POOL: Final = "main"
@@ -147,7 +148,7 @@ class _Worker(Serving):
         )
         self._part.drain = self.stop
         if (bundles := self._bundles) is not None:
-            self._part.config = lambda: bundles.digest
+            self._part.config = lambda: bundles.name
             if bundles.follows:
                 self._follow(self._part, bundles)
         await self._part.prepare()
@@ -213,9 +214,9 @@ class _Worker(Serving):
         """Takes what the pool runs. Raises `UsageError` for a key that cannot be used."""
         from conductor.fleet.bundle_follower import Follower
 
-        async def use(digest: str, folder: str) -> None:
+        async def use(name: str, folder: str) -> None:
             await self._take(bundles.use(folder))
-            bundles.digest = digest
+            bundles.name = name
             await part.queue_up()
 
         follower = Follower(part.bus, part.pool, bundles.keys, use, self._noted)

@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from conductor.cli import bundled, configured
-from conductor.cli.fleet_bundle import content, opened
 from conductor.errors import UsageError
-from conductor.fleet.bundle import keys_of
+from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle_cache import BundleCache
 from conductor.spec import managed
 
@@ -21,16 +20,22 @@ class Bundles:
 
     Attributes:
         keys: The files of public keys, one of which has signed each bundle.
-        follows: Whether it takes what its pool runs; else it takes one file.
-        digest: Of the file's bundle.
+        follows: Whether it takes what its pool runs; else it takes one bundle.
+        name: Where the bundle is that new chains start from, by its digest.
     """
 
-    def __init__(self, file: str, keys: Sequence[str], values: Mapping[str, Any]) -> None:
-        """`values`: the other options of the worker."""
+    def __init__(self, bundle: str, keys: Sequence[str], values: Mapping[str, Any]) -> None:
+        """`values`: the other options of the worker. Raises `UsageError`."""
         self.keys = [*keys]
-        self.follows = not file
-        self.digest = ""
-        self._file, self._values = file, values
+        self._trusted = bundles.keys_of(keys)  # one that cannot be used is said before all else
+        self.follows = not bundle
+        self.name = ""
+        self._where, self._values = bundles.parse(bundle), values
+        if bundle and not (self._where.is_folder or self._where.digest):
+            raise UsageError(
+                f"`--bundle {bundle}` does not say which bundle it is: a tag may move",
+                "`conductor fleet check` of it shows its reference with `@sha256:`; name that",
+            )
         self._folder = ""
         self._before = configured.relied_on(), managed.brought()
 
@@ -38,8 +43,8 @@ class Bundles:
     def of(cls, typed: Sequence[object], values: dict[str, Any]) -> Bundles | None:
         """Takes its options out of the values; None: the worker takes no bundles. Raises
         `UsageError`."""
-        file, keys = values.pop("bundle", ""), values.pop("bundle_key", ())
-        if not (file or keys):
+        bundle, keys = values.pop("bundle", ""), values.pop("bundle_key", ())
+        if not (bundle or keys):
             return None
         if not keys:
             raise UsageError(
@@ -50,18 +55,16 @@ class Bundles:
                 "a worker takes its chains from the command line, or from a bundle, not from both",
                 f"leave out {'the components' if typed else '`--chain`'}, or `--bundle-key`",
             )
-        keys_of(keys)  # a key that cannot be used is said at once, whether NATS is there or not
-        return cls(file, keys, values)
+        return cls(bundle, keys, values)
 
     def wanted(self) -> Wanted:
-        """What is to be served now: of the file, or of the folder that `use` has set. Raises
+        """What is to be served now: of the bundle, or of the folder that `use` has set. Raises
         `ConductorError`."""
-        if self.follows:
-            return self.use(self._folder)
-        data = content(self._file)
-        read = opened(data, self.keys, self._file)
-        wanted = self.use(BundleCache().unpacked(read, data))
-        self.digest = read.digest
+        if self.follows or (self._folder and self._where.digest):
+            return self.use(self._folder)  # another one would have another name
+        opened = BundleCache().opened(self._where, self._trusted)
+        wanted = self.use(opened.folder)
+        self.name = opened.name
         return wanted
 
     def use(self, folder: str) -> Wanted:

@@ -1,7 +1,7 @@
 """Bundles on a worker: each unpacked once, read-only, in a private folder that its digest names.
 
-    bundles/SHA256/bundle     as it came: compared again each time it is used
-    bundles/SHA256/files/     its files: the folder of a configuration
+    bundles/HEX/bundle        as it came, with its signature: compared again each time it is used
+    bundles/HEX/files/        its files: the folder of a configuration
     bundles/incoming-…/       what is being unpacked, by one worker
     bundles/record-…          the newest record of a pool that a key has signed
     bundles/lock              held while one changes any of this
@@ -22,15 +22,19 @@ import time
 from collections.abc import Collection, Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+import msgspec
+
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.fleet import signed_record
+from conductor.fleet import bundle as bundles
+from conductor.fleet import pool_record
 from conductor.fleet.bundle import MOST, MOST_FILES, Bundle, BundleError
-from conductor.fleet.signed_record import Signed
-from conductor.packages import store
-from conductor.packages.archive import Bounds, Tree
+from conductor.fleet.pool_record import Signed
+from conductor.packages import archive, store
+from conductor.packages.archive import Bounds
 from conductor.spec import installed, paths, private_files, untrusted_files
 
 if TYPE_CHECKING:
+    from conductor.fleet.bundle import Where
     from conductor.packages.signatures import Demand
 
 _BOUNDS: Final = Bounds(unpacked=MOST, entries=2 * MOST_FILES)
@@ -39,6 +43,7 @@ _FILES: Final = "files"
 _INCOMING: Final = "incoming-"
 _UNUSED: Final = 30 * 24 * 3600.0
 _MOST_WHOLE: Final = 2 * MOST
+_PACKED: Final = msgspec.msgpack.Decoder(Bundle)
 
 
 class Kept(NamedTuple):
@@ -52,6 +57,16 @@ class Kept(NamedTuple):
     """When it was last used, in seconds since 1970."""
 
 
+class Opened(NamedTuple):
+    """A bundle that can be used."""
+
+    name: str
+    """Where it is, by its digest."""
+    digest: str
+    folder: str
+    """Holds its files."""
+
+
 class BundleCache:
     """The bundles of this user. Every method raises `ConductorError` for a folder that cannot be
     used."""
@@ -60,34 +75,49 @@ class BundleCache:
         """`folder`: where they are; empty: in the user's cache."""
         self._folder = folder or paths.bundles()
 
-    def whole(self, digest: str) -> bytes | None:
-        """A bundle as it came; None: it is not here."""
-        with self._usable():
-            try:
-                path = os.path.join(self._folder, digest, _WHOLE)
-                return untrusted_files.read(path, _MOST_WHOLE, links=False)
-            except (FileNotFoundError, NotADirectoryError):
-                return None
-
-    def unpacked(self, bundle: Bundle, data: bytes) -> str:
-        """The folder with a bundle's files, held as long as this process runs.
-
-        Args:
-            bundle: The bundle, whose signature has been compared.
-            data: The bundle as it came.
+    def opened(self, where: Where, keys: Sequence[Demand]) -> Opened:
+        """A bundle that one of these keys has signed, unpacked: fetched if it is not here.
 
         Raises:
-            BundleError: It holds what no folder may hold.
+            BundleError: It is none, is another one, is not signed so, or holds what no folder may.
         """
+        bundle = self._here(where.digest, keys) or bundles.pulled(where, keys)
+        name = str(where.pinned(bundle.digest))
+        return Opened(name, bundle.digest, self.unpacked(bundle))
+
+    def _here(self, digest: str, keys: Sequence[Demand]) -> Bundle | None:
+        """A bundle that is here, and still is what its digest and a key say; None: it is not."""
+        with self._usable():
+            try:
+                path = os.path.join(self._folder, _hex(digest), _WHOLE)
+                bundle = _PACKED.decode(untrusted_files.read(path, _MOST_WHOLE, links=False))
+            except (OSError, msgspec.DecodeError, UnicodeDecodeError):
+                return None
+        return bundle if bundle.holds(digest, keys) else None
+
+    def unpacked(self, bundle: Bundle) -> str:
+        """The folder with the files of a bundle whose signature has been compared, held as long as
+        this process runs. Raises `BundleError`: it holds what no folder may hold."""
         with self._usable(), self._alone():
-            place = os.path.join(self._folder, bundle.digest)
-            if not _is_whole(place, bundle, data):
-                if os.path.lexists(place):
-                    self._delete(place)
-                self._unpack(place, bundle, data)
+            place = os.path.join(self._folder, _hex(bundle.digest))
+            fresh = os.path.join(self._folder, f"{_INCOMING}{secrets.token_hex(8)}")
+            try:
+                self._unpack(fresh, bundle)
+                if _is_same(os.path.join(place, _FILES), os.path.join(fresh, _FILES)):
+                    os.chmod(place, 0o700)  # another key may prove it now
+                    os.replace(os.path.join(fresh, _WHOLE), os.path.join(place, _WHOLE))
+                else:
+                    if os.path.lexists(place):
+                        self._delete(place)
+                    os.rename(fresh, place)
+                os.chmod(place, 0o500)
+                private_files.settle(self._folder)
+            finally:
+                if os.path.lexists(fresh):
+                    self._delete(fresh)
             installed.hold(place)
             os.utime(place)
-            self._prune({bundle.digest}, _UNUSED)
+            self._prune({_hex(bundle.digest)}, _UNUSED)
             return os.path.join(place, _FILES)
 
     def kept(self) -> list[Kept]:
@@ -103,7 +133,7 @@ class BundleCache:
         if not os.path.isdir(self._folder):
             return []
         with self._usable(), self._alone():
-            return self._prune(keep, unused)
+            return self._prune({*map(_hex, keep)}, unused)
 
     def record(self, pool: str, keys: Sequence[Demand]) -> Signed:
         """The newest record of a pool that was here, signed by one of these keys; an empty one:
@@ -121,8 +151,8 @@ class BundleCache:
     def _record(self, pool: str, key: Demand) -> Signed:
         try:
             place = self._record_place(pool, key)
-            value = untrusted_files.read(place, signed_record.MOST, links=False)
-            return signed_record.read(pool, value, [key])
+            value = untrusted_files.read(place, pool_record.MOST, links=False)
+            return pool_record.read(pool, value, [key])
         except (FileNotFoundError, UsageError):
             return Signed()
 
@@ -160,34 +190,25 @@ class BundleCache:
 
     def release(self, digest: str) -> None:
         """This process uses a bundle no more."""
-        fd = installed.held.pop(os.path.join(self._folder, digest), None)
+        fd = installed.held.pop(os.path.join(self._folder, _hex(digest)), None)
         if fd is not None:
             os.close(fd)
 
-    def _unpack(self, place: str, bundle: Bundle, data: bytes) -> None:
-        fresh = os.path.join(self._folder, f"{_INCOMING}{secrets.token_hex(8)}")
-        files = os.path.join(fresh, _FILES)
+    @staticmethod
+    def _unpack(folder: str, bundle: Bundle) -> None:
+        os.mkdir(folder, 0o700)
+        files = os.path.join(folder, _FILES)
+        os.mkdir(files, 0o700)
         try:
-            os.mkdir(fresh, 0o700)
-            os.mkdir(files, 0o700)
-            tree = Tree(files, _BOUNDS)
-            for path, file in bundle.files.items():
-                tree.file(path, (file.content,), executable=file.executable)
-            whole = os.path.join(fresh, _WHOLE)
-            private_files.replace(whole, data)
-            store.seal(fresh)
-            os.rename(fresh, place)
-            os.chmod(place, 0o500)
-            private_files.settle(self._folder)
+            archive.unpack(bundle.layer, files, _BOUNDS)
         except UsageError as error:
             raise BundleError(
                 "damaged",
-                f"the bundle {bundle.digest[:16]}… cannot be unpacked: {error.text}",
+                f"the bundle {bundle.digest} cannot be unpacked: {error.text}",
                 error.hint,
             ) from None
-        finally:
-            if os.path.lexists(fresh):
-                self._delete(fresh)
+        private_files.replace(os.path.join(folder, _WHOLE), msgspec.msgpack.encode(bundle))
+        store.seal(folder)
 
     @staticmethod
     def _delete(folder: str) -> None:
@@ -227,18 +248,13 @@ def _revision(signed: Signed) -> int:
     return signed.record.revision
 
 
-def _is_whole(place: str, bundle: Bundle, data: bytes) -> bool:
-    """Whether a folder holds a bundle, and nothing else, as `BundleCache` puts it there."""
-    root = os.path.join(place, _FILES)
+def _hex(digest: str) -> str:
+    return digest.removeprefix("sha256:")
+
+
+def _is_same(place: str, fresh: str) -> bool:
+    """Whether a folder holds what another one does, and nothing else."""
     try:
-        if untrusted_files.read(os.path.join(place, _WHOLE), _MOST_WHOLE, links=False) != data:
-            return False
-        found = {}
-        for path in untrusted_files.below(root, lambda _: True):
-            whole = os.path.join(root, path)
-            mode = os.lstat(whole).st_mode
-            content = untrusted_files.read(whole, MOST, links=False)
-            found[path] = content, bool(mode & stat.S_IXUSR)
+        return installed.tree(place) == installed.tree(fresh)
     except OSError:
         return False
-    return found == {path: (file.content, file.executable) for path, file in bundle.files.items()}

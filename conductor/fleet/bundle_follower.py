@@ -1,8 +1,8 @@
 """A worker follows what its pool runs: performs what `conductor.fleet.rollout.Holding` asks for.
 
-One thing after the other, in a task of its own: chains run on meanwhile. What takes long happens in
-threads, and what a bundle's chains need is prepared in a process of its own, with that bundle's
-policy, so that nothing of a candidate reaches the chains that run.
+Chains run on meanwhile. Each bundle is fetched, compared and prepared in a process of its own, with
+that bundle's policy, one after the other: nothing of a candidate reaches the chains that run, and
+one that does not come keeps nobody from going back.
 """
 
 from __future__ import annotations
@@ -21,12 +21,10 @@ import msgspec
 
 from conductor.errors import ConductorError
 from conductor.fleet import bundle as bundles
-from conductor.fleet.bundle import Bundle, BundleError
-from conductor.fleet.bundle_cache import BundleCache
-from conductor.fleet.bundle_store import BundleStore, Known, NotNow
-from conductor.fleet.bus import Away
-from conductor.fleet.rollout import Effect, Event, Fetch, Forget, Holding, Prepare
-from conductor.fleet.signed_record import Signed
+from conductor.fleet.bundle import BundleError
+from conductor.fleet.bundle_cache import BundleCache, Opened
+from conductor.fleet.pool_record import PoolRecords, Signed
+from conductor.fleet.rollout import Effect, Event, Forget, Holding, Prepare
 from conductor.transports import process_groups
 
 if TYPE_CHECKING:
@@ -35,24 +33,28 @@ if TYPE_CHECKING:
 Found = TypeVar("Found")
 
 Use = Callable[[str, str], Awaitable[None]]
-"""Starts new chains from a bundle: its digest, and the folder of its files. Raises
+"""Starts new chains from a bundle: its name, and the folder of its files. Raises
 `ConductorError`: then the one before stays."""
 
 _LOOK: Final = 10.0
 """Seconds between two looks at the record, for changes that nobody has heard of."""
-_RETRY: Final = 1.0
-"""Seconds until what NATS could not give is asked for again."""
+_RETRY: Final = 5.0
+"""Seconds until a registry that could not be asked is asked again."""
 _PREPARED: Final = 900.0
-"""Seconds that the chains of a bundle may take to be prepared: their modules are compiled."""
+"""Seconds that a bundle may take to come and to be prepared: its modules are compiled."""
 _LAST: Final = 4
 """Bundles that stay beside those that the pool names."""
 _MOST_SAID: Final = 1024 * 1024
+CHAIN: Final = "chain"
+AWAY: Final = "away"
+"""Reasons of a verdict: a chain could not start here; what holds the bundle cannot be asked now."""
 
 
 class _Verdict(msgspec.Struct):
     """What `conductor fleet check --json` says."""
 
     ok: bool
+    reason: str = ""
     problem: str = ""
     hint: str = ""
 
@@ -74,12 +76,16 @@ class Follower:
         self._bus, self._pool, self._use, self._log = bus, pool, use, log
         self._key_files = [os.path.abspath(key) for key in keys]
         self._keys = bundles.keys_of(keys)
-        self._store = BundleStore(bus, self._keys)
+        self._records = PoolRecords(bus, self._keys)
         self._cache = cache or BundleCache()
         self._holding = Holding()
-        self._folders: dict[str, str] = {}
+        self._opened: dict[str, Opened] = {}
+        """The bundles that are ready, by name."""
         self._forgotten: deque[str] = deque()
-        self._waiting: deque[Effect] = deque()
+        self._preparing: dict[str, asyncio.Task[None]] = {}
+        """By name, what prepares bundles …"""
+        self._turn = asyncio.Lock()
+        """… one after the other."""
         self._newest = Signed()
         """The record with the highest revision that was ever here."""
         self._has_kept = False
@@ -87,12 +93,7 @@ class Follower:
         self._refused = ""
         self._changed = asyncio.Event()
         self._end: Callable[[], Awaitable[None]] | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-
-    @property
-    def digest(self) -> str:
-        """The bundle that new chains start from; empty: none yet."""
-        return self._holding.in_use
+        self._following: asyncio.Task[None] | None = None
 
     @property
     def record(self) -> str:
@@ -110,45 +111,36 @@ class Follower:
 
     async def begin(self) -> None:
         """Follows from now on."""
-        self._end = await self._store.watch(self._pool, self._changed.set)
+        self._end = await self._records.watch(self._pool, self._changed.set)
         self._bus.linked.append(self._changed.set)
-        self._tasks.append(asyncio.get_running_loop().create_task(self._follow()))
+        self._following = asyncio.get_running_loop().create_task(self._follow())
 
     async def close(self) -> None:
         """Ends it."""
-        for task in self._tasks:
+        tasks = [*self._preparing.values(), *([self._following] if self._following else ())]
+        for task in tasks:
             task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
+        await asyncio.gather(*tasks, return_exceptions=True)
         if self._end is not None:
             await self._end()
 
     async def _follow(self) -> None:
         while True:
             self._changed.clear()
-            await self._look()
-            while self._waiting:
-                effect = self._waiting.popleft()
-                try:
-                    self._waiting += await self._perform(effect)
-                except (NotNow, Away):
-                    self._waiting.appendleft(effect)
-                    await asyncio.sleep(_RETRY)
-                if self._changed.is_set():
-                    break  # what is wanted now may be something else
-            if not self._waiting:
-                with contextlib.suppress(TimeoutError):
-                    await asyncio.wait_for(self._changed.wait(), _LOOK)
+            await self._perform(await self._look())
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), _LOOK)
 
-    async def _look(self) -> None:
+    async def _look(self) -> list[Effect]:
         """Follows the newest of what NATS has and what was here, also before a restart."""
         try:
-            known = await self._store.record(self._pool)
+            known = await self._records.get(self._pool)
         except ConductorError as error:
             if self._bus.is_linked:
                 self._log(
                     "warning", f"what the pool `{self._pool}` runs is not known: {error.text}"
                 )
-            return
+            return []
         if not self._has_kept:
             kept = await self._on_disk(self._cache.record, self._pool, self._keys)
             self._newest, self._has_kept = kept or Signed(), True
@@ -157,14 +149,13 @@ class Follower:
             self._log("warning", f"what NATS says the pool runs is refused: {refused}")
         self._refused = refused
         if not refused and known.record.revision > self._newest.record.revision:
-            newest = Signed(known.record, known.value, known.key)
             key = next((key for key in self._keys if key.key == known.key), None)
             if key is not None:
-                await self._on_disk(self._cache.keep_record, self._pool, newest, key)
-            self._newest = newest  # and at once the bundles that are reported with it
-        self._waiting += self._holding.follow(self._newest.record)
+                await self._on_disk(self._cache.keep_record, self._pool, known, key)
+            self._newest = known  # and at once the bundles that are reported with it
+        return self._holding.follow(self._newest.record)
 
-    def _older(self, known: Known) -> str:
+    def _older(self, known: Signed) -> str:
         """Why a record that one of the keys has signed is not followed; empty: it is."""
         newest = self._newest.record
         rises = known.record.revision > newest.revision or known.record == newest
@@ -184,78 +175,77 @@ class Follower:
             self._log("warning", f"which record was the newest is not kept: {error.with_hint}")
             return None
 
-    async def _perform(self, effect: Effect) -> list[Effect]:
-        """What comes of one effect. Raises `NotNow` and `Away`: it is tried again."""
-        digest = effect.digest
-        try:
-            if isinstance(effect, Fetch):
-                await self._fetch(digest)
-                done = Event.FETCHED
-            elif isinstance(effect, Prepare):
-                await self._prepare(digest)
-                done = Event.PREPARED
+    async def _perform(self, effects: list[Effect]) -> None:
+        """Does what is asked for, and what follows from it."""
+        waiting = deque(effects)
+        while waiting:
+            effect = waiting.popleft()
+            name = effect.name
+            if isinstance(effect, Prepare):
+                task = asyncio.get_running_loop().create_task(self._prepare(name))
+                self._preparing[name] = task
             elif isinstance(effect, Forget):
-                await self._forget(digest)
-                return []
+                await self._forget(name)
             else:
-                await self._use(digest, self._folders[digest])
-                self._log("info", f"new chains start from the bundle {digest}")
-                done = Event.USED
-        except (NotNow, Away):
-            raise
-        except ConductorError as error:
-            reason = f"{error.reason}: " if isinstance(error, BundleError) else ""
-            self._log("error", f"the bundle {digest} is refused: {error.with_hint}")
-            return self._holding.happened(digest, Event.REFUSED, f"{reason}{error.text}")
-        return self._holding.happened(digest, done)
+                try:
+                    await self._use(name, self._opened[name].folder)
+                except ConductorError as error:
+                    waiting += self._refuse(name, error)
+                else:
+                    self._log("info", f"new chains start from the bundle {name}")
+                    waiting += self._holding.happened(name, Event.USED)
 
-    async def _forget(self, digest: str) -> None:
+    def _refuse(self, name: str, error: ConductorError) -> list[Effect]:
+        self._log("error", f"the bundle {name} is refused: {error.with_hint}")
+        reason = f"{error.reason}: " if isinstance(error, BundleError) else ""
+        return self._holding.happened(name, Event.REFUSED, f"{reason}{error.text}")
+
+    async def _prepare(self, name: str) -> None:
+        """Prepares a bundle; tries again while what holds it cannot be asked."""
+        while True:
+            try:
+                async with self._turn:
+                    if await self._is_ready(name):
+                        # Its digests and its signature are compared by this process too.
+                        where = bundles.parse(name)
+                        opened = await asyncio.to_thread(self._cache.opened, where, self._keys)
+                        self._opened[name] = opened
+                        effects = self._holding.happened(name, Event.PREPARED)
+                        self._log("info", f"the bundle {name} is ready")
+                        break
+            except ConductorError as error:
+                effects = self._refuse(name, error)
+                break
+            await asyncio.sleep(_RETRY)
+        del self._preparing[name]
+        await self._perform(effects)
+
+    async def _forget(self, name: str) -> None:
         """Deletes what nobody needs any more. A chain that was never idle since may still restart
         components from one of the last few."""
-        self._folders.pop(digest, None)
-        self._forgotten.append(digest)
+        if (task := self._preparing.pop(name, None)) is not None:
+            task.cancel()
+        if (opened := self._opened.pop(name, None)) is not None:
+            self._forgotten.append(opened.digest)
+        digests = {one.digest for one in self._opened.values()}
         if len(self._forgotten) > _LAST:
             gone = self._forgotten.popleft()
-            if gone not in self._forgotten and gone not in self._holding.bundles:
+            if gone not in self._forgotten and gone not in digests:
                 self._cache.release(gone)
-        keep = {*self._holding.bundles, *self._forgotten}
-        await asyncio.to_thread(self._cache.prune, keep)
+        await asyncio.to_thread(self._cache.prune, {*digests, *self._forgotten})
 
-    async def _fetch(self, digest: str) -> None:
-        data = await asyncio.to_thread(self._cached, digest)
-        if data is None:
-            data = await self._store.get(digest)
-        await asyncio.to_thread(self._unpack, digest, data)
-
-    def _cached(self, digest: str) -> bytes | None:
-        """A bundle that is here, and still is what its digest says."""
-        data = self._cache.whole(digest)
-        if data is not None:
-            try:
-                bundles.read(data, digest)
-            except BundleError:
-                return None
-        return data
-
-    def _unpack(self, digest: str, data: bytes) -> None:
-        shown = f"the bundle {digest[:16]}…"
-        read: Bundle = bundles.read(data, digest, shown)
-        read.signed_by(self._keys, shown)
-        self._folders[digest] = self._cache.unpacked(read, data)
-
-    async def _prepare(self, digest: str) -> None:
-        """Has a process of its own find out whether each chain could start here. Raises
-        `ConductorError`."""
-        whole = os.path.join(os.path.dirname(self._folders[digest]), "bundle")
+    async def _is_ready(self, name: str) -> bool:
+        """Has a process of its own fetch a bundle, and find out whether each chain could start
+        here; False: it cannot be said now. Raises `ConductorError`."""
         keys = [word for key in self._key_files for word in ("--bundle-key", key)]
-        command = [sys.executable, "-m", "conductor", "fleet", "check", whole, *keys, "--json"]
+        command = [sys.executable, "-m", "conductor", "fleet", "check", name, *keys, "--json"]
         process = _started(command)
         try:
             async with asyncio.timeout(_PREPARED):
                 written = await asyncio.to_thread(_said, process)
         except TimeoutError:
             raise ConductorError(
-                "its chains are not prepared after a long time",
+                "it is not here, or its chains are not prepared, after a long time",
                 "the machine may be busy; `conductor fleet check BUNDLE` does the same",
             ) from None
         finally:
@@ -269,9 +259,13 @@ class Follower:
                 f"the process that prepares its chains ended with code {process.returncode}",
                 "`conductor fleet check BUNDLE` does the same",
             ) from None
-        if not verdict.ok:
-            problem = verdict.problem.replace(f"{self._folders[digest]}/", "")
-            raise ConductorError(problem, verdict.hint)
+        if verdict.reason == AWAY:
+            self._log("warning", f"the bundle {name} cannot be fetched now: {verdict.problem}")
+        elif not verdict.ok and verdict.reason != CHAIN:
+            raise BundleError(verdict.reason, verdict.problem, verdict.hint)
+        elif not verdict.ok:
+            raise ConductorError(verdict.problem, verdict.hint)
+        return verdict.ok
 
 
 def _started(command: Sequence[str]) -> subprocess.Popen[bytes]:

@@ -1,6 +1,6 @@
 """How a bundle becomes what a pool runs, as tables of moves. Pure: no clock, no network.
 
-    record    what the pool runs, ran before and is offered (`signed_record`: how it is kept)
+    record    what the pool runs, ran before and is offered (`pool_record`: how it is kept)
     holding   what one worker has of the bundles that the record names
     verdict   what a controller makes of what the workers report
 
@@ -19,8 +19,11 @@ import msgspec
 
 from conductor.errors import UsageError
 
-Name = Annotated[str, msgspec.Meta(pattern="^([0-9a-f]{64})?$")]
-"""The digest of a bundle; empty: none."""
+Name = Annotated[
+    str,
+    msgspec.Meta(max_length=1024, pattern=r"^((oci:/)?/[^\x00-\x1f\x7f]*@sha256:[0-9a-f]{64})?\Z"),
+]
+"""Where a bundle is, by its digest (`conductor.fleet.bundle.Where`); empty: none."""
 
 
 # -- the record ------------------------------------------------------------------------------------
@@ -39,21 +42,21 @@ class Record(msgspec.Struct, frozen=True, kw_only=True):
     no lower one than they have seen."""
 
 
-def offered(record: Record, digest: str) -> Record:
+def offered(record: Record, name: str) -> Record:
     """A bundle is published: workers prepare it, and nothing else changes."""
-    return _changed(record, candidate=digest)
+    return _changed(record, candidate=name)
 
 
-def switched(record: Record, digest: str) -> Record:
+def switched(record: Record, name: str) -> Record:
     """The candidate is active from now on. Raises `UsageError` if there is another by now."""
-    if record.candidate != digest:
+    if record.candidate != name:
         raise UsageError(
             "the rollout is over: another candidate, or none, has taken its place",
             "`conductor fleet rollout --status` shows it; roll out again if this one is to win",
         )
-    if digest == record.active:  # it was offered again: nothing to switch, and the way back stays
+    if name == record.active:  # it was offered again: nothing to switch, and the way back stays
         return _changed(record, candidate="")
-    return _changed(record, active=digest, previous=record.active, candidate="")
+    return _changed(record, active=name, previous=record.active, candidate="")
 
 
 def back(record: Record) -> Record:
@@ -83,7 +86,6 @@ def _changed(record: Record, **fields: str) -> Record:
 class Phase(enum.Enum):
     """What a worker has of one bundle."""
 
-    FETCHING = "fetching"
     PREPARING = "preparing"
     READY = "ready"
     IN_USE = "in use"
@@ -93,10 +95,8 @@ class Phase(enum.Enum):
 class Event(enum.Enum):
     """What happens to a bundle on a worker."""
 
-    FETCHED = "fetched"
-    """Its bytes are here; digest and signature hold."""
     PREPARED = "prepared"
-    """Its chains resolve, and its modules are compiled."""
+    """It is here, digest and signature hold, its chains resolve, and its modules are compiled."""
     REFUSED = "refused"
     """It cannot be used."""
     USED = "used"
@@ -108,44 +108,37 @@ class Event(enum.Enum):
 
 
 MOVES: Final[Mapping[tuple[Phase, Event], Phase]] = {
-    (Phase.FETCHING, Event.FETCHED): Phase.PREPARING,
-    (Phase.FETCHING, Event.REFUSED): Phase.FAILED,
     (Phase.PREPARING, Event.PREPARED): Phase.READY,
     (Phase.PREPARING, Event.REFUSED): Phase.FAILED,
     (Phase.READY, Event.USED): Phase.IN_USE,
     (Phase.READY, Event.REFUSED): Phase.FAILED,
     (Phase.IN_USE, Event.REPLACED): Phase.READY,
-    (Phase.FAILED, Event.AGAIN): Phase.FETCHING,
+    (Phase.FAILED, Event.AGAIN): Phase.PREPARING,
 }
 """All moves that there are; what is missing is no move."""
 
 
-class Fetch(msgspec.Struct, frozen=True):
-    """Get this bundle, compare digest and signature, then report FETCHED or REFUSED."""
-
-    digest: str
-
-
 class Prepare(msgspec.Struct, frozen=True):
-    """Resolve its chains and compile its modules, then report PREPARED or REFUSED."""
+    """Get this bundle, compare digest and signature, resolve its chains and compile its modules;
+    then report PREPARED or REFUSED."""
 
-    digest: str
+    name: str
 
 
 class Use(msgspec.Struct, frozen=True):
     """Start new chains from it, and let those that run take it when they are idle; then report
     USED or REFUSED."""
 
-    digest: str
+    name: str
 
 
 class Forget(msgspec.Struct, frozen=True):
-    """Nobody needs it here any more."""
+    """Nobody needs it here any more; what prepares it may end."""
 
-    digest: str
+    name: str
 
 
-Effect: TypeAlias = Fetch | Prepare | Use | Forget
+Effect: TypeAlias = Prepare | Use | Forget
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -161,8 +154,8 @@ class Holding:
 
     Attributes:
         record: What the pool runs, as this worker knows it.
-        bundles: The bundles that it has or gets, by digest.
-        in_use: The digest of the one that new chains start from; empty: none yet.
+        bundles: The bundles that it has or gets, by name.
+        in_use: The one that new chains start from; empty: none yet.
     """
 
     def __init__(self) -> None:
@@ -170,7 +163,7 @@ class Holding:
         self.bundles: dict[str, Held] = {}
         self.in_use = ""
         self._using = ""
-        """The digest that `Use` was asked for; empty: none."""
+        """What `Use` was asked for; empty: none."""
 
     def follow(self, record: Record) -> list[Effect]:
         """The record is this now. One with a lower revision changes nothing: somebody has put an
@@ -180,36 +173,35 @@ class Holding:
         is_another = record.revision != self.record.revision
         self.record = record
         effects: list[Effect] = []
-        for digest in _wanted(record):
-            held = self.bundles.get(digest)
+        for name in _wanted(record):
+            held = self.bundles.get(name)
             if held is None:
-                self.bundles[digest] = Held(Phase.FETCHING)
-                effects.append(Fetch(digest))
+                self.bundles[name] = Held(Phase.PREPARING)
+                effects.append(Prepare(name))
             elif held.phase is Phase.FAILED and is_another:
-                self._move(digest, Event.AGAIN)
-                effects.append(Fetch(digest))
+                self._move(name, Event.AGAIN)
+                effects.append(Prepare(name))
         return [*effects, *self._settle()]
 
-    def happened(self, digest: str, event: Event, why: str = "") -> list[Effect]:
+    def happened(self, name: str, event: Event, why: str = "") -> list[Effect]:
         """What came of an effect. What is reported of a forgotten bundle counts for nothing."""
-        held = self.bundles.get(digest)
+        held = self.bundles.get(name)
         if held is None or (held.phase, event) not in MOVES:
             return []
         if event is Event.USED:
             if self.in_use:
                 self._move(self.in_use, Event.REPLACED)
-            self.in_use = digest
-        if digest == self._using:
+            self.in_use = name
+        if name == self._using:
             self._using = ""
-        self._move(digest, event, why)
-        ahead: list[Effect] = [Prepare(digest)] if event is Event.FETCHED else []
-        return [*ahead, *self._settle()]
+        self._move(name, event, why)
+        return self._settle()
 
     def report(self) -> dict[str, str]:
         """What a controller hears: the phase of each bundle, with the reason of a failed one."""
         return {
-            digest: f"{held.phase.value}: {held.why}" if held.why else held.phase.value
-            for digest, held in self.bundles.items()
+            name: f"{held.phase.value}: {held.why}" if held.why else held.phase.value
+            for name, held in self.bundles.items()
         }
 
     def _settle(self) -> list[Effect]:
@@ -221,23 +213,21 @@ class Holding:
             self._using = active
             effects.append(Use(active))
         keep = {*_wanted(self.record), self.in_use, self._using}
-        for digest in [*self.bundles]:
-            # What is on its way is forgotten when it has come: then nothing is left behind.
-            busy = self.bundles[digest].phase in (Phase.FETCHING, Phase.PREPARING)
-            if digest not in keep and not busy:
-                del self.bundles[digest]
-                effects.append(Forget(digest))
+        for name in [*self.bundles]:
+            if name not in keep:
+                del self.bundles[name]
+                effects.append(Forget(name))
         return effects
 
-    def _move(self, digest: str, event: Event, why: str = "") -> None:
-        phase = MOVES[self.bundles[digest].phase, event]
-        self.bundles[digest] = Held(phase, why if phase is Phase.FAILED else "")
+    def _move(self, name: str, event: Event, why: str = "") -> None:
+        phase = MOVES[self.bundles[name].phase, event]
+        self.bundles[name] = Held(phase, why if phase is Phase.FAILED else "")
 
 
 def _wanted(record: Record) -> list[str]:
     """The bundles that a worker has, what it runs first."""
     named = (record.active, record.candidate, record.previous)
-    return [digest for digest in dict.fromkeys(named) if digest]
+    return [name for name in dict.fromkeys(named) if name]
 
 
 # -- a controller ----------------------------------------------------------------------------------
@@ -269,12 +259,12 @@ class Count(msgspec.Struct, frozen=True):
         return Verdict.GIVE_UP if hopeless else Verdict.WAIT
 
 
-def counted(digest: str, reports: Iterable[Mapping[str, str]], percent: int) -> Count:
+def counted(name: str, reports: Iterable[Mapping[str, str]], percent: int) -> Count:
     """How far the workers are, from what each `Holding.report` says, and how many must be ready.
 
     With 0 percent none; else one at least, so nobody switches a pool of no worker by accident.
     """
-    phases = [report.get(digest, "").partition(":")[0] for report in reports]
+    phases = [report.get(name, "").partition(":")[0] for report in reports]
     needed = max(1, math.ceil(len(phases) * percent / 100)) if percent else 0
     return Count(
         workers=len(phases),

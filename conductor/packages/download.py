@@ -77,6 +77,10 @@ class DownloadError(ConductorError):
     """A download has failed. Nothing of it was kept."""
 
 
+class UnreachableError(DownloadError):
+    """A server, or the network, does not do its work now: the same may succeed later."""
+
+
 class _Outside(httpcore.AsyncNetworkBackend):
     """Says nothing to an address of this machine or its network, whatever a name means now."""
 
@@ -182,12 +186,12 @@ def send(
     try:
         return anyio.run(within)
     except TimeoutError:
-        raise DownloadError(f"{url} did not arrive in time", "try again later") from None
+        raise UnreachableError(f"{url} did not arrive in time", "try again later") from None
     except httpcore.TimeoutException:
-        raise DownloadError(f"{url} is silent: no byte for {IDLE:g} s", _AGAIN) from None
+        raise UnreachableError(f"{url} is silent: no byte for {IDLE:g} s", _AGAIN) from None
     except httpcore.ProtocolError as error:
         why = one_line(error) or type(error).__name__
-        raise DownloadError(
+        raise UnreachableError(
             f"{url} broke off, or its server speaks no HTTP: {why}", _AGAIN
         ) from None
     except (
@@ -196,7 +200,7 @@ def send(
         OSError,
     ) as error:
         why = one_line(error) or type(error).__name__
-        raise DownloadError(f"{url} cannot be reached: {why}", _AGAIN) from None
+        raise UnreachableError(f"{url} cannot be reached: {why}", _AGAIN) from None
 
 
 _AGAIN: Final = "check the URL and your network, then try again; what is installed works offline"

@@ -16,7 +16,7 @@ import shlex
 import stat
 import tarfile
 import tempfile
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -108,7 +108,7 @@ def pack(folder: str, allowed: Collection[str] = ()) -> Packed:
     for name, file in files.items():
         if name not in harmless:
             _refuse_secrets(name, file.content)
-    package = Packed(manifest, files, _archive(files))
+    package = Packed(manifest, files, archive_of(files))
     _try_out(package)
     return package
 
@@ -209,8 +209,8 @@ def _first_secret(content: bytes) -> int | None:
 # -- the archive -----------------------------------------------------------------------------------
 
 
-def _archive(files: dict[str, File]) -> bytes:
-    """The files as a `.tar.gz`."""
+def archive_of(files: Mapping[str, File]) -> bytes:
+    """The files as a `.tar.gz`: the same files give the same bytes."""
     packed = io.BytesIO()
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=packed, compresslevel=9, mtime=0) as stream,

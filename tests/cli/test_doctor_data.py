@@ -15,10 +15,10 @@ import pytest
 
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle_cache import BundleCache
-from conductor.packages.pack import File
 from conductor.services import kept_values
 from conductor.services.calls import Grantee
 from conductor.services.kv import Store
+from tests.fleet.bundles import written
 from tests.harness.process.command import Ran, conductor
 
 DAY = 24 * 3600.0
@@ -159,12 +159,11 @@ def test_what_conductor_makes_again_is_shown_and_goes(home: Path) -> None:
 @pytest.mark.skipif(sys.platform != "linux", reason="the folder is named by XDG_CACHE_HOME")
 def test_bundles_that_no_worker_uses(home: Path) -> None:
     cache = BundleCache(str(home / "cache" / "conductor" / "bundles"))
-    data = bundles.made({"conductor.toml": File(b"")})
-    read = bundles.read(data)
-    place = Path(cache.unpacked(read, data)).parent
+    opened = cache.opened(bundles.parse(written(home / "made", "")), [])
+    place = Path(opened.folder).parent
     assert shown()["bundles"]["number"] == 1
     assert delete("bundles").out.startswith("deleted 0 of ")
-    cache.release(read.digest)
+    cache.release(opened.digest)
     assert delete("bundles", "--older", "30d").out.startswith("deleted 0 of ")
     os.utime(place, (0, 0))
     assert delete("bundles", "--older", "30d").out.startswith("deleted 1 of ")

@@ -1,4 +1,4 @@
-"""`conductor fleet bundle` and `check`: what a worker gets, as files, through the command line."""
+"""`conductor fleet bundle` and `check`: what a worker gets, through the command line."""
 
 from __future__ import annotations
 
@@ -57,6 +57,7 @@ def run(folder: Path, *arguments: str, **env: str) -> Done:
 
 
 def bundle(folder: Path, *options: str) -> Done:
+    shutil.rmtree(folder.parent / "b", ignore_errors=True)
     return run(folder, "fleet", "bundle", "--out", "../b", "--key", "../key.pem", *options)
 
 
@@ -72,9 +73,9 @@ def test_a_bundle_is_made_and_can_be_used_elsewhere(here: Path) -> None:
     assert [line.strip() for line in made.out.splitlines()[1:4]] == [
         "conductor.toml", "tools/p.wasm", "work.lock",
     ]  # fmt: skip
-    before = (here.parent / "b").read_bytes()
-    bundle(here, "--components").assert_ok()
-    assert (here.parent / "b").read_bytes() == before
+    assert bundle(here, "--components").assert_ok().out == made.out
+    again = ("fleet", "bundle", "--out", "../b", "--key", "../key.pem")
+    run(here, *again).assert_error(2, "exists already")
 
     elsewhere = here.parent / "elsewhere"
     elsewhere.mkdir()
@@ -104,8 +105,10 @@ def test_a_chain_that_does_not_resolve_is_named(here: Path) -> None:
 def test_another_signer(here: Path) -> None:
     bundle(here, "--components").assert_ok()
     assert check(here, "../other.pub")["reason"] == "signature"
-    run(here, "fleet", "bundle", "--out", "../b").assert_ok()
-    assert check(here)["reason"] == "unsigned"
+    said = run(here, "fleet", "bundle", "--out", "../c").assert_ok().out
+    assert "not signed, so no worker takes it" in said
+    ran = run(here, "fleet", "check", "../c", "--bundle-key", "../key.pub", "--json")
+    assert json.loads(ran.out)["reason"] == "unsigned"
 
 
 def test_a_lock_without_a_name_is_that_of_the_bundle(here: Path) -> None:
@@ -132,7 +135,8 @@ def test_files_outside_and_files_that_are_not_there(here: Path) -> None:
     bundle(here, "--include", "../x").assert_error(2, "lies outside of")
     bundle(here, "--include", "link").assert_error(2, "it is a link")
     bundle(here, "--include", "missing").assert_error(2, "cannot be bundled")
-    run(here.parent, "fleet", "bundle", "--out", "b").assert_error(2, "no conductor.toml")
+    run(here.parent, "fleet", "bundle", "--out", "new").assert_error(2, "no conductor.toml")
+    run(here, "fleet", "bundle", "--out", "oci://h/NAME:1").assert_error(2, "small letters")
     (here / "conductor.toml").write_text("[chains")
     bundle(here).assert_error(2, "line 1")
 

@@ -99,10 +99,10 @@ class Home:
         section.embed(str(source / "p.wasm"), manifest.encode())
         ready = publish.prepare(pack.pack(str(source)), self.where)
         if by is not None:
-            bundle = json.dumps(by.statement(ready.component.manifest, **who)).encode()
+            bundle = json.dumps(by.statement(ready.made.manifest, **who)).encode()
         if bundle:
-            signed = artifact.attached(ready.component, BUNDLE, bundle)
-            ready = Publication(ready.reference, ready.component, (signed,))
+            signed = artifact.attached(ready.made, BUNDLE, bundle)
+            ready = Publication(ready.reference, ready.made, (signed,))
         publish.push(ready, replace=True)
         return ready
 
@@ -196,7 +196,7 @@ def test_a_lock_holds_the_signer(home: Home) -> None:
     home.ok("add", home.where, "--yes", *home.trusts(trust))
     home.ok("lock", "mine", "demo")
     # The same bytes, without their signature.
-    digest = home.publish("1.0.0").component.digest
+    digest = home.publish("1.0.0").made.digest
     name = digest.replace(":", "-")
     del home.registry.manifests["me/mine", name]
     home.ok("remove", "mine")
@@ -245,7 +245,7 @@ def test_a_signature_of_something_else_or_of_somebody_else(home: Home) -> None:
     """Whatever comes with a package, and whatever is typed: who was named has not signed it."""
     trust = Sigstore()
     mine = home.trusts(trust)
-    first = home.publish("1.0.0", trust).component.manifest
+    first = home.publish("1.0.0", trust).made.manifest
     home.ok("add", home.where, "--yes", *mine, *DEMANDED)
     tries: list[tuple[dict[str, Any], str]] = [
         ({}, "it comes with no signature"),
@@ -332,7 +332,7 @@ def test_what_replaces_a_component_is_signed_as_that_was(home: Home) -> None:
 
 
 def test_a_pinned_component_is_held_to_a_demand(home: Home) -> None:
-    digest = home.publish("1.0.0").component.digest
+    digest = home.publish("1.0.0").made.digest
     home.ok("add", f"oci://{home.registry.host}/me/mine@{digest}", "--yes")
     home.refuses(1, "update", "mine", *DEMANDED, says=f"is not signed by {ME}")
     assert "pinned" in home.ok("update", "mine")
@@ -367,7 +367,7 @@ def test_what_is_signed_beside_it_or_by_word_of_a_catalogue(home: Home) -> None:
     home.ok(*add)
 
     update = ("update", "mine", "--yes", *home.trusts(trust))
-    unsigned = home.publish("2.0.0").component.digest
+    unsigned = home.publish("2.0.0").made.digest
     for source in (local(new, old), commit, f"oci://{home.registry.host}/me/mine@{unsigned}"):
         offer(source, "2.0.0")
         home.refuses(1, *update, says=says)

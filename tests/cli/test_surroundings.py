@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from conductor.fleet import bundle as bundles
 from conductor.packages.pack import File
+from tests.fleet.bundles import written
 from tests.harness.process.command import COMMAND, Ran, conductor, environment
 from tests.places import DEADLINE
 
@@ -229,7 +229,7 @@ def test_a_folder_with_a_conductor_of_its_own_runs_nothing(tmp_path: Path) -> No
 @pytest.mark.usefixtures("python_guest")
 def test_whatever_the_umask_is_nobody_else_may_enter_the_folders_it_makes(tmp_path: Path) -> None:
     """Those above the folder of a file too: who may write there may put another in its place."""
-    (tmp_path / "bundle").write_bytes(bundles.made({"conductor.toml": File(CHAIN)}))
+    written(tmp_path / "bundle", {"conductor.toml": File(CHAIN)})
     home = tmp_path / "home"
     home.mkdir()
     xdg = {f"XDG_{kind}_HOME": str(home / kind / "in") for kind in ("CONFIG", "DATA", "STATE")}

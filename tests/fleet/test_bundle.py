@@ -1,17 +1,19 @@
-"""Bundles: the same content is the same bytes, and what is not exactly that is refused by name."""
+"""Bundles: the same content is the same digest, and what is not exactly what somebody trusted has
+signed is refused by name, before anything of it is unpacked."""
 
 from __future__ import annotations
 
 import contextlib
-import hashlib
+import gzip
 import io
+import json
 import os
+import shutil
 import tarfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,12 +21,19 @@ from hypothesis import strategies as st
 from conductor.errors import ConductorError, UsageError
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle import BundleError
-from conductor.fleet.bundle_cache import BundleCache
-from conductor.packages.pack import File
+from conductor.fleet.bundle_cache import BundleCache, Opened
+from conductor.packages import signatures
+from conductor.packages.download import UnreachableError
+from conductor.packages.oci import artifact, publish, reference
+from conductor.packages.oci.artifact import Made
+from conductor.packages.pack import File, archive_of
 from conductor.spec import installed
+from tests.fleet.bundles import blob, of_layer, saved, written
 from tests.fleet.keys import pair
+from tests.packages.oci import registries
+from tests.packages.oci.registries import Handler, HandMade
 
-FILES = {
+FILES: Final = {
     "conductor.toml": File(b"[chains.work]\ncomponents = ['demo']\n"),
     "tools/filter.py": File(b"x = 1\n", executable=True),
     "tools/same.py": File(b"x = 1\n"),
@@ -32,257 +41,455 @@ FILES = {
 }
 
 
-def refused(call: Callable[[], object], reason: str, text: str) -> None:
-    """The call raises an error with this reason, and a hint."""
-    with pytest.raises(BundleError) as error:
-        call()
-    assert error.value.reason == reason, error.value.text
-    assert text in error.value.text
-    assert error.value.hint
-
-
-def entries_of(data: bytes) -> dict[str, bytes]:
-    """The entries of an archive."""
-    with tarfile.open(fileobj=io.BytesIO(data)) as tar:
-        read = {head.name: tar.extractfile(head) for head in tar}
-        return {name: file.read() for name, file in read.items() if file is not None}
-
-
-def archive(entries: dict[str, bytes]) -> bytes:
-    """An archive of these entries, as bundles are written."""
-    return b"".join(bundles._entry(*entry) for entry in entries.items()) + bundles._END
-
-
 @pytest.fixture(autouse=True)
-def _release() -> Any:
+def _release(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Iterator[None]:
+    monkeypatch.setenv("DOCKER_CONFIG", str(tmp_path / "nobody"))
     yield
     for folder in [*installed.held]:
         os.close(installed.held.pop(folder))
 
 
-def test_the_same_content_is_the_same_bytes(tmp_path: Path) -> None:
-    secret, public = pair(tmp_path)
-    data = bundles.made(FILES, secret)
-    assert data == bundles.made(dict(reversed(FILES.items())), secret)
-    read = bundles.read(data, hashlib.sha256(data).hexdigest())
-    assert read.files == {path: FILES[path] for path in sorted(FILES)}
-    read.signed_by(bundles.keys_of([public]))
+class Home:
+    """A worker's cache, and the keys of who makes bundles."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.key, self.public = pair(folder)
+        self.cache = folder / "bundles"
+
+    def open(self, name: str, *keys: str) -> Opened:
+        """What a worker makes of a bundle."""
+        trusted = bundles.keys_of(keys or (self.public,))
+        return BundleCache(str(self.cache)).opened(bundles.parse(name), trusted)
+
+    def refused(self, name: str, reason: str, text: str, *keys: str) -> None:
+        """A worker refuses a bundle, with this reason and a hint, and has nothing of it."""
+        with pytest.raises(BundleError) as error:
+            self.open(name, *keys)
+        assert error.value.reason == reason, error.value.text
+        assert text in error.value.text
+        assert error.value.hint
+        assert {*os.listdir(self.cache)} <= {"lock"}
+
+    def files(self, name: str) -> dict[str, File]:
+        """The files of a bundle on a worker."""
+        root = Path(self.open(name).folder)
+        return {
+            str(path.relative_to(root)): File(path.read_bytes(), bool(path.stat().st_mode & 0o100))
+            for path in root.rglob("*")
+            if path.is_file()
+        }
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Home:
+    return Home(tmp_path)
+
+
+@pytest.fixture
+def registry() -> Iterator[HandMade]:
+    with registries.hand_made() as made:
+        yield made
+
+
+def push(registry: HandMade, made: Made, key: str = "", tag: str = "1") -> str:
+    """Pushes an artifact, signed if a key is named; its name."""
+    where = reference.parse(f"oci://{registry.host}/me/pool:{tag}")
+    publish.push(publish.signed(where, made, (), key), replace=True)
+    return str(where.pinned(made.digest))
+
+
+# -- what is taken ---------------------------------------------------------------------------------
+
+
+def test_the_same_content_is_the_same_digest(home: Home) -> None:
+    name = written(home.folder / "a", FILES, home.key)
+    again = written(home.folder / "b", dict(reversed(FILES.items())), home.key)
+    assert name.rpartition("@")[2] == again.rpartition("@")[2]
+    assert home.files(name) == FILES
+    assert home.files(str(home.folder / "b")) == FILES  # the only one there
+
+
+@pytest.mark.parametrize("referrers", [True, False])
+def test_out_of_a_registry(home: Home, registry: HandMade, referrers: bool) -> None:
+    registry.referrers = referrers
+    name = push(registry, bundles.made(FILES), home.key)
+    assert str(bundles.signed(bundles.parse(f"oci://{registry.host}/me/pool:1"), [])) == name
+    assert home.files(name) == FILES
+    registry.asked.clear()
+    assert home.files(name) == FILES
+    assert not registry.asked, "it is here"
 
 
 @pytest.mark.parametrize("kind", ["ed25519", "p256"])
-def test_any_of_the_keys_counts(tmp_path: Path, kind: str) -> None:
-    secret, public = pair(tmp_path, kind=kind)
-    _, other = pair(tmp_path, "other")
-    read = bundles.read(bundles.made(FILES, secret))
-    read.signed_by(bundles.keys_of([other, public]))
-    refused(lambda: read.signed_by(bundles.keys_of([other])), "signature", "is not signed by")
-    refused(lambda: read.signed_by([]), "signature", "no key is given")
+def test_any_of_the_keys_counts(home: Home, kind: str) -> None:
+    secret, public = pair(home.folder, "second", kind)
+    name = written(home.folder / "a", FILES, secret)
+    home.refused(name, "signature", "is not signed by")
+    assert home.open(name, home.public, public).name == name
 
 
-def test_other_tools_read_it(tmp_path: Path) -> None:
-    """`tar` lists it, and the signature is of `bundle.json` as cosign makes one."""
-    secret, _ = pair(tmp_path)
-    with tarfile.open(fileobj=io.BytesIO(bundles.made(FILES, secret))) as tar:
-        names = tar.getnames()
-        assert names[:2] == ["bundle.json", "bundle.json.sigstore.json"]
-        for name in names[2:]:
-            content = tar.extractfile(name)
-            assert content is not None
-            assert hashlib.sha256(content.read()).hexdigest() == name.removeprefix("files/")
+def test_as_cosign_signs_it(home: Home, registry: HandMade) -> None:
+    """The older form: a payload that names the digest, under a tag."""
+    import base64
+
+    from cryptography.hazmat.primitives import serialization
+
+    made = bundles.made(FILES)
+    name = push(registry, made)
+    private: Any = serialization.load_pem_private_key(Path(home.key).read_bytes(), None)
+    image = {"docker-manifest-digest": made.digest}
+    critical = {"image": image, "type": "cosign container image signature"}
+    payload = json.dumps({"critical": critical}).encode()
+    layer = artifact.Blob("application/vnd.dev.cosign.simplesigning.v1+json", payload)
+    signature = base64.b64encode(private.sign(payload)).decode()
+    marked = layer.descriptor | {"annotations": {"dev.cosignproject.cosign/signature": signature}}
+    config = artifact.Blob(artifact.EMPTY, b"{}")
+    manifest = {
+        "schemaVersion": 2, "mediaType": artifact.MANIFEST,
+        "config": config.descriptor, "layers": [marked],
+    }  # fmt: skip
+    tag = made.digest.replace(":", "-") + ".sig"
+    registry.put("me/pool", tag, manifest, payload, b"{}")
+    assert home.files(name) == FILES
+    registry.asked.clear()
+    assert home.files(name) == FILES
+    assert not registry.asked, "what proves it is here too"
 
 
-def test_a_bundle_that_nobody_signed(tmp_path: Path) -> None:
-    _, public = pair(tmp_path)
-    read = bundles.read(bundles.made(FILES))
-    refused(lambda: read.signed_by(bundles.keys_of([public])), "unsigned", "no signature")
+def test_other_tools_read_it(home: Home) -> None:
+    made = bundles.made(FILES)
+    with tarfile.open(fileobj=io.BytesIO(made.blobs[1].content)) as tar:
+        assert {*tar.getnames()} == {*FILES}
 
 
-def test_a_signature_of_another_bundle(tmp_path: Path) -> None:
-    secret, public = pair(tmp_path)
-    entries = entries_of(bundles.made({"conductor.toml": File(b"")}, secret))
-    others = entries_of(bundles.made(FILES, secret))
-    others["bundle.json.sigstore.json"] = entries["bundle.json.sigstore.json"]
-    read = bundles.read(archive(others))
-    refused(lambda: read.signed_by(bundles.keys_of([public])), "signature", "another package")
+# -- who has made it -------------------------------------------------------------------------------
 
 
-def test_other_bytes_under_a_digest() -> None:
-    data = bundles.made(FILES)
-    other = bundles.made({"conductor.toml": File(b"")})
-    digest = hashlib.sha256(data).hexdigest()
-    refused(lambda: bundles.read(other, digest), "digest", "is not what its digest says")
+def test_a_bundle_that_nobody_signed(home: Home) -> None:
+    home.refused(written(home.folder / "a", FILES), "unsigned", "no signature")
 
 
-def test_a_bundle_cut_off_anywhere() -> None:
-    data = bundles.made(FILES)
-    for length in {*range(0, len(data), 97), len(data) - 1}:
-        with pytest.raises(BundleError) as error:
-            bundles.read(data[:length])
-        assert error.value.reason == "truncated"
+def test_a_signature_of_another_bundle(home: Home) -> None:
+    other = signatures.bundle(bundles.made({"conductor.toml": File(b"")}).manifest, home.key)
+    made = bundles.made(FILES)
+    moved = artifact.attached(made, signatures.BUNDLE, other)
+    publish.save(publish.Publication(bundles.IN_FOLDER, made, (moved,)), str(home.folder / "a"))
+    home.refused(str(home.folder / "a"), "signature", "another package")
 
 
-def test_a_later_format() -> None:
-    entries = entries_of(bundles.made(FILES))
-    later = entries["bundle.json"].replace(b"conductor.bundle.1", b"conductor.bundle.2")
-    refused(lambda: bundles.read(archive({**entries, "bundle.json": later})), "version", "bundle.2")
+def test_a_key_that_is_trusted_no_more(home: Home, registry: HandMade) -> None:
+    """What is here counts only with a key that is trusted now."""
+    name = push(registry, bundles.made(FILES), home.key)
+    _, other = pair(home.folder, "other")
+    home.open(name)
+    with pytest.raises(BundleError, match="is not signed by"):
+        home.open(name, other)
 
 
-def manifest(**changed: Any) -> bytes:
-    """The manifest of `FILES`, with the first file changed."""
-    table = msgspec.json.decode(entries_of(bundles.made(FILES))["bundle.json"])
-    if "files" in changed or "format" in changed or "more" in changed:
-        return msgspec.json.encode({**table, **changed})
-    first, *others = table["files"]
-    return msgspec.json.encode({**table, "files": [{**first, **changed}, *others]})
+def test_a_component_of_the_same_key_is_no_bundle(home: Home) -> None:
+    packed = archive_of(FILES)
+    component = artifact.of_archive(packed, {})
+    home.refused(saved(home.folder / "a", component, home.key), "damaged", "which is no bundle")
+    mixed = of_layer(packed, config=artifact.ARCHIVE_CONFIG)
+    home.refused(saved(home.folder / "b", mixed, home.key), "damaged", "does not belong to")
 
 
-@pytest.mark.parametrize(
-    ("text", "reason"),
-    [
-        (b"", "damaged"),
-        (b"[" * 100_000, "damaged"),
-        (b"\xff", "damaged"),
-        (b"[]", "damaged"),
-        (b'{"format":"oci"}', "damaged"),
-        (manifest(files=[]), "damaged"),
-        (manifest(more=1), "damaged"),
-        (manifest(size=-1), "damaged"),
-        (manifest(size=7), "size"),
-        (manifest(size=2**62), "damaged"),
-        (manifest(sha256="../../etc"), "damaged"),
-        (manifest(path="zzz"), "damaged"),
-        (manifest(path="empty"), "damaged"),
-        (manifest(mode=0o4755), "damaged"),
-        (manifest() + b" ", "damaged"),
-        (b" " * (1024 * 1024 + 1), "size"),
-    ],
-)
-def test_a_manifest_that_is_none(text: bytes, reason: str) -> None:
-    entries = {**entries_of(bundles.made(FILES)), "bundle.json": text}
-    refused(lambda: bundles.read(archive(entries)), reason, "")
+# -- what is something else ------------------------------------------------------------------------
 
 
-def test_more_files_than_a_bundle_may_have() -> None:
-    part = {"sha256": hashlib.sha256(b"").hexdigest(), "size": 0, "executable": False}
-    parts = [{"path": f"{n:05}", **part} for n in range(bundles.MOST_FILES)]
-    parts.append({"path": "conductor.toml", **part})
-    text = msgspec.json.encode({"format": bundles.FORMAT, "files": parts})
-    refused(lambda: bundles.read(archive({"bundle.json": text})), "size", "2,000 files")
+def test_other_bytes_under_a_digest(home: Home, registry: HandMade) -> None:
+    made, other = bundles.made(FILES), bundles.made({"conductor.toml": File(b"")})
+    name = push(registry, made, home.key)
+    push(registry, other, home.key, tag="2")
+    of_other = registry.manifests["me/pool", other.digest]
+    true = registry.manifests["me/pool", made.digest]
+    registry.manifests["me/pool", made.digest] = of_other
+    home.refused(name, "damaged", "sends something else than")
+    registry.manifests["me/pool", made.digest] = true
+    layer = made.blobs[1].descriptor["digest"]
+    registry.blobs[layer] = registry.blobs[layer][:-1] + b"x"
+    home.refused(name, "damaged", "sends something else than")
+    registry.blobs[layer] = registry.blobs[layer][:-1]
+    home.refused(name, "damaged", "of the")
+    registry.blobs[layer] += b"more"
+    with pytest.raises(ConductorError, match="is larger than"):
+        home.open(name)
+    del registry.blobs[layer]
+    home.refused(name, "damaged", "which the manifest names")
 
 
-def test_a_bundle_that_says_it_is_huge_costs_nothing() -> None:
-    """A header may claim any size: nothing is taken before the bytes are there."""
-    head = tarfile.TarInfo("bundle.json")
-    head.size = 8**11 - 1
-    refused(lambda: bundles.read(head.tobuf(tarfile.USTAR_FORMAT)), "size", "larger")
+def test_the_signature_is_compared_before_the_layer_is_fetched(
+    home: Home, registry: HandMade
+) -> None:
+    name = push(registry, bundles.made(FILES))
+    registry.asked.clear()
+    home.refused(name, "unsigned", "no signature")
+    assert not any("/blobs/" in path for _, path, _ in registry.asked)
 
 
-def odd(change: Callable[[tarfile.TarInfo], None]) -> bytes:
-    """A bundle whose last file has another header."""
-    made = io.BytesIO()
-    entries = [*entries_of(bundles.made(FILES)).items()]
-    with tarfile.open(fileobj=made, mode="w", format=tarfile.USTAR_FORMAT) as tar:
-        for name, content in entries:
-            head = tarfile.TarInfo(name)
-            head.size = len(content)
-            if name == entries[-1][0]:
-                change(head)
-            tar.addfile(head, io.BytesIO(content))
-    return made.getvalue()
+def test_a_registry_that_has_none_and_one_that_is_away(home: Home, registry: HandMade) -> None:
+    home.refused(f"oci://{registry.host}/me/pool:9", "missing", "has no 9")
+    registry.odd[" "] = lambda handler: handler.answer(503)
+    with pytest.raises(UnreachableError, match="503"):
+        home.open(f"oci://{registry.host}/me/pool:9")
+    registry.odd[" "] = lambda handler: handler.answer(403)
+    home.refused(f"oci://{registry.host}/me/pool:9", "damaged", "does not let us")
 
 
-@pytest.mark.parametrize("kind", [tarfile.SYMTYPE, tarfile.LNKTYPE, tarfile.CHRTYPE,
-                                  tarfile.BLKTYPE, tarfile.FIFOTYPE, tarfile.DIRTYPE,
-                                  tarfile.CONTTYPE, tarfile.GNUTYPE_SPARSE])  # fmt: skip
-def test_links_devices_and_folders(kind: bytes) -> None:
-    refused(lambda: bundles.read(odd(lambda head: setattr(head, "type", kind))), "damaged", "")
+def test_a_tag_that_moves_is_asked_for_once(home: Home, registry: HandMade) -> None:
+    made = bundles.made(FILES)
+    push(registry, made, home.key)
+    push(registry, bundles.made({"conductor.toml": File(b"")}), home.key, tag="other")
+
+    def moves(handler: Handler) -> None:
+        found = registry.manifests["me/pool", "1"]
+        registry.manifests["me/pool", "1"] = registry.manifests["me/pool", "other"]
+        handler.answer(200, *found)
+
+    registry.odd["GET /v2/me/pool/manifests/1$"] = moves
+    assert home.open(f"oci://{registry.host}/me/pool:1").digest == made.digest
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", "../x", "files/x", "bundle.json"])
-def test_entries_of_other_names(name: str) -> None:
-    refused(lambda: bundles.read(odd(lambda head: setattr(head, "name", name))), "damaged", "")
+def manifest(**fields: Any) -> bytes:
+    """The manifest of `FILES`, with other fields."""
+    return json.dumps(json.loads(bundles.made(FILES).manifest) | fields).encode()
 
 
-@pytest.mark.parametrize(("field", "value"), [("mode", 0o4755), ("uid", 1), ("mtime", 1),
-                                              ("uname", "root"), ("linkname", "x")])  # fmt: skip
-def test_a_header_that_says_more(field: str, value: Any) -> None:
-    refused(lambda: bundles.read(odd(lambda head: setattr(head, field, value))), "damaged", "")
+def layer(**fields: Any) -> bytes:
+    (one,) = json.loads(bundles.made(FILES).manifest)["layers"]
+    return manifest(layers=[one | fields])
 
 
-def test_something_behind_the_end() -> None:
-    data = bundles.made(FILES)
-    for more in (b"x", bytes(512), data):
-        refused(lambda more=more: bundles.read(data + more), "damaged", "after its end")  # type: ignore[misc]
+MANIFESTS: Final[dict[str, tuple[bytes, str]]] = {
+    "nothing": (b"", "cannot be read"),
+    "nested": (b"[" * 100_000, "cannot be read"),
+    "not utf-8": (b"\xff", "cannot be read"),
+    "a list": (b"[]", "cannot be read"),
+    "an index": (manifest(mediaType=artifact.INDEX, manifests=[]), "is an index"),
+    "a later format": (layer(mediaType=bundles.LAYER.replace("v1", "v2")), "is no bundle"),
+    "no layer": (manifest(layers=[]), "0 layers"),
+    "many layers": (manifest(layers=json.loads(manifest())["layers"] * 2), "2 layers"),
+    "a module": (layer(mediaType=artifact.WASM), "is no bundle"),
+    "another config": (
+        manifest(config=artifact.Blob(artifact.EMPTY, b"{}").descriptor),
+        "does not belong to",
+    ),
+    "a path for a digest": (layer(digest="sha256:../../../../etc/passwd"), "is no digest"),
+    "another algorithm": (layer(digest="sha512:" + "0" * 128), "is no digest"),
+    "elsewhere": (layer(urls=["https://example.com/layer"]), "another address"),
+    "huge": (layer(size=2**62), "are the most"),
+    "less than nothing": (layer(size=-1), "are the most"),
+    "a word for a size": (layer(size="1"), "cannot be read"),
+}
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_a_manifest_that_is_none(home: Home, registry: HandMade, kind: str) -> None:
+    """Whoever signed it."""
+    content, text = MANIFESTS[kind]
+    made = Made(content, (artifact.Blob(artifact.EMPTY, b"{}"),))
+    with contextlib.suppress(ConductorError):
+        saved(home.folder / "a", made, home.key)
+        home.refused(f"{home.folder / 'a'}@{made.digest}", "damaged", text)
+    name = registry.put("me/pool", "1", content, bundles.made(FILES).blobs[1].content)
+    home.refused(f"oci://{registry.host}/me/pool@{name}", "damaged", text)
+    home.refused(f"oci://{registry.host}/me/pool:1", "damaged", text)
+
+
+def test_a_registry_that_sends_without_end(home: Home, registry: HandMade) -> None:
+    def endless(handler: Handler) -> None:
+        handler.send_response(200)
+        handler.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                handler.wfile.write(bytes(1024 * 1024))
+
+    name = push(registry, bundles.made(FILES), home.key)
+    for what in ("manifests", "blobs"):
+        registry.odd = {f"GET .*/{what}/": endless}
+        with pytest.raises(ConductorError, match="is larger than"):
+            home.open(name)
+    assert {*os.listdir(home.cache)} <= {"lock"}
+
+
+# -- folders ---------------------------------------------------------------------------------------
+
+
+def test_a_folder_cut_off_anywhere(home: Home) -> None:
+    name = written(home.folder / "a", FILES, home.key)
+    for path in sorted((home.folder / "a").rglob("*")):
+        if path.is_dir() or path.name == "oci-layout" or path.read_bytes() == b"{}":
+            continue  # nobody reads these
+        whole = path.read_bytes()
+        for length in (0, len(whole) // 2, len(whole) - 1):
+            path.write_bytes(whole[:length])
+            with pytest.raises(BundleError):
+                home.open(name)
+        path.unlink()
+        with pytest.raises(BundleError):
+            home.open(name)
+        path.write_bytes(whole)
+    assert home.open(name).name == name
+
+
+@pytest.mark.parametrize("what", ["manifest", "layer", "index"])
+@pytest.mark.parametrize("how", ["link", "pipe", "folder", "device"])
+def test_files_that_are_none(home: Home, what: str, how: str) -> None:
+    name = written(home.folder / "a", FILES, home.key)
+    digest = bundles.made(FILES).blobs[1].descriptor["digest"]
+    path = blob(name) if what == "manifest" else blob(f"{home.folder / 'a'}@{digest}")
+    if what == "index":
+        path = home.folder / "a" / "index.json"
+    path.rename(home.folder / "moved")
+    if how == "link":
+        path.symlink_to(home.folder / "moved")
+    elif how == "pipe":
+        os.mkfifo(path)
+    elif how == "folder":
+        path.mkdir()
+    else:
+        path.symlink_to("/dev/zero")
+    home.refused(name, "damaged", "cannot be read")
+
+
+def test_a_folder_with_none_or_several(home: Home) -> None:
+    home.refused(str(home.folder / "missing"), "damaged", "no folder with an OCI layout")
+    home.refused(f"{home.folder / 'missing'}@sha256:{'0' * 64}", "missing", "has no sha256:000")
+    component = saved(home.folder / "c", artifact.of_archive(archive_of(FILES), {}), home.key)
+    home.refused(component.partition("@")[0], "damaged", "0 bundles")
+    first = written(home.folder / "a", FILES, home.key)
+    second = written(home.folder / "b", "", home.key)
+    shutil.copytree(home.folder / "b" / "blobs", home.folder / "a" / "blobs", dirs_exist_ok=True)
+    index = home.folder / "a" / "index.json"
+    more = json.loads((home.folder / "b" / "index.json").read_bytes())["manifests"]
+    one = json.loads(index.read_bytes())
+    index.write_text(json.dumps(one | {"manifests": [*one["manifests"], *more]}))
+    home.refused(str(home.folder / "a"), "damaged", "2 bundles")
+    assert home.open(first).name == first
+    assert home.open(f"{home.folder / 'a'}@{second.rpartition('@')[2]}")
 
 
 @pytest.fixture(scope="module")
-def key(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, str]:
-    return pair(tmp_path_factory.mktemp("keys"))
+def signed(tmp_path_factory: pytest.TempPathFactory) -> Home:
+    """A home with a bundle."""
+    home = Home(tmp_path_factory.mktemp("home"))
+    written(home.folder / "a", FILES, home.key)
+    return home
 
 
-@settings(max_examples=300)
+@settings(max_examples=150)
 @given(st.data())
-def test_a_changed_byte_changes_no_file(key: tuple[str, str], data: st.DataObject) -> None:
-    """Only what surrounds the signature itself, such as the hint which key it is of, is free."""
-    whole = bytearray(bundles.made(FILES, key[0]))
+def test_a_changed_byte_changes_no_file(signed: Home, data: st.DataObject) -> None:
+    """Only what nobody reads is free: what a signature does not cover of itself, a name's tag."""
+    paths = sorted(path for path in (signed.folder / "a").rglob("*") if path.is_file())
+    path = data.draw(st.sampled_from(paths))
+    whole = path.read_bytes()
     at = data.draw(st.integers(0, len(whole) - 1))
-    whole[at] ^= data.draw(st.integers(1, 255))
-    with contextlib.suppress(BundleError):
-        read = bundles.read(bytes(whole))
-        read.signed_by(bundles.keys_of([key[1]]))
-        assert read.files == FILES
+    changed = bytearray(whole)
+    changed[at] ^= data.draw(st.integers(1, 255))
+    path.write_bytes(changed)
+    try:
+        with contextlib.suppress(BundleError):
+            assert signed.files(str(signed.folder / "a")) == FILES
+    finally:
+        path.write_bytes(whole)
 
 
+# -- what is in it, whoever has signed it ----------------------------------------------------------
+
+
+@settings(max_examples=50)
 @given(st.binary(max_size=2000))
-def test_any_bytes(content: bytes) -> None:
+def test_any_layer(signed: Home, content: bytes) -> None:
+    bundle = bundles.Bundle(of_layer(content).manifest, content)
+    before = {*os.listdir(signed.cache)} if signed.cache.exists() else set()
     with pytest.raises(BundleError):
-        bundles.read(content)
+        BundleCache(str(signed.cache)).unpacked(bundle)
+    assert {*os.listdir(signed.cache)} - {"lock"} <= before
 
 
-# -- files on a worker -----------------------------------------------------------------------------
+def tarred(change: Callable[[tarfile.TarInfo], None], name: str = "x") -> bytes:
+    """A layer with one entry more, whose header is another."""
+    made = io.BytesIO()
+    with tarfile.open(fileobj=made, mode="w:gz", format=tarfile.GNU_FORMAT) as tar:
+        tar.addfile(tarfile.TarInfo("conductor.toml"))
+        head = tarfile.TarInfo(name)
+        change(head)
+        tar.addfile(head)
+    return made.getvalue()
 
 
-@pytest.mark.parametrize(
-    "path",
-    ["../x", "/etc/x", "a/../x", "a//b", "c:x", "a\\b", "x\n", ".", "a/" * 40 + "b", "x" * 300],
-)
-def test_paths_that_leave_the_folder(tmp_path: Path, path: str) -> None:
-    data = bundles.made({**FILES, path: File(b"bad")})
-    cache = BundleCache(str(tmp_path / "bundles"))
-    refused(lambda: cache.unpacked(bundles.read(data), data), "damaged", "cannot be unpacked")
-    assert os.listdir(tmp_path) == ["bundles"]
-    assert os.listdir(tmp_path / "bundles") == ["lock"]
+def kind(value: bytes) -> Callable[[tarfile.TarInfo], None]:
+    def change(head: tarfile.TarInfo) -> None:
+        head.type, head.linkname = value, "/etc/passwd"
+
+    return change
 
 
-@pytest.mark.parametrize("paths", [("a", "A"), ("x", "x/y"), ("\u00e9", "e\u0301")])
-def test_paths_that_are_one_on_some_system(tmp_path: Path, paths: tuple[str, str]) -> None:
-    data = bundles.made({**FILES, **dict.fromkeys(paths, File(b""))})
-    cache = BundleCache(str(tmp_path / "bundles"))
-    refused(lambda: cache.unpacked(bundles.read(data), data), "damaged", "cannot be unpacked")
+LAYERS: Final[dict[str, bytes]] = {
+    "a link": tarred(kind(tarfile.SYMTYPE)),
+    "a hard link": tarred(kind(tarfile.LNKTYPE)),
+    "a device": tarred(kind(tarfile.CHRTYPE)),
+    "a disk": tarred(kind(tarfile.BLKTYPE)),
+    "a pipe": tarred(kind(tarfile.FIFOTYPE)),
+    "a sparse file": tarred(kind(tarfile.GNUTYPE_SPARSE)),
+    "a file twice": archive_of(FILES)[:0] + tarred(kind(tarfile.REGTYPE), "conductor.toml"),
+    "a bomb": gzip.compress(bytes(200 * 1024 * 1024)),
+    "more than it may hold": archive_of({"x": File(bytes(bundles.MOST + 1))}),
+    "many files": archive_of({f"{n}": File(b"") for n in range(2 * bundles.MOST_FILES + 1)}),
+    "cut off": archive_of(FILES)[:-20],
+    "something behind its end": archive_of(FILES) + b"more",
+    "no archive": b"x" * 1000,
+    **{
+        f"the path {path[:20]!r}": archive_of({**FILES, path: File(b"bad")})
+        for path in (
+            *("../x", "/etc/x", "a/../x", "a//b", "c:x", "a\\b", "x\n", ".", "a/" * 40 + "b"),
+            *("x" * 300, "x.", "x ", "\u202ex", "..", "a/./b"),
+        )
+    },
+    **{
+        f"{one!r} and {two!r}": archive_of({**FILES, one: File(b""), two: File(b"")})
+        for one, two in (("a", "A"), ("x", "x/y"), ("\u00e9", "e\u0301"), ("Empty", "y"))
+    },
+}
 
 
-def test_unpacked_once_and_read_only(tmp_path: Path) -> None:
-    data = bundles.made(FILES)
-    read = bundles.read(data)
-    cache = BundleCache(str(tmp_path / "bundles"))
-    folder = Path(cache.unpacked(read, data))
-    assert {str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()} == {
-        *FILES
-    }
+@pytest.mark.parametrize("what", LAYERS)
+def test_layers_that_no_folder_holds(home: Home, what: str) -> None:
+    name = saved(home.folder / "a", of_layer(LAYERS[what]), home.key)
+    home.refused(name, "damaged", "cannot be unpacked")
+    assert not (home.folder / "x").exists()
+
+
+def test_a_header_that_says_more_counts_for_nothing(home: Home) -> None:
+    """No owner, no time and no `setuid` comes out of a layer."""
+
+    def change(head: tarfile.TarInfo) -> None:
+        head.mode, head.uid, head.mtime, head.uname = 0o6777, 12345, 1, "nobody"
+
+    opened = home.open(saved(home.folder / "a", of_layer(tarred(change)), home.key))
+    status = Path(opened.folder, "x").stat()
+    assert (status.st_mode & 0o7777, status.st_uid) == (0o500, os.getuid())
+
+
+# -- on a worker -----------------------------------------------------------------------------------
+
+
+def test_unpacked_once_and_read_only(home: Home) -> None:
+    name = written(home.folder / "a", FILES, home.key)
+    folder = Path(home.open(name).folder)
     modes = {path.stat().st_mode & 0o222 for path in [folder, *folder.rglob("*")]}
     assert modes == {0}
     inode = folder.stat().st_ino
-    assert Path(cache.unpacked(read, data)).stat().st_ino == inode
-    assert cache.whole(read.digest) == data
-    assert cache.whole("0" * 64) is None
+    shutil.rmtree(home.folder / "a")
+    assert Path(home.open(name).folder).stat().st_ino == inode
 
 
 @pytest.mark.parametrize("how", ["changed", "removed", "more", "executable", "link", "whole"])
-def test_a_damaged_folder_is_made_anew(tmp_path: Path, how: str) -> None:
-    data = bundles.made(FILES)
-    read = bundles.read(data)
-    cache = BundleCache(str(tmp_path / "bundles"))
-    folder = Path(cache.unpacked(read, data))
+def test_a_damaged_folder_is_made_anew(home: Home, how: str) -> None:
+    name = written(home.folder / "a", FILES, home.key)
+    folder = Path(home.open(name).folder)
     for path in (folder.parent, folder, *folder.rglob("*")):
         path.chmod(0o700)
     config = folder / "conductor.toml"
@@ -293,36 +500,37 @@ def test_a_damaged_folder_is_made_anew(tmp_path: Path, how: str) -> None:
     elif how == "more":
         (folder / "more").touch()
     elif how == "whole":
+        (folder.parent / "bundle").chmod(0o600)
         (folder.parent / "bundle").write_bytes(b"")
     if how == "link":
         config.symlink_to(folder / "empty")
-    assert cache.unpacked(read, data) == str(folder)
+    assert home.open(name).folder == str(folder)
     assert config.read_bytes() == FILES["conductor.toml"].content
     assert not (folder / "more").exists()
     assert not (folder / "empty").stat().st_mode & 0o100
 
 
-def test_what_is_in_use_stays(tmp_path: Path) -> None:
-    cache = BundleCache(str(tmp_path / "bundles"))
-    digests = []
-    for text in (b"", b"\n", b"\n\n"):
-        data = bundles.made({"conductor.toml": File(text)})
-        cache.unpacked(bundles.read(data), data)
-        digests.append(hashlib.sha256(data).hexdigest())
+def test_what_is_in_use_stays(home: Home) -> None:
+    cache = BundleCache(str(home.cache))
+    digests = [
+        home.open(written(home.folder / f"{number}", "\n" * number, home.key)).digest
+        for number in range(3)
+    ]
     cache.release(digests[1])
     cache.release(digests[2])
     cache.prune([digests[2]])
-    assert {*os.listdir(tmp_path / "bundles")} == {"lock", digests[0], digests[2]}
+    kept = {digest.removeprefix("sha256:") for digest in (digests[0], digests[2])}
+    assert {*os.listdir(home.cache)} == {"lock", *kept}
 
 
-def test_a_folder_of_others(tmp_path: Path) -> None:
-    (tmp_path / "bundles").mkdir(mode=0o777)
-    (tmp_path / "bundles").chmod(0o777)
+def test_a_folder_of_others(home: Home) -> None:
+    home.cache.mkdir(mode=0o777)
+    home.cache.chmod(0o777)
     with pytest.raises(ConductorError, match="can be written by other users"):
-        BundleCache(str(tmp_path / "bundles")).whole("0" * 64)
+        home.open(written(home.folder / "a", FILES, home.key))
 
 
-def test_what_cannot_be_bundled(tmp_path: Path) -> None:
+def test_what_cannot_be_bundled() -> None:
     with pytest.raises(UsageError, match=r"needs a conductor\.toml"):
         bundles.made({"x": File(b"")})
     many = {f"{n}": File(b"") for n in range(bundles.MOST_FILES)}

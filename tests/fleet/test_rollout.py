@@ -12,7 +12,6 @@ from conductor.fleet.rollout import (
     MOVES,
     Effect,
     Event,
-    Fetch,
     Forget,
     Holding,
     Phase,
@@ -22,14 +21,13 @@ from conductor.fleet.rollout import (
     Verdict,
 )
 
-A, B, C = "a" * 64, "b" * 64, "c" * 64
+A, B, C = (f"oci://h/pool@sha256:{letter * 64}" for letter in "abc")
 
 
 def test_a_rollout_from_the_offer_to_the_way_back() -> None:
     worker = Holding()
     record = rollout.offered(Record(), A)
-    assert worker.follow(record) == [Fetch(A)]
-    assert worker.happened(A, Event.FETCHED) == [Prepare(A)]
+    assert worker.follow(record) == [Prepare(A)]
     assert worker.happened(A, Event.PREPARED) == []
     assert worker.report() == {A: "ready"}
 
@@ -39,8 +37,7 @@ def test_a_rollout_from_the_offer_to_the_way_back() -> None:
     assert worker.in_use == A
 
     record = rollout.offered(record, B)
-    assert worker.follow(record) == [Fetch(B)]
-    worker.happened(B, Event.FETCHED)
+    assert worker.follow(record) == [Prepare(B)]
     worker.happened(B, Event.PREPARED)
     record = rollout.switched(record, B)
     assert worker.follow(record) == [Use(B)]
@@ -57,13 +54,13 @@ def test_a_rollout_from_the_offer_to_the_way_back() -> None:
 def test_a_bad_bundle_changes_nothing_and_says_why() -> None:
     worker = _using(A)
     record = rollout.offered(worker.record, B)
-    assert worker.follow(record) == [Fetch(B)]
+    assert worker.follow(record) == [Prepare(B)]
     assert worker.happened(B, Event.REFUSED, "its signature is of somebody else") == []
     assert worker.report() == {A: "in use", B: "failed: its signature is of somebody else"}
     assert worker.follow(record) == []  # not tried again for the same record
 
     forced = rollout.switched(record, B)  # somebody switches nevertheless
-    assert worker.follow(forced) == [Fetch(B)]
+    assert worker.follow(forced) == [Prepare(B)]
     assert worker.happened(B, Event.REFUSED, "again") == []
     assert worker.in_use == A
 
@@ -72,7 +69,6 @@ def test_a_bundle_that_cannot_be_used_at_the_last_moment_leaves_the_old_one() ->
     worker = _using(A)
     record = rollout.offered(worker.record, B)
     worker.follow(record)
-    worker.happened(B, Event.FETCHED)
     worker.happened(B, Event.PREPARED)
     assert worker.follow(rollout.switched(record, B)) == [Use(B)]
     assert worker.happened(B, Event.REFUSED, "no room") == []
@@ -83,11 +79,10 @@ def test_a_bundle_that_cannot_be_used_at_the_last_moment_leaves_the_old_one() ->
 def test_a_worker_that_starts_later_takes_the_active_one_first() -> None:
     worker = Holding()
     assert worker.follow(Record(active=A, previous=B, candidate=C, revision=7)) == [
-        Fetch(A),
-        Fetch(C),
-        Fetch(B),
+        Prepare(A),
+        Prepare(C),
+        Prepare(B),
     ]
-    worker.happened(A, Event.FETCHED)
     assert worker.happened(A, Event.PREPARED) == [Use(A)]
 
 
@@ -96,19 +91,17 @@ def test_a_worker_that_is_late_switches_when_it_is_ready() -> None:
     record = rollout.offered(worker.record, B)
     worker.follow(record)
     assert worker.follow(rollout.switched(record, B)) == []
-    worker.happened(B, Event.FETCHED)
     assert worker.happened(B, Event.PREPARED) == [Use(B)]
 
 
-def test_what_nobody_names_is_forgotten_once_it_has_come() -> None:
+def test_what_nobody_names_is_forgotten_at_once() -> None:
     worker = _using(A)
     record = rollout.offered(worker.record, B)
     worker.follow(record)
     record = rollout.offered(record, C)
-    assert worker.follow(record) == [Fetch(C)]
-    worker.happened(C, Event.FETCHED)
-    assert worker.happened(B, Event.REFUSED, "too late") == [Forget(B)]
-    assert worker.happened(B, Event.FETCHED) == []
+    assert worker.follow(record) == [Prepare(C), Forget(B)]
+    assert worker.happened(B, Event.REFUSED, "too late") == []
+    assert worker.happened(B, Event.PREPARED) == []
     assert [*worker.report()] == [A, C]
 
 
@@ -122,7 +115,7 @@ def test_a_record_that_is_lost_leaves_what_runs() -> None:
     assert worker.follow(Record(active=B, revision=seen.revision - 1)) == []
     assert worker.record == seen
     anew = rollout.dated(rollout.offered(Record(), B), 1_700_000_000_000)
-    assert worker.follow(anew) == [Fetch(B)]
+    assert worker.follow(anew) == [Prepare(B)]
     assert rollout.dated(anew, 1).revision == anew.revision
 
 
@@ -130,7 +123,6 @@ def test_a_second_switch_waits_for_the_first() -> None:
     worker = _using(A)
     record = rollout.offered(worker.record, B)
     worker.follow(record)
-    worker.happened(B, Event.FETCHED)
     worker.happened(B, Event.PREPARED)
     record = rollout.switched(record, B)
     assert worker.follow(record) == [Use(B)]
@@ -160,10 +152,10 @@ def test_what_cannot_be_is_refused_by_name() -> None:
         (["ready", "ready"], 100, Verdict.SWITCH),
         (["ready", "preparing"], 100, Verdict.WAIT),
         (["ready", "preparing"], 50, Verdict.SWITCH),
-        (["ready", "fetching", "fetching"], 34, Verdict.WAIT),
+        (["ready", "preparing", "preparing"], 34, Verdict.WAIT),
         (["ready", "failed: x"], 100, Verdict.GIVE_UP),
         (["ready", "failed: x"], 50, Verdict.SWITCH),
-        (["failed: x", "fetching"], 50, Verdict.WAIT),
+        (["failed: x", "preparing"], 50, Verdict.WAIT),
         (["in use"], 100, Verdict.SWITCH),
         ([], 100, Verdict.WAIT),
         ([""], 100, Verdict.WAIT),
@@ -178,7 +170,7 @@ def test_a_controller_counts(phases: list[str], percent: int, verdict: Verdict) 
 @given(st.data())
 def test_a_worker_uses_only_what_it_has_prepared(data: st.DataObject) -> None:
     """Whatever a controller does and whatever fails, in whatever order: what is in use has been
-    fetched and prepared, nothing is fetched twice at once, nothing is left behind."""
+    prepared, nothing is prepared twice at once, nothing is left behind."""
     worker, record = Holding(), Record()
     waiting: list[Effect] = []
     prepared: set[str] = set()
@@ -187,19 +179,19 @@ def test_a_worker_uses_only_what_it_has_prepared(data: st.DataObject) -> None:
         if waiting and happens:
             effect = waiting.pop(data.draw(st.integers(0, len(waiting) - 1)))
             good: bool = data.draw(st.booleans())
-            done = {Fetch: Event.FETCHED, Prepare: Event.PREPARED, Use: Event.USED}[type(effect)]
+            done = {Prepare: Event.PREPARED, Use: Event.USED}[type(effect)]
             if good and isinstance(effect, Prepare):
-                prepared.add(effect.digest)
+                prepared.add(effect.name)
             if isinstance(effect, Use):
-                assert effect.digest in prepared
-            more = worker.happened(effect.digest, done if good else Event.REFUSED, "bad")
+                assert effect.name in prepared
+            more = worker.happened(effect.name, done if good else Event.REFUSED, "bad")
         else:
             record = _step(record, data.draw(st.sampled_from(["a", "b", "c", "switch", "back"])))
             more = worker.follow(record)
         for effect in more:
             if isinstance(effect, Forget):
-                prepared.discard(effect.digest)
-                assert not any(each.digest == effect.digest for each in waiting)
+                prepared.discard(effect.name)
+                waiting = [each for each in waiting if each.name != effect.name]  # it ends
             else:
                 assert effect not in waiting
                 waiting.append(effect)
@@ -210,8 +202,8 @@ def test_a_worker_uses_only_what_it_has_prepared(data: st.DataObject) -> None:
     while waiting:  # all that is asked for succeeds in the end
         effect = waiting.pop(0)
         if not isinstance(effect, Forget):
-            done = {Fetch: Event.FETCHED, Prepare: Event.PREPARED, Use: Event.USED}[type(effect)]
-            waiting += worker.happened(effect.digest, done)
+            done = {Prepare: Event.PREPARED, Use: Event.USED}[type(effect)]
+            waiting += worker.happened(effect.name, done)
     active = worker.bundles.get(worker.record.active)
     if active is not None and active.phase is not Phase.FAILED:
         assert worker.in_use == worker.record.active
@@ -228,7 +220,11 @@ def _step(record: Record, what: str) -> Record:
     try:
         if what == "switch":
             return rollout.switched(record, record.candidate) if record.candidate else record
-        return rollout.back(record) if what == "back" else rollout.offered(record, what * 64)
+        return (
+            rollout.back(record)
+            if what == "back"
+            else rollout.offered(record, f"oci://h/pool@sha256:{what * 64}")
+        )
     except UsageError:
         return record
 
@@ -238,7 +234,6 @@ def _using(digest: str) -> Holding:
     worker = Holding()
     record = rollout.offered(Record(), digest)
     worker.follow(record)
-    worker.happened(digest, Event.FETCHED)
     worker.happened(digest, Event.PREPARED)
     worker.follow(rollout.switched(record, digest))
     worker.happened(digest, Event.USED)

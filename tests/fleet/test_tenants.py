@@ -134,7 +134,7 @@ def test_a_fleet_works_with_no_more_than_its_users_may(
     mine = user("acme-worker")
     worker = pool.worker("--bundle-key", pool.public, "--journal", "on", **mine)
     pool.rolled(bundle)
-    used(worker, pool.digest(bundle)[:12])
+    used(worker, bundle)
     fleet = Fleet(rig, tenants.url)
     with fleet.gateway(**user("acme-gateway")) as gateway:
         editor = gateway.socket()
@@ -193,7 +193,7 @@ SUBJECTS: Final = (
     *("room.place.main", "worker.w.open", "worker.w.to.c", "worker.w.beat", "worker.w.ctl"),
     *("gateway.g.to.c", "gateway.g.beat", "fleet.status", "fleet.gateways", "journal.r.c.c2a"),
     *("$KV.rooms.main.r", "$KV.owned.main.r.s", "$KV.kv.s.k", "$KV.config.main"),
-    *("$O.bundles.M.d", "$O.bundles.C.d", "_INBOX.x", "_R_.x", "$SYS.REQ.SERVER.PING", "$JS.FC.x"),
+    *("$O.bundles.M.d", "_INBOX.x", "_R_.x", "$SYS.REQ.SERVER.PING", "$JS.FC.x"),
     *("$JS.ACK.journal.c.1.1.1.1.1", "other.subject"),
 )
 """Everything that has a meaning in a fleet, and what has none."""
@@ -206,7 +206,7 @@ CALLS: Final = (
             *("STREAM.MSG.GET", "STREAM.MSG.DELETE", "STREAM.SNAPSHOT", "STREAM.RESTORE"),
             *("DIRECT.GET", "CONSUMER.CREATE", "CONSUMER.DURABLE.CREATE", "CONSUMER.LIST"),
         )
-        for stream in ("KV_rooms", "KV_owned", "KV_kv", "KV_config", "OBJ_bundles", "journal", "x")
+        for stream in ("KV_rooms", "KV_owned", "KV_kv", "KV_config", "journal", "x")
     ),
 )
 """What JetStream may be asked."""
@@ -222,7 +222,7 @@ def read(*streams: str) -> set[str]:
     return info(*streams) | {f"STREAM.MSG.GET.{stream}" for stream in streams}
 
 
-STORES: Final = ("KV_rooms", "KV_owned", "KV_kv", "KV_config", "OBJ_bundles", "journal")
+STORES: Final = ("KV_rooms", "KV_owned", "KV_kv", "KV_config", "journal")
 MAY: Final[dict[str, set[str]]] = {
     "gateway": {"room.place.main", "worker.w.open", "worker.w.to.c", "gateway.g.beat", "_R_.x"},
     "worker": {
@@ -231,7 +231,6 @@ MAY: Final[dict[str, set[str]]] = {
     },
     "controller": {
         *("fleet.status", "fleet.gateways", "worker.w.ctl", "$KV.config.main"),
-        *("$O.bundles.M.d", "$O.bundles.C.d"),
     },
     "auditor": set(),
     "admin": set(),
@@ -242,7 +241,7 @@ ASKS: Final[dict[str, set[str]]] = {
     "worker": read(*STORES[:-1])
     | info("journal")
     | {"STREAM.PURGE.KV_owned", "STREAM.PURGE.KV_kv", "DIRECT.GET.KV_kv"},
-    "controller": read("KV_config", "OBJ_bundles") | {"STREAM.PURGE.OBJ_bundles"},
+    "controller": read("KV_config"),
     "auditor": info("journal") | {"DIRECT.GET.journal"},
     "admin": info(*STORES) | {f"STREAM.CREATE.{stream}" for stream in STORES},
 }

@@ -46,6 +46,21 @@ _NO_TIME: Final = "1970-01-01T00:00:00Z"
 _SHOWN: Final = "org.opencontainers.image."
 """Begins the annotations that registries show."""
 VERSION: Final = f"{_SHOWN}version"
+TAG: Final = f"{_SHOWN}ref.name"
+"""The annotation that has the tag of a manifest in a layout."""
+
+
+class Form(msgspec.Struct, frozen=True):
+    """What kind of artifact is read: one layer of these, with the config that belongs to it."""
+
+    what: str
+    kinds: dict[str, str]
+    """The media type of the config, by that of the layer."""
+    most: int = MOST_LAYER
+    """Bytes of the layer."""
+
+
+COMPONENT: Final = Form("component", {WASM: WASM_CONFIG, ARCHIVE: ARCHIVE_CONFIG})
 
 
 class Descriptor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -61,7 +76,7 @@ class Descriptor(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True
 
 
 class Artifact(msgspec.Struct, frozen=True):
-    """A component as its manifest describes it."""
+    """An artifact of one layer, such as a component, as its manifest describes it."""
 
     manifest: bytes
     layer: Descriptor
@@ -122,38 +137,35 @@ def digest_of(content: bytes) -> str:
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def read(content: bytes, media_type: str) -> Artifact:
-    """The component that a manifest describes.
+def read(content: bytes, media_type: str, form: Form = COMPONENT) -> Artifact:
+    """The artifact that a manifest describes.
 
     Args:
         content: The manifest's bytes, which have been compared with their digest if one was known.
         media_type: What the registry calls them; empty: nothing.
+        form: What it must be.
 
     Raises:
         ComponentError: It is none that conductor takes.
     """
     written = _manifest(content, media_type)
     layers = written.layers or []
+    made = f"a {form.what} is one layer of {' or '.join(f'`{kind}`' for kind in form.kinds)}"
     if len(layers) != 1:
         raise ComponentError(
-            f"it has {counted(len(layers), 'layer')}, and a component has one",
-            "a component is one module, or one archive of ours (`conductor publish` makes both)",
+            f"it has {counted(len(layers), 'layer')}, and a {form.what} has one", made
         )
     (layer,) = layers
-    kinds = {WASM: WASM_CONFIG, ARCHIVE: ARCHIVE_CONFIG}
-    if layer.media_type not in kinds:
-        raise ComponentError(
-            f"its layer is `{layer.media_type}`, which is no component",
-            f"a component's layer is `{WASM}`, or `{ARCHIVE}`",
-        )
+    if layer.media_type not in form.kinds:
+        raise ComponentError(f"its layer is `{layer.media_type}`, which is no {form.what}", made)
     assert written.config is not None
-    if written.config.media_type != kinds[layer.media_type]:
+    if written.config.media_type != form.kinds[layer.media_type]:
         raise ComponentError(
             f"its config is `{written.config.media_type}`, which does not belong to "
             f"`{layer.media_type}`",
-            f"it would be `{kinds[layer.media_type]}`",
+            f"it would be `{form.kinds[layer.media_type]}`",
         )
-    checked(layer, MOST_LAYER)
+    checked(layer, form.most)
     checked(written.config, _MOST_CONFIG)
     return Artifact(content, layer, written.annotations)
 
@@ -294,9 +306,14 @@ def of_module(module: bytes, *, is_component: bool, annotations: Mapping[str, st
     return _made(Blob(WASM_CONFIG, _json(config)), layer, annotations)
 
 
-def of_archive(archive: bytes, annotations: Mapping[str, str]) -> Made:
-    """The artifact of Python source or of a program: its archive."""
-    return _made(Blob(ARCHIVE_CONFIG, _EMPTY_BYTES), Blob(ARCHIVE, archive), annotations)
+def of_archive(
+    archive: bytes,
+    annotations: Mapping[str, str],
+    kind: str = ARCHIVE,
+    config: str = ARCHIVE_CONFIG,
+) -> Made:
+    """The artifact of an archive: of Python source or of a program, if no other kind is named."""
+    return _made(Blob(config, _EMPTY_BYTES), Blob(kind, archive), annotations)
 
 
 def attached(subject: Made, kind: str, content: bytes) -> Made:

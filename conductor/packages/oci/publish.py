@@ -1,4 +1,4 @@
-"""A component into a registry: its artifact, its manifest as a referrer, and its signature."""
+"""An artifact into a registry, or a folder, with what is attached to it, such as its signature."""
 
 from __future__ import annotations
 
@@ -20,17 +20,17 @@ _COMPONENT: Final = b"\0asm\x0d\x00\x01\x00"
 
 
 class Publication(msgspec.Struct, frozen=True):
-    """All that goes into a registry for one component."""
+    """All that goes into a registry for one artifact."""
 
     reference: Reference
     """With the tag it gets."""
-    component: Made
+    made: Made
     attached: tuple[Made, ...]
 
     @property
     def pinned(self) -> Reference:
         """Where it will be, for good."""
-        return self.reference.pinned(self.component.digest)
+        return self.reference.pinned(self.made.digest)
 
 
 def prepare(package: Packed, where: str, sign_with: str = "") -> Publication:
@@ -56,12 +56,12 @@ def prepare(package: Packed, where: str, sign_with: str = "") -> Publication:
         package.description if package.module is not None else None,
     )
     if package.module is None:
-        return _with(to, artifact.of_archive(package.archive, annotations), (), sign_with)
+        return signed(to, artifact.of_archive(package.archive, annotations), (), sign_with)
     made = artifact.of_module(
         package.module, is_component=package.module.startswith(_COMPONENT), annotations=annotations
     )
     described = artifact.attached(made, artifact.DESCRIPTION, package.description)
-    return _with(to, made, (described,), sign_with)
+    return signed(to, made, (described,), sign_with)
 
 
 def check_place(where: str) -> None:
@@ -85,7 +85,9 @@ def _tagged(where: str, version: str) -> Reference:
     return reference.parse(f"{where}:{version}")
 
 
-def _with(to: Reference, made: Made, others: tuple[Made, ...], sign_with: str) -> Publication:
+def signed(to: Reference, made: Made, others: tuple[Made, ...], sign_with: str) -> Publication:
+    """The publication of an artifact, with its signature by the private key in a file, if one is
+    named. Raises `UsageError`."""
     if not sign_with:
         return Publication(to, made, others)
     bundle = signatures.bundle(made.manifest, sign_with)
@@ -101,7 +103,7 @@ def push(publication: Publication, *, replace: bool = False) -> bool:
     """
     to = publication.reference
     there = registry.Registry(to, registry.PUSH)
-    made = publication.component
+    made = publication.made
     found = there.manifest(to.tag)
     before = artifact.digest_of(found[0]) if found is not None else ""
     if before not in ("", made.digest) and not replace:
@@ -125,10 +127,10 @@ def save(publication: Publication, folder: str) -> list[str]:
     """
     if os.path.lexists(folder) and (not os.path.isdir(folder) or os.listdir(folder)):
         raise UsageError(f"`{folder}` exists already", "name a new folder with --output")
-    all_of_it = (publication.component, *publication.attached)
+    all_of_it = (publication.made, *publication.attached)
     blobs = {blob.descriptor["digest"]: blob.content for made in all_of_it for blob in made.blobs}
     blobs |= {made.digest: made.manifest for made in all_of_it}
-    tag = {"org.opencontainers.image.ref.name": publication.reference.tag}
+    tag = {artifact.TAG: publication.reference.tag}
     manifests = [made.descriptor for made in all_of_it]
     manifests[0] = manifests[0] | {"annotations": tag}
     index: dict[str, Any] = {
@@ -152,7 +154,7 @@ def save(publication: Publication, folder: str) -> list[str]:
 
 def size_of(publication: Publication) -> int:
     """How many bytes a push sends at most."""
-    all_of_it = (publication.component, *publication.attached)
+    all_of_it = (publication.made, *publication.attached)
     return sum(
         len(made.manifest) + sum(len(blob.content) for blob in made.blobs) for made in all_of_it
     )

@@ -1,19 +1,16 @@
-"""What the distribution API of a registry offers: manifests, blobs and referrers.
-
-Nothing leaves here before it has been compared with the digest that named it; what a tag names is
-its digest from then on.
-"""
+"""What the distribution API of a registry offers: manifests, blobs and referrers."""
 
 from __future__ import annotations
 
 from typing import Final
 from urllib.parse import urlencode, urljoin, urlsplit
 
-from conductor.errors import ComponentError, counted
+from conductor.errors import ComponentError
 from conductor.packages import download
 from conductor.packages.oci import artifact
 from conductor.packages.oci.artifact import Artifact, Blob, Descriptor, Made
 from conductor.packages.oci.reference import Reference
+from conductor.packages.oci.repository import Repository, fallback_tag
 from conductor.packages.oci.transport import Transport
 
 PULL: Final = "pull"
@@ -21,11 +18,9 @@ PUSH: Final = "pull,push"
 
 _ACCEPT: Final = {"Accept": f"{artifact.MANIFEST}, {artifact.INDEX}"}
 _TAKEN: Final = (200, 201, 202)
-_MOST_ATTACHED: Final = 32
-"""Referrers of one kind that are looked at: a registry may list any number."""
 
 
-class Registry:
+class Registry(Repository):
     """One repository of a registry."""
 
     def __init__(self, reference: Reference, actions: str = PULL) -> None:
@@ -33,78 +28,28 @@ class Registry:
         self._transport = Transport(reference.host, reference.name, actions)
         self._base = f"{self._transport.origin}/v2/{reference.name}"
 
+    def __str__(self) -> str:
+        return self._reference.host
+
     # -- reading -----------------------------------------------------------------------------------
 
     def manifest(self, wanted: str) -> tuple[bytes, str] | None:
-        """The bytes of a manifest and what the registry calls them; None: there is none.
-
-        Args:
-            wanted: A tag, or a digest, which is compared.
-
-        Raises:
-            ComponentError: The registry refuses, or sends something else.
-        """
-        most = artifact.MOST_MANIFEST
-        answer = self._get(f"manifests/{wanted}", _ACCEPT, most)
+        """The bytes of a manifest and what the registry calls them; None: there is none. Raises
+        `ComponentError`."""
+        answer = self._get(f"manifests/{wanted}", _ACCEPT, artifact.MOST_MANIFEST)
         if answer is None:
             return None
-        found = artifact.digest_of(answer.content)
-        if ":" in wanted and found != wanted:
-            raise self._other(f"the manifest {wanted}", found)
+        if ":" in wanted:
+            self._same(wanted, answer.content)
         media_type = answer.header("content-type").partition(";")[0].strip()
         return answer.content, media_type
 
-    def blob(self, one: Descriptor) -> bytes:
-        """The bytes of a descriptor, compared with its digest and its size.
-
-        Raises:
-            ComponentError: The registry refuses, or sends something else.
-        """
+    def _content(self, one: Descriptor) -> bytes | None:
         answer = self._get(f"blobs/{one.digest}", {}, one.size)
-        if answer is None:
-            text = f"`{self._reference.host}` has no {one.digest}, which the manifest names"
-            raise ComponentError(text, "its publisher must push it again")
-        if len(answer.content) != one.size:
-            raise ComponentError(
-                f"`{self._reference.host}` sends {len(answer.content):,} bytes of the "
-                f"{one.size:,} it declares",
-                "try again; nothing was kept of it",
-            )
-        found = artifact.digest_of(answer.content)
-        if found != one.digest:
-            raise self._other(one.digest, found)
-        return answer.content
-
-    def attached(self, digest: str, kind: str) -> list[bytes]:
-        """What is attached to a manifest as referrers of one artifact type: the content of each.
-
-        Registries without an API of referrers have them under a tag (`sha256-HEX`).
-
-        Raises:
-            ComponentError: One of them is not what it should be, or there are too many.
-        """
-        listed = [
-            one
-            for one in self._referrers(digest)
-            # Some registries leave it out, and some list the type of the config instead.
-            if one.artifact_type in ("", artifact.EMPTY, kind)
-        ]
-        if len(listed) > _MOST_ATTACHED:
-            raise ComponentError(
-                f"`{self._reference}` has {counted(len(listed), 'referrer')} of one kind",
-                f"conductor reads {_MOST_ATTACHED}; its publisher may remove old ones",
-            )
-        contents = []
-        for one in listed:
-            found = self.manifest(artifact.checked(one, artifact.MOST_MANIFEST).digest)
-            if found is None:
-                continue
-            manifest = artifact.read_attached(found[0], digest, kind)
-            if manifest is not None:
-                contents.append(self.blob(manifest.layer))
-        return contents
+        return answer.content if answer is not None else None
 
     def _referrers(self, digest: str) -> list[Descriptor]:
+        """Registries without an API of referrers have them under a tag (`sha256-HEX`)."""
         answer = self._get(
             f"referrers/{digest}", {"Accept": artifact.INDEX}, artifact.MOST_MANIFEST, quiet=True
         )
@@ -124,12 +69,6 @@ class Registry:
         if answer.status != 200:
             raise self._transport.refused(answer, self._reference.name)
         return answer
-
-    def _other(self, wanted: str, found: str) -> ComponentError:
-        return ComponentError(
-            f"`{self._reference.host}` sends something else than {wanted}: its digest is {found}",
-            "nothing was kept of it; ask its publisher",
-        )
 
     # -- writing -----------------------------------------------------------------------------------
 
@@ -174,16 +113,6 @@ class Registry:
         url = urljoin(f"{self._base}/", place)
         url += ("&" if urlsplit(url).query else "?") + urlencode({"digest": digest})
         self._put(url, blob.content, {"Content-Type": "application/octet-stream"})
-
-
-def fallback_tag(digest: str) -> str:
-    """The tag of the list of referrers, where a registry does not keep one itself."""
-    return digest.replace(":", "-")
-
-
-def signature_tag(digest: str) -> str:
-    """The tag that older cosigns give to the signatures of a manifest."""
-    return f"{fallback_tag(digest)}.sig"
 
 
 def resolved(registry: Registry, reference: Reference) -> tuple[Artifact, Reference]:

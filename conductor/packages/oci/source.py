@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import base64
-import binascii
 import os
-from typing import Final
 
 import msgspec
 
@@ -14,17 +11,13 @@ from conductor.packages import archive, signatures
 from conductor.packages.oci import artifact, reference
 from conductor.packages.oci.artifact import Artifact
 from conductor.packages.oci.reference import Reference
-from conductor.packages.oci.registry import Registry, resolved, signature_tag
-from conductor.packages.signatures import Demand, Offer
+from conductor.packages.oci.registry import Registry, resolved
+from conductor.packages.signatures import Demand
 from conductor.packages.sources import Fetched
 from conductor.spec.installed import Signer
 from conductor.spec.manifest import reading, section
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import is_version
-
-_SIMPLE: Final = "application/vnd.dev.cosign.simplesigning.v1+json"
-_SIGNATURE: Final = "dev.cosignproject.cosign/signature"
-_MOST_SIMPLE: Final = 8
 
 
 class Oci(msgspec.Struct, frozen=True):
@@ -53,7 +46,7 @@ class Oci(msgspec.Struct, frozen=True):
         one, pinned = resolved(registry, self.reference)
         try:
             signer = signatures.signer_of(
-                one.manifest, _offers(registry, one.digest), wanted, self.written
+                one.manifest, registry.offers(one.digest), wanted, self.written
             )
             content = registry.blob(one.layer)
             described = None if not one.is_module else _description(registry, one, signer)
@@ -72,22 +65,6 @@ class Oci(msgspec.Struct, frozen=True):
 def parse(text: str) -> Oci:
     """Raises `UsageError` for what is no component in a registry."""
     return Oci(reference.parse(text))
-
-
-def _offers(registry: Registry, digest: str) -> list[Offer]:
-    """The signatures of a manifest. Raises `ConductorError`."""
-    offers = [Offer("bundle", content) for content in registry.attached(digest, signatures.BUNDLE)]
-    found = registry.manifest(signature_tag(digest))
-    if found is None:
-        return offers
-    layers = [one for one in artifact.read_signatures(found[0]) if one.media_type == _SIMPLE]
-    for layer in layers[:_MOST_SIMPLE]:
-        try:
-            signature = base64.b64decode(layer.annotations.get(_SIGNATURE, ""), validate=True)
-        except binascii.Error:
-            continue
-        offers.append(Offer("simple", signature, registry.blob(layer)))
-    return offers
 
 
 def _description(registry: Registry, one: Artifact, signer: Signer | None) -> bytes | None:

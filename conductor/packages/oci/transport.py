@@ -22,6 +22,10 @@ from conductor.packages.oci import credentials
 _MOST_ANSWER: Final = 64 * 1024
 """Bytes of an answer that says how something went, or holds a token."""
 
+_FAILS: Final = 500
+_TOO_OFTEN: Final = 429
+"""Statuses that may be others in a while: this one, and those from `_FAILS` on."""
+
 _TOKEN: Final = re.compile(r"[A-Za-z0-9._~+/=-]{1,16384}")
 _CHALLENGE: Final = re.compile(r'([a-z]{1,32})="([^"]{0,2048})"', re.IGNORECASE)
 _API_HOSTS: Final = {"docker.io": "registry-1.docker.io"}
@@ -166,7 +170,9 @@ class Transport:
                 f"log in: `docker login {self.host}`, `podman login` or `oras login`; their "
                 "`config.json` is what conductor reads (DOCKER_CONFIG names its folder)",
             )
-        return ComponentError(
+        later = answer.status >= _FAILS or answer.status == _TOO_OFTEN
+        kind = download.UnreachableError if later else ComponentError
+        return kind(
             f"`{self.host}` answers {_reason(answer)}", "try again later; its owner knows why"
         )
 

@@ -50,7 +50,7 @@ def fetch(source: object, folder: Path, **wanted: Any) -> Fetched:
 
 def test_the_manifest_is_the_one_of_the_wasm_working_group() -> None:
     """wkg and wassette take exactly one layer, of this type, under this config."""
-    made = ready(DATETIME, "r.example").component
+    made = ready(DATETIME, "r.example").made
     manifest = json.loads(made.manifest)
     config = json.loads(made.blobs[0].content)
     module = (DATETIME / "datetime.wasm").read_bytes()
@@ -92,7 +92,7 @@ def test_there_and_back(made: HandMade, tmp_path: Path, referrers: bool) -> None
     place = Path(fetched.place)
     assert {path.name for path in place.iterdir()} == {"component.toml", "datetime.wasm"}
     assert (place / "component.toml").read_bytes() == (DATETIME / "component.toml").read_bytes()
-    assert ("me/p", one.component.digest.replace(":", "-")) in made.manifests or referrers
+    assert ("me/p", one.made.digest.replace(":", "-")) in made.manifests or referrers
 
 
 def test_python_source_there_and_back(made: HandMade, script: Path, tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_python_source_there_and_back(made: HandMade, script: Path, tmp_path: Pa
     publish.push(one)
     place = Path(fetch(one.pinned, tmp_path / "1").place)
     assert {path.name for path in place.iterdir()} == {"component.toml", "p.py"}
-    (layer,) = json.loads(one.component.manifest)["layers"]
+    (layer,) = json.loads(one.made.manifest)["layers"]
     assert layer["mediaType"] == artifact.ARCHIVE
 
 
@@ -119,9 +119,9 @@ def test_a_tag_is_not_overwritten(made: HandMade, script: Path) -> None:
     other = ready(script, made.host, tag=":1")
     with pytest.raises(UsageError, match="something else"):
         publish.push(other)
-    assert ("me/p", other.component.digest) not in made.manifests, "nothing was sent"
+    assert ("me/p", other.made.digest) not in made.manifests, "nothing was sent"
     publish.push(other, replace=True)
-    assert digest(made.manifests["me/p", "1"][0]) == other.component.digest
+    assert digest(made.manifests["me/p", "1"][0]) == other.made.digest
 
 
 @pytest.mark.parametrize("odd", ["POST", "PUT /upload", "PUT /v2/me/p/manifests/sha256"])
@@ -142,7 +142,7 @@ def test_the_list_of_referrers_keeps_what_others_put_there(made: HandMade) -> No
     one = ready(DATETIME, made.host)
     theirs = {"mediaType": artifact.MANIFEST, "digest": digest(b"x"), "size": 1, "odd": [1]}
     index = {"schemaVersion": 2, "mediaType": artifact.INDEX, "manifests": [theirs]}
-    tag = one.component.digest.replace(":", "-")
+    tag = one.made.digest.replace(":", "-")
     made.manifests["me/p", tag] = (json.dumps(index).encode(), artifact.INDEX)
     publish.push(one)
     listed = json.loads(made.manifests["me/p", tag][0])["manifests"]
@@ -158,7 +158,7 @@ def test_an_oci_layout(tmp_path: Path) -> None:
         if name.startswith("blobs/"):
             assert name == "blobs/" + digest(content).replace(":", "/")
     index = json.loads((tmp_path / "out" / "index.json").read_bytes())
-    assert index["manifests"][0]["digest"] == one.component.digest
+    assert index["manifests"][0]["digest"] == one.made.digest
     with pytest.raises(UsageError, match="exists already"):
         publish.save(one, str(tmp_path / "out"))
 
@@ -217,9 +217,9 @@ def test_a_signature_counts_for_its_own_package_only(made: HandMade, tmp_path: P
     other = ready(COMPONENTS / "passthrough", made.host, tag=":other")
     publish.push(other)
     bundle = signatures.bundle(b"another manifest", private)
-    forged = artifact.attached(other.component, BUNDLE, bundle)
+    forged = artifact.attached(other.made, BUNDLE, bundle)
     made.put("me/p", "x", forged.manifest, *(blob.content for blob in forged.blobs))
-    made.list("me/p", other.component.digest, forged.manifest)
+    made.list("me/p", other.made.digest, forged.manifest)
     with pytest.raises(UsageError, match="of another package"):
         fetch(other.pinned, tmp_path / "1", key=public)
 
@@ -252,7 +252,7 @@ def put_simple(made: HandMade, of: Publication, payload: bytes, signature: bytes
         "config": config.descriptor,
         "layers": [described],
     }
-    tag = of.component.digest.replace(":", "-") + ".sig"
+    tag = of.made.digest.replace(":", "-") + ".sig"
     made.put("me/p", tag, manifest, payload, b"{}")
 
 
@@ -260,16 +260,16 @@ def test_signed_by_an_older_cosign(made: HandMade, tmp_path: Path) -> None:
     private, public = keys(tmp_path / "mine", *KINDS["p256"])
     one = ready(DATETIME, made.host)
     publish.push(one)
-    put_simple(made, one, *simple(one.component.manifest, private))
+    put_simple(made, one, *simple(one.made.manifest, private))
     assert fetch(one.pinned, tmp_path / "1", key=public).signer is not None
     put_simple(made, one, *simple(b"another", private))
     with pytest.raises(UsageError, match="of another package"):
         fetch(one.pinned, tmp_path / "2", key=public)
-    payload, signature = simple(one.component.manifest, private)
+    payload, signature = simple(one.made.manifest, private)
     put_simple(made, one, payload, signature[:-1] + bytes([signature[-1] ^ 1]))
     with pytest.raises(UsageError, match="not of this package with this key"):
         fetch(one.pinned, tmp_path / "3", key=public)
-    put_simple(made, one, *simple(one.component.manifest, private, type="something else"))
+    put_simple(made, one, *simple(one.made.manifest, private, type="something else"))
     with pytest.raises(UsageError, match="of another package"):
         fetch(one.pinned, tmp_path / "4", key=public)
 
@@ -278,7 +278,7 @@ def test_a_referrer_says_nothing_about_a_signed_component(made: HandMade, tmp_pa
     """The signature covers the artifact, and a registry can attach anything to that."""
     private, public = keys(tmp_path / "mine", *KINDS["p256"])
     one = ready(DATETIME, made.host, private)
-    bare = artifact.of_module(one.component.blobs[1].content, is_component=False, annotations={})
+    bare = artifact.of_module(one.made.blobs[1].content, is_component=False, annotations={})
     other = artifact.attached(bare, artifact.DESCRIPTION, b'name = "x"\nfile = "x.wasm"\n')
     signed = artifact.attached(bare, BUNDLE, signatures.bundle(bare.manifest, private))
     publication = Publication(one.reference, bare, (other, signed))

@@ -94,9 +94,9 @@ def test_its_description(made: HandMade, tmp_path: Path, where: str) -> None:
 
 
 def test_an_archive(made: HandMade, tmp_path: Path) -> None:
-    from conductor.packages.pack import File, _archive
+    from conductor.packages.pack import File, archive_of
 
-    packed = _archive({"component.toml": File(DESCRIPTION), "p.py": File(b"pass\n", True)})
+    packed = archive_of({"component.toml": File(DESCRIPTION), "p.py": File(b"pass\n", True)})
     one = artifact.of_archive(packed, {})
     made.put("p", "1", one.manifest, *(blob.content for blob in one.blobs))
     place = Path(fetch(made, tmp_path).place)
@@ -351,9 +351,9 @@ def test_a_description_that_does_not_fit(
 
 
 def test_an_archive_that_climbs_out(made: HandMade, tmp_path: Path) -> None:
-    from conductor.packages.pack import File, _archive
+    from conductor.packages.pack import File, archive_of
 
-    one = artifact.of_archive(_archive({"../escaped": File(b"x")}), {})
+    one = artifact.of_archive(archive_of({"../escaped": File(b"x")}), {})
     made.put("p", "1", one.manifest, *(blob.content for blob in one.blobs))
     folder = tmp_path / "folder"
     folder.mkdir()
