@@ -19,9 +19,12 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from conductor.cli import options
+from tests.harness.process import kubernetes
+from tests.harness.process.kubernetes import CREATED, OK, Cluster
 from tests.places import ROOT
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 FOLDER: Final = ROOT / "deploy" / "kubernetes"
@@ -66,6 +69,36 @@ each_pod: Final = pytest.mark.parametrize(
 @pytest.mark.parametrize("manifest", [one for _, one in OURS], ids=[name for name, _ in OURS])
 def test_kubernetes_takes_it(manifest: Json, version: str) -> None:
     kubernetes_validate.validate(manifest, version, strict=True)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    if not all(map(shutil.which, ("kube-apiserver", "etcd"))):
+        pytest.skip("`kube-apiserver` and `etcd` are not on PATH")
+    with kubernetes.running(tmp_path_factory.mktemp("cluster")) as server:
+        yield server
+
+
+def test_a_real_server_takes_all_of_it(cluster: Cluster) -> None:
+    """The order of the files does not matter, a second time changes nothing, and another digest of
+    what the workers run is another revision of their Deployment alone."""
+    for _, manifest in OURS:
+        status, answer = cluster.apply(manifest)
+        assert status == CREATED, answer
+    before = cluster.generations(OURS)
+    for _, manifest in OURS:
+        assert cluster.apply(manifest)[0] == OK
+    assert cluster.generations(OURS) == before
+    (worker,) = [one for name, one in OURS if name == "worker: Deployment"]
+    text = json.dumps(worker)
+    assert text.count("@sha256:" + "0" * 64) == 1
+    assert cluster.apply(json.loads(text.replace("0" * 64, "1" * 64)))[0] == OK
+    changed = {name for name, one in cluster.generations(OURS).items() if one != before[name]}
+    assert changed == {"worker: Deployment"}
+    wrong = json.loads(text.replace('"replicas"', '"replicaz"'))
+    status, answer = cluster.apply(wrong)
+    assert status != OK
+    assert "replicaz" in answer
 
 
 def test_a_mistake_is_found() -> None:
@@ -134,11 +167,11 @@ def test_agent_sandbox_has_the_fields_of_the_template() -> None:
     kubernetes_validate.validate(policy, VERSIONS[-1], strict=True)
 
 
-def test_a_sandbox_is_the_worker_of_the_set() -> None:
+def test_a_sandbox_is_the_worker_of_the_deployment() -> None:
     """The same pod and the same wall."""
     by_kind = {each["kind"]: each["spec"] for each in manifests("worker.yaml")}
     template = manifests("worker-sandboxes.yaml")[0]["spec"]
-    assert template["podTemplate"]["spec"] == by_kind["StatefulSet"]["template"]["spec"]
+    assert template["podTemplate"]["spec"] == by_kind["Deployment"]["template"]["spec"]
     wall = by_kind["NetworkPolicy"]
     assert template["networkPolicy"] == {key: wall[key] for key in ("ingress", "egress")}
 
@@ -228,11 +261,11 @@ def test_selectors_and_references_meet() -> None:
     )
 
 
-def test_a_worker_reaches_nats_and_names_alone() -> None:
+def test_a_worker_reaches_nats_its_registry_and_names_alone() -> None:
     (wall,) = [one["spec"] for one in manifests("worker.yaml") if one["kind"] == "NetworkPolicy"]
     assert wall["policyTypes"] == ["Ingress", "Egress"]
     reached = [{port["port"] for port in rule["ports"]} for rule in wall["egress"]]
-    assert reached == [{4222}, {53}]
+    assert reached == [{4222}, {443}, {53}]
     assert all("to" in rule for rule in wall["egress"])
 
 
