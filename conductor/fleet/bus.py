@@ -172,6 +172,8 @@ class Bus:
         """What makes what this part needs NATS to keep, where it is not there, by name."""
         self._making: asyncio.Task[None] | None = None
         self._tasks = asyncio.TaskGroup()
+        self._is_unmade = self._has_made = False
+        """Whether NATS has to be asked for all of that; and whether something was not there."""
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Starts a task, which ends with the bus: not at all once that ends. Its error is said,
@@ -208,7 +210,7 @@ class Bus:
 
     @property
     def jetstream(self) -> JetStreamContext:
-        """What keeps streams, values and objects."""
+        """What keeps streams and values."""
         assert self._js is not None
         return self._js
 
@@ -304,15 +306,21 @@ class Bus:
     async def _found(self) -> None:
         self._was_cut = False
         self.log("NATS is there again")
-        if self._making is None or self._making.done():
-            self._making = self.start(self._make_again())
+        self._make_soon()
         for call in [*self.linked]:
             self._call(call)
 
+    def _make_soon(self) -> None:
+        """NATS may have lost what it kept."""
+        self._is_unmade = True
+        if self._making is None or self._making.done():
+            self._making = self.start(self._make_again())
+
     async def _make_again(self) -> None:
-        """NATS may have come back empty: what this part needs is made where it is not there."""
+        """Makes what this part needs where it is not there; anew if NATS loses it meanwhile."""
         said = ""
-        while self.is_linked:
+        while self._is_unmade and self.is_linked:
+            self._is_unmade = False
             try:
                 for make in [*self._makers.values()]:
                     await make()
@@ -320,10 +328,12 @@ class Bus:
                 why = str(error)
                 if why != said:
                     self.log(f"NATS does not keep all that it should yet: {why}")
-                said = why
+                said, self._is_unmade = why, True
                 await asyncio.sleep(_AGAIN)
-            else:
-                return
+        if self._has_made:  # what was in there has to be written again
+            self._has_made = False
+            for call in [*self.linked]:
+                self._call(call)
 
     async def _ended(self) -> None:
         """The client has given up: NATS does not let it in any more."""
@@ -475,13 +485,13 @@ class Bus:
             try:
                 await self.jetstream.stream_info(name)
             except js_errors.NotFoundError:
-                self.may_make(name)
+                self._about_to_make(name)
                 await self.jetstream.add_stream(config)
 
         try:
             await self.kept(name, make)
         except (errors.Error, OSError, TimeoutError) as error:
-            raise _unkept(name, error) from None
+            raise self.unkept(name, error) from None
 
     async def kept(self, name: str, make: Callable[[], Awaitable[Made]]) -> Made:
         """What `make` finds, or makes where it is not there: also when NATS has come back without
@@ -490,13 +500,27 @@ class Bus:
         self._makers[name] = make
         return made
 
-    def may_make(self, name: str) -> None:
+    def _about_to_make(self, name: str) -> None:
         """Raises `ConductorError` where an administrator makes what is kept."""
         if self._prefix == _EXPORTED and not self.is_admin:
             raise ConductorError(
                 f"NATS keeps no `{name}` yet",
                 "an administrator makes all that a fleet keeps: `conductor fleet init`",
             )
+        self._has_made = True
+
+    def unkept(self, name: str, error: Exception) -> Unkept:
+        """What to say where JetStream does not do something. Where it does not have what it should
+        keep, that is made again."""
+        if isinstance(error, js_errors.NoStreamResponseError | js_errors.NotFoundError):
+            self._make_soon()
+        undone = isinstance(
+            error,
+            js_errors.NoStreamResponseError
+            | js_errors.ServiceUnavailableError
+            | errors.NoRespondersError,
+        )
+        return Unkept(name, _why(error) if self.is_linked else "NATS is away", undone=undone)
 
     async def bucket(self, name: str) -> Bucket:
         """A bucket of values, made where there is none. Raises `ConductorError`."""
@@ -507,16 +531,16 @@ class Bus:
             except (errors.Error, OSError, TimeoutError) as error:
                 # A cluster that has just started chooses its leaders.
                 if not left or not isinstance(error, TimeoutError):
-                    raise _unkept(name, error, not self.is_linked) from None
+                    raise self.unkept(name, error) from None
             else:
                 break
-        return Bucket(name, values, self.jetstream, lambda: self.is_linked)
+        return Bucket(name, values, self.jetstream, self.unkept)
 
     async def _values(self, name: str) -> KeyValue:
         try:
             await self.jetstream.key_value(name)
         except js_errors.BucketNotFoundError:
-            self.may_make(name)
+            self._about_to_make(name)
             config = KeyValueConfig(
                 bucket=name,
                 history=1,
@@ -529,11 +553,6 @@ class Bus:
         # Who leads the stream answers, so that who has written reads that.
         js, prefix = self.jetstream, f"$KV.{name}."
         return KeyValue(name=name, stream=_STREAM + name, pre=prefix, js=js, direct=False)
-
-    async def words(self, stream: str, subjects: str) -> list[str]:
-        """The last words of the subjects that a stream has. Raises what the client does."""
-        info = await self.jetstream.stream_info(stream, subjects_filter=subjects)
-        return [subject.rpartition(".")[2] for subject in info.state.subjects or {}]
 
     async def stored(self, stream: str, subjects: str) -> AsyncIterator[Stored]:
         """What a stream has now of some subjects, in order. Raises `ConductorError`."""
@@ -556,7 +575,7 @@ class Bus:
                 "--journal on` the journal",
             ) from None
         except (errors.Error, OSError, TimeoutError, KeyError, ValueError) as error:
-            raise _unkept(stream, error) from None
+            raise self.unkept(stream, error) from None
 
     async def _batch(self, stream: str, subjects: str, following: int) -> list[Msg]:
         """The next messages of a stream from a number on; none: there are no more."""
@@ -603,9 +622,13 @@ class Bucket:
     """Values by key. Methods raise `ConductorError` where NATS does not keep them now."""
 
     def __init__(
-        self, name: str, values: KeyValue, js: JetStreamContext, is_linked: Callable[[], bool]
+        self,
+        name: str,
+        values: KeyValue,
+        js: JetStreamContext,
+        unkept: Callable[[str, Exception], Unkept],
     ) -> None:
-        self._name, self._is_linked = name, is_linked
+        self._name, self._unkept = name, unkept
         self._values, self._js = values, js
         self._prefix = f"$KV.{name}."
 
@@ -615,7 +638,7 @@ class Bucket:
         try:
             yield
         except (errors.Error, OSError, TimeoutError) as error:
-            raise _unkept(self._name, error, not self._is_linked()) from None
+            raise self._unkept(self._name, error) from None
 
     async def born(self) -> int:
         """When it was made, in milliseconds: where NATS has lost it, it is another one."""
@@ -686,16 +709,6 @@ class Unkept(ConductorError):  # noqa: N818 - as above
             "JetStream must be on, with room on its disk, and a leader for the stream",
         )
         self.undone = undone
-
-
-def _unkept(name: str, error: Exception, is_away: bool = False) -> Unkept:
-    undone = isinstance(
-        error,
-        js_errors.NoStreamResponseError
-        | js_errors.ServiceUnavailableError
-        | errors.NoRespondersError,
-    )
-    return Unkept(name, "NATS is away" if is_away else _why(error), undone=undone)
 
 
 def _send(sending: Coroutine[object, object, None]) -> None:

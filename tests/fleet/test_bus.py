@@ -1,11 +1,19 @@
-"""The bus over a real server: who asks all waits for the first answer."""
+"""The bus over a real server: who asks all waits for an answer; what NATS loses is made again."""
 
 from __future__ import annotations
 
 import asyncio
+import shutil
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
-from conductor.fleet.bus import Bus, Place
-from tests.harness.process.nats import Nats
+import pytest
+
+from conductor.fleet.bus import Bus, Place, Unkept
+from tests.places import DEADLINE
+
+if TYPE_CHECKING:
+    from tests.harness.process.nats import Nats
 
 SECONDS = 0.01
 
@@ -32,3 +40,69 @@ def test_who_asks_all_waits_for_the_first_answer_however_late(nats: Nats) -> Non
         await bus.close()
 
     asyncio.run(play())
+
+
+def on_bus(nats: Nats, work: Callable[[Bus], Awaitable[None]]) -> None:
+    """Does something with a connection."""
+
+    async def run() -> None:
+        bus = Bus(Place(nats=(nats.url,)), "test", print)
+        await bus.connect()
+        async with asyncio.timeout(DEADLINE):
+            await work(bus)
+        await bus.close()
+
+    asyncio.run(run())
+
+
+def test_nats_that_loses_all_twice_gets_all_again(nats: Nats) -> None:
+    """The second time while what it lost the first time is still being made."""
+
+    def emptied() -> None:
+        nats.kill()
+        shutil.rmtree(nats.store)
+        nats.start()
+
+    async def work(bus: Bus) -> None:
+        linked, busy, goes_on = asyncio.Event(), asyncio.Event(), asyncio.Event()
+        bus.linked.append(linked.set)
+
+        async def slow() -> None:
+            if linked.is_set() and not goes_on.is_set():
+                busy.set()
+                await goes_on.wait()
+
+        bucket = await bus.bucket("values")
+        await bus.kept("slow", slow)
+        await asyncio.to_thread(emptied)
+        await busy.wait()  # the bucket is there again
+        linked.clear()
+        await asyncio.to_thread(emptied)
+        await linked.wait()
+        goes_on.set()
+        while True:
+            try:
+                assert await bucket.put("key", b"value")
+            except Unkept:
+                await asyncio.sleep(SECONDS)
+            else:
+                break
+
+    on_bus(nats, work)
+
+
+def test_what_somebody_deletes_is_made_again_without_a_new_link(nats: Nats) -> None:
+    """And who was told of new links is told: what was in there has to be written again."""
+
+    async def work(bus: Bus) -> None:
+        again = asyncio.Event()
+        bus.linked.append(again.set)
+        bucket = await bus.bucket("values")
+        await bus.jetstream.delete_stream("KV_values")
+        with pytest.raises(Unkept) as lost:
+            await bucket.put("key", b"value")
+        assert lost.value.undone
+        await again.wait()
+        assert await bucket.put("key", b"value")
+
+    on_bus(nats, work)
