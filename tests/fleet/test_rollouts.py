@@ -516,7 +516,7 @@ def test_a_record_of_before_is_refused_and_said(pool: Pool) -> None:
     assert ran.code == 0, ran.err
     assert "it counts for nothing" in ran.err
     used(worker, third)
-    assert first not in worker.stderr
+    assert f"start from the bundle {first}" not in worker.stderr
     assert pool.status()["previous"] == second
 
 
