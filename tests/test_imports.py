@@ -209,7 +209,7 @@ RULES: Final = (
             *("conductor.link", "conductor.transports", "conductor.packages"),
             *("conductor.core", *BASE, "conductor.tasks", "conductor.version"),
         ),
-        ("msgspec",),
+        ("anyio", "msgspec"),
     ),
     Rule("conductor.fleet.bus", ("conductor.fleet", *BASE), ("anyio", "msgspec", "nats")),
     Rule("conductor.fleet.sealed", BASE, ("msgspec", "cryptography")),

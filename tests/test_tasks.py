@@ -30,7 +30,6 @@ ALLOWED: Final = {
     "conductor/client/talk.py": _OLD,
     "conductor/client/connection.py": _OLD,
     "conductor/client/editing.py": _OLD,
-    "conductor/fleet/bundle_follower.py": _OLD,
     "conductor/transports/memory.py": "the function is an author's: one that will not end must not "
     "keep its chain from ending",
 }

@@ -8,7 +8,6 @@ one that does not come keeps nobody from going back.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import os
 import signal
 import subprocess
@@ -17,6 +16,7 @@ from collections import deque
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeVar
 
+import anyio
 import msgspec
 
 from conductor.errors import ConductorError
@@ -113,14 +113,15 @@ class Follower:
         """Follows from now on."""
         self._end = await self._records.watch(self._pool, self._changed.set)
         self._bus.linked.append(self._changed.set)
-        self._following = asyncio.get_running_loop().create_task(self._follow())
+        self._following = self._bus.start(self._follow())
 
     async def close(self) -> None:
         """Ends it."""
         tasks = [*self._preparing.values(), *([self._following] if self._following else ())]
         for task in tasks:
             task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)
+        if tasks:
+            await asyncio.wait(tasks)
         if self._end is not None:
             await self._end()
 
@@ -128,8 +129,8 @@ class Follower:
         while True:
             self._changed.clear()
             await self._perform(await self._look())
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._changed.wait(), _LOOK)
+            with anyio.move_on_after(_LOOK):
+                await self._changed.wait()
 
     async def _look(self) -> list[Effect]:
         """Follows the newest of what NATS has and what was here, also before a restart."""
@@ -182,8 +183,8 @@ class Follower:
             effect = waiting.popleft()
             name = effect.name
             if isinstance(effect, Prepare):
-                task = asyncio.get_running_loop().create_task(self._prepare(name))
-                self._preparing[name] = task
+                if (task := self._bus.start(self._prepare(name))) is not None:
+                    self._preparing[name] = task
             elif isinstance(effect, Forget):
                 await self._forget(name)
             else:
