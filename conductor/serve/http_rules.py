@@ -16,6 +16,7 @@ from msgspec import Raw
 from conductor.core import json_text, jsonrpc
 from conductor.core.message import Message
 from conductor.http.headers import ONCE as EVERYWHERE
+from conductor.http.headers import Headers
 from conductor.serve.access import origins
 from conductor.serve.hub import frames
 from conductor.transports.remote import wire
@@ -141,10 +142,9 @@ def post(headers: Mapping[str, str], body: bytes) -> Ruling:
     return Forward(connection, frame, None if number is None else int(number))
 
 
-def get(headers: Mapping[str, str]) -> Ruling:
+def get(headers: Headers) -> Ruling:
     """What a GET without an upgrade means."""
-    accepted = headers.get("accept", "")
-    if not any(kind in accepted for kind in ("text/event-stream", "text/*", "*/*")):
+    if not headers.accepts("text/event-stream"):
         return Refuse(406, "Accept must have text/event-stream")
     connection, session = headers.get(CONNECTION, ""), headers.get(SESSION)
     if not connection:

@@ -243,9 +243,9 @@ class Server:
                 f"cannot listen at {address}: {error.strerror or error}",
                 "choose another address, or end what listens there",
             ) from None
-        if address.scheme == "unix":
+        if address.row.is_path:
             self._paths.append((address.path, os.stat(address.path)))
-        if address.scheme in ("unix", "tcp"):
+        if not address.row.is_web:
             self._entrances.append(
                 lines.listen(
                     listening,
@@ -261,7 +261,7 @@ class Server:
             app, complain = self._app.serve, self._complain
             served = HttpAddress(self, app, listening, complain, tls)
             self._https.append(await self._serving.enter_async_context(served))
-        if address.scheme == "unix":
+        if address.row.is_path:
             return str(address)
         return str(Address(address.scheme, address.host, listening.getsockname()[1], address.path))
 
@@ -348,7 +348,7 @@ class Server:
 
 def _bound(address: Address) -> socket.socket:
     """A socket that listens. Raises `OSError`."""
-    if address.scheme == "unix":
+    if address.row.is_path:
         return _bound_path(address.path)
     found = socket.getaddrinfo(
         address.host, address.port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE

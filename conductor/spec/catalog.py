@@ -55,7 +55,6 @@ if TYPE_CHECKING:
     from conductor.spec.python_guest.facts import Declared
 
 WASM_MAGIC: Final = b"\0asm"
-_ADDRESSES: Final = ("unix:", "tcp:", "ws:", "wss:", "http:", "https:")
 
 Note: TypeAlias = Callable[[str], None]
 """Called with a sentence about what a name hides."""
@@ -331,8 +330,8 @@ def _of_word(word: str, names: _Names) -> Spec:
         if word == "path:":
             raise UsageError("`path:` without a program", "as in `path:claude-agent-acp`")
         return _command([word[5:]], names)
-    if word.lower().startswith(_ADDRESSES):
-        return _remote(word)
+    if ":" in word and (remote := _remote(word)) is not None:
+        return remote
     if names.config is not None and (spec := _of_configured(word, names)) is not None:
         return spec
     if word.startswith("@"):
@@ -448,12 +447,15 @@ def _command(words: list[str], names: _Names = _NO_NAMES) -> Spec:
     return Spec(name=name_of(words), command=runnable(words, names.known), source=words[0])
 
 
-def _remote(word: str) -> Spec:
+def _remote(word: str) -> Spec | None:
+    """A component at an address; None: the word is no address."""
     from conductor.transports.remote import address as addresses
 
+    if not addresses.is_address(word):
+        return None
     places = addresses.parse_all(word)
     first, source = places[0], ",".join(map(str, places))
-    name = stem(first.path) if first.scheme == "unix" else first.host
+    name = stem(first.path) if first.row.is_path else first.host
     return Spec(name=plain(name), address=source, source=source)
 
 

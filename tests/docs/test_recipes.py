@@ -1,4 +1,4 @@
-"""docs/architecture.md, "How to add something": four rows performed in a copy of the repository.
+"""docs/architecture.md, "How to add something": some rows performed in a copy of the repository.
 
 Each recipe edits the files that its row names, and nothing else. Then the copy's own tests, tables
 and command line must show what was added.
@@ -25,7 +25,7 @@ IGNORED: Final = ("__pycache__", "_guest", "target", ".hypothesis", "node_module
 
 
 class Edit(NamedTuple):
-    """`text` goes before the last `anchor` of a file, or to its end."""
+    """`text` goes before the last `anchor` of a file, or to its end; the file may be a new one."""
 
     file: str
     text: str
@@ -38,7 +38,7 @@ class Recipe(NamedTuple):
     """Of the copy; all of them pass."""
     page: str
     row: str
-    """The beginning of a row that the drawn tables of the page have then."""
+    """The beginning of a row that the page, with its tables drawn anew, has then."""
     command: tuple[str, ...]
     shown: str
     """A pattern in what this command of the copy prints."""
@@ -169,6 +169,82 @@ def test_a_sample_is_every_tenth_message() -> None:
         ("inspect", "--all", "passthrough,profile=none,allow=up:session/update:sample"),
         r"read every tenth of messages",
     ),
+    "transport at an address": Recipe(
+        (
+            Edit(
+                "conductor/transports/remote/pipes.py",
+                '''"""`fifo:PATH`: lines on two named pipes, `PATH.in` and `PATH.out`."""
+
+from __future__ import annotations
+
+import os
+
+from conductor.transports.base import Events
+from conductor.transports.framing import LINE_LIMIT
+from conductor.transports.remote import failures
+from conductor.transports.remote.address import Address
+from conductor.transports.stdio import StdioTransport
+
+
+class PipesTransport(StdioTransport):
+    """One connection to a program at two named pipes."""
+
+    def __init__(self, address: Address, *, line_limit: int = LINE_LIMIT) -> None:
+        super().__init__(line_limit=line_limit)
+        self._address = address
+
+    async def open(self, events: Events) -> None:
+        """Opens both pipes. Raises `ComponentError`."""
+        path = self._address.path
+        try:
+            self._stdin = os.open(f"{path}.out", os.O_RDONLY | os.O_NONBLOCK)
+            self._stdout = os.open(f"{path}.in", os.O_WRONLY | os.O_NONBLOCK)
+        except OSError as error:
+            raise failures.unreachable(self._address, error) from None
+        await super().open(events)
+''',
+            ),
+            Edit(
+                "conductor/transports/remote/address.py",
+                '    "fifo": Scheme("fifo:PATH", "pipes:PipesTransport", is_path=True),\n',
+                '    "tcp": Scheme(',
+            ),
+            Edit("docs/remote.md", "| `fifo:PATH` | lines |\n", "| `tcp://HOST:PORT` | lines |"),
+            Edit(
+                "tests/transports/remote/test_pipes.py",
+                '''"""A turn through named pipes."""
+
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+from tests.harness.process.command import conductor
+from tests.harness.process.rig import DEMO
+
+
+def test_a_turn_through_named_pipes(tmp_path: Path) -> None:
+    place = str(tmp_path / "agent")
+    for end in ("in", "out"):
+        os.mkfifo(f"{place}.{end}")
+    agent = shlex.join([sys.executable, str(DEMO)])
+    with subprocess.Popen(f"{agent} < {place}.in > {place}.out", shell=True) as process:
+        ran = conductor("exec", f"fifo:{place}", "-p", "hello")
+        process.kill()
+    assert (ran.code, ran.out) == (0, "hello\\n"), ran.err
+    gone = conductor("exec", f"fifo:{place}-not-there", "-p", "hello")
+    gone.assert_error(1, "cannot reach fifo:")
+    conductor("exec", "fifo:", "-p", "hello").assert_error(2, "`fifo:` without a path")
+''',
+            ),
+        ),
+        ("tests/transports/remote/test_pipes.py",),
+        "remote.md",
+        "| `fifo:PATH` | lines |",
+        ("inspect", "--all", "fifo:/run/agent"),
+        r"fifo:/run/agent",
+    ),
     "option of `agent`, `proxy`, `exec` and `chat`": Recipe(
         (
             Edit(
@@ -223,7 +299,7 @@ def test_a_recipe_is_all_it_takes(name: str, copy: Path) -> None:
     recipe = RECIPES[name]
     for edit in recipe.edits:
         path = copy / edit.file
-        text = path.read_text(encoding="utf-8")
+        text = path.read_text(encoding="utf-8") if path.exists() else ""
         at = text.rindex(edit.anchor) if edit.anchor else len(text)
         path.write_text(text[:at] + edit.text + text[at:], encoding="utf-8")
     pytest_quietly = ("-m", "pytest", "-q", "-n", "0", "-p", "no:cacheprovider")
@@ -234,11 +310,14 @@ def test_a_recipe_is_all_it_takes(name: str, copy: Path) -> None:
 
 
 def test_the_recipes_are_those_of_the_page() -> None:
-    """A file that a recipe edits is named in its row; tests apart, which the last column names."""
+    """A row names each file that its recipe edits, of a new one the folder; the last column names
+    the tests."""
     page = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8")
     for name, recipe in RECIPES.items():
         article = "an" if name.startswith("option") else "a"
         match = re.search(rf"^\| {article} {re.escape(name)} \|(.*)$", page, re.MULTILINE)
         assert match is not None, name
         for edit in recipe.edits:
-            assert edit.file in match[1] or edit.file.startswith("tests/"), (name, edit.file)
+            is_new = not (ROOT / edit.file).exists()
+            place = f"{os.path.dirname(edit.file)}/" if is_new else edit.file
+            assert place in match[1] or edit.file.startswith("tests/"), (name, edit.file)

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import pytest
 
+from conductor.http.headers import Headers
 from conductor.serve import http_rules
 from conductor.serve.http_rules import End, Forward, Listen, Open, Refuse
 
@@ -91,6 +92,11 @@ def test_initialize_opens_a_connection(id_: object, known: bytes) -> None:
     assert http_rules.post(JSON, body) == Open(body, known)
 
 
+def named(headers: dict[str, str]) -> Headers:
+    """Headers as they come."""
+    return Headers((name.encode(), value.encode()) for name, value in headers.items())
+
+
 EVENTS: Final = {"accept": "text/event-stream", "acp-connection-id": "c"}
 
 
@@ -99,18 +105,21 @@ EVENTS: Final = {"accept": "text/event-stream", "acp-connection-id": "c"}
     [
         (EVENTS, Listen("c", None, None)),
         ({**EVENTS, "accept": "*/*"}, Listen("c", None, None)),
+        ({**EVENTS, "accept": "a/b, TEXT/Event-Stream;q=1"}, Listen("c", None, None)),
+        ({"acp-connection-id": "c"}, Listen("c", None, None)),
         ({**EVENTS, "acp-session-id": "s"}, Listen("c", "s", None)),
         ({**EVENTS, "last-event-id": "7"}, Listen("c", None, 7)),
     ],
 )
 def test_gets(headers: dict[str, str], ruling: object) -> None:
-    assert http_rules.get(headers) == ruling
+    assert http_rules.get(named(headers)) == ruling
 
 
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
-        ({}, 406),
+        ({}, 400),
+        ({**EVENTS, "accept": "text/event-streams"}, 406),
         ({**EVENTS, "accept": "application/json"}, 406),
         ({"accept": "text/event-stream"}, 400),
         ({**EVENTS, "acp-session-id": ""}, 400),
@@ -120,7 +129,7 @@ def test_gets(headers: dict[str, str], ruling: object) -> None:
     ],
 )
 def test_gets_that_are_refused(headers: dict[str, str], status: int) -> None:
-    ruling = http_rules.get(headers)
+    ruling = http_rules.get(named(headers))
     assert isinstance(ruling, Refuse)
     assert ruling.status == status
 

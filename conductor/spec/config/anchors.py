@@ -25,10 +25,11 @@ def path(text: str, here: str) -> str:
 def word(text: str, here: str) -> str:
     """A component of one word: a path, or a name that stays as it is."""
     scheme, colon, rest = text.partition(":")
-    if scheme == "unix":
-        from conductor.transports.remote import address as addresses
+    if colon:
+        from conductor.transports.remote.address import SCHEMES, between
 
-        return ",".join(_socket(one, here) for one in addresses.between(text))
+        if scheme in SCHEMES and SCHEMES[scheme].is_path:
+            return ",".join(_socket(one, scheme, here) for one in between(text))
     if colon and (scheme in ("py", "path") or rest.startswith("//")):
         return text
     whole = path(text, here)
@@ -38,11 +39,11 @@ def word(text: str, here: str) -> str:
     return whole if "/" in text or text in (".", "..") or is_file else text
 
 
-def _socket(address: str, here: str) -> str:
-    scheme, _, rest = address.partition(":")
-    if scheme != "unix" or not rest or rest.startswith("//"):
+def _socket(address: str, scheme: str, here: str) -> str:
+    own, _, rest = address.partition(":")
+    if own != scheme or not rest or rest.startswith("//"):
         return address
-    return f"unix:{path(rest, here)}"
+    return f"{scheme}:{path(rest, here)}"
 
 
 def command(words: list[str], here: str) -> list[str]:

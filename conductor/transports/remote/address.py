@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from typing import Final
+from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, quote, urlsplit
 
 import msgspec
@@ -15,8 +15,33 @@ from conductor.patterns import lazy_pattern
 ENDPOINT: Final = "/acp"
 """The path of a URL that is written without one, as all SDKs have it."""
 
-_PORTS: Final = {"tcp": 0, "ws": 80, "wss": 443, "http": 80, "https": 443}
-_PREFIXES: Final = ("unix:", *(f"{scheme}:" for scheme in _PORTS))
+
+class Scheme(NamedTuple):
+    """A kind of address: a row of `SCHEMES`."""
+
+    form: str
+    """As a user writes it."""
+    transport: str
+    """What carries lines there: a module of `conductor.transports.remote`, and a class in it."""
+    port: int = 0
+    """What a URL without a port means; 0: there is none that goes without saying."""
+    is_path: bool = False
+    """Whether it names a file of this machine, and no host."""
+    is_web: bool = False
+    """Whether it is a URL of HTTP: with a path, a token, and perhaps TLS."""
+
+
+_WEBSOCKET: Final = "websocket_transport:WebSocketTransport"
+SCHEMES: Final = {
+    "unix": Scheme("unix:PATH", "lines:LinesTransport", is_path=True),
+    "tcp": Scheme("tcp://HOST:PORT", "lines:LinesTransport"),
+    "ws": Scheme("ws://HOST", _WEBSOCKET, 80, is_web=True),
+    "wss": Scheme("wss://HOST", _WEBSOCKET, 443, is_web=True),
+    "http": Scheme("http://HOST", "http:HttpTransport", 80, is_web=True),
+    "https": Scheme("https://HOST", "http:HttpTransport", 443, is_web=True),
+}
+"""By its name."""
+_PREFIXES: Final = tuple(f"{scheme}:" for scheme in SCHEMES)
 _BETWEEN: Final = lazy_pattern(f",(?={'|'.join(_PREFIXES)})", re.IGNORECASE)
 _SECRET: Final = lazy_pattern(r"token|secret|passw|auth|api_?key|^key$|^sig", re.IGNORECASE)
 _SENT: Final = "!#$%&'()*+,-./:;=?@[]~"
@@ -25,8 +50,8 @@ _LONGEST_SOCKET: Final = 103
 """Bytes of a socket's path: every system takes so many."""
 
 FORMS: Final = (
-    "addresses are `unix:PATH`, `tcp://HOST:PORT`, `ws://HOST`, `wss://HOST`, `http://HOST` and "
-    "`https://HOST`, the last four also with a port and a path"
+    f"addresses are {', '.join(f'`{row.form}`' for row in SCHEMES.values())}; those of WebSockets "
+    "and of HTTP also with a port and a path"
 )
 
 
@@ -34,13 +59,18 @@ class Address(msgspec.Struct, frozen=True):
     """An address, read."""
 
     scheme: str
-    """`unix`, `tcp`, `ws`, `wss`, `http` or `https`."""
+    """One of `SCHEMES`."""
     host: str = ""
-    """Of an IPv6 address without its brackets; empty: of `unix`."""
+    """Of an IPv6 address without its brackets; empty: of a path."""
     port: int = 0
-    """0: of `unix`; or any that is free, which makes sense to those who listen."""
+    """0: of a path; or any that is free, which makes sense to those who listen."""
     path: str = ""
-    """Of `unix` the path of the socket; of a URL its path and query; of `tcp` empty."""
+    """A path on this machine; of a URL its path and query; of `tcp` empty."""
+
+    @property
+    def row(self) -> Scheme:
+        """What kind of address it is."""
+        return SCHEMES[self.scheme]
 
     @property
     def has_tls(self) -> bool:
@@ -50,26 +80,25 @@ class Address(msgspec.Struct, frozen=True):
     @property
     def is_local(self) -> bool:
         """Whether what passes stays on this machine."""
-        if self.scheme == "unix" or self.host == "localhost":
+        if self.row.is_path or self.host == "localhost":
             return True
         return self.host == "::1" or re.fullmatch(r"127(\.\d{1,3}){3}", self.host) is not None
 
     @property
     def takes_token(self) -> bool:
         """Whether a token can be shown there."""
-        return self.scheme not in ("unix", "tcp")
+        return self.row.is_web
 
     @property
     def authority(self) -> str:
         """Host and port as a URL has them; a port that goes without saying is left out."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        usual = self.scheme != "tcp" and self.port == _PORTS.get(self.scheme)
-        return host if usual else f"{host}:{self.port}"
+        return host if self.port and self.port == self.row.port else f"{host}:{self.port}"
 
     def __str__(self) -> str:
         """The address as a user would write it."""
-        if self.scheme == "unix":
-            return f"unix:{self.path}"
+        if self.row.is_path:
+            return f"{self.scheme}:{self.path}"
         return f"{self.scheme}://{self.authority}{self.path}"
 
 
@@ -94,9 +123,10 @@ def parse(text: str, here: str = "") -> Address:
     folder. Raises `UsageError`; its text does not repeat what may be a password."""
     scheme, _, rest = text.partition(":")
     scheme = scheme.lower()
-    if scheme == "unix":
-        return _socket(rest, here)
-    if scheme not in _PORTS or not rest.startswith("//"):
+    row = SCHEMES.get(scheme)
+    if row is not None and row.is_path:
+        return _on_machine(scheme, rest, here)
+    if row is None or not rest.startswith("//"):
         raise UsageError(f"`{text}` is no address", FORMS)
     if any(sign <= " " or sign in "\"'`<>\\^{|}\x7f" for sign in text):
         raise UsageError("a URL has no blanks, quotes or control characters", FORMS)
@@ -109,17 +139,17 @@ def parse(text: str, here: str = "") -> Address:
     return _url(text, scheme)
 
 
-def _socket(path: str, here: str) -> Address:
+def _on_machine(scheme: str, path: str, here: str) -> Address:
     path = path.removeprefix("//")
     if not path or "\0" in path:
-        raise UsageError("`unix:` without the path of a socket", "as in `unix:/run/user/1000/acp`")
+        raise UsageError(f"`{scheme}:` without a path", f"as in `{scheme}:/run/user/1000/acp`")
     whole = os.path.abspath(os.path.join(here, os.path.expanduser(path)))
     if len(os.fsencode(whole)) > _LONGEST_SOCKET:
         raise UsageError(
             f"the path of the socket `{whole}` has more than {_LONGEST_SOCKET} bytes",
             "sockets have short paths; choose a folder near the root",
         )
-    return Address("unix", path=whole)
+    return Address(scheme, path=whole)
 
 
 def _url(text: str, scheme: str) -> Address:
@@ -149,4 +179,4 @@ def _url(text: str, scheme: str) -> Address:
     path = ENDPOINT if split.path in ("", "/") else split.path
     query = f"?{split.query}" if split.query else ""
     sent = quote(path + query, safe=_SENT, errors="surrogateescape")
-    return Address(scheme, host, _PORTS[scheme] if port is None else port, sent)
+    return Address(scheme, host, SCHEMES[scheme].port if port is None else port, sent)

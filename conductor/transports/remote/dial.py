@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 from conductor import installation
@@ -42,26 +43,22 @@ def dial(
     """
     check(address, has_token=token is not None)
     token = partial(shown, token) if token is not None else None
-    if address.scheme in ("unix", "tcp"):
-        from conductor.transports.remote.lines import LinesTransport
-
-        return LinesTransport(address, line_limit=line_limit)
+    if not address.row.is_web:
+        return _class(address)(address, line_limit=line_limit)
     # Before the event loop's modules: those load no TLS unless it is there.
     tls = _tls(ca) if address.has_tls else None
     try:
-        if address.scheme in ("ws", "wss"):
-            from conductor.transports.remote.websocket_transport import WebSocketTransport
-
-            return WebSocketTransport(
-                address, token=token, tls=tls, line_limit=line_limit, log=log, patience=patience
-            )
-        from conductor.transports.remote.http import HttpTransport
-
-        return HttpTransport(
-            address, token=token, tls=tls, line_limit=line_limit, log=log, patience=patience
-        )
+        made = _class(address)
     except ImportError as error:
         raise missing(address, error) from None
+    return made(address, token=token, tls=tls, line_limit=line_limit, log=log, patience=patience)
+
+
+def _class(address: Address) -> Callable[..., Transport]:
+    """The transport of its row."""
+    module, _, name = address.row.transport.partition(":")
+    made: Callable[..., Transport] = getattr(import_module(f"{__package__}.{module}"), name)
+    return made
 
 
 def shown(token: Callable[[], str]) -> str:
@@ -81,7 +78,7 @@ def shown(token: Callable[[], str]) -> str:
 
 def check(address: Address, *, has_token: bool = False) -> None:
     """Raises `UsageError` for an address that nobody can dial so."""
-    if address.scheme != "unix" and not address.port:
+    if not (address.row.is_path or address.port):
         raise UsageError(f"{address} has no port", "who listens there has shown the real one")
     if has_token and not address.takes_token:
         raise UsageError(

@@ -53,7 +53,7 @@ def test_other_words_are_none(word: str) -> None:
     [
         ("ws:h", "is no address"),
         ("ftp://h", "is no address"),
-        ("unix:", "without the path"),
+        ("unix:", "without a path"),
         ("unix:/" + "a" * 200, "more than 103 bytes"),
         ("ws://", "names no host"),
         ("ws://h:99999", "its host or its port"),
