@@ -1035,3 +1035,20 @@ def test_a_sub_agents_session_is_seen_with_the_one_it_works_for() -> None:
     seen = [one["params"]["sessionId"] for one in late.attach("s") if "params" in one]
     assert seen.count("s/1") == 3
     assert "t" not in seen
+
+
+def test_a_chain_gets_the_session_once() -> None:
+    """A session of others beside one's own: some agents would take the other spelling."""
+    _, home, agent = opened()
+    home.ask("session/prompt", session_id="t", sessionId="s", prompt=[])
+    home.notify("session/cancel", session_id="t", sessionId="s")
+    assert [one["params"]["sessionId"] for one in agent.seen] == ["s", "s"]
+    assert not any("session_id" in one["params"] for one in agent.take())
+
+
+@pytest.mark.parametrize("method", ["prompt", "load", "delete", "close", "set_mode", "status"])
+def test_a_session_of_others_is_unknown_by_any_spelling(method: str) -> None:
+    _, home, agent = opened()
+    asked = home.ask(f"session/{method}", session_id="t", prompt=[], modeId="m")
+    assert home.result(asked)["code"] == -32002
+    assert not agent.take()

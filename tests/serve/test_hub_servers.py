@@ -318,3 +318,27 @@ def test_a_turn_that_took_too_long_leaves_no_question_open() -> None:
     assert answer["result"] == CANCELLED
     assert editor.kinds() == ["$/cancel_request"]
     assert phone.kinds() == ["$/cancel_request"]
+
+
+@pytest.mark.parametrize("named", ["", "sessionId", "session_id"])
+@pytest.mark.parametrize(
+    "address", [{"connectionId": "c"}, {"serverId": "srv"}, {"acp_url": "acp:srv"}]
+)
+def test_nobody_speaks_for_the_server_of_another_by_naming_a_session(
+    named: str, address: dict[str, str]
+) -> None:
+    _, one, other, agent = two()
+    opened(one, agent, "a", server("srv"))
+    opened(other, agent, "b")
+    agent.ask("mcp/connect", serverId="srv")
+    one.answer(one.one(), {"connectionId": "c"})
+    agent.take()
+    session = {named: "b"} if named else {}
+    asked = other.ask("mcp/message", **address, **session, what="sampling/createMessage")
+    other.notify("mcp/message", **address, **session, what="notifications/x")
+    assert other.result(asked)["code"] == INVALID
+    assert agent.take() == []
+    mine = {named: "a"} if named else {}
+    one.ask("mcp/message", **address, **mine, what="sampling/createMessage")
+    one.notify("mcp/message", **address, **mine, what="notifications/x")
+    assert len(agent.take()) == 2

@@ -30,6 +30,7 @@ _prompt: Final = Decoder(_Prompt)
 _notification: Final = Decoder(_Notification)
 _update: Final = Decoder(SessionUpdate)
 _NAME: Final = b'"sessionId"'
+_FORMER_NAME: Final = b'"session_id"'
 
 
 def session_of(params: Params) -> str | None:
@@ -63,17 +64,22 @@ def blocks_of(params: Params) -> list[Raw]:
 
 
 def plain(params: Params) -> Params:
-    """Params in which `sessionId` stands once, as the hub has read it.
+    """Params in which the session stands once, as the hub has read it.
 
-    What a chain makes of a second one, or of one whose name is written with escapes, nobody knows.
+    What a chain makes of a second one, or of one whose name is written with escapes, nobody knows;
+    nor what an agent does with `session_id` beside `sessionId`.
     """
     if isinstance(params, UnsetType):
         return params
     text = bytes(params)
-    if text.count(_NAME) == 1 and text.find(_ESCAPE) < 0:
+    if text.count(_NAME) == 1 and text.find(_ESCAPE) < 0 and text.find(_FORMER_NAME) < 0:
         return params
     members = read_members(params)
-    return params if members is None else write_members(members)
+    if members is None:
+        return params
+    if "sessionId" in members:
+        members.pop("session_id", None)
+    return write_members(members)
 
 
 def inner(whole: Raw | bytes | UnsetType | None, *names: str) -> dict[str, Raw]:

@@ -160,6 +160,8 @@ class Requests:
             if session is None or not session.drives(sender):
                 return None
             chain, params = session.chain, plain(params)
+            if self._servers.is_others(sender, chain, method, params):
+                return None
         elif method.startswith(MCP_FAMILIES):
             chain = self._servers.chain_of(sender, method, params)
         if chain is not None:
@@ -257,6 +259,8 @@ class Requests:
         chain = floor.own(asked, client) if session is None else session.chain
         if chain is None:
             return None
+        if self._servers.is_others(client, chain, asked.method, asked.params):
+            return self._of_server(asked, client)
         if asked.method == PROMPT and session is not None:
             return self._turns.prompt(asked, client, session)
         if asked.method == "session/fork":

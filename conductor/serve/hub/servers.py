@@ -16,6 +16,7 @@ from conductor.core.guards import connected, declared
 from conductor.core.json_text import read_members, text_of
 from conductor.core.jsonrpc import INVALID_PARAMS, Params
 from conductor.core.policy.headings import addresses
+from conductor.core.policy.key_table import MCP_FAMILIES
 from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.state import Asked, Chain, Client
 
@@ -88,6 +89,13 @@ class Servers:
         return [*chain.clients] if len(chain.clients) == 1 else []
 
     # -- from a client ---------------------------------------------------------------------------
+
+    @staticmethod
+    def is_others(sender: Client, chain: Chain, method: str, params: Params) -> bool:
+        """Whether a message is one of a server that another client has."""
+        if not method.startswith(MCP_FAMILIES):
+            return False
+        return chain.servers.get(_address(method, params), sender) is not sender
 
     @staticmethod
     def chain_of(sender: Client, method: str, params: Params) -> Chain | None:
