@@ -1052,3 +1052,11 @@ def test_a_session_of_others_is_unknown_by_any_spelling(method: str) -> None:
     asked = home.ask(f"session/{method}", session_id="t", prompt=[], modeId="m")
     assert home.result(asked)["code"] == -32002
     assert not agent.take()
+
+
+@pytest.mark.parametrize("name", ["sessionId", "session_id"])
+@pytest.mark.parametrize("session", ["t", None, 7])
+def test_a_new_session_has_the_agent_s_name(name: str, session: Any) -> None:
+    _, home, agent = opened()
+    home.ask("session/new", cwd="/w", mcpServers=[], **{name: session})
+    assert agent.one()["params"] == {"cwd": "/w", "mcpServers": []}

@@ -8,6 +8,7 @@ from typing import Final
 from msgspec import Raw, UnsetType
 
 from conductor.core.dialects import CANCEL
+from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.json_text import (
     elements,
     encode,
@@ -50,6 +51,7 @@ _UNATTACHED: Final = frozenset(
 """What a client may ask about a session that it is not attached to."""
 _SEEING: Final = frozenset(("session/attach", "session/detach", LIST, "session/status"))
 """What a client that may only watch may ask for."""
+_NEW: Final = "session/new"
 _EDITOR: Final = "_scp/"
 _DRIVE: Final = "send `session/attach` with the role `driver` first"
 
@@ -74,7 +76,6 @@ class Requests:
         self._questions = questions
         self._turns = turns
         self._methods: dict[str, Callable[[Asked, Client], None]] = {
-            "session/new": self._new,
             "session/load": attaching.load,
             "session/resume": attaching.load,
             "session/attach": attaching.attach,
@@ -83,7 +84,7 @@ class Requests:
         self._initialize = handshake.initialize
         self._answers: dict[str, Callable[[Asked, Chain, bytes, Raw], None]] = {
             "initialize": handshake.answered,
-            "session/new": sessions.begun,
+            _NEW: sessions.begun,
             "session/fork": sessions.begun,
             "session/load": sessions.loaded,
             "session/resume": sessions.loaded,
@@ -192,6 +193,8 @@ class Requests:
             return floor.refuse(asked, INVALID_REQUEST, text)
         if client.views and asked.method not in _SEEING and asked.method not in _LOADS:
             return floor.views(asked)
+        if asked.method == _NEW:
+            return self._new(asked, client)
         try:
             asked.scope = session_of(asked.params)
         except Malformed as problem:
@@ -233,8 +236,11 @@ class Requests:
         return self._about(asked, client, driven[0])
 
     def _new(self, asked: Asked, client: Client) -> None:
-        asked.scope = None  # the answer names it
-        chain = self._floor.own(asked, client)
+        """A session that the agent names: none that is somebody's may stand there."""
+        chain, members = self._floor.own(asked, client), inner(asked.params)
+        if members.keys() & {*SESSION_NAMES}:
+            rest = {name: raw for name, raw in members.items() if name not in SESSION_NAMES}
+            asked.params = write_members(rest)
         if chain is not None:
             self._sessions.begin(asked, chain)
 
