@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import Message, read_message
 from conductor.core.policy.withheld import TOOLS
+from conductor.core.session import Standing
 from conductor.core.state import Lane, Next, Source, Waiting
 
 if TYPE_CHECKING:
@@ -61,8 +62,7 @@ class EarlyUpdates:
         return False
 
     def _knows(self, session: str | None) -> bool:
-        known = self._sessions.get(session)
-        return known.is_clients or bool(known.ended)
+        return self._sessions.get(session).standing not in (Standing.NAMED, Standing.SET_UP)
 
     def answers(self, session: str | None) -> None:
         """The client gets an answer to a request in which it has named a session: what waits of

@@ -6,8 +6,6 @@ Neither the components nor the agent know of a held prompt. So a cancellation an
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from conductor.core.effects import Held
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
@@ -19,25 +17,26 @@ from conductor.core.state import Lane, Next, Visit, Waiting
 
 
 class HeldPrompts:
-    """The part of a router that holds prompts of upstream."""
+    """The part of a router that holds prompts of upstream. They stand in their sessions; what is of
+    no session, in one without a name."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self._waiting: dict[Visit, Waiting] = {}
-        """Prompts that are held, and settings that wait behind one of their session."""
+        self._sessions: dict[Session, None] = {}
+        """Those in which any is held."""
         self.on = 0
         """How many hold all prompts; 0: nobody."""
 
     @property
     def may_keep(self) -> bool:
         """Whether any prompt is to wait."""
-        return self.on > 0 or bool(self._waiting) or self._parts.own_turns.queue.any
+        return self.on > 0 or bool(self._sessions) or self._parts.own_turns.queue.any
 
     @property
     def count(self) -> int:
         """How many requests are held and still waited for."""
-        return sum(pending.origin is not None for pending in self._waiting)
+        return sum(one.origin is not None for known in self._sessions for one in known.held)
 
     def keeps(self, lane: Lane, method: str, params: Params, pending: Visit) -> bool:
         """Whether a request waits for the release: a prompt, and what must not overtake one. A
@@ -47,51 +46,66 @@ class HeldPrompts:
         session = session_of(params)
         if method in CLOSING:
             self.stopped(session)
-        behind = any(held.message.session == session for held in self._waiting.values())
+        known = self._exchange.sessions.get(session or "")
         if method == PROMPT:
-            known = self._exchange.sessions.get(session)
             waits = self.on > 0 or bool(known.open)
-            if known.open:
-                self._parts.own_turns.queue.client_waits(known)
         else:
-            waits = behind and method in AFTER_PROMPTS
+            waits = bool(known.held) and method in AFTER_PROMPTS
         if waits:
+            known = self._exchange.sessions.at(session or "")
+            pending.names = session
             message = read_message(method, params, session)
-            self._waiting[pending] = Waiting(Next.HELD, lane, pending, message)
+            known.held[pending] = Waiting(Next.HELD, lane, pending, message)
+            self._sessions[known] = None
+            self._parts.own_turns.queue.limit(known)
             if method == PROMPT and self.on:
                 self._exchange.emit(Held(session))
         return waits
 
     def stopped(self, session: str | None) -> None:
         """The client cancels the turns of a session: its held prompts are answered."""
-        for pending, held in list(self._waiting.items()):
-            if held.message.session == session and held.message.method == PROMPT:
-                self._answer(pending, turn_cancelled(self._exchange.version))
+        known = self._exchange.sessions.get(session or "")
+        for pending, held in list(known.held.items()):
+            if held.message.method == PROMPT:
+                self._answer(known, pending, turn_cancelled(self._exchange.version))
 
     def cancelled(self, pending: Visit) -> None:
         """A request is cancelled by its id: if it is held, that is its answer."""
-        if pending in self._waiting:
-            self._answer(pending, REFUSED)
+        known = self._exchange.sessions.get(pending.names or "")
+        if pending in known.held:
+            self._answer(known, pending, REFUSED)
 
-    def _answer(self, pending: Visit, answer: tuple[bytes, bytes]) -> None:
-        del self._waiting[pending]
+    def _answer(self, known: Session, pending: Visit, answer: tuple[bytes, bytes]) -> None:
+        del known.held[pending]
+        if not known.held:
+            del self._sessions[known]
         if pending.origin is not None:
             self._exchange.reply(pending, *answer)
 
     def release(self) -> None:
         """One holds them no longer: what nobody holds any more, and somebody waits for, goes on."""
-        self.on, known = max(0, self.on - 1), self._exchange.sessions.get
-        self._go_on(lambda session: not known(session).open)
-        for held in list(self._waiting.values()) if not self.on else ():
-            self._parts.own_turns.queue.client_waits(known(held.message.session))
+        self.on = max(0, self.on - 1)
+        self._go_on([known for known in self._sessions if not known.open])
+        for known in list(self._sessions) if not self.on else ():
+            self._parts.own_turns.queue.limit(known)
 
     def turn_over(self, session: Session) -> None:
         """No component has a turn in a session any more: what waits there goes on."""
-        self._go_on(lambda other: other == session.name)
+        if session.held:
+            self._go_on([session])
 
-    def _go_on(self, goes: Callable[[str | None], bool]) -> None:
-        if self.on or not self._waiting:
+    def _go_on(self, sessions: list[Session]) -> None:
+        if self.on:
             return
-        freed = [one for one, held in self._waiting.items() if goes(held.message.session)]
-        for held in [self._waiting.pop(one) for one in freed]:
-            self._parts.waits.go_on(held)
+        freed: list[Waiting] = []
+        for known in sessions:
+            held, known.held = known.held, {}
+            freed += held.values()
+            del self._sessions[known]
+        for waiting in sorted(freed, key=_came):
+            self._parts.waits.go_on(waiting)
+
+
+def _came(held: Waiting) -> int:
+    assert isinstance(held.of, Visit)
+    return held.of.number

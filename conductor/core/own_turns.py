@@ -26,7 +26,7 @@ from conductor.core.own_prompts import OwnPrompts
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
-from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.policy_state import OwnTurn, PolicyState
 from conductor.core.service_table import TURN_BEGIN, TURN_END
 from conductor.core.session import Prompt, QueuedTurn, Session, TurnEvent, TurnState, WorkEvent
 from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, own_visit, unread
@@ -415,7 +415,7 @@ class OwnTurns:
         one of the component's nests in it, and the component works there itself."""
         session, state = ("", None) if isinstance(params, UnsetType) else reported_state(params)
         nesting = [turn for turn in self._mine(peer, session) if turn.nests]
-        if state != "idle" or not nesting or session in peer.policed.turns:
+        if state != "idle" or not nesting or peer.policed.part(session).own is not OwnTurn.NONE:
             return False
         nesting[0].kept = later
         return True

@@ -572,7 +572,7 @@ def _is_at_rest(peer: Peer) -> bool:
     policy_state, lanes = peer.policy_state, (peer.p, peer.s)
     if not peer.ready or peer.closure is not None or peer.backlog:
         return False
-    if policy_state is not None and (policy_state.paused or policy_state.turns):
+    if policy_state is not None and (policy_state.paused or policy_state.own_turns):
         return False
     return not any(
         lane.in_flight.queue or lane.in_flight.unforwarded.items or lane.renames for lane in lanes

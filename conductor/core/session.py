@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core.guards.modes import NOTHING_SET, Settings
+from conductor.core.policy.key_table import PROMPT
 from conductor.core.state import Follower, Peer, Visit, Waiting
 
 if TYPE_CHECKING:  # no start waits for it
@@ -24,6 +25,41 @@ class Beginning(Enum):
     NEW = "nobody"
     WORDED = "components alone"
     OVER = "the user, or nobody has seen it begin"
+
+
+class Standing(Enum):
+    """Whether a session was set up, as far as anybody has seen, and whose it is to the client."""
+
+    NAMED = "somebody has only named it"
+    ASKED = "the client has asked for it, and nobody has seen it set up"
+    LEFT = "the client has ended it, and nobody has seen it set up"
+    SET_UP = "it was set up, and not by the client"
+    OPEN = "it was set up, and the client has it open"
+    ENDED = "it was set up, and the client has ended it"
+
+
+class StandingEvent(Enum):
+    """What changes that."""
+
+    ENTERED = "the client sets it up, or prompts there"
+    SEEN = "its set-up is answered, or its agent says what it holds"
+    ENDED = "the client ends it"
+
+
+STANDING: Final = {
+    (Standing.NAMED, StandingEvent.ENTERED): Standing.ASKED,
+    (Standing.NAMED, StandingEvent.SEEN): Standing.SET_UP,
+    (Standing.NAMED, StandingEvent.ENDED): Standing.LEFT,
+    (Standing.ASKED, StandingEvent.SEEN): Standing.OPEN,
+    (Standing.ASKED, StandingEvent.ENDED): Standing.LEFT,
+    (Standing.LEFT, StandingEvent.ENTERED): Standing.ASKED,
+    (Standing.LEFT, StandingEvent.SEEN): Standing.ENDED,
+    (Standing.SET_UP, StandingEvent.ENTERED): Standing.OPEN,
+    (Standing.SET_UP, StandingEvent.ENDED): Standing.ENDED,
+    (Standing.OPEN, StandingEvent.ENDED): Standing.ENDED,
+    (Standing.ENDED, StandingEvent.ENTERED): Standing.OPEN,
+}
+"""How a session stands after an event; anything else changes nothing."""
 
 
 class Work(Enum):
@@ -156,10 +192,7 @@ class Session(msgspec.Struct, eq=False):
     name: str = ""
     """What the client calls it."""
     # How it was set up.
-    known: bool = False
-    """Whether it was set up, as far as anybody has seen; else somebody has only named it."""
-    is_clients: bool = False
-    """Whether the client has it open."""
+    standing: Standing = Standing.NAMED
     folders: tuple[str, ...] = ()
     """Its working directory and additional directories."""
     written: tuple[str, ...] = ()
@@ -213,7 +246,8 @@ class Session(msgspec.Struct, eq=False):
     open: list[QueuedTurn] = []
     waiting: list[QueuedTurn] = []
     prompts: list[Prompt] = []
-    client_waits: bool = False
+    held: dict[Visit, Waiting] = {}
+    """Prompts of the client that wait, and settings behind one."""
     work: Work = Work.IDLE
     inserted: dict[str, str] = {}
     """Version 2: by idempotency key, the message that the agent has made of a prompt."""
@@ -224,11 +258,30 @@ class Session(msgspec.Struct, eq=False):
     late: bool = False
     """Whether that is over: until the turns it had are over, none begins that would nest."""
 
+    def stands(self, event: StandingEvent) -> None:
+        """Something has changed whether it is set up, and open."""
+        self.standing = STANDING.get((self.standing, event), self.standing)
+
+    @property
+    def known(self) -> bool:
+        """Whether it was set up, as far as anybody has seen."""
+        return self.standing in (Standing.OPEN, Standing.SET_UP, Standing.ENDED)
+
+    @property
+    def is_clients(self) -> bool:
+        """Whether the client has it open."""
+        return self.standing in (Standing.OPEN, Standing.ASKED)
+
     @property
     def at_rest(self) -> bool:
         """Whether no prompt runs in it, nobody has a turn or waits for one, and the client knows
         that it is idle."""
         return not (self.prompts or self.open or self.waiting or self.owed)
+
+    @property
+    def client_waits(self) -> bool:
+        """Whether a prompt of the client waits."""
+        return any(one.message.method == PROMPT for one in self.held.values())
 
     @property
     def works(self) -> bool:

@@ -65,11 +65,6 @@ class TurnQueue:
         else:
             self._parts.waits.go_on(tell)
 
-    def client_waits(self, session: Session) -> None:
-        """A prompt of the client waits for the turns of a session, which block it."""
-        session.client_waits = True
-        self._limit(session)
-
     # -- turns ---------------------------------------------------------------------------------
 
     def begin(self, turn: QueuedTurn) -> None:
@@ -86,13 +81,13 @@ class TurnQueue:
             self._begin(turn)
         else:
             session.waiting.append(turn)
-            self._limit(session)
+            self.limit(session)
 
     def _begin(self, turn: QueuedTurn) -> None:
         turn.move(TurnEvent.BEGUN)
         turn.id = f"turn-{next(self._ids)}"
         turn.session.open.append(turn)
-        self._limit(turn.session)  # who waits has waited for something else so far
+        self.limit(turn.session)  # who waits has waited for something else so far
         self._parts.own_turns.begun(turn)
 
     def end(self, turn: QueuedTurn) -> None:
@@ -121,14 +116,13 @@ class TurnQueue:
 
     def _next(self, session: Session) -> None:
         if not session.open:
-            session.client_waits = session.late = False
-            session.deadline = None
+            session.deadline, session.late = None, False
             if session.owed is not None and not session.works:
                 tell, session.owed = session.owed, None
                 self._parts.waits.go_on(tell)
         if not session.open:
             self._parts.held.turn_over(session)
-        self._limit(session)
+        self.limit(session)
         if session.waiting and not (session.open or session.prompts):
             self._begin(session.waiting.pop(0))
 
@@ -148,7 +142,8 @@ class TurnQueue:
             or all(prompt.turn is turn for prompt in session.prompts)
         ]
 
-    def _limit(self, session: Session) -> None:
+    def limit(self, session: Session) -> None:
+        """Somebody may wait for the turns of a session now, or for others than before."""
         if session.deadline is None and self._waited_for(session):
             session.deadline = Limit(session)
             self._parts.deadlines.after(MOST_WAIT, session.deadline)

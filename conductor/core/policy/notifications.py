@@ -249,7 +249,7 @@ class PolicedNotifications:
             turns.state_reported(policy_state, session, message.params)
         if own_session or within or alone:
             self._parts.observers.notification(lane, message, must=own_session or key == _STATE)
-        elif policy_state.withheld and turns.goes_on(policy_state, message):
+        elif policy_state.parts and turns.goes_on(policy_state, message):
             self.show_withheld(lane, session)
         return own_session or within or alone
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from enum import Enum
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from conductor.core.guards.capabilities import PROMISES
 from conductor.core.policy.key_table import (
@@ -30,19 +33,49 @@ _PLACED: Final = {
 _PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
 
 
+class OwnTurn(Enum):
+    """Where the turn of a component's own prompt stands."""
+
+    NONE = "no prompt of its own is open"
+    PROMPTED = "its prompt has no answer"
+    RUNS = "its prompt has its answer, which in version 2 is not the end of its turn"
+
+
+class Part(msgspec.Struct, eq=False):
+    """What a component that may prompt by itself has to do with one session."""
+
+    own: OwnTurn = OwnTurn.NONE
+    asked: bool = False
+    """Whether the agent has asked the user something in that turn."""
+    withheld: Withheld | None = None
+    """What tools do in it, and the client has not seen."""
+    waiting: int = 0
+    """How many prompts that are not its own wait for their answer, …"""
+    running: int = 0
+    """… and how many run on in version 2 that have it."""
+
+    @property
+    def others(self) -> bool:
+        """Whether prompts run that are not its own."""
+        return self.waiting > 0 or self.running > 0
+
+
+_NO_PART: Final = Part()
+
+
 class PolicyState:
     """What is remembered of one component. Without a policy it is trusted, and only watched: it may
     do anything, and an audit or a trace wants to know what it does."""
 
     __slots__ = (
         "answerable",
-        "asked",
         "enforced",
         "foreign",
         "lost",
         "name",
         "names_of_others",
-        "others",
+        "own_turns",
+        "parts",
         "paused",
         "policy",
         "prompts",
@@ -51,9 +84,7 @@ class PolicyState:
         "rounds",
         "servers",
         "text",
-        "turns",
         "watches_only",
-        "withheld",
     )
 
     def __init__(self, policy: Policy | None, name: str = "") -> None:
@@ -83,16 +114,10 @@ class PolicyState:
         """How often it has been handed what was written to it."""
         self.rounds = False
         """Whether it has rounds: guests in a host of their own have."""
-        self.turns: dict[str, bool] = {}
-        """The sessions in which a prompt of its own is open; whether its answer has come, which in
-        version 2 is not the end of its turn."""
-        self.asked: set[str] = set()
-        """The sessions of those prompts in which the agent has asked the user since."""
-        self.withheld: dict[str, Withheld] = {}
-        """What tools do in those prompts, and the client has not seen, by session."""
-        self.others: dict[str, tuple[int, int]] = {}
-        """The sessions in which prompts run that are not its own: how many wait for their answer,
-        and how many in version 2 have it. Kept of those that may prompt by themselves."""
+        self.parts: dict[str, Part] = {}
+        """What it has to do with sessions, by the ids by which it calls these."""
+        self.own_turns = 0
+        """In how many of them it has a turn of its own."""
         self.lost = 0
         """Copies that it was too slow for."""
         self.reported: set[tuple[str, str, str]] = set()
@@ -107,7 +132,24 @@ class PolicyState:
 
     def has_turn(self, session: str | None) -> bool:
         """Whether what runs in a session is a turn of its own, and no other."""
-        return session in self.turns and session not in self.others
+        part = self.part(session)
+        return part.own is not OwnTurn.NONE and not part.others
+
+    def part(self, session: str | None) -> Part:
+        """What it has to do with a session, to be read."""
+        return _NO_PART if session is None else self.parts.get(session, _NO_PART)
+
+    def takes(self, session: str, own: OwnTurn) -> None:
+        """Its turn in a session stands so from now on."""
+        part = self.parts.setdefault(session, Part())
+        self.own_turns += (own is not OwnTurn.NONE) - (part.own is not OwnTurn.NONE)
+        part.own = own
+
+    def settle(self, session: str) -> None:
+        """Something is over in a session: once it has nothing to do with that, the rest goes."""
+        part = self.part(session)
+        if part.own is OwnTurn.NONE and part.withheld is None and not part.others:
+            self.parts.pop(session, None)
 
     def owns(self, addresses: tuple[str, ...]) -> bool:
         """Whether an MCP message is about its own servers and connections alone."""

@@ -29,7 +29,7 @@ from conductor.core.policy.key_table import (
     SETUP,
     update,
 )
-from conductor.core.session import MOST_PROMPTS, Session
+from conductor.core.session import MOST_PROMPTS, Session, Standing, StandingEvent
 from conductor.core.state import Follower, Visit
 
 _MOST: Final = 4096
@@ -119,7 +119,7 @@ class Sessions:
         owner = latest.owner
         theirs = [one for one in self._known.values() if one.owner == owner]
         surplus = max(0, len(theirs) - _MOST)
-        for oldest in [one for one in theirs if one.at_rest][:surplus]:
+        for oldest in [one for one in theirs if one.at_rest and not one.held][:surplus]:
             del self._known[oldest.name]
 
     def __iter__(self) -> Iterator[Session]:
@@ -277,7 +277,8 @@ class Sessions:
         if session is None:
             return
         known = self.at(session)
-        known.is_clients = known.is_clients or method not in MAKES_ONE
+        if method not in MAKES_ONE:
+            known.stands(StandingEvent.ENTERED)
         known.ended = {}
         self.entered(session, "")
         if method == PROMPT:
@@ -287,7 +288,7 @@ class Sessions:
         """Whether the client is known to work in a session, and has not closed it since: one more
         prompt there changes nothing."""
         known = self.get(session)
-        return known.known and known.is_clients and not (known.client or known.ended)
+        return known.standing is Standing.OPEN and not known.client
 
     def user_prompts(self, session: str) -> Session:
         """A prompt of the client's goes on: components may send prompts of their own again."""
@@ -303,7 +304,8 @@ class Sessions:
                 self._asked[pending] = known.written
                 followed = Followed(self, below=session, client=True)
                 pending.followers = (*pending.followers, followed)
-            known.is_clients, known.terminals = False, {}
+            known.stands(StandingEvent.ENDED)
+            known.terminals = {}
             known.ended = {**known.ended, method: _said(params)}
 
     def repeats(self, session: str, method: str, params: Params) -> bool:
@@ -348,7 +350,7 @@ class Sessions:
         folders = self._asked.pop(pending, ())
         if method in CLOSING and followed.client:
             if member == b"error" and below in self._known:
-                self._known[below].is_clients = True
+                self._known[below].stands(StandingEvent.ENTERED)
         elif method in CLOSING:
             self.ended(below or "")
         elif member == b"result" and target is not None:
@@ -367,8 +369,9 @@ class Sessions:
             for session in names[:1]:
                 known = self.at(session)
                 known.written = folders or known.written
-                # What the client gets is its own, also where a trusted component has opened that.
-                known.is_clients = known.is_clients or is_new
+                if is_new:
+                    # What the client gets is its own, also where a trusted component has opened it.
+                    known.stands(StandingEvent.ENTERED)
             for session in names if is_new else ():
                 self.entered(session, "")
 
@@ -422,14 +425,16 @@ class Sessions:
                 if method == _NEW and plain:
                     self._default = now.settings
                 now.default = self._default
-        self._known[session.name], session.known = session, True  # now it is the latest
+        self._known[session.name] = session  # now it is the latest
+        session.stands(StandingEvent.SEEN)
+        session.closed = False
         self._forget(session)
 
     def _set_up(self, name: str) -> Session:
         """The record of a session that is set up, as somebody has said."""
         session = self.at(name)
         if not session.known:
-            session.known = True
+            session.stands(StandingEvent.SEEN)
             self._forget(session)
         return session
 

@@ -33,7 +33,7 @@ from conductor.core.policy.key_table import (
     TEXT_KINDS,
     update,
 )
-from conductor.core.policy.policy_state import PolicyState
+from conductor.core.policy.policy_state import OwnTurn, Part, PolicyState
 from conductor.core.policy.states import IN_HAND, STOPPABLE, Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
 from conductor.core.state import Lane, Seen, Source, Visit
@@ -84,7 +84,7 @@ class Turns:
         copy if it holds that right, holds a prompt, or has a turn of its own open."""
         session = message.session
         held = self.held(lane.other, session, STOPPABLE)
-        concerned = _seen(held) or session in lane.peer.policed.turns
+        concerned = _seen(held) or lane.peer.policed.part(session).own is not OwnTurn.NONE
         if rights & COPY or concerned:
             self._parts.observers.notification(lane, message, must=concerned)
         self._cancelled(lane, session, held)
@@ -188,7 +188,7 @@ class Turns:
         self, policy_state: PolicyState, lane: Lane, session: str | None, pending: Visit
     ) -> Violation | None:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
-        if session is None or session in policy_state.turns:
+        if session is None or policy_state.part(session).own is not OwnTurn.NONE:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
         if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
             return None
@@ -235,12 +235,14 @@ class Turns:
 
     def _hidden(self, policy_state: PolicyState, session: str | None) -> list[Withheld]:
         """What is withheld of a session of others and its ancestors; None: of all."""
-        known = policy_state.withheld
-        if not known:
-            return []
-        line = known if session is None else self._exchange.sessions.line(session)
-        theirs = (id_ for id_ in line if not self.is_own_session(policy_state, id_))
-        return [known[id_] for id_ in theirs if id_ in known]
+        parts = policy_state.parts
+        line = parts if session is None else self._exchange.sessions.line(session)
+        theirs = [
+            parts[id_].withheld
+            for id_ in line
+            if id_ in parts and not self.is_own_session(policy_state, id_)
+        ]
+        return [one for one in theirs if one is not None]
 
     def withhold(self, policy_state: PolicyState, source: Source, message: Message) -> None:
         """An update goes to the component alone: what tools do is kept. Beside its turns, in a
@@ -251,14 +253,16 @@ class Turns:
         line = sessions.line(message.session)
         own = (id_ for id_ in line if sessions.client(id_) == policy_state.name)
         session = turn if turn is not None else next(own)
-        policy_state.withheld.setdefault(session, Withheld()).keep(source, message)
+        part = policy_state.parts.setdefault(session, Part())
+        part.withheld = part.withheld or Withheld()
+        part.withheld.keep(source, message)
         if turn is None:
             _is_over(policy_state, session)
 
     @staticmethod
     def rebound(policy_state: PolicyState, names: Callable[[str], str]) -> None:
         """Sessions have changed places: `names` says what each is called now."""
-        policy_state.withheld = {names(id_): held for id_, held in policy_state.withheld.items()}
+        policy_state.parts = {names(id_): part for id_, part in policy_state.parts.items()}
 
     def goes_on(self, policy_state: PolicyState, message: Message) -> bool:
         """An update goes on past the component. Whether it is about a tool call of which something
@@ -273,9 +277,10 @@ class Turns:
     ) -> list[tuple[Source, Message]]:
         """The user is to see what tools do in a turn of the component in this session (None: in
         any) from now on. Returns what is withheld of that."""
-        turns = policy_state.turns
-        line = turns if session is None else self._exchange.sessions.line(session)
-        policy_state.asked.update(id_ for id_ in line if id_ in turns)
+        parts = policy_state.parts
+        for id_ in parts if session is None else self._exchange.sessions.line(session):
+            if id_ in parts:
+                parts[id_].asked = parts[id_].own is not OwnTurn.NONE
         return [kept for one in self._hidden(policy_state, session) for kept in one.take()]
 
     @staticmethod
@@ -288,13 +293,12 @@ class Turns:
     def runs_within(self, policy_state: PolicyState, lane: Lane, session: str | None) -> bool:
         """Version 2: whether a turn of the component's own runs in one of the user's, which that
         holds at `lane`."""
-        if session is None or session in policy_state.others or not policy_state.turns.get(session):
-            return False
-        return bool(self.held(lane, session))
+        part = policy_state.part(session)
+        return part.own is OwnTurn.RUNS and not part.others and bool(self.held(lane, session))
 
     def opened(self, policy_state: PolicyState, session: str, pending: Visit) -> None:
         """A component has sent a prompt of its own."""
-        policy_state.turns[session] = False
+        policy_state.takes(session, OwnTurn.PROMPTED)
         pending.followers = (*pending.followers, Seen(policy_state, session, own=True))
 
     def stops_own(self, lane: Lane, session: str | None) -> None:
@@ -310,10 +314,10 @@ class Turns:
         policy_state, session = prompted.policy_state, prompted.session
         begun = only_begun(self._exchange.version, member, body)
         if not prompted.own:
-            waiting, running = policy_state.others.get(session, (0, 0))
-            _count(policy_state, session, waiting - 1, running + begun)
+            part = policy_state.part(session)
+            _count(policy_state, session, part.waiting - 1, part.running + begun)
         elif begun:
-            policy_state.turns[session] = True
+            policy_state.takes(session, OwnTurn.RUNS)
         else:
             _ended(policy_state, session)
 
@@ -322,19 +326,19 @@ class Turns:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
         idle = not isinstance(params, UnsetType) and reported_state(params)[1] == "idle"
         if session is not None and idle:
-            waiting, _ = policy_state.others.get(session, (0, 0))
-            _count(policy_state, session, waiting, 0)
-            if policy_state.turns.get(session):
+            part = policy_state.part(session)
+            _count(policy_state, session, part.waiting, 0)
+            if part.own is OwnTurn.RUNS:
                 _ended(policy_state, session)
 
     def prompt_passed(self, policy_state: PolicyState, session: str | None, pending: Visit) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
         if session is None or not policy_state.prompts:
             return
-        if policy_state.turns.get(session):
+        part = policy_state.part(session)
+        if part.own is OwnTurn.RUNS:
             _ended(policy_state, session)
-        waiting, running = policy_state.others.get(session, (0, 0))
-        _count(policy_state, session, waiting + 1, running)
+        _count(policy_state, session, part.waiting + 1, part.running)
         pending.followers = (*pending.followers, Seen(policy_state, session, own=False))
 
     def heard_alone(self, policy_state: PolicyState, lane: Lane, heading: Heading) -> bool:
@@ -345,10 +349,10 @@ class Turns:
         if session is None:
             return False
         if heading.key in TOOLS:
-            if session in policy_state.asked:
+            part = policy_state.part(session)
+            if part.asked:
                 return False
-            hidden = policy_state.withheld.get(session)
-            begun = hidden is not None and hidden.about(heading.detail)
+            begun = part.withheld is not None and part.withheld.about(heading.detail)
             return begun or not self._parts.own_turns.shows(policy_state, session)
         if self._parts.own_turns.shows(policy_state, session):
             return False
@@ -364,35 +368,36 @@ class Turns:
 
     def _own_turn(self, policy_state: PolicyState, session: str | None) -> str | None:
         """The session, it or an ancestor, in which a prompt of the component's own runs alone."""
-        if policy_state.turns:
+        if policy_state.own_turns:
             for id_ in self._exchange.sessions.line(session):
-                if id_ in policy_state.others:
+                part = policy_state.part(id_)
+                if part.others:
                     return None
-                if id_ in policy_state.turns:
+                if part.own is not OwnTurn.NONE:
                     return id_
         return None
 
 
 def _ended(policy_state: PolicyState, session: str) -> None:
     """A component's own prompt is over."""
-    policy_state.turns.pop(session, None)
-    policy_state.asked.discard(session)
+    policy_state.takes(session, OwnTurn.NONE)
+    policy_state.part(session).asked = False
     _is_over(policy_state, session)
 
 
 def _is_over(policy_state: PolicyState, session: str) -> None:
     """What is withheld in a session is kept no more."""
-    hidden = policy_state.withheld.get(session)
-    if hidden is not None and not hidden.over():
-        del policy_state.withheld[session]
+    part = policy_state.part(session)
+    if part.withheld is not None and not part.withheld.over():
+        part.withheld = None
+    policy_state.settle(session)
 
 
 def _count(policy_state: PolicyState, session: str, waiting: int, running: int) -> None:
     """Keeps how many prompts of others run in a session."""
-    if waiting > 0 or running > 0:
-        policy_state.others[session] = max(waiting, 0), running
-    else:
-        policy_state.others.pop(session, None)
+    part = policy_state.parts.setdefault(session, Part())
+    part.waiting, part.running = max(waiting, 0), running
+    policy_state.settle(session)
 
 
 def _seen(held: list[Visit]) -> bool:

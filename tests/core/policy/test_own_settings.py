@@ -340,6 +340,14 @@ def test_a_cancellation_does_not_overtake_a_prompt_that_waits_for_that(version: 
     assert scene.own(PROMPT, prompt("y", "s2"))["result"] == DONE, "the next one does"
 
 
+def test_a_session_that_is_opened_again_is_open() -> None:
+    scene = begun(Scene())
+    assert "result" in scene.own("session/close", {"sessionId": "s2"})
+    assert "and is open" in scene.rebinds("s1", "s2")["error"]["message"]
+    assert "result" in scene.own("session/load", {**THERE, "sessionId": "s2"})
+    assert scene.rebinds("s1", "s2")["result"] == {}
+
+
 # -- one that becomes the user's is set as the user's was ------------------------------------------
 
 
