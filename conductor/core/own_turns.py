@@ -29,7 +29,7 @@ from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.policy_state import OwnTurn, PolicyState
 from conductor.core.service_table import TURN_BEGIN, TURN_END
 from conductor.core.session import Prompt, QueuedTurn, Session, TurnEvent, TurnState, WorkEvent
-from conductor.core.state import Follower, Lane, Peer, Visit, Waiting, own_visit, unread
+from conductor.core.state import Follower, Forwarded, Lane, Peer, Visit, Waiting, own_visit, unread
 from conductor.core.turn_queue import MOST_WAIT, TurnQueue
 
 MOST_TURNS: Final = 64
@@ -247,10 +247,19 @@ class OwnTurns:
             return not request.is_first
         if self.queue.any and self._mine(lane.peer, request.names):
             return False
-        held = self._held(lane, request.names)
-        if held:
-            held[0].forwarded = request
-        return bool(held)
+        held = lane.other.requests.held_prompt(request.names)
+        if held is None:
+            return False
+        held.forwarded = request
+        request.followers = (*request.followers, Forwarded(held, request.names))
+        return True
+
+    @staticmethod
+    def returned(followed: Forwarded) -> None:
+        """A prompt that a trusted program has passed on is answered: it has that again."""
+        prompt = followed.prompt
+        assert prompt.target is not None
+        prompt.target.requests.give_prompt(followed.session, prompt)
 
     def _mine(self, peer: Peer, session: str | None) -> list[QueuedTurn]:
         """The turns that a component has in a session."""
@@ -266,19 +275,10 @@ class OwnTurns:
         policy_state = lane.peer.policy_state
         if policy_state is not None and policy_state.enforced:
             return bool(self._parts.turns.held(lane, session))
-        return bool(self._held(lane, session))
-
-    def _held(self, lane: Lane, session: str | None) -> list[Visit]:
-        """The prompts of a session that a trusted component holds, the oldest first."""
-        inner = lane.other
-        given = inner.requests.prompts(session)
+        given = lane.other.requests
         if lane.peer.sideband:
-            return [one for one in given if one.target_id not in lane.requests.received]
-        return [
-            one
-            for one in given
-            if one.target is inner and (one.forwarded is None or one.forwarded.origin is None)
-        ]
+            return given.has_prompt(session, lane.requests.received)
+        return given.held_prompt(session) is not None
 
     # -- what ends turns -----------------------------------------------------------------------
 

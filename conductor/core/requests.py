@@ -53,6 +53,7 @@ from conductor.core.state import (
     DialectState,
     Flow,
     Follower,
+    Forwarded,
     Lane,
     Next,
     Noted,
@@ -472,6 +473,8 @@ class Requests:
         match follower:
             case Prompt():
                 own_turns.answered(follower, member, body)
+            case Forwarded():
+                own_turns.returned(follower)
             case Seen():
                 parts.turns.answered(follower, member, body)
             case own_terminals.Opening():

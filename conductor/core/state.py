@@ -7,8 +7,9 @@ so they share one module. What changes them is elsewhere.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping
 from enum import Enum, IntEnum, auto
+from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
 
@@ -171,6 +172,13 @@ class Seen(Follower, msgspec.Struct):
     policy_state: PolicyState
     session: str
     own: bool
+
+
+class Forwarded(Follower, msgspec.Struct):
+    """A prompt by which a trusted program has passed on one that it was given."""
+
+    prompt: Visit
+    session: str | None
 
 
 class Flow(msgspec.Struct, eq=False):
@@ -369,13 +377,17 @@ class IdSpace:
     A connection has one, or one for each side where its dialect keeps the sides apart (`channel`).
     """
 
-    __slots__ = ("_given", "_ids", "_ignored", "_prompts", "lost", "received", "sent", "size")
+    __slots__ = (
+        "_given", "_ids", "_ignored", "_prompts", "_ties", "lost", "received", "sent", "size",
+    )  # fmt: skip
 
     def __init__(self, ids: Iterator[int] | None = None) -> None:
         self._ids = count(1) if ids is None else ids
         self._ignored: dict[bytes, Visit] = {}
-        self._prompts: dict[str | None, list[Visit]] = {}
-        """Those sent that are prompts, by session; some may have been answered."""
+        self._prompts: dict[str | None, list[tuple[int, int, Visit]]] = {}
+        """Heaps of those sent that are prompts, by session, with their numbers, which two may have
+        in common; some may have been answered."""
+        self._ties = count()
         self._given = 0
         """How many these are, at most."""
         self.sent: dict[bytes, Visit] = {}
@@ -418,19 +430,37 @@ class IdSpace:
         self._given += 1
         if self._given > 2 * len(self.sent) + _MOST_IGNORED:
             # Not each time: so that a prompt costs the same however many are open.
-            for other in list(self._prompts):
-                if not self.prompts(other):
+            for other, prompts in list(self._prompts.items()):
+                prompts[:] = sorted(one for one in prompts if self._is_open(one[2]))
+                if not prompts:
                     del self._prompts[other]
             self._given = sum(map(len, self._prompts.values()))
-        self._prompts.setdefault(session, []).append(pending)
+        prompt = (pending.number, next(self._ties), pending)
+        heappush(self._prompts.setdefault(session, []), prompt)
 
-    def prompts(self, session: str | None) -> list[Visit]:
-        """The prompts of a session that the peer has not answered, the oldest first."""
-        found = self._prompts.get(session)
-        if found is None:
-            return []
-        found[:] = [one for one in found if self.sent.get(one.target_id) is one]
-        return found
+    def _is_open(self, prompt: Visit) -> bool:
+        return self.sent.get(prompt.target_id) is prompt
+
+    def held_prompt(self, session: str | None) -> Visit | None:
+        """The oldest prompt of a session that the peer, a trusted program, has not answered, and
+        has not passed on or has the answer to. One that is passed on comes back by `give_prompt`.
+        """
+        prompts = self._prompts.get(session, [])
+        while prompts:
+            prompt = prompts[0][2]
+            passed = prompt.forwarded is not None and prompt.forwarded.origin is not None
+            if self._is_open(prompt) and not passed:
+                return prompt
+            heappop(prompts)
+        return None
+
+    def has_prompt(self, session: str | None, passed: Container[bytes]) -> bool:
+        """Whether the peer, a trusted guest, has a prompt of a session that it has not answered nor
+        `passed` on, under its id."""
+        return any(
+            self._is_open(prompt) and prompt.target_id not in passed
+            for *_, prompt in self._prompts.get(session, [])
+        )
 
     def ignore(self, id_: bytes, pending: Visit) -> None:
         """Expects an answer that concerns nobody; the oldest such are expected no longer."""
