@@ -36,7 +36,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.policy_state import OwnTurn, Part, PolicyState
 from conductor.core.policy.states import IN_HAND, STOPPABLE, Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
-from conductor.core.state import Lane, Seen, Source, Visit
+from conductor.core.state import Lane, Seen, Source, Visit, Waiting
 
 GRACE: Final = 2.0
 """Seconds that a component has for what was cancelled while it held it."""
@@ -102,11 +102,18 @@ class Turns:
     def _cancelled(self, lane: Lane, session: str | None, held: list[Visit]) -> None:
         """The turns of a session are cancelled: what the component holds of them is answered so,
         it does not retry what it has passed on, and sends no prompts of its own within them."""
+        answer, in_flight = turn_cancelled(self._exchange.version), lane.other.in_flight
         for carried in held:
-            self.stop(carried, turn_cancelled(self._exchange.version))
+            self.stop(carried, answer)
         if session is not None:
-            for carried in lane.other.in_flight.prompts(session):
+            for carried in in_flight.prompts(session):
                 carried.flow.whole.stopped = True
+        # The cancellation overtakes a prompt that goes past the component and waits in order.
+        waits = [*in_flight.queue] if session in in_flight.waiting else []
+        for entry in waits:
+            if isinstance(entry, Waiting) and entry.heading == Heading(PROMPT, session):
+                assert isinstance(entry.of, Visit)
+                self._exchange.reply(entry.of, *answer)
 
     def cancel_request(self, lane: Lane, params: Params) -> None:
         """`$/cancel_request`, which names the request by its id on this hop. What the conductor
@@ -157,6 +164,11 @@ class Turns:
         if carried.cancelled and carried.policy_state.enforced:
             self.cancel(pending, carried.cancelled_by)
 
+    def given(self, carried: Visit) -> None:
+        """A component gets a request that was cancelled before: it has its grace."""
+        if carried.policy_state.enforced:
+            self._parts.deadlines.after(GRACE, carried)
+
     def stop(self, carried: Visit, answer: tuple[bytes, bytes]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
         already by those after the component."""
@@ -173,6 +185,9 @@ class Turns:
 
     def grace_over(self, carried: Visit) -> None:
         """The time of a component for a request that was cancelled is over."""
+        if carried.state is State.GIVEN and carried.cancelled:  # it was before the component got it
+            carried.upstream = REFUSED
+            carried.moves(Event.CANCELLED)
         if to(carried.state, Event.GRACE_OVER) is not None:
             self.end(carried)
 

@@ -301,6 +301,54 @@ def test_one_that_was_cancelled_before_a_component_got_it_is_cancelled_behind_th
         pb << ("agent", cancel(Hole("m")))
 
 
+@pytest.mark.parametrize("late", [False, True])
+def test_who_gets_one_that_was_cancelled_before_has_its_grace(late: bool) -> None:
+    with chain_of(guest(CARRIES, name="f"), guest(grants="options")) as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb >> ("client", request("m", "session/set_config_option", option()))
+        pb >> ("client", cancel("m"))
+        pb >> ("f", "s", request(Hole("f-a"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
+        pb << ("g", "p", request(Hole("g-m"), "session/set_config_option", option()))
+        pb << ("g", "p", cancel(Hole("g-m")))
+        if late:
+            pb.wake(GRACE)
+            pb << ("client", error("m", *REFUSED))
+        else:
+            pb >> ("g", "s", request(Hole("g-m"), "session/set_config_option", option()))
+            pb << ("agent", request(Hole("m"), "session/set_config_option", option()))
+            pb << ("agent", cancel(Hole("m")))
+            pb.wake(GRACE)
+            pb >> ("agent", result(Hole("m"), {})) << ("g", "s", result(Hole("g-m"), {}))
+            pb >> ("g", "p", result(Hole("g-m"), {})) << ("client", result("m", {}))
+
+
+@pytest.mark.parametrize("version", [1, 2])
+@pytest.mark.parametrize("how", ["stop", "close"])
+def test_a_prompt_that_waits_in_order_does_not_begin_behind_its_cancellation(
+    how: str, version: int
+) -> None:
+    """It goes past who has a setting of its session."""
+    with chain(grants="options", version=version) as pb:
+        pb >> ("client", request("m", "session/set_config_option", option()))
+        pb << ("g", "p", request(Hole("g-m"), "session/set_config_option", option()))
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb >> ("client", request("other", PROMPT, {**prompt("hi"), "sessionId": "T"}))
+        pb << ("agent", request(Hole("other"), PROMPT, {**prompt("hi"), "sessionId": "T"}))
+        if how == "stop":
+            pb >> ("client", stop())
+        else:
+            pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
+        pb << ("client", result("a", CANCELLED) if version == 1 else error("a", *REFUSED))
+        if how == "stop":
+            pb << ("agent", stop())
+        pb >> ("g", "s", request(Hole("g-m"), "session/set_config_option", option()))
+        pb << ("agent", request(Hole("m"), "session/set_config_option", option()))
+        if how == "close":
+            pb << ("agent", request(Hole("c"), "session/close", {"sessionId": "S"}))
+
+
 # -- rounds, programs, several -----------------------------------------------------------------
 
 
