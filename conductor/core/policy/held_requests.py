@@ -175,12 +175,10 @@ class HeldRequests(ABC):
                 body = signed(carried, member, body, said)
             self.hands_back(carried, member, body)
             return
-        if violation.guard == RIGHTS and member == b"error" and _is_failure(body):
-            # It breaks no rule: it has failed, and says so where it can do nothing else.
+        if violation.guard == RIGHTS and _is_failure(member, body):
             closed = self._fails_closed(carried)
             what = "who asked gets the error" if closed else "what it had goes on as it came"
-            text = f"it failed at `{carried.method}`; {what}"
-            self._exchange.log("warning", lane.peer, text)
+            self._failed(carried, what)
             self._give_up(carried, plain(lane.peer, body))
             return
         self._report(carried, violation)
@@ -247,13 +245,22 @@ class HeldRequests(ABC):
 
     def answered_past(self, carried: Visit, member: bytes, body: bytes) -> None:
         """A component answers a request after the answer has gone past it: its own is not sent. If
-        the two differ, the component lacks a right."""
+        the two differ, the component lacks a right; unless it has failed, say since it could not
+        take its copy."""
         upstream = carried.upstream
         excused = carried.excused is not None and member == b"error"
         if upstream is None or excused or (upstream[0] == member and equal(upstream[1], body)):
             return
+        if _is_failure(member, body):
+            self._failed(carried, "the answer has gone past it")
+            return
         direction, key = carried.lane.other.direction, carried.heading.key
         self._report(carried, lacks(AMEND, direction, key))
+
+    def _failed(self, carried: Visit, what: str) -> None:
+        """A component breaks no rule: it has failed, and says so where it can do nothing else."""
+        text = f"it failed at `{carried.method}`; {what}"
+        self._exchange.log("warning", carried.lane.peer, text)
 
     def answered_elsewhere(self, carried: Visit) -> None:
         """A request has its answer, from any side: nothing waits for the component any more."""
@@ -393,6 +400,6 @@ def _longest(carried: Visit) -> float | None:
     return HOLD_SETUP if carried.method in _BOUNDED else None
 
 
-def _is_failure(body: bytes) -> bool:
-    """Whether an error says that its sender has failed, as the error of a handler does."""
-    return read_error(body).code == INTERNAL_ERROR
+def _is_failure(member: bytes, body: bytes) -> bool:
+    """Whether an answer says that its sender has failed, as the error of a handler does."""
+    return member == b"error" and read_error(body).code == INTERNAL_ERROR

@@ -581,3 +581,21 @@ def test_a_handler_that_fails_breaks_no_rule(fails: str) -> None:
         else:
             wrong = {**failed, "data": {"component": "g"}}
             pb << ("client", {"jsonrpc": "2.0", "id": "a", "error": wrong})
+
+
+@pytest.mark.parametrize("code", [-32603, -32000])
+def test_who_cannot_take_the_copy_of_an_answer_has_failed(code: int) -> None:
+    """A host tells its guest so, and hands on what the guest makes of that."""
+    with chain("down:session/prompt:carry") as pb:
+        given(pb)
+        passed(pb)
+        pb >> ("agent", result(Hole("a-a"), DONE))
+        pb << ("g", "s", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
+        pb >> ("g", "p", error(Hole("g-a"), code, "the answer could not be delivered"))
+        if code == -32603:
+            pb << Noted(
+                "warning", "g", "it failed at `session/prompt`; the answer has gone past it"
+            )
+        else:
+            lacks(pb, "amend", PROMPT)
+        assert settled(pb.router)
