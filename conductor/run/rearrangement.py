@@ -39,6 +39,11 @@ while to pass a notification on, and the conductor cannot see that it does."""
 _HELD: Final = 20
 """Looks for which the client's prompts are held, at most, to see whether nothing is on its way."""
 
+_PATIENCE: Final = 60.0
+"""Seconds after which they are held although something is open, so that it ends: where turns always
+overlap, nothing would ever go. They are held for as long as has been waited by then, and again once
+twice as long has been waited: so the hold is at last longer than any turn."""
+
 _ROLE: Final = 10.0
 """Seconds a component has to take its role beside the chain. A service that it requests there is
 performed once it has joined, so one that waits for that joins without its role."""
@@ -113,6 +118,8 @@ class Rearrangement:
         """The first reason why what joins cannot."""
         self._goes: Sequence[Planned] | None = None
         """What goes once nothing is open; None: nobody waits for that."""
+        self._holds_at = 0.0
+        """When the client's prompts are held for that although something is open."""
         self._holds = False
         """Whether the client's prompts are held for that."""
 
@@ -369,10 +376,12 @@ class Rearrangement:
     async def _until_quiet(self, gone: Sequence[Planned], mark: object) -> None:
         """Waits until nothing is open and nothing is on its way. The client's prompts are held from
         the first moment at which nothing is open, and when this returns."""
-        self._goes, still = gone, False
+        began = asyncio.get_running_loop().time()
+        self._goes, self._holds_at, still = gone, began + _PATIENCE, False
         try:
             while not still:
                 await self._until(self.passed, mark)
+                await self._until(lambda: self._ran_out(gone, began), mark)
                 still = await self._is_still(gone)
                 if not still:
                     self._let_go()
@@ -381,6 +390,17 @@ class Rearrangement:
             self._goes = None
             if not still:
                 self._let_go()
+
+    def _ran_out(self, gone: Sequence[Planned], began: float) -> bool:
+        """Whether nothing is open any more, where prompts are held although something was; or they
+        have been held for too long."""
+        now = asyncio.get_running_loop().time()
+        if now < self._holds_at or self._is_quiet(gone):
+            return True
+        late = now >= 2 * self._holds_at - began
+        if late:
+            self._holds_at = 2 * now - began
+        return late
 
     def _let_go(self) -> None:
         """The client's prompts go on."""
@@ -405,9 +425,11 @@ class Rearrangement:
     def passed(self) -> bool:
         """Messages have been routed: looks whether nothing is open, if that is waited for. At each
         message: between a prompt's answer and the next prompt may be no time at all."""
-        if self._goes is not None and not self._holds and self._is_quiet(self._goes):
-            self._runtime.router.hold()
-            self._holds = True
+        if self._goes is not None and not self._holds:
+            late = asyncio.get_running_loop().time() >= self._holds_at
+            if late or self._is_quiet(self._goes):
+                self._runtime.router.hold()
+                self._holds = True
         return self._holds
 
     def _is_quiet(self, gone: Sequence[Planned]) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 from conductor.core import CHANNEL, Component
 from conductor.errors import ComponentError, ConductorError
+from conductor.run import rearrangement
 from conductor.run.launch import Launcher
 from conductor.run.owner import Owner
 from conductor.run.plan import Belongings, Planned
@@ -164,6 +165,48 @@ def test_what_ends_before_it_joins_takes_nobodys_place() -> None:
 
     old = proxy("p", on_failure="restart")
     assert changing(play, old, timeless, p=lambda: proxy("p", short_lived)) == 0
+
+
+async def slow(channel: Channel) -> None:
+    """An agent with turns of so many seconds as their prompts say; another's goes on beside it."""
+
+    async def ends(id_: object, text: str) -> None:
+        await asyncio.sleep(float(text))
+        channel.send(json.dumps({"jsonrpc": "2.0", "id": id_, "result": DONE}).encode())
+
+    turns = []
+    while (line := await channel.receive()) is not None:
+        message = json.loads(line)
+        if message["method"] == "session/prompt":
+            text = message["params"]["prompt"][0]["text"]
+            turns.append(asyncio.ensure_future(ends(message["id"], text)))
+        elif "id" in message:
+            told = {"protocolVersion": 1, "sessionId": "s1", "agentCapabilities": {}}
+            channel.send(
+                json.dumps({"jsonrpc": "2.0", "id": message["id"], "result": told}).encode()
+            )
+
+
+@pytest.mark.parametrize("long", [0.2, 2, 5])
+def test_a_chain_whose_turns_always_overlap_is_renewed(
+    long: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(rearrangement, "_PATIENCE", 0.6)
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        renewed = asyncio.ensure_future(chain.runtime.rearrange(SPECS))
+        turns = [await chain.begin_prompt(str(long))]
+        while not renewed.done():
+            await asyncio.sleep(long / 2)
+            turns.append(await chain.begin_prompt(str(long)))
+        assert renewed.result()
+        for turn in turns:
+            assert (await turn)["result"] == DONE
+
+    chain = planned(proxy("p"), Spec(name="p")), planned(agent(slow), Spec(name="agent"))
+    owner = Prepared(Plans(p=lambda: proxy("p", pass_through)))
+    assert run(play, *chain, owner=owner, loop=timeless) == 0
 
 
 def test_what_has_started_for_a_chain_that_cannot_be_is_closed() -> None:
