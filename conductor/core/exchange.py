@@ -355,6 +355,7 @@ class Exchange:
         # cancellation: a cancelled request needs an answer too, and the peer knows which.
         if pending.cancelled:
             self._send_cancel(pending, lane)
+            self._parts.turns.given(pending)
         return frame
 
     def _prompted(

@@ -375,8 +375,6 @@ class PolicedRequests(HeldRequests):
             carried.frame = frame
         carried.lane.other.in_flight.requests[carried.target_id] = carried
         self._limit(carried)
-        if carried.cancelled:
-            self._parts.turns.given(carried)
 
 
 def _with_rule(lane: Lane, heading: Heading, violation: Violation) -> Violation:

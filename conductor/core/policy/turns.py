@@ -164,10 +164,11 @@ class Turns:
         if carried.cancelled and carried.policy_state.enforced:
             self.cancel(pending, carried.cancelled_by)
 
-    def given(self, carried: Visit) -> None:
-        """A component gets a request that was cancelled before: it has its grace."""
-        if carried.policy_state.enforced:
-            self._parts.deadlines.after(GRACE, carried)
+    def given(self, pending: Visit) -> None:
+        """A request goes out that was cancelled before: a component that is to have it has its
+        grace."""
+        if pending.state is State.GIVEN and pending.policy_state.enforced:
+            self._parts.deadlines.after(GRACE, pending)
 
     def stop(self, carried: Visit, answer: tuple[bytes, bytes]) -> None:
         """A request that a component has is cancelled: it is answered so, or as it was answered
