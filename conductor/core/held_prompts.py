@@ -66,7 +66,7 @@ class HeldPrompts:
         """The client cancels the turns of a session: its held prompts are answered."""
         known = self._exchange.sessions.get(session or "")
         for pending, held in list(known.held.items()):
-            if held.message.method == PROMPT:
+            if held.message.method == PROMPT and held.message.session == session:
                 self._answer(known, pending, turn_cancelled(self._exchange.version))
 
     def cancelled(self, pending: Visit) -> None:

@@ -139,17 +139,26 @@ class PolicyState:
         """What it has to do with a session, to be read."""
         return _NO_PART if session is None else self.parts.get(session, _NO_PART)
 
+    def at(self, session: str) -> Part:
+        """The same, to be changed."""
+        part = self.parts.get(session)
+        if part is None:
+            part = self.parts[session] = Part()
+        return part
+
     def takes(self, session: str, own: OwnTurn) -> None:
         """Its turn in a session stands so from now on."""
-        part = self.parts.setdefault(session, Part())
+        part = self.at(session)
         self.own_turns += (own is not OwnTurn.NONE) - (part.own is not OwnTurn.NONE)
         part.own = own
 
     def settle(self, session: str) -> None:
         """Something is over in a session: once it has nothing to do with that, the rest goes."""
-        part = self.part(session)
-        if part.own is OwnTurn.NONE and part.withheld is None and not part.others:
-            self.parts.pop(session, None)
+        part = self.parts.get(session)
+        if part is None or part.waiting or part.running or part.withheld is not None:
+            return
+        if part.own is OwnTurn.NONE:
+            del self.parts[session]
 
     def owns(self, addresses: tuple[str, ...]) -> bool:
         """Whether an MCP message is about its own servers and connections alone."""

@@ -33,7 +33,7 @@ from conductor.core.policy.key_table import (
     TEXT_KINDS,
     update,
 )
-from conductor.core.policy.policy_state import OwnTurn, Part, PolicyState
+from conductor.core.policy.policy_state import OwnTurn, PolicyState
 from conductor.core.policy.states import IN_HAND, STOPPABLE, Event, State, to
 from conductor.core.policy.withheld import TOOLS, Withheld
 from conductor.core.state import Lane, Seen, Source, Visit, Waiting
@@ -269,7 +269,7 @@ class Turns:
         line = sessions.line(message.session)
         own = (id_ for id_ in line if sessions.client(id_) == policy_state.name)
         session = turn if turn is not None else next(own)
-        part = policy_state.parts.setdefault(session, Part())
+        part = policy_state.at(session)
         part.withheld = part.withheld or Withheld()
         part.withheld.keep(source, message)
         if turn is None:
@@ -330,8 +330,10 @@ class Turns:
         policy_state, session = prompted.policy_state, prompted.session
         begun = only_begun(self._exchange.version, member, body)
         if not prompted.own:
-            part = policy_state.part(session)
-            _count(policy_state, session, part.waiting - 1, part.running + begun)
+            part = policy_state.at(session)
+            part.waiting -= part.waiting > 0
+            part.running += begun
+            policy_state.settle(session)
         elif begun:
             policy_state.takes(session, OwnTurn.RUNS)
         else:
@@ -342,19 +344,20 @@ class Turns:
         """Version 2: what a session is doing; a turn is over when it does nothing."""
         idle = not isinstance(params, UnsetType) and reported_state(params)[1] == "idle"
         if session is not None and idle:
-            part = policy_state.part(session)
-            _count(policy_state, session, part.waiting, 0)
+            part = policy_state.at(session)
+            part.running = 0
             if part.own is OwnTurn.RUNS:
                 _ended(policy_state, session)
+            policy_state.settle(session)
 
     def prompt_passed(self, policy_state: PolicyState, session: str | None, pending: Visit) -> None:
         """Another prompt of a session goes on: what comes now, until that is over, is about it."""
         if session is None or not policy_state.prompts:
             return
-        part = policy_state.part(session)
+        part = policy_state.at(session)
+        part.waiting += 1
         if part.own is OwnTurn.RUNS:
             _ended(policy_state, session)
-        _count(policy_state, session, part.waiting + 1, part.running)
         pending.followers = (*pending.followers, Seen(policy_state, session, own=False))
 
     def heard_alone(self, policy_state: PolicyState, lane: Lane, heading: Heading) -> bool:
@@ -406,13 +409,6 @@ def _is_over(policy_state: PolicyState, session: str) -> None:
     part = policy_state.part(session)
     if part.withheld is not None and not part.withheld.over():
         part.withheld = None
-    policy_state.settle(session)
-
-
-def _count(policy_state: PolicyState, session: str, waiting: int, running: int) -> None:
-    """Keeps how many prompts of others run in a session."""
-    part = policy_state.parts.setdefault(session, Part())
-    part.waiting, part.running = max(waiting, 0), running
     policy_state.settle(session)
 
 
