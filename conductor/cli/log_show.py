@@ -154,17 +154,17 @@ def _heading(trace: turns.Reader, shown: list[Turn], width: int) -> Iterator[Lin
     which = "" if len(shown) in (count, count + 1) else f"{len(shown)} of "
     content = "; without content" if head.content == "none" else ""
     yield DIM, f"{which}{counted(count, 'turn')}, {counted(head.events, 'event')}{content}"
-    yield from about_ring(head)
-    for gap in head.gaps:
-        yield WRONG, f"gap: {gap}"
+    yield from about_head(head)
     if not shown and count:
         yield PLAIN, cut("The filter chooses no event (see `conductor help filters`).", width)
 
 
-def about_ring(head: Head) -> Iterator[Line]:
-    """Says of a ring that it is one: what came before is not in it."""
+def about_head(head: Head) -> Iterator[Line]:
+    """Says of a ring that it is one, and what else is missing."""
     if head.ring:
         yield DIM, one_line(f"{head.ring[0].upper()}{head.ring[1:]}", 400)
+    for gap in head.gaps:
+        yield WRONG, f"gap: {one_line(gap, 400)}"
 
 
 class _Printer:

@@ -11,7 +11,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, Line, duration
-from conductor.cli.log_show import about_ring, matching
+from conductor.cli.log_show import about_head, matching
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import one_line
 from conductor.record.turns import counts
@@ -59,7 +59,7 @@ def stats(
         report.say_json(found)
         return 0
     report.say_styled(
-        *about_ring(trace.head()), *_table(found, shutil.get_terminal_size((80, 24)).columns)
+        *about_head(trace.head()), *_table(found, shutil.get_terminal_size((80, 24)).columns)
     )
     return 0
 

@@ -13,6 +13,8 @@ from conductor.run.log import Sink
 
 _SLICE: Final = 500
 """Lines that are read at a time: the chain goes on between."""
+_LINE: Final = 512
+"""Bytes that a line takes beside its body, about."""
 
 
 class RunningChain(Sink[Line]):
@@ -25,6 +27,8 @@ class RunningChain(Sink[Line]):
         self.reader, self._lines = turns.held()
         self.reader = turns.Reader(self._lines, name)
         self._waiting: deque[Line] = deque()
+        self._size = 0
+        """Bytes of the lines that wait, about."""
         self._come = asyncio.Event()
         self._ended = False
 
@@ -43,7 +47,19 @@ class RunningChain(Sink[Line]):
     def take(self, item: Line, at: float, mode: str) -> None:
         """See `Sink`. It is read soon: the chain does not wait for that."""
         self._waiting.append(item)
+        self._size += _size(item)
         self._come.set()
+
+    @property
+    def behind(self) -> int:
+        """See `Sink`."""
+        return 0 if self.failed else self._size
+
+    def drop(self) -> str:
+        """See `Sink`."""
+        self._waiting.append(Line(type="_conductor", gap="the page did not keep up"))
+        self.failed = True
+        return "the page"
 
     def close(self) -> None:
         """See `Sink`."""
@@ -60,9 +76,14 @@ class RunningChain(Sink[Line]):
             while True:
                 for _ in range(min(_SLICE, len(self._waiting))):
                     line = self._waiting.popleft()
+                    self._size -= _size(line)
                     self._lines.append(written(line))
                     self.reader.read(line)
                 changed()
                 if not self._waiting:
                     break
                 await asyncio.sleep(0)
+
+
+def _size(line: Line) -> int:
+    return _LINE + len(line.body)

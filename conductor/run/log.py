@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from conductor.spec.model import Spec
     from conductor.transports.base import Transport
 
+_MOST_HELD: Final = 32 * 1024 * 1024
+"""Bytes that sinks may hold together. Then the one that holds most is dropped: the chain does not
+wait for it, and memory is bounded."""
 _MOST_EARLY: Final = 4 * 1024 * 1024
 """Bytes of its record that are kept of a host that has not joined the chain yet."""
 _now: Final = time.monotonic
@@ -99,6 +102,12 @@ class Loaded(NamedTuple):
     digest: str
 
 
+class Gap(NamedTuple):
+    """Something is missing here, for one sink or for all: what and why, in words."""
+
+    text: str
+
+
 class Ended(NamedTuple):
     """The chain has ended, and why it failed if it did."""
 
@@ -106,7 +115,7 @@ class Ended(NamedTuple):
 
 
 Item: TypeAlias = (
-    Entry | Violated | Chain | Happened | Lines | OfHost | Change | Outside | Loaded | Ended
+    Entry | Violated | Chain | Happened | Lines | OfHost | Change | Outside | Loaded | Gap | Ended
 )
 """What a log is made of."""
 
@@ -127,7 +136,7 @@ class Sink(Generic[Taken_contra]):
     Nothing that it does holds up the chain for long.
     """
 
-    takes: Collection[type] = (Entry, Violated, Chain, Happened, OfHost)
+    takes: Collection[type] = (Entry, Violated, Chain, Happened, OfHost, Gap)
     """What it gets of a log. What nobody takes is not made."""
     watches = True
     """Whether it wants to know what components pass on, and what passes within hosts: this costs
@@ -143,6 +152,17 @@ class Sink(Generic[Taken_contra]):
 
         Raises `ValueError` for what a host cannot mean.
         """
+
+    @property
+    def behind(self) -> int:
+        """Bytes that it has taken and that wait for somebody who is slow; 0 once it was dropped."""
+        return 0
+
+    def drop(self) -> str:
+        """It holds too much: it takes nothing more, and its readers learn that. Returns what it is,
+        in words."""
+        self.failed = True
+        return "a sink"
 
     def must_last(self, fail: Callable[[str], None]) -> None:
         """The chain may not run without an audit: has `fail` called with the reason once this is
@@ -231,6 +251,14 @@ class ChainLog:
                     take(item, at, mode)
                 except Exception as error:
                     self._is_incomplete(item.host if type(item) is OfHost else "conductor", error)
+        if sum(sink.behind for sink in self._later) > _MOST_HELD:
+            self._drop(max(self._later, key=lambda sink: sink.behind))
+
+    def _drop(self, slowest: Sink[Item]) -> None:
+        why = "its reader does not keep up"
+        text = f"{slowest.drop()} is incomplete, nothing more is written to it: {why}"
+        self._say("error", "conductor", f"{text}\nhint: write it to a file, and read that")
+        self.add(Gap(text))
 
     def wants(self, kind: type) -> bool:
         """Whether any sink takes such entries."""
@@ -246,7 +274,9 @@ class ChainLog:
     def _is_incomplete(self, name: str, error: Exception) -> None:
         if name not in self._incomplete:
             self._incomplete.add(name)
-            self._say("warning", name, f"the trace is incomplete: {str(error) or repr(error)}")
+            text = f"the trace is incomplete: {str(error) or repr(error)}"
+            self._say("warning", name, text)
+            self.add(Gap(f"{name}: {text}"))
 
     # -- the components ------------------------------------------------------------------------
 

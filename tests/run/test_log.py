@@ -1,8 +1,11 @@
-"""`conductor.run.log`: what a host of guests that was taken over can do to a trace."""
+"""`conductor.run.log`: what hosts that were taken over, and slow readers, can do to it."""
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
 import json
+import os
 import tracemalloc
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -12,8 +15,16 @@ import pytest
 
 from conductor.core import CHANNEL, Component, Entry
 from conductor.core.component import Side
+from conductor.page.running import RunningChain
+from conductor.record.audit.auditor import Auditor
+from conductor.record.audit.file import AuditFile, verified
+from conductor.record.trace.file import TraceFile
+from conductor.record.trace.tracer import Tracer
+from conductor.record.turns import reader as turns
 from conductor.run.host_record import HostRecord
+from conductor.run.log import Gap, Happened
 from conductor.run.plan import Planned
+from conductor.run.ring import Ring, Saved
 from conductor.spec.model import Spec
 from conductor.transports.framing import LINE_LIMIT
 from conductor.transports.memory import Channel
@@ -139,3 +150,50 @@ def test_what_hosts_report_that_have_not_joined_is_bounded(tmp_path: Path) -> No
     assert found == [{"said": "early"}]
     assert "has not joined the chain" in "".join(log)
     assert peak < 64 * MIB
+
+
+def test_a_reader_that_stands_still_holds_up_nobody_and_gaps_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was held comes once the reader goes on."""
+    monkeypatch.setattr("conductor.run.log._MOST_HELD", 2 * MIB)
+    logged: list[str] = []
+    reads, writes = os.pipe()
+    os.set_blocking(reads, False)
+    os.set_blocking(writes, False)
+    slow = TraceFile(writes, "slow", lambda *words: logged.append(" ".join(words)))
+    file = TraceFile.create(str(tmp_path / "file"), lambda *words: logged.append(" ".join(words)))
+    page, audit = RunningChain("page"), tmp_path / "audit"
+    ring = Ring(MIB, lambda ring, why, mode: Saved("", iter(())))
+    auditor = Auditor(AuditFile.open(str(audit), lambda *words: logged.append(" ".join(words))))
+    sinks = [Tracer([slow, file], "all", records=slow.gather), Tracer([page], "all"), ring, auditor]
+    got = bytearray()
+
+    async def play(chain: Chain) -> None:
+        shown = asyncio.ensure_future(page.run(lambda: None))
+        await chain.initialize()
+        for _ in range(20):
+            assert (await chain.prompt("x" * (MIB // 8)))["result"] == DONE
+        assert (await chain.prompt("and on"))["result"] == DONE
+        assert sum("the trace `slow` is incomplete" in line for line in chain.log) == 1
+        assert slow.behind == 0
+        assert len(got) == 0
+        while b"the reader did not keep up" not in got:
+            with contextlib.suppress(BlockingIOError):
+                got.extend(os.read(reads, MIB))
+            await asyncio.sleep(0)
+        auditor.take(Happened("pause", "agent", ""), 0.0, "agent")
+        shown.cancel()
+
+    assert run(play, agent(), sinks=sinks) == 0
+    os.close(reads)
+    assert logged == []
+    (tmp_path / "slow").write_bytes(got)
+    told = [turns.opened(str(tmp_path / name)).head().gaps for name in ("slow", "file")]
+    told.append(page.reader.head().gaps)
+    assert ["keep up" in "".join(gaps) for gaps in told] == [True, True, True]
+    assert [type(one.item) for one in ring.held().kept].count(Gap) == 1
+    count = sum(b"and on" in line for line in (tmp_path / "file").read_bytes().splitlines())
+    assert count == 2, "the others go on"
+    with audit.open("rb") as record:
+        assert [one.event for one, _ in verified(record)] == ["pause", "end"]

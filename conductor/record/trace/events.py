@@ -175,6 +175,11 @@ class Events:
             del happened["text"]  # a component may have written it
         return Line(type="_conductor", ts=round(at, 6), happened=happened)
 
+    def gap(self, text: str, at: float) -> Line:
+        """Something is missing here: `text` says what."""
+        shown = clean_text(text) if self._content != "none" else "something is missing here"
+        return Line(type="_conductor", ts=round(at, 6), gap=shown)
+
     def _call(
         self,
         line: Line,

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
+from collections import deque
 from collections.abc import Callable
 from typing import Final
 
@@ -22,8 +24,10 @@ FLUSH_SECONDS: Final = 0.2
 _ROOM: Final = 256
 """Bytes of the last line of a trace that is full, and of what stands around records."""
 
-_MOST_HELD: Final = 32 * 1024 * 1024
-"""Bytes that wait for a reader (of a pipe) that does not keep up, before the trace is given up."""
+_BEHIND: Final = 0.01
+"""Seconds until a reader (of a pipe) that is behind is tried again."""
+_PIECE: Final = 1024 * 1024
+"""Bytes that are put together at a time."""
 
 Later = Callable[[float, Callable[[], None]], object]
 """Calls a function after so many seconds."""
@@ -51,14 +55,13 @@ class TraceFile(Sink[Line]):
         self._path = path
         self._log = log
         self._later = later or _on_the_loop
-        self._held: list[bytes] = []
-        """Lines that are not written yet …"""
+        self._held: deque[bytes] = deque()
+        """Lines that are not written yet, behind what is left of a piece …"""
+        self._piece = memoryview(b"")
         self._size = 0
         """… and their bytes."""
         self._scheduled = False
         """Whether `_on_time` will be called."""
-        self._blocked = False
-        """Whether the reader did not take all of the last write."""
         self._records: list[bytes] = []
         self._records_size = 0
 
@@ -80,13 +83,12 @@ class TraceFile(Sink[Line]):
             return
         line = hidden_json_line(line)
         if self._most and self._taken + len(line) + self._records_size + _ROOM > self._most:
-            self._end()
+            self._is_full()
             return
         self._hold(line)
-        # A reader that is behind is not tried with every line: it costs a call and a copy.
-        if self._size >= (_MOST_HELD if self._blocked else FLUSH_BYTES):
+        if self._size >= FLUSH_BYTES:
             self.flush()
-        else:
+        if self._size:
             self._schedule()
 
     def _hold(self, line: bytes) -> None:
@@ -94,19 +96,20 @@ class TraceFile(Sink[Line]):
         self._size += len(line)
         self._taken += len(line)
 
-    def _end(self) -> None:
+    def _is_full(self) -> None:
         """The file is full: its last line says so, and so does the log."""
+        self._end(b'{"type":"_conductor","full":%d}\n' % self._most)
+        text = f"the trace `{self._path}` is full ({size_in_words(self._most)})"
+        hint = "--trace-size takes another size, or `none`"
+        self._log("warning", "trace", f"{text}, nothing more is written to it\nhint: {hint}")
+
+    def _end(self, last: bytes) -> None:
+        """It takes nothing more, and is closed once its reader has all, with a last line."""
         if self._records:
             self._hold(hidden_json_line(self._of_records()))
-        self._hold(b'{"type":"_conductor","full":%d}\n' % self._most)
-        self.flush()
-        if not self.failed:
-            text = f"the trace `{self._path}` is full ({size_in_words(self._most)})"
-            self._stop(
-                "warning",
-                f"{text}, nothing more is written to it\n"
-                "hint: --trace-size takes another size, or `none`",
-            )
+        self._hold(last)
+        self.failed = True
+        self._on_time()
 
     def gather(self, record: bytes) -> None:
         """Takes a record (JSON): those of a moment share a line of type `_conductor`."""
@@ -119,10 +122,10 @@ class TraceFile(Sink[Line]):
         else:
             self._schedule()
 
-    def _schedule(self) -> None:
+    def _schedule(self, after: float = FLUSH_SECONDS) -> None:
         if not self._scheduled:
             self._scheduled = True
-            self._later(FLUSH_SECONDS, self._on_time)
+            self._later(after, self._on_time)
 
     def _write_records(self) -> None:
         if self._records:
@@ -134,52 +137,67 @@ class TraceFile(Sink[Line]):
         return b'{"type":"_conductor","records":[' + b",".join(records) + b"]}\n"
 
     def flush(self) -> None:
-        """Writes what is held."""
-        if self.failed or not self._held:
-            return
-        left = memoryview(self._held[0] if len(self._held) == 1 else b"".join(self._held))
-        self._blocked = False
+        """Writes what is held, as far as its reader takes it."""
         try:
-            while left:
-                left = left[os.write(self._fd, left) :]
-        except BlockingIOError:
-            self._blocked = True
-            if len(left) >= _MOST_HELD:
-                self._fail("its reader does not keep up")
-                return
+            with contextlib.suppress(BlockingIOError):
+                while self._size and self._fd >= 0:
+                    if not self._piece:
+                        self._piece = memoryview(self._next())
+                    count = os.write(self._fd, self._piece)
+                    self._piece, self._size = self._piece[count:], self._size - count
         except OSError as error:
             self._fail(reason(error))
-            return
-        self._held = [bytes(left)] if left else []
-        self._size = len(left)
+
+    def _next(self) -> bytes:
+        lines = [self._held.popleft()]
+        size = len(lines[0])
+        while self._held and size < _PIECE:
+            lines.append(self._held.popleft())
+            size += len(lines[-1])
+        return lines[0] if len(lines) == 1 else b"".join(lines)
 
     def close(self) -> None:
         """Writes what is held and closes the file."""
         self._write_records()
         self.flush()
-        if not self.failed:
-            if self._held:
-                self._fail("its reader does not keep up")
-                return
-            self.failed = True
-            os.close(self._fd)
+        if self._size and not self.failed:
+            self._fail("its reader does not keep up")
+        self._close()
 
-    def _on_time(self) -> None:
-        self._write_records()
-        self._scheduled = False
-        self.flush()
-        if self._held and not self.failed:
-            self._schedule()
+    @property
+    def behind(self) -> int:
+        """See `Sink`."""
+        return 0 if self.failed else self._size
 
-    def _fail(self, why: str) -> None:
-        text = f"the trace `{self._path}` is incomplete, nothing more is written to it: {why}"
-        self._stop("error", f"{text}\nhint: make room, or trace to another file")
+    def drop(self) -> str:
+        """See `Sink`. What is held waits on for the reader."""
+        why = b"the reader did not keep up: the rest is missing"
+        self._end(b'{"type":"_conductor","gap":"%b"}\n' % why)
+        return f"the trace `{self._path}`"
 
-    def _stop(self, level: str, text: str) -> None:
+    def _close(self) -> None:
         self.failed = True
         self._held.clear()
-        os.close(self._fd)
-        self._log(level, "trace", text)
+        self._piece, self._size = memoryview(b""), 0
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+    def _on_time(self) -> None:
+        self._scheduled = False
+        self._write_records()
+        self.flush()
+        if self._size:
+            self._schedule(_BEHIND)
+        elif self.failed:
+            self._close()
+
+    def _fail(self, why: str) -> None:
+        is_known = self.failed
+        self._close()
+        if not is_known:
+            text = f"the trace `{self._path}` is incomplete, nothing more is written to it: {why}"
+            self._log("error", "trace", f"{text}\nhint: make room, or trace to another file")
 
 
 def _on_the_loop(delay: float, work: Callable[[], None]) -> object:

@@ -19,7 +19,7 @@ from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_
 from conductor.record.trace.records import Conversation, header, text_lines
 from conductor.record.turns.line import Line
 from conductor.run.host_record import Delivered
-from conductor.run.log import Chain, Happened, Instance, Item, Lines, OfHost, Sink
+from conductor.run.log import Chain, Gap, Happened, Instance, Item, Lines, OfHost, Sink
 
 
 class Tracer(Sink[Item]):
@@ -87,6 +87,17 @@ class Tracer(Sink[Item]):
             case Happened(event, component, text):
                 name = "agent" if self._is_agent(component) else shown_name(component)
                 self._put(self._events.happened(event, name, text, self._now(at)))
+            case Gap(text):
+                self._put(self._events.gap(text, self._now(at)))
+
+    @property
+    def behind(self) -> int:
+        """See `Sink`."""
+        return sum(sink.behind for sink in self._sinks)
+
+    def drop(self) -> str:
+        """See `Sink`. Only the slowest of its own is dropped."""
+        return max(self._sinks, key=lambda sink: sink.behind).drop()
 
     def close(self) -> None:
         """See `Sink`."""
@@ -95,7 +106,8 @@ class Tracer(Sink[Item]):
 
     def _put(self, line: Line) -> None:
         for sink in self._sinks:
-            sink.take(line, line.ts, self._mode)
+            if not sink.failed:
+                sink.take(line, line.ts, self._mode)
 
     # -- messages ------------------------------------------------------------------------------
 

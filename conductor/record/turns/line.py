@@ -99,6 +99,7 @@ class Line(msgspec.Struct, gc=False):
     chain: list[Member] | None = None
     ring: Ring | None = None
     full: int | None = None
+    gap: str = ""
     verdict: dict[str, Any] | None = None
     happened: dict[str, Any] | None = None
     process: int | None = None
@@ -263,8 +264,11 @@ def written(line: Line) -> bytes:
     if line.raw:
         return line.raw
     if own is None:
-        name, about = b"verdict", line.verdict
-        if about is None:
+        about: Any = line.gap
+        name = b"gap"
+        if line.verdict is not None:
+            name, about = b"verdict", line.verdict
+        elif line.happened is not None:
             name, about = b"happened", line.happened
         return b'{"type":"_conductor","ts":%.6f,"%b":%b}\n' % (line.ts, name, _encode(about))
     source, target = _encode(line.source), _encode(line.target)

@@ -263,6 +263,8 @@ class Reader:
         elif line.full is not None:
             number = len(self)
             self.gap(f"the trace was full at line {number}: what came then is not in it")
+        elif line.gap:
+            self.gap(f"line {len(self)}: {line.gap[:LONGEST]}")
 
     def _event(self, event: Event) -> None:
         number, turn = event.number, event.turn
