@@ -7,11 +7,11 @@ import time
 from pathlib import Path
 from random import Random
 
-from benchmarks.chaos import endings, report, rounds, victims
+from benchmarks.chaos import endings, report, rounds, told, victims
 from benchmarks.chaos.life import Life, StuckError
 from benchmarks.chaos.options import Options, parse
 from benchmarks.chaos.report import Summary
-from benchmarks.chaos.script import LifePlan, draw_life, draw_round
+from benchmarks.chaos.script import Ending, LifePlan, draw_life, draw_round
 from benchmarks.measure import environment
 from benchmarks.native import BuildError, build_c
 
@@ -58,15 +58,19 @@ def run(options: Options, conductor: tuple[str, ...], proxy: Path) -> Summary:
             break
         rng = Random(f"{options.seed}/{number}")  # noqa: S311 - no secret is drawn
         plan = draw_life(rng)
-        command = [*conductor, *arguments(plan, proxy, options.cache)]
+        # With a trace a host of guests has no shortcut: half of all chains have one.
+        trace = options.cache / "chaos.jsons" if number % 2 else None
+        command = [*conductor, *arguments(plan, proxy, options.cache, trace)]
         say(f"chain {number}: {' '.join(plan.proxies)}, {plan.isolation}, "
             f"{plan.rounds} rounds, then {plan.ending.value}")  # fmt: skip
-        live(number, plan, rng, Life(plan, command, env), over, summary)
+        life = Life(plan, command, env)
+        life.wire.keeps = trace is not None
+        live(number, plan, rng, life, over, summary, trace)
     summary.seconds = time.monotonic() - start
     return summary
 
 
-def arguments(plan: LifePlan, proxy: Path, cache: Path) -> list[str]:
+def arguments(plan: LifePlan, proxy: Path, cache: Path, trace: Path | None = None) -> list[str]:
     """The conductor's arguments for a chain."""
     components = []
     for at, kind in enumerate(plan.proxies):
@@ -82,11 +86,19 @@ def arguments(plan: LifePlan, proxy: Path, cache: Path) -> list[str]:
         }
         components.append(json.dumps(spec))
     options = ["--isolation", plan.isolation, "--cache", str(cache / "modules")]
+    if trace is not None:
+        options += ["--trace", str(trace), "--trace-content", "all", "--trace-size", "none"]
     return ["agent", *options, *components, "demo,name=agent"]
 
 
 def live(
-    number: int, plan: LifePlan, rng: Random, life: Life, over: float, summary: Summary
+    number: int,
+    plan: LifePlan,
+    rng: Random,
+    life: Life,
+    over: float,
+    summary: Summary,
+    trace: Path | None = None,
 ) -> None:
     """One chain from its first message to its last process; adds what came of it."""
     played = 0
@@ -105,6 +117,8 @@ def live(
     summary.rounds += played
     life.ledger.close()
     endings.look_for_orphans(life)
+    if trace is not None and plan.ending is not Ending.CONDUCTOR:
+        told.compare(trace, life.wire.sent, life.wire.got, life.tally)
     _add(summary, life)
 
 

@@ -68,6 +68,8 @@ class Tally:
     """Errors nothing that was done accounts for."""
     altered: int = 0
     """Answers or updates that nobody asked for, or with other contents."""
+    untold: int = 0
+    """Messages of which the entries of the log are not what happened."""
     orphans: int = 0
     failures: int = 0
     """Chains that ended, or stopped serving, when they should not have."""
@@ -95,7 +97,7 @@ class Tally:
         return sum(getattr(self, name) for name in FAULTS)
 
 
-FAULTS = ("lost", "doubled", "unanswered", "orphans", "unexplained", "altered", "failures")
+FAULTS = ("lost", "doubled", "unanswered", "orphans", "unexplained", "altered", "untold", "failures")
 SUMMED = ("requests", "messages", "ok", "refused", "cut_updates", "permissions", *FAULTS)
 
 

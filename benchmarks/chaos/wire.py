@@ -37,7 +37,11 @@ class Wire:
         self.deaf_until = 0.0
         """Monotonic time up to which nothing of its output is read."""
         self.lines = 0
-        """Lines sent and received."""
+        """Lines sent and received …"""
+        self.sent: list[bytes] = []
+        self.got: list[bytes] = []
+        """… and these, where `keeps`."""
+        self.keeps = False
         self._on_line = on_line
         pipes = (self.process.stdin, self.process.stdout, self.process.stderr)
         self._in, self._out, self._err = (pipe.fileno() if pipe else -1 for pipe in pipes)
@@ -52,8 +56,11 @@ class Wire:
 
     def send(self, frame: Mapping[str, Any]) -> None:
         """Queues one frame; as much as possible leaves with the next `turn`."""
-        self._unsent += msgspec.json.encode(frame) + b"\n"
+        line = msgspec.json.encode(frame)
+        self._unsent += line + b"\n"
         self.lines += 1
+        if self.keeps:
+            self.sent.append(line)
 
     def turn(self, timeout: float) -> None:
         """Waits at most so many seconds for anything to move, and moves it."""
@@ -113,6 +120,8 @@ class Wire:
         self._rest = [last] if last else []
         for line in (head, *lines):
             self.lines += 1
+            if self.keeps:
+                self.got.append(line)
             self._on_line(line)
 
     def _read_errors(self) -> None:

@@ -195,7 +195,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     own: bool = False
     """The conductor made it in its sender's stead."""
     lost: bool = False
-    """A response that went to nobody."""
+    """It went to nobody."""
     whole: int = 0
     """Bytes of the payload, where only its session was kept."""
 

@@ -323,10 +323,18 @@ class Exchange:
             message = read_message(method, params)
             if not peer.wait(Waiting(Next.ARRIVES, lane, source, message)):
                 text = f"`{method}` dropped: {peer.label} is not ready, and too much waits for it"
-                self.log("warning", source.lane.peer, text)
+                self._dropped("warning", text, lane, method, params, source)
         else:
             text = f"`{method}` dropped: {peer.label} is not there for it"
-            self.log("debug", source.lane.peer, text)
+            self._dropped("debug", text, lane, method, params, source)
+
+    def _dropped(
+        self, level: str, text: str, lane: Lane, method: str, params: Params, source: Source
+    ) -> None:
+        """Nobody gets a notification: the log says who has sent it."""
+        self.log(level, source.lane.peer, text)
+        if self.logs:
+            self.entries.notified(source, lane, method, params, lost=True)
 
     def send(
         self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: Visit

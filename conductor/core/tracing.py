@@ -28,8 +28,9 @@ _Params = ParamSpec("_Params")
 _CONDUCTOR: Final = ""
 """The name of the conductor itself in entries."""
 _MOST_DIGITS: Final = 18
-_MOST_ANNOUNCED: Final = 4096
-"""Numbers that are remembered of those announced to a host of guests."""
+_MOST_ANNOUNCED: Final = 1 << 17
+"""Numbers that are remembered of those announced to a host of guests: more than messages wait
+before a host."""
 
 
 class Entries:
@@ -152,8 +153,10 @@ class Entries:
         method: str,
         params: Raw | bytes | UnsetType,
         request: int = 0,
+        *,
+        lost: bool = False,
     ) -> int:
-        """A notification is written to `lane`.
+        """A notification is written to `lane`, or was to be and is `lost`.
 
         Args:
             source: None: it is the conductor's own.
@@ -169,7 +172,7 @@ class Entries:
             return number
         number = source.number
         self._notification(
-            source.lane, lane, number, method, payload, request, source.passes, source.own
+            source.lane, lane, number, method, payload, request, source.passes, source.own, lost
         )
         return number
 
@@ -183,6 +186,7 @@ class Entries:
         request: int = 0,
         passes: int = 0,
         own: bool = False,
+        lost: bool = False,
     ) -> None:
         self._parts.exchange.effects.append(
             Entry(
@@ -200,6 +204,7 @@ class Entries:
                 False,
                 False,
                 own,
+                lost,
             )
         )
 

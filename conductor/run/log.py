@@ -307,6 +307,8 @@ class ChainLog:
             return planned
         from conductor.transports.recorded import Recorded  # few chains have a trace
 
+        if isinstance(planned.transport, Recorded):
+            return planned  # another instance of a component that is recorded
         name, renew = planned.name, planned.renew
 
         def recorded(transport: Transport) -> Transport:

@@ -1,9 +1,10 @@
-"""Entries alone say what everybody got, byte for byte and in its order, but for copies."""
+"""Entries alone say what everybody got and what both ends sent, byte for byte and in its order, but
+for copies."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -12,7 +13,7 @@ from msgspec import UNSET, Raw
 from conductor.core import Effect, Entry, Send, jsonrpc
 from conductor.core.dialects import ENVELOPES, unwrap
 from conductor.core.message import Message
-from tests.harness.world.ends import Step
+from tests.harness.world.ends import CANCEL, Step
 from tests.harness.world.policies import ANY, KINDS, MISHAPS, SCRIPTS, casts
 from tests.harness.world.world import Cast, Mishap, World
 
@@ -21,14 +22,25 @@ Said = tuple[str, str, bytes]
 
 
 class Heard(World):
-    """Notes what each connection got, and what it got by the entries."""
+    """Notes what each connection got, what both ends sent, and what they did by the entries."""
+
+    def play(self, name: str, line: bytes) -> None:
+        """See `World.play`."""
+        if name in self.ends and hasattr(self, "said"):
+            self.said[name].append(_read(line))
+        super().play(name, line)
 
     def apply(self, effects: Sequence[Effect]) -> None:
         """See `World.apply`."""
         if not hasattr(self, "got"):
+            self.said: defaultdict[str, list[Said]] = defaultdict(list)
             self.got: defaultdict[str, list[Said]] = defaultdict(list)
             self.told: defaultdict[str, list[Said]] = defaultdict(list)
+            self.sent: defaultdict[str, dict[tuple[int, str], Said]] = defaultdict(dict)
         for effect in effects:
+            if isinstance(effect, Entry) and not (effect.own or effect.past):
+                # Once, also where it goes on to another since the first could not take it.
+                self.sent[effect.source][effect.number, effect.kind] = _entered(effect)
             if isinstance(effect, Entry) and effect.target and not effect.lost:
                 if not self.router.peers[effect.target].deaf:  # it has gone meanwhile
                     self.told[effect.target].append(_entered(effect))
@@ -55,26 +67,37 @@ def _read(frame: bytes) -> Said:
     return kind, method, b"" if params is UNSET else bytes(params)
 
 
+def _comparable(said: Iterable[Said]) -> list[Said]:
+    # What cancels a request names it by an id, which is another one at each hop; a request that is
+    # refused because it is none has no entry.
+    return [
+        one if one[1] != CANCEL else (*one[:2], b"")
+        for one in said
+        if b'"code":-32600' not in one[2]
+    ]
+
+
 @settings(max_examples=300)
 @given(
     st.lists(casts(st.one_of(st.none(), ANY), kinds=KINDS), min_size=1, max_size=3),
     SCRIPTS, MISHAPS, st.booleans(),
 )  # fmt: skip
-def test_entries_tell_what_everybody_got(
+def test_entries_tell_what_everybody_got_and_both_ends_sent(
     several: list[Cast], script: list[Step], mishaps: list[Mishap], rounds: bool
 ) -> None:
     world = Heard(*several, rounds=rounds, tracing=True)
     # The role that each got in another dialect is no part of this.
-    world.got.clear()
-    world.told.clear()
+    for known in (world.got, world.told, world.said, world.sent):
+        known.clear()
     world.play_out(script, [one for one in mishaps if not one.returns])
     for name, frames in world.got.items():
-        # Nor are there any of requests that are refused because they are none.
-        got = [one for one in frames if b'"code":-32600' not in one[2]]
-        told = [one for one in world.told[name] if b'"code":-32600' not in one[2]]
+        got, told = _comparable(frames), _comparable(world.told[name])
         cast = world.casts.get(name.partition("/")[0])
         if cast is None or cast.policy is None:
             assert told == got
         else:  # it gets copies too
             rest = iter(got)
             assert all(one in rest for one in told)
+    for name in world.ends:
+        by_number = [said for _, said in sorted(world.sent[name].items())]
+        assert _comparable(by_number) == _comparable(world.said[name])

@@ -49,6 +49,19 @@ def test_a_notification_that_passes_a_guest_by_is_reported_from_who_sent_it() ->
     assert traced(effects) == [("notification", "agent", "client", "session/update")]
 
 
+def test_a_notification_that_nobody_is_there_for_is_reported_as_lost() -> None:
+    router = Router([Component("agent")], options=RouterOptions(tracing=True))
+    router.receive("client", INITIALIZE)
+    router.receive("agent", ANSWER)
+    router.closed("agent", Closure("gone"))
+    (entry,) = [
+        one
+        for one in router.receive("client", b'{"jsonrpc":"2.0","method":"_n","params":{}}')
+        if isinstance(one, Entry)
+    ]
+    assert (entry.source, entry.target, entry.method, entry.lost) == ("client", "agent", "_n", True)
+
+
 def test_the_agent_alone_gets_a_context_and_only_in_the_params_of_requests() -> None:
     router = Router(
         [Component("p"), Component("agent")],
@@ -327,11 +340,12 @@ def test_a_host_does_not_say_the_numbers_of_others(said: bytes) -> None:
     assert number not in (2000, 7, 999999)
 
 
-def test_numbers_of_long_ago_are_not_remembered() -> None:
+def test_numbers_of_long_ago_are_not_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     router = host()
     line = b'{"jsonrpc":"2.0","method":"_n"}'
     (first,) = numbers(router.receive("client", line))
-    for _ in range(4096):
+    monkeypatch.setattr("conductor.core.tracing._MOST_ANNOUNCED", 16)
+    for _ in range(16):
         router.receive("client", line)
     router.receive("a+b", b"#%d" % first)
     assert numbers(router.receive("a+b", b"s" + line)) != [first]

@@ -139,7 +139,7 @@ class Events:
         line.own = own = Own(
             bytes=size, n=entry.number, of=entry.request, passes=departure.entry.passes,
             way=_way(departure, at), by=CONDUCTOR if departure.entry.own or entry.own else "",
-            sha256=digest,
+            sha256=digest, lost=entry.lost,
         )  # fmt: skip
         if entry.kind == "response":
             request = self._answered(entry, host)
@@ -262,7 +262,7 @@ class Events:
         own.method = self._name(request.method)
         own.ms = round((at - request.at) * 1000, 3)
         own.ms_in = round(self._seconds_inside(request, departure.left, at) * 1000, 3)
-        own.past, own.lost = departure.entry.past or entry.past, entry.lost
+        own.past = departure.entry.past or entry.past
         own.protocol = "mcp" if request.mcp else ""
         own.session = request.session
         if own.session is None and not domain:

@@ -25,10 +25,11 @@ _ENDS: Final = frozenset({"client", "agent", CONDUCTOR})
 """Names in a trace that no proxy may have there."""
 
 _NEWCOMER: Final = newcomer("")
-_MOST: Final = 10_000
-"""Messages of a host that wait, and …"""
-_MOST_BYTES: Final = 64 * 1024 * 1024
-"""… bytes of them. Beyond that the oldest are forgotten: the host has swallowed them."""
+_MOST: Final = 256 * 1024 * 1024
+"""Bytes of messages of one host that wait. Beyond that the oldest are forgotten: no host that does
+its work has so much before it, as nobody sends so far ahead (`conductor.run.backpressure`)."""
+_ROOM: Final = 1024
+"""Bytes that each takes besides its payload."""
 
 
 def shown_name(proxy: str) -> str:
@@ -85,7 +86,8 @@ class Departure(msgspec.Struct, gc=False):
     @property
     def size(self) -> int:
         """Bytes of its payload."""
-        return len(bytes(self.entry.payload or b""))
+        payload = self.entry.payload
+        return 0 if payload is None else memoryview(payload).nbytes
 
 
 class _Border:
@@ -98,14 +100,14 @@ class _Border:
     def put(self, key: tuple[bool, int], departure: Departure) -> None:
         self.pop(key)
         self.waiting[key] = departure
-        self.size += departure.size
-        while len(self.waiting) > _MOST or self.size > _MOST_BYTES:
+        self.size += departure.size + _ROOM
+        while self.size > _MOST:
             self.pop(next(iter(self.waiting)))
 
     def pop(self, key: tuple[bool, int]) -> Departure | None:
         departure = self.waiting.pop(key, None)
         if departure is not None:
-            self.size -= departure.size
+            self.size -= departure.size + _ROOM
         return departure
 
 
@@ -124,6 +126,11 @@ class Crossings:
     def take(self, host: str, number: int, *, inward: bool) -> Departure | None:
         """The first part of a hop whose other part is seen now."""
         return self._borders[host].pop((inward, number))
+
+    def swallowed(self, host: str) -> list[Departure]:
+        """What has entered a host that is gone, and no guest of which it has said that it got it."""
+        waiting = self._borders[host].waiting
+        return [self._borders[host].pop(key) or one for key, one in [*waiting.items()] if key[0]]
 
     def put_back(self, departure: Departure, number: int) -> None:
         """A request was taken back from the component that had it, and crosses its last border

@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 import msgspec
 
 from conductor.core import UPSTREAM, Entry, Violated
+from conductor.core.component import Side
 from conductor.record.trace.chain import ChainComponent
 from conductor.record.trace.events import Events
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
@@ -85,6 +86,8 @@ class Tracer(Sink[Item]):
                 name = shown_name(item.peer)
                 self._put(self._events.verdict(item, name, self._now(at)))
             case Happened(event, component, text):
+                if event not in ("pause", "resume", "adapt"):
+                    self._gone(component, self._now(at))
                 name = "agent" if self._is_agent(component) else shown_name(component)
                 self._put(self._events.happened(event, name, text, self._now(at)))
             case Gap(text):
@@ -101,6 +104,8 @@ class Tracer(Sink[Item]):
 
     def close(self) -> None:
         """See `Sink`."""
+        for host in self._names.hosts:
+            self._gone(host, self._now(time.monotonic()))
         for sink in self._sinks:
             sink.close()
 
@@ -118,6 +123,10 @@ class Tracer(Sink[Item]):
         from_host = entry.source if entry.source in hosts else None
         to_host = entry.target if entry.target in hosts else None
         departure = None
+        if from_host is not None and entry.kind == "response":
+            asked = self._crossings.take(from_host, entry.request, inward=True)
+            if asked is not None:
+                self._swallowed(from_host, asked, at)
         if from_host is not None:
             departure = self._crossings.take(from_host, entry.number, inward=False)
         if departure is None:
@@ -134,6 +143,17 @@ class Tracer(Sink[Item]):
             return
         target = self._names.end(entry.target, entry.target_side, mode)
         self._passed(entry, departure, target, at)
+
+    def _gone(self, host: str, at: float) -> None:
+        """A host is gone."""
+        for departure in self._crossings.swallowed(host):
+            self._swallowed(host, departure, at)
+
+    def _swallowed(self, host: str, departure: Departure, at: float) -> None:
+        """No guest has got a message that went to its host."""
+        target = self._names.end(host, Side.P, self._mode)
+        lost = msgspec.structs.replace(departure.entry, lost=True)
+        self._passed(lost, departure, target, at)
 
     def _hop(self, host: str, entry: Entry, at: float) -> None:
         """Writes a message that a guest got, or keeps one that is about to leave its host."""
