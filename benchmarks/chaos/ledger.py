@@ -97,7 +97,16 @@ class Tally:
         return sum(getattr(self, name) for name in FAULTS)
 
 
-FAULTS = ("lost", "doubled", "unanswered", "orphans", "unexplained", "altered", "untold", "failures")
+FAULTS = (
+    "lost",
+    "doubled",
+    "unanswered",
+    "orphans",
+    "unexplained",
+    "altered",
+    "untold",
+    "failures",
+)
 SUMMED = ("requests", "messages", "ok", "refused", "cut_updates", "permissions", *FAULTS)
 
 

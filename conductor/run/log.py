@@ -202,7 +202,7 @@ class ChainLog:
         self.sinks = [*sinks]
         self._at_once: defaultdict[type, list[Callable[[Item, float, str], None]]]
         self._at_once = defaultdict(list)
-        """By what they want."""
+        """By what they take."""
         for sink in sinks:
             for kind in sink.takes if sink.at_once else ():
                 self._at_once[kind].append(sink.take)

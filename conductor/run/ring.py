@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
+from msgspec import Raw
 from msgspec.structs import force_setattr, replace
 
 from conductor.core import UPSTREAM, Entry, Violated
@@ -31,6 +32,8 @@ _NOBODY: Final = ("", UPSTREAM)
 """Senders that are no components."""
 _MOST_SHARING: Final = 15
 """Entries that share one payload: they are forgotten together."""
+_copied: Final = msgspec.json.Encoder().encode
+"""The bytes of a raw payload, in half the time that `bytes` takes."""
 _PAUSE: Final = 60.0
 """Seconds between two files that are written because a component failed."""
 
@@ -109,9 +112,10 @@ class Ring(Sink[Item]):
         if type(item) is Entry:
             if not self.begun:
                 self.begun = bool(item.target) and item.source not in _NOBODY
-            if item.payload is not None:
+            payload = item.payload
+            if payload is not None:
                 # Of its own: the line that it stood in may be far longer.
-                payload = bytes(item.payload)
+                payload = _copied(payload) if type(payload) is Raw else bytes(payload)
                 more = len(payload)
                 if more > self._largest:
                     item, more = replace(item, payload=_cut(payload), whole=more), 0
@@ -139,14 +143,21 @@ class Ring(Sink[Item]):
 
     def _forget(self, most: int) -> None:
         """Forgets what is old, what there is no room for, and what shared its payload with that."""
-        kept, oldest = self._kept, self._clock() - AGE
-        while kept and (self.size > most or kept[0].at < oldest or kept[0].shared):
-            gone = kept.popleft()
-            self.size -= gone.size
-            if isinstance(gone.item, Chain):
-                self._chain = gone.item
-            elif not isinstance(gone.item, Violated):
+        kept, size, oldest = self._kept, self.size, self._clock() - AGE
+        while kept:
+            gone = kept[0]
+            if size <= most and gone.at >= oldest and not gone.shared:
+                break
+            kept.popleft()
+            size -= gone.size
+            item = gone.item
+            if type(item) is Entry:
                 self._is_cut = True
+            elif isinstance(item, Chain):
+                self._chain = item
+            elif not isinstance(item, Violated):
+                self._is_cut = True
+        self.size = size
 
     # -- files ---------------------------------------------------------------------------------
 

@@ -137,8 +137,12 @@ def _messages(path: str, trace: Reader) -> list[Line]:
             )
         line.session = session_of(line.params)
         lines.append(line)
-    lost = {bytes(line.id) for line in lines if line.own is not None and line.own.lost}
-    return [line for line in lines if bytes(line.id) not in lost]
+    lost = {bytes(line.id) for line in lines if _is_lost(line) and line.type != "notification"}
+    return [line for line in lines if not _is_lost(line) and bytes(line.id) not in lost]
+
+
+def _is_lost(line: Line) -> bool:
+    return line.own is not None and line.own.lost
 
 
 def _alone(path: str, trace: Reader, component: str) -> Reader:

@@ -59,7 +59,8 @@ def _lines(file: _RingFile, ring: Ring, why: str, mode: str, content: str) -> It
     tracer = Tracer([file], content)
     player = Player(held, tracer, mode)
     ago = time.monotonic() - player.start
-    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time() - ago))
+    start = time.time() - ago
+    began = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(start))
     # Words of an error may be those of a component.
     shown = clean_text(why) if content != "none" else ""
     chains = [held.chain, *(one.item for one in held.kept if isinstance(one.item, Chain))]
@@ -69,6 +70,7 @@ def _lines(file: _RingFile, ring: Ring, why: str, mode: str, content: str) -> It
         "format": FORMAT,
         "content": content,
         "components": [*names],
+        "began": round(start, 6),
         "ring": {"why": shown, "began": began, "forgotten": held.forgotten},
     }
     file.put(json_text.encode(header) + b"\n")

@@ -128,7 +128,7 @@ class Crossings:
         return self._borders[host].pop((inward, number))
 
     def swallowed(self, host: str) -> list[Departure]:
-        """What has entered a host that is gone, and no guest of which it has said that it got it."""
+        """What has entered a host that is gone, and that none of its guests is known to have."""
         waiting = self._borders[host].waiting
         return [self._borders[host].pop(key) or one for key, one in [*waiting.items()] if key[0]]
 

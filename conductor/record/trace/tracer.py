@@ -153,7 +153,7 @@ class Tracer(Sink[Item]):
         """No guest has got a message that went to its host."""
         target = self._names.end(host, Side.P, self._mode)
         lost = msgspec.structs.replace(departure.entry, lost=True)
-        self._passed(lost, departure, target, at)
+        self._passed(lost, msgspec.structs.replace(departure, hosts=()), target, at)
 
     def _hop(self, host: str, entry: Entry, at: float) -> None:
         """Writes a message that a guest got, or keeps one that is about to leave its host."""

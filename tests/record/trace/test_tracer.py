@@ -417,17 +417,21 @@ def test_answers_to_nothing_are_left_out(recording: Recording) -> None:
     assert recording.events() == []
 
 
-def test_a_host_that_reports_nothing(recording: Recording) -> None:
-    """It is named as a whole; what goes into it waits to be reported, so much of it at most."""
-    for number in range(1, 10_102):
+def test_a_host_that_reports_nothing(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It is named as a whole; what goes into it waits to be reported, so much of it at most. In the
+    end it is lost."""
+    monkeypatch.setattr("conductor.record.trace.hops._MOST", 10 * 1024)
+    for number in range(1, 13):
         recording.crossed("notification", "x", "a+b+c", method="_n", number=number)
     recording.crossed("notification", "a+b+c", "last", method="_n", payload=b"{}", passes=3)
-    for number in (101, 102):
+    for number in (2, 3):
         recording.hop("a+b+c", *hop(source=UPSTREAM, target="a", number=number))
-    first, second = recording.events()
+    first, second, *lost = recording.events()
     assert (first["from"], first["to"]) == ("a+b+c", "agent")
     assert "passes" not in first["_conductor"]
-    assert second["_conductor"]["n"] == 102
+    assert second["_conductor"]["n"] == 3
+    assert [one["_conductor"]["n"] for one in lost] == [*range(4, 13)]
+    assert {(one["to"], one["_conductor"]["lost"]) for one in lost} == {("a+b+c", True)}
 
 
 def test_a_delivery_cannot_break_out_of_its_line(recording: Recording) -> None:
@@ -490,16 +494,19 @@ def departure(number: int, size: int = 1) -> Departure:
     return Departure("x", 0.0, trace)
 
 
-def test_what_crosses_the_border_of_one_host_is_not_forgotten_for_another() -> None:
+def test_what_crosses_the_border_of_one_host_is_not_forgotten_for_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("conductor.record.trace.hops._MOST", 10 * 1025)
     crossings = Crossings()
     crossings.put("a", departure(1), 1, inward=True)
-    for number in range(20_000):
+    for number in range(20):
         crossings.put("b", departure(number), number, inward=True)
     assert crossings.take("a", 1, inward=True) is not None
-    assert crossings.take("b", 9_999, inward=True) is None
-    assert crossings.take("b", 10_000, inward=True) is not None
+    assert crossings.take("b", 9, inward=True) is None
+    assert crossings.take("b", 10, inward=True) is not None
     for number in range(5):
-        crossings.put("c", departure(number, 32 * 1024 * 1024), number, inward=True)
+        crossings.put("c", departure(number, 4000), number, inward=True)
     assert [crossings.take("c", number, inward=True) is not None for number in range(5)] == [
         False, False, False, True, True,
     ]  # fmt: skip
