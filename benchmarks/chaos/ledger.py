@@ -98,13 +98,7 @@ class Tally:
 
 
 FAULTS = (
-    "lost",
-    "doubled",
-    "unanswered",
-    "orphans",
-    "unexplained",
-    "altered",
-    "untold",
+    *("lost", "doubled", "unanswered", "orphans", "unexplained", "altered", "untold"),
     "failures",
 )
 SUMMED = ("requests", "messages", "ok", "refused", "cut_updates", "permissions", *FAULTS)

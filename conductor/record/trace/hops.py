@@ -128,9 +128,15 @@ class Crossings:
         return self._borders[host].pop((inward, number))
 
     def swallowed(self, host: str) -> list[Departure]:
-        """What has entered a host that is gone, and that none of its guests is known to have."""
-        waiting = self._borders[host].waiting
-        return [self._borders[host].pop(key) or one for key, one in [*waiting.items()] if key[0]]
+        """What has entered a host that is gone, and that none of its guests is known to have; of
+        requests their answers tell."""
+        border = self._borders[host]
+        lost = [
+            (key, one)
+            for key, one in border.waiting.items()
+            if one.inward and one.entry.kind != "request"
+        ]
+        return [border.pop(key) or one for key, one in lost]
 
     def put_back(self, departure: Departure, number: int) -> None:
         """A request was taken back from the component that had it, and crosses its last border

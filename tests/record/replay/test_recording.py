@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -127,7 +128,7 @@ def test_a_request_that_a_component_could_not_take_was_sent_once(tmp_path: Path)
 
 
 def test_a_notification_that_nobody_got_is_not_played_and_all_others_are(tmp_path: Path) -> None:
-    told = [
+    told: list[dict[str, Any]] = [
         {**request(at, f"client a {name}", 1, number), "type": "notification", "id": None}
         for at, name, number in ((0.2, "_kept", 2), (0.3, "_lost", 3))
     ]
