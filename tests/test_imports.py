@@ -130,7 +130,7 @@ RULES: Final = (
             *("conductor.client", "conductor.telemetry", "conductor.record", "conductor.run"),
             *("conductor.spec", "conductor.mcp", "conductor.services", "conductor.transports"),
             *("conductor.editor.messages", "conductor.core", *BASE),
-            "conductor.version",
+            *("conductor.tasks", "conductor.version"),
         ),
         ("msgspec",),
     ),

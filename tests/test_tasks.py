@@ -24,12 +24,8 @@ GROUPS: Final = {"asyncio.TaskGroup()", "anyio.create_task_group()"}
 
 _OLD: Final = "not yet in a group"
 ALLOWED: Final = {
-    "conductor/cli/attached.py": _OLD,
     "conductor/cli/chat.py": _OLD,
     "conductor/client/chain.py": _OLD,
-    "conductor/client/talk.py": _OLD,
-    "conductor/client/connection.py": _OLD,
-    "conductor/client/editing.py": _OLD,
     "conductor/transports/memory.py": "the function is an author's: one that will not end must not "
     "keep its chain from ending",
 }
@@ -46,9 +42,10 @@ def free(text: str) -> Iterator[int]:
         for item in node.items
         if item.optional_vars is not None and ast.unparse(item.context_expr) in GROUPS
     } | {
-        ast.unparse(node.targets[0])
+        ast.unparse(target)
         for node in nodes
         if isinstance(node, ast.Assign) and ast.unparse(node.value) in GROUPS
+        for target in node.targets
     }
     for node in nodes:
         match node:

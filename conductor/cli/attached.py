@@ -14,6 +14,7 @@ import sys
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
+import anyio
 import msgspec
 
 from conductor.cli import attach_list, report
@@ -113,8 +114,8 @@ class Attached(Talk):
         loop, tries = asyncio.get_running_loop(), 0
         until = loop.time() + backoff.PATIENCE
         while True:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._leaving.wait(), backoff.seconds(tries))
+            with anyio.move_on_after(backoff.seconds(tries)):
+                await self._leaving.wait()
                 return self._left()
             tries += 1
             try:

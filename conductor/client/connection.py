@@ -7,8 +7,9 @@ messages as from an editor. `conductor exec` and `conductor.open` are made of it
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
@@ -21,6 +22,9 @@ from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.record.turns.messages import members
 from conductor.transports.memory import Channel
 from conductor.version import version
+
+_GRACE: Final = 2.0
+"""Seconds that tasks have to end once the connection has."""
 
 PERMISSION: Final = "session/request_permission"
 REQUEST_CANCELLED: Final = -32800
@@ -84,6 +88,8 @@ class Connection:
         self._on_update = on_update
         self._on_frame = on_frame
         self._channel: Channel | None = None
+        self._tasks: asyncio.TaskGroup | None = None
+        """None: nothing is read, or no more."""
         self._reader: asyncio.Task[None] | None = None
         self._last_id = 0
         self._pending: dict[int, tuple[str, asyncio.Future[dict[str, Any]]]] = {}
@@ -105,15 +111,34 @@ class Connection:
     async def over(self, channel: Channel) -> AsyncIterator[None]:
         """Reads `channel`, and serves what comes, as long as the block lasts."""
         self._channel = channel
-        self._reader = asyncio.get_running_loop().create_task(self._read(channel))
+        self._tasks = group = asyncio.TaskGroup()
+        await group.__aenter__()
+        self._reader = group.create_task(self._read(channel))
         try:
             yield
         finally:
+            self._tasks = None
             self._end(ChainEnded("the connection is closed"))
-            tasks = [self._reader, *(task for _, _, task in self._serving.values())]
-            for task in tasks:
+            for task in (self._reader, *(task for _, _, task in self._serving.values())):
                 task.cancel()
-            await asyncio.gather(*tasks, return_exceptions=True)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_GRACE):  # what turns were to show may find no reader
+                    await group.__aexit__(None, None, None)
+
+    def start(self, work: Coroutine[Any, Any, None]) -> bool:
+        """Starts a task, which ends with the connection, and whose error ends that; False: it has
+        ended."""
+        if self._tasks is None:
+            work.close()
+            return False
+        self._tasks.create_task(self._watched(work))
+        return True
+
+    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
+        try:
+            await work
+        except Exception as error:
+            self._fail(error)
 
     async def closed(self) -> None:
         """Returns once the chain sends nothing more."""
@@ -297,29 +322,37 @@ class Connection:
         if request_id in self._serving:
             raise _no_message()
         session = str(params.get("sessionId"))
-        task = asyncio.get_running_loop().create_task(self._call_handler(method, session, params))
+        if self._tasks is None:
+            return
+        task = self._tasks.create_task(self._respond(request_id, method, session, params))
         self._serving[request_id] = method, session, task
         # A callback, since a task that is cancelled before it runs cannot answer.
-        task.add_done_callback(lambda done: self._respond(request_id, done))
+        task.add_done_callback(lambda done: self._responded(request_id, done))
 
-    def _respond(self, request_id: object, done: asyncio.Task[Any]) -> None:
+    async def _respond(
+        self, request_id: object, method: str, session: str, params: dict[str, Any]
+    ) -> None:
+        try:
+            self._send(id=request_id, result=await self._call_handler(method, session, params))
+        except RequestError as error:
+            data = {} if error.details is None else {"data": error.details}
+            said = {"code": error.code, "message": error.message, **data}
+            self._send(id=request_id, error=said)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as defect:
+            self._send(id=request_id, error={"code": INTERNAL_ERROR, "message": str(defect)})
+            self._fail(defect)
+
+    def _responded(self, request_id: object, done: asyncio.Task[None]) -> None:
         method, session, _ = self._serving.pop(request_id)
-        if done.cancelled():
-            if method == PERMISSION and session in self._cancelled:
-                self._send(id=request_id, result=CANCELLED)
-            else:
-                error = {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
-                self._send(id=request_id, error=error)
+        if not done.cancelled():
             return
-        match done.exception():
-            case None:
-                self._send(id=request_id, result=done.result())
-            case RequestError(code=code, message=message, details=details):
-                data = {} if details is None else {"data": details}
-                self._send(id=request_id, error={"code": code, "message": message, **data})
-            case defect:
-                self._send(id=request_id, error={"code": INTERNAL_ERROR, "message": str(defect)})
-                self._fail(defect)
+        if method == PERMISSION and session in self._cancelled:
+            self._send(id=request_id, result=CANCELLED)
+        else:
+            error = {"code": REQUEST_CANCELLED, "message": "Request cancelled"}
+            self._send(id=request_id, error=error)
 
     async def _call_handler(self, method: str, session: str, params: dict[str, Any]) -> Any:
         handler = self._handlers.get(method)

@@ -242,7 +242,8 @@ class Editing:
             number = self._next()
             self._asked[number] = Asked(number, method, given, waiting)
             try:
-                return await asyncio.wait_for(waiting, _PATIENCE)
+                async with asyncio.timeout(_PATIENCE):
+                    return await waiting
             except TimeoutError:
                 raise RequestError(
                     INTERNAL_ERROR, "no page of this chat answers\nhint: open its address"

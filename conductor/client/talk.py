@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
+from conductor import tasks
 from conductor.client import acp, visit
 from conductor.client.connection import (
     CANCELLED,
@@ -29,7 +30,6 @@ from conductor.transports.memory import Channel
 
 _MOST_QUESTIONS: Final = 100
 _MOST_EARLY: Final = 20
-_GRACE: Final = 2.0
 
 
 class Talk:
@@ -69,7 +69,6 @@ class Talk:
         self._early: list[tuple[str, Update]] = []
         """Updates of sessions that are not known yet."""
         self._asked_so_far = 0
-        self._turns: set[asyncio.Task[None]] = set()
         self._connection = self._new_connection()
         self._linked = False
 
@@ -119,10 +118,6 @@ class Talk:
             async with connection.over(channel):
                 yield
         finally:
-            if self._turns:  # what they were to show may find no reader
-                _, stuck = await asyncio.wait(self._turns, timeout=_GRACE)
-                for turn in stuck:
-                    turn.cancel()
             self._linked = False
             for session in self.sessions.values():
                 session.unlinked()
@@ -131,15 +126,7 @@ class Talk:
 
     async def stay(self, leaving: asyncio.Event) -> None:
         """Returns when the person leaves, or nothing more comes."""
-        ends = [
-            asyncio.ensure_future(leaving.wait()),
-            asyncio.ensure_future(self._connection.closed()),
-        ]
-        try:
-            await asyncio.wait(ends, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for end in ends:
-                end.cancel()
+        await tasks.first(leaving.wait, self._connection.closed)
 
     async def introduced(self, place: str = "", *, attaches: bool | str = False) -> None:
         """Sends `initialize`. `attaches`: it opens no session of its own; the id of a session: that
@@ -273,9 +260,8 @@ class Talk:
     def _begin(self, session: Session, blocks: list[dict[str, Any]]) -> None:
         session.prompted(blocks)
         self._prompted(session, blocks)
-        turn = asyncio.get_running_loop().create_task(self._turn(session, blocks))
-        self._turns.add(turn)
-        turn.add_done_callback(self._turns.discard)
+        if not self._connection.start(self._turn(session, blocks)):
+            self._lost(session, blocks)
         self._changed()
 
     async def _turn(self, session: Session, blocks: list[dict[str, Any]]) -> None:

@@ -33,15 +33,26 @@ def taking(
             return failure(413, f"this is more than {most >> 10} KiB, too much for one request")
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return failure(400, f"the request cannot be read: {error}")
-        work = act(asked)
-        try:
-            # What has begun is done, also for a page that is closed meanwhile.
-            done = await (work if patient else asyncio.shield(work))
-            return data({} if done is None else done)
-        except ConductorError as error:
-            return refused(error)
+        done: list[Response | Exception] = []
+        work = _done(act(asked), done)
+        # What has begun is done, also for a page that is closed meanwhile.
+        await (work if patient else asyncio.shield(request.connection.start(work)))
+        if isinstance(done[0], Exception):
+            raise done[0]
+        return done[0]
 
     return serve
+
+
+async def _done(work: Awaitable[Any], done: list[Response | Exception]) -> None:
+    """Does what was asked; `done` gets the answer, or a defect."""
+    try:
+        result = await work
+        done.append(data({} if result is None else result))
+    except ConductorError as error:
+        done.append(refused(error))
+    except Exception as defect:
+        done.append(defect)
 
 
 def refused(error: ConductorError) -> Response:
