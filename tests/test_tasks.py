@@ -22,10 +22,7 @@ OF_ASYNCIO: Final = {*FREE, "gather", "wait_for"}
 GROUPS: Final = {"asyncio.TaskGroup()", "anyio.create_task_group()"}
 """What ends after its tasks, as `async with` opens it."""
 
-_OLD: Final = "not yet in a group"
 ALLOWED: Final = {
-    "conductor/cli/chat.py": _OLD,
-    "conductor/client/chain.py": _OLD,
     "conductor/transports/memory.py": "the function is an author's: one that will not end must not "
     "keep its chain from ending",
 }

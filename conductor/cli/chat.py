@@ -13,8 +13,10 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+import anyio
 import msgspec
 
+from conductor import tasks
 from conductor.cli import error_details, log_view, report
 from conductor.cli.exec_ import lend_terminal
 from conductor.cli.run import Started, run_loop
@@ -89,6 +91,10 @@ class _Sitting:
         self._listening = listening
         self._runtime = started.runtime(MemoryTransport(chat.run))
         self._ending = asyncio.Event()
+        self._ended = asyncio.Event()
+        """Whether the chain has ended."""
+        self._shows = False
+        """Whether there is a page."""
         chat.agent_command = self._runtime.agent_command
         started.follow("line" if report.can_cover() else "once")
 
@@ -97,22 +103,32 @@ class _Sitting:
         loop = asyncio.get_running_loop()
         for number in _SIGNALS if sys.platform != "win32" else ():
             loop.add_signal_handler(number, self._end)
-        running = loop.create_task(self._runtime.run())
-        reading = loop.create_task(self._source.run(lambda: None))
-        ending = loop.create_task(self._ending.wait())
-        begun = loop.create_task(self._chat.begun.wait())
-        try:
-            await asyncio.wait((running, ending, begun), return_when=asyncio.FIRST_COMPLETED)
-            if begun.done() and self._chat.failed is None:
-                await self._serve(running, opens=opens)
-        finally:
-            self._chat.leave()
-            if not begun.done():
-                self._runtime.stop()
-            await running
-            for task in (reading, ending, begun):
-                task.cancel()
+        begun = self._chat.begun
+        async with tasks.group() as sitting:
+            sitting.start_soon(self._source.run, lambda: None)
+            sitting.start_soon(self._run)
+            try:
+                await tasks.first(self._ended.wait, self._ending.wait, begun.wait)
+                if begun.is_set() and self._chat.failed is None:
+                    await self._serve(opens=opens)
+            finally:
+                self._chat.leave()
+                if not begun.is_set():
+                    self._runtime.stop()
+                with anyio.CancelScope(shield=True):
+                    await self._ended.wait()
+            sitting.cancel_scope.cancel()
         return self._outcome()
+
+    async def _run(self) -> None:
+        """Runs the chain, which ends in order whatever goes wrong beside it."""
+        try:
+            with anyio.CancelScope(shield=True):
+                await self._runtime.run()
+        finally:
+            self._ended.set()
+            if self._shows:
+                self._chain_ended()
 
     def _end(self) -> None:
         """Ends the chat; the second time at once."""
@@ -120,31 +136,27 @@ class _Sitting:
             self._runtime.stop()
         self._ending.set()
 
-    async def _serve(self, running: asyncio.Task[int], *, opens: bool) -> None:
+    async def _serve(self, *, opens: bool) -> None:
         """Serves the page until the chat is to end, also when the chain has ended before."""
         secret = server.new_secret()
-        pause = partial(self._pause, running)
         routes = [
-            *ChatRoutes(self._chat, self._source, pause, self._runtime.lacks).all,
+            *ChatRoutes(self._chat, self._source, self._pause, self._runtime.lacks).all,
             *EditorRoutes(self._chat, self._chat.cwd).all,
         ]
         port = self._listening.getsockname()[1]
         page = server.Page(self._source, port, secret, _START, routes, frames=True)
-        running.add_done_callback(lambda _: self._chain_ended())
+        self._shows = True
+        if self._ended.is_set():
+            self._chain_ended()
         async with server.serving(page.serve, self._listening, log_view.complain):
             with log_view.announced(self._listening, secret, opens=opens):
                 await self._ending.wait()
 
-    async def _pause(self, running: asyncio.Task[int], name: str, paused: bool) -> None:
+    async def _pause(self, name: str, paused: bool) -> None:
         """Pauses a component, or resumes it, once nothing is open. Raises `ConductorError`."""
-        pausing = asyncio.create_task(self._runtime.pause(name, paused=paused))
-        try:
-            await asyncio.wait((running, pausing), return_when=asyncio.FIRST_COMPLETED)
-            if running.done():
-                raise ConductorError("the chain has ended")
-            pausing.result()
-        finally:
-            pausing.cancel()
+        await tasks.first(self._ended.wait, partial(self._runtime.pause, name, paused=paused))
+        if self._ended.is_set():
+            raise ConductorError("the chain has ended")
 
     def _chain_ended(self) -> None:
         if self._ending.is_set():

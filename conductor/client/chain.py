@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import AsyncIterator, Callable, Generator, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Iterator, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
@@ -55,25 +55,36 @@ class Turn:
         self._updates: list[Update] = []
         self._given = 0
         self._changed = asyncio.Event()
-        self._task = asyncio.get_running_loop().create_task(self._run())
-        self._task.add_done_callback(self._over)
-        session._turns.add(self)
+        self._answer: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        self._task = session._chain._begin(self._run())
+        if self._task is None:
+            self._answer.set_exception(ChainEnded("the chain has ended"))
+        else:
+            self._task.add_done_callback(self._over)
+            session._turns.add(self)
 
-    async def _run(self) -> Answer:
-        reason = await self._session._prompted(self, self._blocks)
-        text = "".join(update.text for update in self._updates if update.kind == _MESSAGE)
-        return Answer(text, reason, tuple(self._updates))
+    async def _run(self) -> None:
+        try:
+            reason = await self._session._prompted(self, self._blocks)
+        except asyncio.CancelledError:
+            raise
+        except BaseException as error:
+            self._answer.set_exception(error)
+        else:
+            text = "".join(update.text for update in self._updates if update.kind == _MESSAGE)
+            self._answer.set_result(Answer(text, reason, tuple(self._updates)))
 
-    def _over(self, task: asyncio.Task[Answer]) -> None:
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._answer.cancel()  # unless there is one
         self._session._turns.discard(self)
         self._changed.set()
 
     def _abandon(self) -> None:
         """Nobody waits for it any more: it is cancelled, and its failure is nobody's."""
-        self._task.add_done_callback(lambda task: task.cancelled() or task.exception())
+        self._answer.add_done_callback(lambda answer: answer.cancelled() or answer.exception())
         if self._session._turn is self:
             self._session.cancel()
-        else:  # it waits for the turn before it
+        elif self._task is not None:  # it waits for the turn before it
             self._task.cancel()
 
     def _take(self, update: Update) -> None:
@@ -86,8 +97,8 @@ class Turn:
     async def __anext__(self) -> Update:
         self._session._refuse_in_reader()
         while self._given == len(self._updates):
-            if self._task.done():
-                self._task.result()
+            if self._answer.done():
+                self._answer.result()
                 raise StopAsyncIteration
             self._changed.clear()
             await self._changed.wait()
@@ -96,7 +107,7 @@ class Turn:
 
     def __await__(self) -> Generator[Any, None, Answer]:
         self._session._refuse_in_reader()
-        return asyncio.shield(self._task).__await__()
+        return asyncio.shield(self._answer).__await__()
 
 
 class Session:
@@ -208,11 +219,17 @@ class Chain(Session):
             telemetry.attach(self._runtime)
         self._connection.agent = self._runtime.agent_command
         self._sessions: dict[str, Session] = {}
-        self._connected = asyncio.Event()
+        self._tasks = asyncio.TaskGroup()
+        self._is_over = False
+        self._is_connected = False
+        self._begun = asyncio.Event()
+        """Whether it is connected, or has ended before."""
         self._leaving = asyncio.Event()
         self._raised: BaseException | None = None
         """The failure that the program has met already."""
-        self._running = asyncio.get_running_loop().create_task(self._run())
+        self._crashed: Exception | None = None
+        """A defect of conductor."""
+        self._running: asyncio.Task[None]
 
     async def session(self, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Opens another session, by default in the chain's folder. Raises as `prompt` does."""
@@ -228,28 +245,38 @@ class Chain(Session):
 
     # -- from the first message to the last process gone ---------------------------------------
 
+    async def _enter(self) -> None:
+        await self._tasks.__aenter__()
+        self._running = self._tasks.create_task(self._run())
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
+        if not self._is_over:
+            return self._tasks.create_task(work)
+        work.close()
+        return None
+
     async def _run(self) -> None:
         try:
             await self._runtime.run()
+        except Exception as error:
+            self._crashed = error
         finally:
+            self._begun.set()
             self._guardian.release()
             self._lines.close()
 
     async def _serve(self, channel: Channel) -> None:
         """The in-process component in the editor's place."""
         async with self._connection.over(channel):
-            self._connected.set()
+            self._is_connected = True
+            self._begun.set()
             await self._leaving.wait()
 
     async def _start(self) -> None:
         """`initialize` and `session/new`."""
-        connected = asyncio.ensure_future(self._connected.wait())
-        try:
-            await asyncio.wait((connected, self._running), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            connected.cancel()
+        await self._begun.wait()
         with self._explained():
-            if not self._connected.is_set():
+            if not self._is_connected:
                 raise ChainEnded("the chain ended before it began")
             await self._connection.initialize(self._setup.capabilities)
             self.id = (await self._connection.new_session(self.cwd))["sessionId"]
@@ -260,9 +287,9 @@ class Chain(Session):
         turns = [turn for session in self._sessions.values() for turn in session._turns]
         for turn in turns:
             turn._abandon()
-        open_ = {self._running, *(turn._task for turn in turns)}
+        open_ = {self._running, *(turn._task for turn in turns if turn._task is not None)}
         self._leaving.set()
-        if not self._connected.is_set():
+        if not self._is_connected:
             self._runtime.stop()
         cancelled: asyncio.CancelledError | None = None
         while open_:
@@ -271,10 +298,12 @@ class Chain(Session):
             except asyncio.CancelledError as error:
                 cancelled = error
                 self._runtime.stop()
+        self._is_over = True
+        await self._tasks.__aexit__(None, None, None)
         if cancelled is not None:
             raise cancelled
-        if not self._running.cancelled():
-            self._running.result()
+        if self._crashed is not None:
+            raise self._crashed
 
     def _raise_unmet(self) -> None:
         """Raises a failure that the program has not met."""
@@ -371,6 +400,7 @@ async def _opened(
         specs = peer_agents.resolved(specs, options, agent_last=True)
     specs = managed.required(specs, agent_last=True)
     chain = Chain(specs, options, setup)
+    await chain._enter()
     try:
         await chain._start()
         yield chain
