@@ -31,7 +31,7 @@ _LATE: Final = 408
 _MANY: Final = 429
 _OPENED: Final = 300.0
 """Seconds that a chain may take for `initialize`."""
-_EVENTS: Final = (("content-type", "text/event-stream"), ("cache-control", "no-cache"))
+_EVENTS: Final = (("content-type", wire.EVENTS), ("cache-control", "no-cache"))
 
 
 class App:

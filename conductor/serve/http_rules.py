@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import json_text, jsonrpc
+from conductor.core import jsonrpc
 from conductor.core.message import Message
 from conductor.http.headers import ONCE as EVERYWHERE
 from conductor.http.headers import Headers
@@ -41,8 +41,6 @@ NEED_SESSION: Final = frozenset(
         *("set_config_option", "set_mode", "set_model"),
     )
 )
-_LONGEST_ID: Final = 1024
-"""Characters of a session's id in a header."""
 
 
 class Refuse(msgspec.Struct, frozen=True):
@@ -88,14 +86,6 @@ class End(msgspec.Struct, frozen=True):
 Ruling = Refuse | Open | Forward | Listen | End
 
 
-class _Params(msgspec.Struct):
-    sessionId: Raw = msgspec.Raw(b"null")  # noqa: N815 - as on the wire
-
-
-_params: Final = json_text.Decoder(_Params)
-_text: Final = json_text.Decoder(str)
-
-
 def for_page(headers: Mapping[str, str], allowed: Iterable[str]) -> dict[str, str]:
     """The headers that let a page read an answer (CORS); none, unless its origin is allowed."""
     origin = headers.get("origin")
@@ -138,19 +128,18 @@ def post(headers: Mapping[str, str], body: bytes) -> Ruling:
     number = headers.get(NUMBER)
     if number is not None and not _is_number(number):
         return Refuse(400, "Acp-Message-Number is no number")
-    frame = body if b"\n" not in body and b"\r" not in body else _one_line(body)
-    return Forward(connection, frame, None if number is None else int(number))
+    return Forward(connection, wire.one_line(body), None if number is None else int(number))
 
 
 def get(headers: Headers) -> Ruling:
     """What a GET without an upgrade means."""
-    if not headers.accepts("text/event-stream"):
-        return Refuse(406, "Accept must have text/event-stream")
+    if not headers.accepts(wire.EVENTS):
+        return Refuse(406, f"Accept must have {wire.EVENTS}")
     connection, session = headers.get(CONNECTION, ""), headers.get(SESSION)
     if not connection:
         return Refuse(400, "Acp-Connection-Id header required")
-    if session is not None and not 0 < len(session) <= _LONGEST_ID:
-        return Refuse(400, f"Acp-Session-Id has 1 to {_LONGEST_ID} characters")
+    if session is not None and not 0 < len(session) <= wire.LONGEST_ID:
+        return Refuse(400, f"Acp-Session-Id has 1 to {wire.LONGEST_ID} characters")
     after = headers.get(LAST_EVENT)
     if after is not None and not _is_number(after):
         return Refuse(400, "Last-Event-ID is none of this server")
@@ -171,15 +160,15 @@ def _open(message: Message, body: bytes, connection: str) -> Ruling:
     id_ = jsonrpc.canonical_id(message.id)
     if id_ is None or id_ == b"null":
         return Refuse(400, "initialize needs an id that is a number or a text")
-    return Open(_one_line(body), id_)
+    return Open(wire.one_line(body), id_)
 
 
 def _unfit(message: Message, header: str | None) -> Refuse | None:
     """Why a message does not fit the session that its header names."""
     method = message.method
-    if not isinstance(method, str) or method.startswith("$/"):
+    if not isinstance(method, str) or not wire.is_of_session(method):
         return None
-    named = _session(message)
+    named = wire.session_in(message.params) if isinstance(message.params, Raw) else None
     if named is None:
         if method in NEED_SESSION and header is None:
             return Refuse(400, "Acp-Session-Id header required")
@@ -189,19 +178,5 @@ def _unfit(message: Message, header: str | None) -> Refuse | None:
     return None
 
 
-def _session(message: Message) -> str | None:
-    if not isinstance(message.params, Raw):
-        return None
-    try:
-        return _text.decode(_params.decode(message.params).sessionId)
-    except msgspec.DecodeError:
-        return None
-
-
 def _is_number(text: str) -> bool:
     return text.isascii() and text.isdigit() and len(text) <= 18
-
-
-def _one_line(body: bytes) -> bytes:
-    """A JSON text as one line: line breaks stand between tokens alone."""
-    return body.strip().replace(b"\r", b" ").replace(b"\n", b" ")

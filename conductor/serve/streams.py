@@ -16,6 +16,7 @@ from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
 from conductor.core.message import Message
+from conductor.transports.remote import wire
 
 if TYPE_CHECKING:
     from conductor.serve.connections import Farewell
@@ -110,7 +111,7 @@ class Stream:
             number, frame = self.waiting.popleft()
             self._all.waiting -= len(frame)
             size += len(frame)
-            events.append(b"id: %d\ndata: %b\n\n" % (number, frame))
+            events.append(wire.event(number, frame))
             self._keep(number, frame)
         return events
 

@@ -211,7 +211,7 @@ class HttpTransport:
         parser = EventParser(self._limit)
         parser.last_id = listen.after
         try:
-            headers = {**self._headers(listen.session), "Accept": "text/event-stream"}
+            headers = {**self._headers(listen.session), "Accept": wire.EVENTS}
             if listen.after:
                 headers["Last-Event-ID"] = listen.after
             asked = [*headers.items()]
@@ -225,7 +225,7 @@ class HttpTransport:
                 kind = kind.partition(";")[0].strip().lower()
                 if answer.status != 200:
                     why, status = f"got HTTP status {answer.status}", answer.status
-                elif kind != "text/event-stream":
+                elif kind != wire.EVENTS:
                     why, status = f"is `{kind[:40]}`, and no event stream", 406
                 else:
                     if listen.tries:

@@ -25,6 +25,7 @@ from msgspec import Raw
 
 from conductor.core import json_text, jsonrpc
 from conductor.errors import ConductorError
+from conductor.transports.remote import wire
 
 FINAL: Final = frozenset({401, 403, 404, 410})
 """Answers after which the connection is gone for good."""
@@ -35,7 +36,6 @@ _OK: Final = 2
 """The first digit of a status of success …"""
 _FAILS: Final = 5
 """… and of one of a server that has failed."""
-_LONGEST_ID: Final = 1024
 
 
 class Post(msgspec.Struct, frozen=True):
@@ -124,10 +124,6 @@ class _Heading(msgspec.Struct, gc=False):
     error: Raw = Raw()
 
 
-class _Named(msgspec.Struct, gc=False):
-    sessionId: str | None = None  # noqa: N815 - as on the wire
-
-
 class _Asked(msgspec.Struct, frozen=True):
     """A request that nobody has answered."""
 
@@ -137,7 +133,6 @@ class _Asked(msgspec.Struct, frozen=True):
 
 
 _heading: Final = json_text.Decoder(_Heading)
-_named: Final = json_text.Decoder(_Named)
 
 
 class HttpRules:
@@ -334,7 +329,7 @@ class HttpRules:
     # -- within --------------------------------------------------------------------------------
 
     def _heard(self, data: bytes) -> list[Action]:
-        frame = data.translate(_SPACES).strip() if b"\n" in data or b"\r" in data else data
+        frame = wire.one_line(data)
         heading = _read(frame)
         key = _key(heading)
         if heading.method is not None:
@@ -447,7 +442,6 @@ class HttpRules:
         return [Over(text, status)]
 
 
-_SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
 _NOTHING: Final = _Heading()
 
 
@@ -477,23 +471,16 @@ def _key(heading: _Heading) -> bytes | None:
 
 def _named_in(body: Raw) -> str | None:
     """The session that params or a result name, if a header can name it too."""
-    if not bytes(body):
-        return None
-    try:
-        session = _named.decode(body).sessionId
-    except msgspec.DecodeError:
-        return None
+    session = wire.session_in(body)
     return session if session is not None and _is_name(session) else None
 
 
 def _is_name(text: str) -> bool:
     """Whether a header can carry a text as an id."""
     plain = text.isascii() and text.isprintable() and text == text.strip()
-    return plain and 0 < len(text) <= _LONGEST_ID
+    return plain and 0 < len(text) <= wire.LONGEST_ID
 
 
 def _session(heading: _Heading) -> str | None:
     """The session of a request or notification; what begins with `$/` has none."""
-    if heading.method is None or heading.method.startswith("$/"):
-        return None
-    return _named_in(heading.params)
+    return _named_in(heading.params) if wire.is_of_session(heading.method) else None

@@ -11,9 +11,10 @@ from typing import Final
 
 import msgspec
 
+from conductor.transports.remote.wire import LONGEST_ID
+
 _BOM: Final = b"\xef\xbb\xbf"
 _HEAD: Final = 4096
-_LONGEST_ID: Final = 1024
 
 
 class Event(msgspec.Struct, frozen=True, gc=False):
@@ -112,7 +113,7 @@ class EventParser:
             self._data += b"\n"
             if len(self._data) - 1 > self._limit:
                 self._skip(bytes(self._data[:_HEAD]))
-        elif name == b"id" and len(value) <= _LONGEST_ID:
+        elif name == b"id" and len(value) <= LONGEST_ID:
             id_ = value.decode(errors="replace")
             if id_.isprintable():  # a header carries no other
                 self._next_id = id_

@@ -146,13 +146,7 @@ class WebSocketTransport(Framed):
             if self.buffered < before:
                 self._has_drained()
         # A JSON text may be written on several lines: there a line break is white space.
-        self._deliver(
-            [
-                frame.translate(_SPACES) if b"\n" in frame or b"\r" in frame else frame
-                for frame in frames
-                if frame
-            ]
-        )
+        self._deliver([wire.one_line(frame) for frame in frames if frame])
 
     def drained(self) -> None:
         """What was written has left."""
@@ -279,6 +273,3 @@ class WebSocketTransport(Framed):
         if socket is not None:
             socket.abort()
         self._report(Ended(text, hint=hint, data={"address": str(self._address)}))
-
-
-_SPACES: Final = bytes.maketrans(b"\r\n", b"  ")
