@@ -7,6 +7,7 @@ from typing import Any, Final
 from conductor.cli import report
 from conductor.cli.exec_output import Output, TextView, described, text_of
 from conductor.client.handlers import described as described_call
+from conductor.client.session import Question
 from conductor.client.visit import client_of
 from conductor.errors import one_line
 from conductor.record.turns.messages import members
@@ -43,10 +44,12 @@ class SessionView(TextView):
         """What has been is shown; ends a line only where its turn has ended as well."""
         self._end_thought()
 
-    def asked(self, call: dict[str, Any]) -> None:
-        """Shows what the drivers are asked."""
-        title, details = described_call(call)
-        self.note("\n  ".join([f"the agent asks for permission: {title}", *details]))
+    def asked(self, question: Question) -> None:
+        """The drivers are asked something: a viewer is shown it here, a driver where it answers."""
+        title, details = described_call(question.call)
+        self._titles[question.call_id] = title
+        if question.viewed:
+            self.note("\n  ".join([f"the agent asks for permission: {title}", *details]))
 
     async def answered(self, update: dict[str, Any]) -> None:
         """Shows how a question was answered."""

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from typing import Any
-
-from conductor.core import json_text
 
 
 class Seen:
@@ -29,7 +28,7 @@ class Seen:
         new."""
         if update.get("sessionUpdate") == "state_update":
             return True
-        key = hash(json_text.encode(update, order="deterministic"))
+        key = hash(json.dumps(update, sort_keys=True))  # which takes half an emoji
         if self._old[key] > 0:
             self._old[key] -= 1
             return False

@@ -201,7 +201,8 @@ class Attached(Talk):
         if self._wanted.history == "full" and about.get("complete") is False:
             self._view.note("the beginning of this session is not kept any more")
         role = "you take part" if self._wanted.drives else "you watch"
-        others = max(0, len(said.get("connectedClients") or []) - 1)
+        clients = said.get("connectedClients")
+        others = max(0, len(clients) - 1) if isinstance(clients, list) else 0
         keys = "Ctrl-C cancels a turn, Ctrl-D leaves" if self._wanted.drives else "Ctrl-C leaves"
         name = one_line(self._id, 100)
         self._view.note(
@@ -247,21 +248,23 @@ class Attached(Talk):
         if kind == "session_closed":
             self._closed = update
             self._leaving.set()
-        elif view is None:
+        elif view is None or kind == "permission_requested":
             return
         elif kind == "permission_resolved":
             if client_of(update.get("resolvedBy")).id != self._client:
                 await view.answered(update)
-        elif kind == "permission_requested":
-            asked = [one for one in self.questions.values() if one.viewed]
-            view.asked(asked[-1].call if asked else {})
         elif kind == "turn_complete":
             await view.turn_ended(update.get("stopReason"), update.get("error"))
         else:
             await view.update(update)
         self._marked()
 
+    def _overheard(self, question: Question) -> None:
+        if self._terminal is not None:
+            self._terminal.asked(question)
+
     async def _answered(self, question: Question) -> str | None:
+        self._overheard(question)
         return await self._permissions.choose(question.call, question.options)
 
     def _lost(self, session: Session, blocks: list[dict[str, Any]]) -> None:

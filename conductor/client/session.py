@@ -218,7 +218,9 @@ class Question:
         self.viewed = viewed
         self.request = request
         """Of one that is viewed: its id, as its end names it."""
-        self.call = session.call(acp.asked_call(params))
+        call = acp.asked_call(params)
+        self.call_id = str(call.get("toolCallId"))
+        self.call = session.call(call)
         """What it is about."""
         offered = params.get("options")
         self.options = [

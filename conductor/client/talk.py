@@ -84,6 +84,9 @@ class Talk:
         """The option that the person chooses; None: no answer is possible."""
         raise NotImplementedError
 
+    def _overheard(self, question: Question) -> None:
+        """Others are asked something."""
+
     def _prompted(self, session: Session, blocks: list[dict[str, Any]]) -> None:
         """A prompt is on its way."""
 
@@ -322,6 +325,7 @@ class Talk:
             number, params = self._asked_so_far, members(update.get("request"))
             asked = Question(number, params, session, viewed=True, request=update.get("requestId"))
             self.questions[number] = asked
+            self._overheard(asked)
 
     def _sees_no_more(self, session: Session, request: object) -> None:
         """What others were asked has its answer; None: their turn has ended."""

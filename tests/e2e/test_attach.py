@@ -130,6 +130,7 @@ def test_all_see_a_turn_and_the_first_answer_counts(server: Served, editor: Edit
         assert "permission: allow-once" in chain.texts(session)
         cancelled = chain.expect("$/cancel_request")
         assert cancelled["params"]["requestId"] == question["id"]
+        viewer.wait_for(viewer.err, "permission for tidy up: conductor-attach (client-2) answered")
         for client in (driver, viewer):
             client.wait_for(client.err, "permission: allow-once")
         idle(driver)
