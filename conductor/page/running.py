@@ -13,6 +13,8 @@ from conductor.run.log import Sink
 
 _SLICE: Final = 500
 """Lines that are read at a time: the chain goes on between."""
+_MOST: Final = 16 * 1024 * 1024
+"""Bytes of lines that wait."""
 _LINE: Final = 512
 """Bytes that a line takes beside its body, about."""
 
@@ -45,21 +47,12 @@ class RunningChain(Sink[Line]):
     # -- as a sink -----------------------------------------------------------------------------
 
     def take(self, item: Line, at: float, mode: str) -> None:
-        """See `Sink`. It is read soon: the chain does not wait for that."""
+        """See `Sink`. It is read soon: the chain waits for that only beyond a bound."""
         self._waiting.append(item)
         self._size += _size(item)
         self._come.set()
-
-    @property
-    def behind(self) -> int:
-        """See `Sink`."""
-        return 0 if self.failed else self._size
-
-    def drop(self) -> str:
-        """See `Sink`."""
-        self._waiting.append(Line(type="_conductor", gap="the page did not keep up"))
-        self.failed = True
-        return "the page"
+        if self._size > _MOST:
+            self._read()
 
     def close(self) -> None:
         """See `Sink`."""
@@ -74,15 +67,18 @@ class RunningChain(Sink[Line]):
             await self._come.wait()
             self._come.clear()
             while True:
-                for _ in range(min(_SLICE, len(self._waiting))):
-                    line = self._waiting.popleft()
-                    self._size -= _size(line)
-                    self._lines.append(written(line))
-                    self.reader.read(line)
+                self._read()
                 changed()
                 if not self._waiting:
                     break
                 await asyncio.sleep(0)
+
+    def _read(self) -> None:
+        for _ in range(min(_SLICE, len(self._waiting))):
+            line = self._waiting.popleft()
+            self._size -= _size(line)
+            self._lines.append(written(line))
+            self.reader.read(line)
 
 
 def _size(line: Line) -> int:

@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from conductor.core import Changed, Entry, Violated
 from conductor.core.json_text import read_members
+from conductor.errors import one_line
 from conductor.run.plan import Planned
 
 if TYPE_CHECKING:
@@ -31,6 +32,8 @@ _MOST_HELD: Final = 32 * 1024 * 1024
 wait for it, and memory is bounded."""
 _MOST_EARLY: Final = 4 * 1024 * 1024
 """Bytes of its record that are kept of a host that has not joined the chain yet."""
+_LONGEST: Final = 400
+"""Characters of why something is missing."""
 _now: Final = time.monotonic
 
 
@@ -274,7 +277,8 @@ class ChainLog:
     def _is_incomplete(self, name: str, error: Exception) -> None:
         if name not in self._incomplete:
             self._incomplete.add(name)
-            text = f"the trace is incomplete: {str(error) or repr(error)}"
+            # A host may have chosen the words.
+            text = f"the trace is incomplete: {one_line(str(error) or repr(error), _LONGEST)}"
             self._say("warning", name, text)
             self.add(Gap(f"{name}: {text}"))
 
