@@ -116,6 +116,7 @@ class PoolRecords:
         """Sets the record of a pool, signed with the private key in a file. Raises `UsageError` if
         somebody has changed it meanwhile."""
         bucket, value = await self._bucket(), written(pool, record, key)
+        read(pool, value, ())  # what no worker could read is not written
         if known.revision:
             revision = await bucket.update(pool, value, known.revision)
         else:

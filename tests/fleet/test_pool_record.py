@@ -48,7 +48,10 @@ def test_who_changes_a_record_has_seen_it(nats: Nats, tmp_path: Path) -> None:
         await records.change("main", first, Record(active=A, revision=1), key)
         with pytest.raises(UsageError, match="somebody else has just changed"):
             await records.change("main", first, Record(), key)
+        with pytest.raises(UsageError, match="cannot be read"):
+            await records.change("other", Signed(), Record(active="/po\nol" + A[-72:]), key)
         assert (await records.get("main")).record == Record(active=A, revision=1)
+        assert await records.get("other") == Signed()
 
     with_records(nats, tmp_path, work)
 
