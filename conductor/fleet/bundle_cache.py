@@ -16,7 +16,6 @@ import contextlib
 import hashlib
 import os
 import secrets
-import shutil
 import stat
 import time
 from collections.abc import Collection, Iterator, Sequence
@@ -108,13 +107,13 @@ class BundleCache:
                     os.replace(os.path.join(fresh, _WHOLE), os.path.join(place, _WHOLE))
                 else:
                     if os.path.lexists(place):
-                        self._delete(place)
+                        store.delete(place)
                     os.rename(fresh, place)
                 os.chmod(place, 0o500)
                 private_files.settle(self._folder)
             finally:
                 if os.path.lexists(fresh):
-                    self._delete(fresh)
+                    store.delete(fresh)
             installed.hold(place)
             os.utime(place)
             self._prune({_hex(bundle.digest)}, _UNUSED)
@@ -182,7 +181,7 @@ class BundleCache:
                 fd = installed.opened(place)
                 try:
                     private_files.hold(fd, alone=True)
-                    self._delete(place)
+                    store.delete(place)
                     gone.append(one)
                 finally:
                     os.close(fd)
@@ -209,13 +208,6 @@ class BundleCache:
             ) from None
         private_files.replace(os.path.join(folder, _WHOLE), msgspec.msgpack.encode(bundle))
         store.seal(folder)
-
-    @staticmethod
-    def _delete(folder: str) -> None:
-        for inner, _, _ in os.walk(folder):
-            with contextlib.suppress(OSError):
-                os.chmod(inner, 0o700)
-        shutil.rmtree(folder, ignore_errors=True)
 
     @contextlib.contextmanager
     def _usable(self) -> Iterator[None]:

@@ -318,7 +318,7 @@ class Bus:
 
     async def _make_again(self) -> None:
         """Makes what this part needs where it is not there; anew if NATS loses it meanwhile."""
-        said = ""
+        said, self._has_made = "", False
         while self._is_unmade and self.is_linked:
             self._is_unmade = False
             try:
@@ -331,7 +331,6 @@ class Bus:
                 said, self._is_unmade = why, True
                 await asyncio.sleep(_AGAIN)
         if self._has_made:  # what was in there has to be written again
-            self._has_made = False
             for call in [*self.linked]:
                 self._call(call)
 

@@ -114,7 +114,7 @@ def incoming() -> Iterator[str]:
         try:
             yield folder
         finally:
-            _delete(folder)
+            delete(folder)
             os.close(fd)
     except OSError as error:
         raise unwritable(error) from None
@@ -192,7 +192,7 @@ def prune() -> None:
                     os.rename(path, away)
                     gone.append(path)
                     path = away
-                _delete(path)
+                delete(path)
             finally:
                 os.close(fd)
     if gone:
@@ -234,7 +234,8 @@ def _put(root: str, new: Receipt) -> None:
     private_files.settle(paths.installed())
 
 
-def _delete(folder: str) -> None:
+def delete(folder: str) -> None:
+    """Deletes a folder, also one that `seal` has closed, as far as that goes."""
     for inner, _, _ in os.walk(folder):
         with contextlib.suppress(OSError):
             os.chmod(inner, 0o700)
