@@ -4,7 +4,6 @@ room. Who is attached to what is the room's business: frames pass here as they a
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
@@ -12,17 +11,16 @@ from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
 from conductor.core.message import Message
+from conductor.core.policy.headings import session_of
 from conductor.errors import ConductorError, are, counted
 from conductor.serve.chains import Chain, HubTransport, Start
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
-from conductor.serve.hub.params import session_of
 from conductor.serve.room import SHOW, Served, refusal_of
 from conductor.serve.streams import Streams
 
 if TYPE_CHECKING:
     from conductor.fleet.gateway import Gateway, Hosted
-    from conductor.serve.access.proof import Proof
     from conductor.serve.hub import SessionInfo
     from conductor.serve.settings import Settings
     from conductor.transports.base import Transport
@@ -57,12 +55,9 @@ class _Seated:
         if self.hosted is not None:
             yield from self.hosted.unanswered()
         for frame in self.chain.transport.held if self.chain is not None else ():
-            with contextlib.suppress(jsonrpc.Malformed):
-                message = jsonrpc.parse(frame)
-                if not isinstance(message, Message) or message.method is UNSET:
-                    continue
-                if isinstance(message.id, Raw):
-                    yield bytes(message.id)
+            message = _message(frame)
+            if message is not None and message.method is not UNSET and isinstance(message.id, Raw):
+                yield bytes(message.id)
 
 
 class Lobby(Served):
@@ -85,7 +80,7 @@ class Lobby(Served):
         self._settings, self._changed, self._start = settings, changed, start
         self._seats: dict[str, _Seated] = {}
         self._ending: set[Chain] = set()
-        self._finishing: set[Connection] = set()
+        self._finishing = {}
 
     @property
     def is_empty(self) -> bool:
@@ -111,11 +106,6 @@ class Lobby(Served):
     def open_turns(self) -> int:
         """Clients that have no answer yet to a request."""
         return sum(seat.waits for seat in self._seats.values())
-
-    @property
-    def patience(self) -> float:
-        """Seconds that a client which sends no more has for its answers."""
-        return self._settings.wind_down
 
     # -- connections -----------------------------------------------------------------------------
 
@@ -155,14 +145,11 @@ class Lobby(Served):
 
     def _note(self, seat: _Seated, frame: bytes) -> None:
         """Notes which session a request is about."""
-        try:
-            message = jsonrpc.parse(frame)
-            if not isinstance(message, Message) or not isinstance(message.id, Raw):
-                return
-            session = session_of(message.params)
-        except jsonrpc.Malformed:
+        message = _message(frame)
+        if message is None or message.method is UNSET or not isinstance(message.id, Raw):
             return
-        if message.method is not UNSET and session is not None and len(seat.asked) < _ASKED:
+        session = session_of(message.params)
+        if session is not None and len(seat.asked) < _ASKED:
             seat.asked[bytes(message.id)] = session
 
     def cut(self, connection: Connection) -> None:
@@ -186,19 +173,13 @@ class Lobby(Served):
         if seat is not None and seat.chain is not None:
             seat.chain.transport.drained()
 
-    def finish(self, connection: Connection) -> None:
-        """A client sends no more: its connection ends with the last answer."""
-        self._finishing.add(connection)
-        self._finish()
-
-    def _finish(self) -> None:
-        for connection in [*self._finishing]:
-            if not self._seats[connection.id].waits:
-                connection.close()
+    def waits(self, connection: Connection) -> bool:
+        """Whether a client has sent what is not answered, or not taken yet."""
+        return self._seats[connection.id].waits
 
     def left(self, connection: Connection, why: Farewell) -> None:
         """A connection has ended for good."""
-        self._finishing.discard(connection)
+        self._finishing.pop(connection, None)
         if self.connections.pop(connection.id, None) is None:
             return
         seat = self._seats.pop(connection.id)
@@ -269,14 +250,11 @@ class Lobby(Served):
 
     def _session(self, seat: _Seated, frame: bytes) -> str | None:
         """The session whose stream a frame goes to; None: that of the connection."""
-        try:
-            message = jsonrpc.parse(frame)
-            if not isinstance(message, Message):
-                return None
-            if message.method is not UNSET:
-                return session_of(message.params)
-        except jsonrpc.Malformed:
+        message = _message(frame)
+        if message is None:
             return None
+        if message.method is not UNSET:
+            return session_of(message.params)
         return seat.asked.pop(bytes(message.id), None) if isinstance(message.id, Raw) else None
 
     def _chain_ended(self, seat: _Seated, chain: Chain) -> None:
@@ -285,12 +263,6 @@ class Lobby(Served):
             seat.chain = seat.hosted = None
             seat.connection.close(Farewell.FAILED)
         self._changed()
-
-    def check(self, holds: Callable[[Proof], bool]) -> None:
-        """Ends the connections of clients that would not be let in any more."""
-        for connection in [*self.connections.values()]:
-            if connection.proof is not None and not holds(connection.proof):
-                connection.close(Farewell.DENIED)
 
     def overdue(self) -> None:
         """Does nothing: the room has the time of turns."""
@@ -301,3 +273,12 @@ class Lobby(Served):
 
     def reload(self) -> None:
         """Does nothing: workers have the configuration of chains."""
+
+
+def _message(frame: bytes) -> Message | None:
+    """What a frame is; None: no message."""
+    try:
+        message = jsonrpc.parse(frame)
+    except jsonrpc.Malformed:
+        return None
+    return message if isinstance(message, Message) else None

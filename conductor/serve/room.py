@@ -60,6 +60,9 @@ class Served(Keeper, Protocol):
 
     connections: dict[str, Connection]
     draining: bool
+    _settings: Settings
+    _finishing: dict[Connection, None]
+    """Those whose clients send no more, and still wait for answers."""
 
     @property
     def is_empty(self) -> bool:
@@ -91,6 +94,27 @@ class Served(Keeper, Protocol):
 
     def check(self, holds: Callable[[Proof], bool]) -> None:
         """Ends the connections of clients that would not be let in any more."""
+        for connection in [*self.connections.values()]:
+            if connection.proof is not None and not holds(connection.proof):
+                connection.close(Farewell.DENIED)
+
+    @property
+    def patience(self) -> float:
+        """Seconds that a client which sends no more has for its answers."""
+        return self._settings.wind_down
+
+    def waits(self, connection: Connection) -> bool:
+        """Whether a client has sent what is not answered."""
+
+    def finish(self, connection: Connection) -> None:
+        """A client sends no more: its connection ends with the last answer."""
+        self._finishing[connection] = None
+        self._finish()
+
+    def _finish(self) -> None:
+        for connection in [*self._finishing]:
+            if not self.waits(connection):
+                connection.close()
 
     def overdue(self) -> None:
         """Time has passed."""
@@ -167,8 +191,7 @@ class Room(Served):
         home, and the chain waits until it has read. No other client makes a chain wait."""
         self._effects: deque[tuple[Effect, str]] = deque()
         self._performing = False
-        self._finishing: dict[Connection, None] = {}
-        """Those whose clients send no more, and still wait for answers."""
+        self._finishing = {}
         self._sent: dict[Connection, None] = {}
         """Those that have been sent something since the last flush."""
 
@@ -209,11 +232,6 @@ class Room(Served):
         """A link is there again."""
         self._perform(self.hub.linked(connection.id))
 
-    @property
-    def patience(self) -> float:
-        """Seconds that a client which sends no more has for its answers."""
-        return self._settings.wind_down
-
     def is_bare(self, connection: Connection) -> bool:
         """Whether a connection has no session, so nobody need wait for its client."""
         return self.hub.is_bare(connection.id)
@@ -239,16 +257,9 @@ class Room(Served):
         """Whether a turn runs, or a request has no answer."""
         return bool(self.hub.open_turns) or any(map(self.hub.waits, self.connections))
 
-    def finish(self, connection: Connection) -> None:
-        """A client sends no more."""
-        self._finishing[connection] = None
-        self._finish()
-
-    def _finish(self) -> None:
-        """Ends the connections that have all their answers, and whose clients send no more."""
-        for connection in [*self._finishing]:
-            if not self.hub.waits(connection.id):
-                connection.close()
+    def waits(self, connection: Connection) -> bool:
+        """Whether a client has a request without an answer."""
+        return self.hub.waits(connection.id)
 
     def left(self, connection: Connection, why: Farewell) -> None:
         """A connection has ended for good."""
@@ -272,12 +283,6 @@ class Room(Served):
         for name in connection.chains:
             if (chain := self.chains.get(name)) is not None:
                 chain.transport.drained()
-
-    def check(self, holds: Callable[[Proof], bool]) -> None:
-        """Ends the connections of clients that would not be let in any more."""
-        for connection in [*self.connections.values()]:
-            if connection.proof is not None and not holds(connection.proof):
-                connection.close(Farewell.DENIED)
 
     # -- effects ---------------------------------------------------------------------------------
 
