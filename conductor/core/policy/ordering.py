@@ -121,7 +121,10 @@ class InFlight(Generic[_Request]):
         # that the user chose after a prompt must not reach the agent before it.
         if heading.key in AFTER_PROMPTS and self.holds_prompt(session):
             return True
-        return any(_holds_up(entry, session) for entry in self.queue)
+        if not self.queue:
+            return False
+        # What waits is counted: else each message of a flood would walk all that came before.
+        return session in self.waiting or any(_holds_up(entry, session) for entry in self.queue)
 
     def holds_prompt(self, session: str | None) -> bool:
         """Whether the component holds a prompt of a session."""
