@@ -143,7 +143,7 @@ def _kept(chain: Chain, cast: Cast) -> list[str]:
     if chain.keeps is Keeps.RING:
         return []
     trace = ["--trace", str(cast.trace)] if chain.keeps is Keeps.TRACE else []
-    return ["--ring", "none", *trace]
+    return ["-c", "ring=none", *trace]
 
 
 def _runner(chain: Chain, cast: Cast) -> tuple[str, ...] | None:

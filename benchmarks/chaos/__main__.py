@@ -85,9 +85,9 @@ def arguments(plan: LifePlan, proxy: Path, cache: Path, trace: Path | None = Non
             "on_failure": "restart",
         }
         components.append(json.dumps(spec))
-    options = ["--isolation", plan.isolation, "--cache", str(cache / "modules")]
+    options = ["-c", f"isolation={plan.isolation}", "-c", f"cache={cache / 'modules'}"]
     if trace is not None:
-        options += ["--trace", str(trace), "--trace-content", "all", "--trace-size", "none"]
+        options += ["--trace", f"{trace}", "-c", "trace-content=all", "-c", "trace-size=none"]
     return ["agent", *options, *components, "demo,name=agent"]
 
 

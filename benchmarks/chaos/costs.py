@@ -159,7 +159,7 @@ def play(
             path.write_bytes(bytes(wasmtime.wat2wasm(module(attack))))
             components.append(f"{path},on_failure=restart+bypass,{attack.options}")
         chain = _Chain(
-            [*conductor, "agent", *options, "--cache", str(cache), *components, "passthrough",
+            [*conductor, "agent", *options, "-c", f"cache={cache}", *components, "passthrough",
              "demo,name=agent"],
             env,
         )  # fmt: skip

@@ -205,8 +205,15 @@ class Run:
             self._programs.agent,
             store,
             workers=load.workers,
-            gateway=["--tokens", str(tokens), "--connections", most, "--all-connections", most],
-            worker=["--share", "--connections", most],
+            gateway=[
+                "--tokens",
+                str(tokens),
+                "-c",
+                f"serve.connections={most}",
+                "-c",
+                f"serve.all-connections={most}",
+            ],
+            worker=["--share", "-c", f"serve.connections={most}"],
         )
 
         async def hold() -> float:

@@ -106,7 +106,7 @@ def serving(
 ) -> list[str]:
     """The command line of `conductor serve`."""
     listen = [word for address in addresses for word in ("--listen", address)]
-    return [*conductor, "serve", *listen, "--owners", "none", *extra, *chain]
+    return [*conductor, "serve", *listen, "-c", "serve.owners=none", *extra, *chain]
 
 
 def token(conductor: Sequence[str], file: Path, principal: str) -> str:

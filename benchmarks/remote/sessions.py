@@ -90,7 +90,7 @@ def crowd(
     ChainError."""
     # An HTTP client has a stream of its connection, one of its session, and requests.
     sockets = str(4 * load.sessions)
-    extra = ["--connections", str(load.sessions), "--sockets", sockets]
+    extra = ["-c", f"serve.connections={load.sessions}", "-c", f"serve.sockets={sockets}"]
     command = serving(conductor, [str(programs.agent)], "ws://127.0.0.1:0", extra=extra)
     with ExitStack() as held, Server(command, env, programs.agent) as server:
         empty = server.pss_mb

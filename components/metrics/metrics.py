@@ -1,6 +1,6 @@
 """Counts messages, turns, tool calls and errors, and how long requests take.
 
-conductor agent --metrics acp.prom metrics claude-agent-acp
+conductor agent -c metrics=acp.prom metrics claude-agent-acp
 """
 
 import math

@@ -19,8 +19,8 @@
     report_        a text for a bug report, of report_parts
     log_           the commands on what is on record: log_kinds finds out which kind a file is,
                    log_show shows traces, log_audit audits, both in the rows of log_rows
-    chain_log      the log of a chain that runs: on standard error (json_log: with `--log-format
-                   json`), and in the file of chain_log_file
+    chain_log      the log of a chain that runs: on standard error (json_log: with
+                   `log-format` json), and in the file of chain_log_file
     report         prints errors, log lines and results for people
 
 Each other module is the command of its name. Standard error gets errors as `error: …`, a blank

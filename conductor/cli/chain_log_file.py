@@ -1,7 +1,7 @@
 """The log file of a chain: its stages, warnings and what components write to standard error.
 
 Each run writes a file of its own in the user's folder of logs, or appends to the file that
-`--log-file` names. It holds no content of messages, and no secret that conductor recognises. A log
+`log-file` names. It holds no content of messages, and no secret that conductor recognises. A log
 that cannot be written is given up; the chain goes on. The start path loads this module.
 """
 
@@ -18,7 +18,7 @@ from conductor.secret_shapes import HINTS
 from conductor.spec import paths, private_files, retention
 
 NONE: Final = "none"
-"""As `--log-file`: no log file."""
+"""As `log-file`: no log file."""
 
 MOST: Final = 10 * 1024 * 1024
 """Bytes of a file. One that is full becomes `FILE.1`, in place of the former `FILE.1`."""
@@ -100,7 +100,7 @@ def opened(wanted: str | None, complain: Complain) -> LogFile | None:
     """The log file of this run; None: there is none.
 
     Args:
-        wanted: What `--log-file` says; None: a new file in the user's folder of logs.
+        wanted: What `log-file` says; None: a new file in the user's folder of logs.
         complain: Gets the reason where a file that the user has named cannot be written.
     """
     if wanted == NONE or not hasattr(os, "getuid"):

@@ -46,8 +46,10 @@ def check(file: str | None, values: Mapping[str, Any]) -> int:
     folder = configured.project(values)
     configs = [_file(file, found)] if file is not None else list(_files(folder, values, found))
     whole = layers.merged(configs, folder)
-    if file is None and not configured.is_isolated(values):
-        _variables(found)
+    if file is None:
+        _variables(values, found)
+    if "c" in values:
+        raise UsageError("`-c` is in no file", "`conductor config show -c KEY=VALUE` reads it")
     for config in configs:
         _check(config, whole, found)
     _hidden(configs, found)
@@ -97,8 +99,8 @@ def _parsed(content: bytes, path: str, found: _Findings) -> Config:
     return config
 
 
-def _variables(found: _Findings) -> None:
-    variables, complaints = configured.from_environment()
+def _variables(values: Mapping[str, Any], found: _Findings) -> None:
+    variables, complaints = configured.from_environment(values)
     _options(variables, found)
     for complaint in complaints:
         found.note(complaint)

@@ -15,11 +15,10 @@ from conductor.core import json_text
 from conductor.record.redaction import redacted
 from conductor.spec import managed, secrets, syntax
 from conductor.spec.config.layers import State
-from conductor.spec.config.model import Config
 
 if TYPE_CHECKING:
     from conductor.spec.config.layers import Layer
-    from conductor.spec.config.model import NamedChain, When, Written, WrittenOption
+    from conductor.spec.config.model import Config, NamedChain, When, Written, WrittenOption
 
 _STATES: Final = {
     State.READ: "",
@@ -49,15 +48,11 @@ def _loaded(
     values: Mapping[str, Any],
 ) -> tuple[list[Layer], Config, dict[str, WrittenOption], list[tuple[str, str, str]]]:
     """The files, what they and variables say together, and the managed policy."""
-    layers: list[Layer] = []
-    config = Config()
-    options: dict[str, WrittenOption] = {}
-    if not configured.is_isolated(values):
-        layers, config = configured.load(values)
-        variables, complaints = configured.from_environment()
-        options = {**config.options, **variables}
-        for complaint in complaints:
-            report.write(complaint, word="warning")
+    layers, config, spoken = configured.loaded(values)
+    variables, complaints = configured.from_environment(values)
+    options = {**config.options, **variables, **spoken}
+    for complaint in complaints:
+        report.write(complaint, word="warning")
     for chain in config.chains.values():
         _refuse_impossible(chain.options)
     _refuse_impossible(options)
@@ -114,6 +109,10 @@ def _lines(
         for choice in config.choose:
             when = _json(_when(choice.choice.when))
             yield entry(f"{choice.choice.use} when {when}", choice.origin)
+    if config.serve:
+        yield "serve:"
+        for key, option in config.serve.items():
+            yield entry(f"{key} = {_json(option.value)}", option.origin)
     if config.indexes:
         yield "catalogues:"
         for where in config.indexes:
@@ -143,6 +142,10 @@ def _plain(
             {"use": one.choice.use, "when": _when(one.choice.when), "origin": one.origin}
             for one in config.choose
         ],
+        "serve": {
+            key: {"value": option.value, "origin": option.origin}
+            for key, option in config.serve.items()
+        },
         "indexes": config.indexes,
     }
 

@@ -1,8 +1,9 @@
 """What files and variables say besides a command line (docs/configuration.md).
 
 From the lowest to the highest: the user's file, the project's, the options of the chains that the
-command line names, `CONDUCTOR_` variables, the command line. An editor waits for this module: where
-there is neither a file nor a variable it looks for both, and imports nothing more.
+command line names, `CONDUCTOR_` variables, `-c KEY=VALUE` and flags of the command line. An editor
+waits for this module: where there is neither a file nor a variable it looks for both, and imports
+nothing more.
 """
 
 from __future__ import annotations
@@ -51,15 +52,16 @@ def applied(parsed: Parsed) -> Parsed:
     """
     if parsed.options.log_format == "json":
         report.log_as_json()
-    if is_isolated(parsed.values) or not _anything(parsed.values):
+    if not _anything(parsed.values):
         return parsed
-    layers, config = load(parsed.values)
+    layers, config, spoken = loaded(parsed.values)
+    _refuse_twice(parsed.values, spoken)
     heard = _Heard()
     project, config = _judged(parsed, config, heard)
     chosen = _chosen(parsed, config, project)
     components = parsed.components if chosen is None else chosen.components
-    variables, unknown = from_environment()
-    written = [config.options, _of_chains(components, config), variables]
+    variables, unknown = from_environment(parsed.values)
+    written = [config.options, _of_chains(components, config), variables, spoken]
     merged = _merged(parsed.command, written)
     merged = _over(merged, _levelled(parsed.values))
     if _only and merged.get("locked") and "lock_file" not in merged:
@@ -157,9 +159,9 @@ def here(values: Mapping[str, Any] | None = None) -> Config | None:
     Reports on standard error what it ignores. `values` are those of the command line.
     """
     values = values or {}
-    if is_isolated(values) or not _anything(values):
+    if not _anything(values):
         return None
-    layers, config = load(values)
+    layers, config, _ = loaded(values)
     for text in ignored(layers):
         report.write(text, word="warning")
     return config
@@ -167,7 +169,17 @@ def here(values: Mapping[str, Any] | None = None) -> Config | None:
 
 def read(values: Mapping[str, Any]) -> Config | None:
     """The same, without a report: the command line is to be read with it, and applied later."""
-    return None if is_isolated(values) or not _anything(values) else load(values)[1]
+    return loaded(values)[1] if _anything(values) else None
+
+
+def option(key: str, values: Mapping[str, Any]) -> Any:
+    """What files, variables and the command line set an option to, for commands that run no chain;
+    None: nothing. Raises `UsageError`."""
+    if not _anything(values):
+        return None
+    _, config, spoken = loaded(values)
+    written = {**config.options, **from_environment(values)[0], **spoken}.get(key)
+    return None if written is None else value(key, written)
 
 
 def is_isolated(values: Mapping[str, Any]) -> bool:
@@ -179,7 +191,11 @@ def is_isolated(values: Mapping[str, Any]) -> bool:
 
 
 def _anything(values: Mapping[str, Any]) -> bool:
-    """Whether there is a file or a variable, whatever it holds."""
+    """Whether there is a file, a variable or a `-c` that counts, whatever it holds."""
+    if "c" in values:
+        return True
+    if is_isolated(values):
+        return False
     if _only:
         return True
     if "project" in values or any(map(_is_ours, os.environ)):
@@ -197,12 +213,40 @@ def _is_ours(variable: str) -> bool:
     return variable.startswith(PREFIX) and not variable.startswith(_OTHERS)
 
 
-def load(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
-    """The files, lowest first, and what they say together. Raises `UsageError`.
+def loaded(
+    values: Mapping[str, Any],
+) -> tuple[list[Layer], Config, dict[str, WrittenOption]]:
+    """The files, lowest first; what they and `-c` say together; and the options of `-c`, which
+    stand above variables. Raises `UsageError`.
 
-    `values` are those of a command line, for `--project`.
+    `values` are those of a command line.
     """
+    files, config = _files(values)
+    if "c" not in values:
+        return files, config, {}
+    from conductor.spec.config import typed
+
+    both = typed.over(config, values["c"])
+    for key in both.config.serve:
+        served(key, both.config.serve[key])
+    return files, both.config, both.options
+
+
+def _refuse_twice(values: Mapping[str, Any], spoken: Mapping[str, WrittenOption]) -> None:
+    """Raises `UsageError` for what a flag and `-c` set."""
+    for key in spoken:
+        row = ROWS.get(key)
+        if row is not None and row.name in values:
+            flag = row.flags.split()[0]
+            raise UsageError(f"`{flag}` and `-c {key}` set the same", "give one of them")
+
+
+def _files(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     from conductor.spec.config import layers
+    from conductor.spec.config.model import Config
+
+    if is_isolated(values):
+        return [], Config()
 
     if _only:
         only = _only[0]
@@ -267,11 +311,14 @@ def ignored(layers: Iterable[Layer]) -> list[str]:
 # -- options ---------------------------------------------------------------------------------------
 
 
-def from_environment() -> tuple[dict[str, WrittenOption], list[str]]:
+def from_environment(values: Mapping[str, Any]) -> tuple[dict[str, WrittenOption], list[str]]:
     """What variables set, and what to say of variables that set nothing."""
     from conductor.spec.config.model import WrittenOption
 
-    found, complaints = {}, []
+    found: dict[str, WrittenOption] = {}
+    complaints: list[str] = []
+    if is_isolated(values):
+        return found, complaints
     known = {variable(row): row for row in ROWS.values()}
     for name, text in sorted(os.environ.items()):
         if name in known and text:  # an empty variable counts as unset
@@ -406,6 +453,4 @@ def _path(given: Any, here: str) -> str:
     """A path; one of a file is relative to the file's folder, and may begin with `~/`."""
     if not isinstance(given, str) or not given or "\0" in given:
         raise ValueError("a path is a text that is not empty")
-    if not here:
-        return given
     return os.path.join(here, os.path.expanduser(given) if given.startswith("~/") else given)

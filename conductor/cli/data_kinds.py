@@ -186,7 +186,7 @@ KINDS: Final = (
     ),
     Kind(
         "values", "values that components keep (kv), by component and project", paths.values,
-        "what was used in the last 180 days (`--keep-values`), 256 MiB at most",
+        "what was used in the last 180 days (`keep-values`), 256 MiB at most",
         _values, _remove_values,
     ),
     Kind(

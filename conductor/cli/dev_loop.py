@@ -190,7 +190,7 @@ class Dev:
             on_update=self._update,
             permissions=self._permit,
             log=self._log,
-            watch=True,
+            reload=True,
         )
         try:
             async with waiting(lambda: "starting the chain"):

@@ -20,7 +20,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor import installation
-from conductor.cli import consent, doctor_editors, pages, report
+from conductor.cli import configured, consent, doctor_editors, pages, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import ConductorError, UsageError, counted, one_line
 from conductor.spec import catalog, installed, lacking, managed, paths, retention
@@ -81,7 +81,7 @@ def doctor(json_: Json = False, **values: Any) -> int:
             yes="yes" in values,
         )
     if "data" not in values and clean is None:
-        return show(values.get("cache"), as_json=json_)
+        return show(configured.option("cache", values), as_json=json_)
     from conductor.cli import doctor_data
 
     if clean is None:
@@ -242,15 +242,15 @@ def _cache(folder: str | None) -> CheckResult:
         writable = os.access(above, os.W_OK | os.X_OK)
         detail = f"{path}: made when first used" if writable else f"{path}: cannot be made"
         return CheckResult(
-            name, writable, detail, f"make {above} writable, or choose another: --cache"
+            name, writable, detail, f"make {above} writable, or choose another: `-c cache=FOLDER`"
         )
     except OSError as error:
         return CheckResult(
-            name, False, f"{path}: {error.strerror}", "choose another folder: --cache"
+            name, False, f"{path}: {error.strerror}", "choose another folder: `-c cache=FOLDER`"
         )
     problem = _unfit(status)
     if problem:
-        hint = f"chmod 700 {path}, or choose another folder: --cache; modules are compiled anew"
+        hint = f"chmod 700 {path}, or choose another folder: `-c cache=FOLDER`"
         return CheckResult(name, False, f"{path} {problem}", hint)
     sizes = [entry.size for entry in store.entries(path)]
     modules = counted(len(sizes), "module")
@@ -277,7 +277,7 @@ def log_files() -> CheckResult:
         return CheckResult(name, True, f"{folder}: made when a chain is first run")
     except OSError as error:
         why = error.strerror or str(error)
-        hint = f"chains write no log file: see to {folder}, or `--log-file FILE`"
+        hint = f"chains write no log file: see to {folder}, or `-c log-file=FILE`"
         return CheckResult(name, False, f"{folder}: {why}", hint, needed=False)
     newest = f"; newest: {os.path.join(folder, files[0].name)}" if files else ""
     return CheckResult(name, True, f"{folder}: {len(files)} of the last runs{newest}")
@@ -403,7 +403,7 @@ _CURES: Final[dict[str, str]] = {
 
 def _cage(layers: Sequence[Layer]) -> Iterator[CheckResult]:
     """What keeps the host of sandboxed proxies in, as a throwaway process has tried it out."""
-    general = "guests run without this fence; --require-hardening refuses to start"
+    general = "guests run without this fence; `-c require-hardening=true` refuses to start"
     for layer in layers:
         # Elsewhere most layers do not exist, and nobody can install them.
         needed = layer.name in ESSENTIAL and sys.platform == "linux"

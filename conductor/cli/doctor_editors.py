@@ -97,9 +97,7 @@ def _check(launch: Launch) -> list[str]:
             f"conductor does not understand its arguments: {_arguments(launch)}",
             "`conductor help agent` lists its options",
         )
-    config = None
-    if not configured.is_isolated(parsed.values):
-        config = configured.load(parsed.values)[1]
+    config = configured.read(parsed.values)
     specs = consent.kept(resolve_all(parsed.components, agent_last=not wraps_any, config=config))
     return [f"`{spec.name}`: {text}" for spec in specs for text in lacking.notes(spec)]
 

@@ -70,7 +70,6 @@ def execute(
     permissions: str | None = None,
     fs: str = "none",
     timeout: float | None = None,
-    format: str = "text",  # noqa: A002 - the option's name
     json: bool = False,
     editor: str | None = None,
     **_: Any,
@@ -86,7 +85,7 @@ def execute(
     if timeout == 0:
         raise UsageError("`--timeout 0` leaves no time for an answer", "leave it out for no limit")
     output = Output()
-    view: View = JsonView(output) if json or format == "json" else TextView(output)
+    view: View = JsonView(output) if json else TextView(output)
     lend_terminal()
     text, answers = _prompt(prompt), _permissions(permissions, prompt)
     session = folder(cwd, "--cwd")

@@ -18,19 +18,18 @@ def parse(arguments: list[str]) -> Parsed | None:
         return None
     command, *rest = arguments
     rows = {flag: row for row in options.of(command) for flag in row.flags.split()}
-    off = {row.off: row for row in options.of(command) if row.off}
     values: dict[str, Any] = {}
     at = 0
     while at < len(rest) and rest[at].startswith("-") and rest[at] != "--":
         flag, equals, text = rest[at].partition("=")
         at += 1
-        row = rows.get(flag) or off.get(flag)
-        if row is None:
+        row = rows.get(flag)
+        if row is None or (equals and not flag.startswith("--")):
             return None
         if row.kind.read is None:
-            if equals or values.get(row.name) is (flag == row.off):
+            if equals:
                 return None
-            values[row.name] = flag != row.off
+            values[row.name] = True
             continue
         if not equals:
             if at == len(rest) or rest[at] == "--":

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -26,7 +27,7 @@ from conductor.cli import (
 )
 from conductor.cli.inspect_lock import Locked, locked
 from conductor.cli.inspect_policy import PolicyFacts
-from conductor.cli.typer_options import Json, paragraphs
+from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.core import SERVICES
 from conductor.core.service_table import granted_names
 from conductor.errors import UsageError
@@ -149,6 +150,7 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     hint: str = ""
 
 
+@takes("inspect")
 def inspect(
     component: Annotated[
         str,
@@ -162,15 +164,22 @@ def inspect(
         bool, typer.Option("--all", help="Show all that is known, instead of a card.")
     ] = False,
     json_: Json = False,
+    **values: Any,
 ) -> int:
     """Shows what a component is and what it may do."""
-    return show(component, as_json=json_, whole=all_)
+    return show(component, values, as_json=json_, whole=all_)
 
 
-def show(component: str, *, as_json: bool, whole: bool = False) -> int:
+def show(
+    component: str,
+    values: Mapping[str, Any] | None = None,
+    *,
+    as_json: bool,
+    whole: bool = False,
+) -> int:
     """Prints the card, the `whole` page or the facts; 1 if something is wrong with the component.
     Raises `UsageError`."""
-    facts = gather(component)
+    facts = gather(component, values)
     columns = shutil.get_terminal_size().columns
     if as_json:
         report.say_json(facts)
@@ -185,8 +194,9 @@ def show(component: str, *, as_json: bool, whole: bool = False) -> int:
     return EXIT_REFUSED
 
 
-def gather(component: str) -> Facts:
-    """All that is known of a component as typed. Raises `UsageError`."""
+def gather(component: str, values: Mapping[str, Any] | None = None) -> Facts:
+    """All that is known of a component as typed. `values` are those of the command line. Raises
+    `UsageError`."""
     text = component.strip()
     path, given = ("", []) if text.startswith("{") else syntax.split(text)
     with CagedReader() as reader:
@@ -203,7 +213,7 @@ def gather(component: str) -> Facts:
                         f"`{path}` is a WebAssembly module, but would be run as a program",
                         "rename it: the name of a module ends with .wasm",
                     )
-            (spec,) = consent.kept([catalog.resolve(component, configured.here())])
+            (spec,) = consent.kept([catalog.resolve(component, configured.here(values))])
         except wasm_host.LoadError as error:
             return _no_module(component, Path(path), error)
         return _of(spec, component, reader, info)

@@ -43,7 +43,7 @@ _ABILITIES: Final = {
 }
 _ISOLATION: Final = (
     "process: in a child process with an empty environment, together with sandboxed neighbours "
-    "(--isolation separate|inline: alone, or in the conductor itself)"
+    "(-c isolation=separate|inline: alone, or in the conductor itself)"
 )
 _VIOLATIONS: Final = {
     "pass": "Conductor undoes and reports what breaks a rule; the session goes on",

@@ -1,4 +1,4 @@
-"""`--log-format json`: standard error gets one JSON object a line, from every writer.
+"""`-c log-format=json`: standard error gets one JSON object a line, from every writer.
 
 Loaded only with that option. What code in this process prints becomes entries, too.
 """

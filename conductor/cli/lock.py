@@ -65,9 +65,10 @@ _ForProxy = Annotated[
     ),
 ]
 _LockAgent = Annotated[
-    bool | None,
+    str | None,
     typer.Option(
-        "--lock-agent/--no-lock-agent",
+        "--lock-agent",
+        metavar="on|off",
         help="Refuse an agent whose program has changed, instead of reporting it. "
         "Default: as the file says; off in a new one.",
         show_default=False,
@@ -75,6 +76,7 @@ _LockAgent = Annotated[
 ]
 
 EXIT_STALE = 1
+_on: Final = options.one_of("on", "off")
 _BY_SHAPE = ("core", "component")
 """Carriers that speak the channel by their ABI."""
 
@@ -116,7 +118,9 @@ def lock(
         path=output,
         check=check,
         proxy=proxy,
-        pin_agent=lock_agent,
+        pin_agent=None
+        if lock_agent is None
+        else options.read("--lock-agent", lock_agent, _on) == "on",
         isolation=parsed.options.isolation,
         beside=parsed.options,
         config=parsed.config,
@@ -257,11 +261,11 @@ def _head(options: LockOptions) -> list[str]:
     components = [_shown(component) for component in options.components]
     words = ["--proxy"] if options.proxy else []
     if options.isolation != Options().isolation:
-        words += ["--isolation", options.isolation]
+        words += ["-c", f"isolation={options.isolation}"]
     if options.pin_agent:
-        words.append("--lock-agent")
-    peers = [word for peer in options.beside.peer for word in ("--peer", peer)]
-    peers += [word for branch in options.beside.branch for word in ("--branch", branch)]
+        words += ["--lock-agent", "on"]
+    beside = (("peer", options.beside.peer), ("branch", options.beside.branch))
+    peers = [word for key, named in beside for one in named for word in ("-c", f"{key}.{one}")]
     command = "proxy" if options.proxy else "agent"
     return [
         f"{LOCK_FILE}: which components may run, and what each may do at most.",

@@ -89,7 +89,7 @@ def peer(text: str) -> str:
 
 def moment(text: str) -> str:
     """A point in time in ISO 8601, unchanged. Raises `ValueError`."""
-    import datetime  # only --clock needs it
+    import datetime  # only `clock` needs it
 
     try:
         datetime.datetime.fromisoformat(text)
@@ -157,7 +157,8 @@ ALL: Final = ("agent", "proxy", "exec", "chat")
 """The commands that run a chain."""
 
 LISTED: Final = (*ALL, "serve", "gateway", "worker")
-"""The commands whose rare options their help leaves to `conductor help options`."""
+"""The commands whose help has one sentence for each option; `conductor help options` has all."""
+
 
 LONG_LIVED: Final = ("agent", "proxy")
 
@@ -167,12 +168,13 @@ TURNS: Final = ("exec", "chat")
 
 class Option(msgspec.Struct, frozen=True):
     """One option. Its first flag names what it sets: for the commands that run a chain a field of
-    `Options` (`--line-limit` sets `line_limit`), unless `assemble` or the command's own module
+    `Options` (`line-limit` sets `line_limit`), unless `assemble` or the command's own module
     takes it; for other commands a parameter of the function.
     """
 
     flags: str
-    """As typed, separated by spaces; the first one is the name."""
+    """As typed, separated by spaces; the first one is the name. Without a dash in front it is no
+    flag: only a file, a variable and `-c` set it."""
     kind: Kind
     what: str
     """Help: sentences that end with a full stop."""
@@ -185,9 +187,6 @@ class Option(msgspec.Struct, frozen=True):
     """Sentences in Markdown that docs/cli.md adds."""
     typed: tuple[str, ...] = ()
     """The commands that take it from the command line alone, and not from files and variables."""
-    rare: bool = False
-    """Whether few need it: then the help of commands that run a chain leaves it to `conductor help
-    options`."""
 
     @property
     def name(self) -> str:
@@ -197,13 +196,12 @@ class Option(msgspec.Struct, frozen=True):
     @property
     def key(self) -> str:
         """Its name in a file of configuration."""
-        return self.flags.split()[0].removeprefix("--")
+        return self.flags.split()[0].lstrip("-")
 
     @property
-    def off(self) -> str:
-        """The flag that switches it off, whatever files and variables say; empty if none does."""
-        switch = self.kind.read is None and self.configures(*self.commands)
-        return f"--no-{self.key}" if switch else ""
+    def is_flag(self) -> bool:
+        """Whether it is typed as a flag."""
+        return self.flags.startswith("-")
 
     def configures(self, *commands: str) -> bool:
         """Whether a file or a variable may set it for one of these commands."""
@@ -277,19 +275,17 @@ SERVE: Final = (
         panel=_WHO,
     ),
     Option(
-        "--oidc-issuer",
+        "oidc-issuer",
         Kind("URL", str),
         "Take tokens of this issuer of OpenID Connect too; the principal is the token's `sub`.",
         commands=_CLIENTS,
-        rare=True,
         panel=_WHO,
     ),
     Option(
-        "--oidc-audience",
+        "oidc-audience",
         Kind("TEXT", str),
         "The audience that tokens of the issuer must be for.",
         commands=_CLIENTS,
-        rare=True,
         panel=_WHO,
     ),
     Option(
@@ -312,125 +308,111 @@ SERVE: Final = (
         Kind("NAME", str, many=True),
         "A name by which clients call this server, beside that of its address. May be repeated.",
         commands=_SERVERS,
-        rare=True,
         panel=_WHO,
     ),
     Option(
-        "--origin",
+        "origin",
         Kind("ORIGIN", str, many=True),
         "An origin whose web pages may connect, such as https://chat.example.org. May be repeated.",
         commands=_CLIENTS,
-        rare=True,
         panel=_WHO,
         default="none",
     ),
     Option(
-        "--owners",
+        "owners",
         OPTIONAL_FILE,
         "Where the server keeps which principal has which session. `none` forgets it at the end.",
         commands=_SERVE,
-        rare=True,
         panel=_WHO,
         default="in the user's state folder",
     ),
     Option(
-        "--linger",
+        "linger",
         SECONDS,
         "How long a connection whose link is cut, and its turn, wait for the client.",
         commands=_SERVERS,
         panel=_LIMITS,
-        rare=True,
         default="60",
     ),
     Option(
-        "--wind-down",
+        "wind-down",
         SECONDS,
         "How long running turns may go on once the server is to end.",
         commands=_SERVERS,
         panel=_LIMITS,
-        rare=True,
         default="30",
     ),
     Option(
-        "--login",
+        "login",
         SECONDS,
         "How long a network connection may take to show who it is from.",
         commands=_CLIENTS,
         panel=_LIMITS,
-        rare=True,
         default="10",
     ),
     Option(
-        "--connections",
+        "connections",
         NUMBER,
         "Connections of one principal at once.",
         commands=_SERVERS,
         panel=_LIMITS,
-        rare=True,
         default="64",
     ),
     Option(
-        "--sockets",
+        "sockets",
         NUMBER,
         "Network connections over HTTP of one principal at once; a WebSocket, a stream of events "
         "and a request each have one.",
         commands=_SERVE,
         panel=_LIMITS,
-        rare=True,
         default="512",
     ),
     Option(
-        "--all-connections",
+        "all-connections",
         NUMBER,
         "Connections of all principals at once.",
         commands=_CLIENTS,
         panel=_LIMITS,
-        rare=True,
         default="1000",
     ),
     Option(
-        "--sessions",
+        "sessions",
         NUMBER,
         "Live sessions of one principal.",
         commands=_ROOMS,
         panel=_LIMITS,
-        rare=True,
         default="1000",
     ),
     Option(
-        "--message",
+        "message",
         SIZE,
         "The longest message of a client.",
         commands=_SERVERS,
         panel=_LIMITS,
-        rare=True,
         default="64M",
     ),
     Option(
-        "--unread",
+        "unread",
         SIZE,
         "How much a client may leave unread until the server sends it away.",
         commands=_SERVERS,
         panel=_LIMITS,
-        rare=True,
         default="64M",
     ),
     Option(
-        "--history",
+        "history",
         SIZE,
         "How much of each live session is kept for clients that come later.",
         commands=_ROOMS,
         panel=_LIMITS,
-        rare=True,
         default="16M",
     ),
     Option(
-        "--prompt-time",
+        "prompt-time",
         SECONDS,
         "How long a turn may take; 0: any time.",
         commands=_ROOMS,
         panel=_LIMITS,
-        rare=True,
         default="0",
     ),
     Option(
@@ -438,7 +420,6 @@ SERVE: Final = (
         DAYS,
         "With `token`: for how many days it is valid; 0: for ever.",
         commands=_SERVE,
-        rare=True,
         panel=_WHO,
         default="0",
     ),
@@ -467,7 +448,6 @@ FLEET: Final = (
         FILE,
         "The certificates of the authorities to trust at NATS, instead of the system's.",
         commands=_PARTS,
-        rare=True,
         panel=_FLEET,
     ),
     Option(
@@ -475,16 +455,14 @@ FLEET: Final = (
         FILE,
         "The certificate that this part of the fleet shows to NATS.",
         commands=_PARTS,
-        rare=True,
         panel=_FLEET,
     ),
-    Option("--nats-key", FILE, "The key of that certificate.", _PARTS, rare=True, panel=_FLEET),
+    Option("--nats-key", FILE, "The key of that certificate.", _PARTS, panel=_FLEET),
     Option(
         "--nats-wait",
         SECONDS,
         "How long NATS may be away at the start.",
         commands=_PARTS,
-        rare=True,
         panel=_FLEET,
         default="30",
     ),
@@ -524,7 +502,6 @@ FLEET: Final = (
         "Take chains and policy from this bundle, signed with the `--bundle-key`, instead of those "
         "that are rolled out: oci://HOST/NAME@sha256:HEX, or a folder with an OCI layout.",
         commands=("worker",),
-        rare=True,
         panel=_FLEET,
     ),
     Option(
@@ -549,7 +526,6 @@ FLEET: Final = (
         DAYS,
         "How long the journal keeps what it has; 0: for ever. For a new one only.",
         commands=("worker",),
-        rare=True,
         panel=_FLEET,
         default="30",
     ),
@@ -558,7 +534,6 @@ FLEET: Final = (
         Kind("NAME", str),
         "What stored values (`kv`) of the scope `project` belong to, on all workers.",
         commands=("worker",),
-        rare=True,
         panel=_FLEET,
         default="the pool",
     ),
@@ -610,7 +585,18 @@ _DOCTOR: Final = (
     Option("--yes -y", SWITCH, "Do not ask.", ("doctor",)),
 )
 
+SETTABLE: Final = (*ALL, "serve", "gateway", "worker", "lock", "inspect", "doctor", "config")
+"""The commands that take `-c`."""
+
 TABLE: Final = (
+    Option(
+        "-c",
+        Kind("KEY=VALUE", str, many=True),
+        "Set what conductor.toml can set, for this run: `-c audit=a.jsonl`, "
+        "`-c serve.linger=60`. May be repeated; `conductor help options` lists the keys.",
+        SETTABLE,
+        typed=SETTABLE,
+    ),
     Option(
         "--prompt -p",
         Kind("TEXT", str),
@@ -628,7 +614,7 @@ TABLE: Final = (
         default="the current one",
     ),
     Option(
-        "--permissions --allow",
+        "--permissions",
         Kind("|".join(_ANSWERS), one_of(*_ANSWERS, "none", "once"), _ANSWERS),
         "How to answer the agent's requests for permission; `none` means `deny`, `once` means "
         "`allow-once`. No answer holds for longer than once.",
@@ -644,14 +630,12 @@ TABLE: Final = (
     ),
     Option("--timeout", SECONDS, "Cancel the turn after this time.", ("exec",), default="no limit"),
     Option(
-        "--format",
-        choice("text", "json"),
-        "`text` prints the answer as it arrives; `json` prints every message received, one a line.",
-        commands=("exec",),
-        default="text",
-        rare=True,
+        "--json",
+        SWITCH,
+        "Print every message received, one a line, and no answer.",
+        ("exec",),
+        typed=ALL,
     ),
-    Option("--json", SWITCH, "The same as `--format json`.", ("exec",), typed=ALL),
     Option(
         "--editor",
         FILE,
@@ -659,26 +643,15 @@ TABLE: Final = (
         "file says.",
         commands=("exec",),
         typed=ALL,
-        rare=True,
         page="See [An editor for tests](editor.md#an-editor-for-tests).",
-    ),
-    Option(
-        "--proxy",
-        SWITCH,
-        "Run as `conductor proxy` does.",
-        commands=("agent",),
-        typed=ALL,
-        default="the first message received decides",
-        rare=True,
     ),
     Option(
         "--listen",
         Kind("ADDRESS", str),
-        "Serve clients at this address of this machine instead of standard input and output, each "
-        "with a chain of its own.",
+        "Serve clients at this address of this machine; not at standard input and output. Each has "
+        "a chain of its own.",
         commands=("agent",),
         typed=ALL,
-        rare=True,
         page="See [remote.md](remote.md).",
     ),
     Option(
@@ -688,7 +661,6 @@ TABLE: Final = (
         "the command line. An editor appends this for a login by terminal.",
         commands=("agent",),
         typed=ALL,
-        rare=True,
         page="See [Logins by terminal](agents.md#logins-by-terminal).",
     ),
     Option(
@@ -699,8 +671,7 @@ TABLE: Final = (
         commands=("proxy",),
         typed=ALL,
         default="detected",
-        rare=True,
-        page="See [A proxy of SCP](#a-proxy-of-scp).",
+        page="See [A proxy of SCP](cli.md#a-proxy-of-scp).",
     ),
     Option(
         "--project",
@@ -709,7 +680,6 @@ TABLE: Final = (
         commands=(*ALL, "lock", "config"),
         typed=ALL,
         default="the current one",
-        rare=True,
         page="See [configuration.md](configuration.md).",
     ),
     Option(
@@ -718,7 +688,6 @@ TABLE: Final = (
         f"Read no `{CONFIG}`, and no options from `CONDUCTOR_` variables.",
         commands=(*ALL, "lock", "config"),
         typed=ALL,
-        rare=True,
     ),
     Option(
         "--require-sandbox",
@@ -729,13 +698,12 @@ TABLE: Final = (
         page="`agent` then never runs as a proxy of another conductor.",
     ),
     Option(
-        "--require-hardening",
+        "require-hardening",
         SWITCH,
         "Refuse to run sandboxed proxies unless this system also locks up their process; "
         "`conductor doctor` shows whether it does.",
         panel=_SANDBOX,
         page="See [security.md](security.md#the-process-of-sandboxed-proxies).",
-        rare=True,
     ),
     Option(
         "--ask",
@@ -743,155 +711,139 @@ TABLE: Final = (
         "Whether to ask you before a stranger's component gets more than the default: `auto`, "
         "once for each version of it; `never`; or `always`, also where you have agreed.",
         panel=_SANDBOX,
-        page="See [Consent](#consent).",
+        page="See [Consent](cli.md#consent).",
     ),
     Option(
         "--locked",
         SWITCH,
         "Refuse components that differ from the lock file, or may do more than it allows.",
         panel=_SANDBOX,
-        page="`agent` then never runs as a proxy of another conductor. See [Locks](#locks).",
+        page="`agent` then never runs as a proxy of another conductor. See [Locks](cli.md#locks).",
     ),
     Option(
-        "--lock-file",
+        "lock-file",
         FILE,
         "The lock file to enforce; implies `--locked`.",
         panel=_SANDBOX,
         default=LOCK_FILE,
-        rare=True,
     ),
     Option(
-        "--isolation",
+        "isolation",
         choice(*ISOLATIONS),
         "Where sandboxed proxies run: `process`, neighbours share one child process; `separate`, "
         "each has a child process of its own; `inline`, all run in this process.",
-        commands=(*ALL, "lock"),
         panel=_SANDBOX,
-        rare=True,
     ),
     Option(
-        "--cache",
+        "cache",
         FOLDER,
         "Folder of compiled modules.",
-        commands=(*ALL, "doctor"),
+        commands=ALL,
         panel=_SANDBOX,
         default="in the user's cache folder",
-        rare=True,
     ),
     Option(
-        "--clock",
+        "clock",
         TIME,
         "Fixed time that the `clock` service tells proxies, such as 2026-03-01T12:00:00+01:00; for "
         "runs that can be repeated.",
         panel=_SANDBOX,
         default="the current time",
-        rare=True,
     ),
     Option(
-        "--line-limit",
+        "line-limit",
         SIZE,
         "Longest message accepted. The conductor skips a longer one, and answers it with an error "
         "if it is a request.",
         panel=_LIMITS,
-        rare=True,
     ),
     Option(
-        "--stall",
+        "stall",
         SECONDS,
         "How long a component may read nothing while others wait for it. Then the conductor ends "
         "its connection.",
         commands=LONG_LIVED,
         panel=_LIMITS,
-        rare=True,
     ),
     Option(
-        "--grace",
+        "grace",
         SECONDS,
         "Time that a component gets to end before each harder step: end of its input, SIGTERM, "
         "SIGKILL.",
         panel=_LIMITS,
-        rare=True,
     ),
     Option(
-        "--drain",
+        "drain",
         SECONDS,
         "How long open requests may go without a message after the editor closes its end.",
         commands=LONG_LIVED,
         panel=_LIMITS,
         page="Only messages of the agent and of other programs count, not those of guests.",
-        rare=True,
     ),
     Option(
-        "--drain-total",
+        "drain-total",
         SECONDS,
         "How long open requests may take in total after the editor closes its end.",
         commands=LONG_LIVED,
         panel=_LIMITS,
-        rare=True,
     ),
     Option(
-        "--mcp-bridge",
+        "mcp-bridge",
         choice(*MCP_KINDS),
         "How the agent reaches the MCP servers of proxies: as programs (`stdio`), at local "
         "addresses (`http`), over ACP (`acp`), or by what the agent advertises (`auto`). Some "
         "agents advertise transports they do not support; override them here.",
         page="See [mcp.md](mcp.md).",
-        rare=True,
     ),
     Option(
-        "--peer",
+        "peer",
         Kind("NAME=COMMAND", peer, many=True),
         "An agent beside the chain, for the component with `peers=NAME`; or a chain, a JSON list. "
         "May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `peer.research = "codex-acp"`. See '
         "[conversation.md](conversation.md#several-agents).",
-        rare=True,
     ),
     Option(
-        "--branch",
+        "branch",
         Kind("NAME=PROXIES", peer, many=True),
         "A chain beside the chain, for `peers=NAME`: these proxies, and an agent like the chain's. "
         "May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `branch.a = "p1 p2"`. See '
         "[conversation.md](conversation.md#branches).",
-        rare=True,
     ),
     Option(
         "--trace",
         FILE,
-        "Write every message between components to this file, one JSON object a line. Overwrites "
+        "Write every message between components to this file; one JSON object a line. Overwrites "
         "the file.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
-        page="The file also records what each proxy received and sent; see [Traces](#traces).",
+        page="It also records what each proxy received and sent; see [Traces](cli.md#traces).",
     ),
     Option(
-        "--trace-content",
+        "trace-content",
         choice(*TRACE_CONTENTS),
         "How much of each message traces, rings and audits hold: `redacted`, all but what looks "
         "like a secret; `all`; or `none`, only sender, receiver, method and size.",
         panel=_OUTPUT,
-        rare=True,
     ),
     Option(
-        "--trace-size",
+        "trace-size",
         OPTIONAL_SIZE,
         "How large the file of `--trace` may become. A trace that is full ends with a line that "
         "says so, and the chain goes on. `none` sets no bound.",
         panel=_OUTPUT,
-        rare=True,
     ),
     Option(
-        "--ring",
+        "ring",
         OPTIONAL_SIZE,
         "How much of the last five minutes of messages the conductor keeps in memory. It writes "
         "them to a file when a component or the chain fails, and at the signal SIGUSR2. `none` "
         "keeps nothing.",
         panel=_OUTPUT,
-        page="See [Rings](#rings).",
-        rare=True,
+        page="See [Rings](cli.md#rings).",
     ),
     Option(
         "--audit",
@@ -900,62 +852,57 @@ TABLE: Final = (
         "changed, which rules they broke, how they failed. `conductor log verify` checks the "
         "file.",
         panel=_OUTPUT,
-        page="See [Audits](#audits).",
+        page="See [Audits](cli.md#audits).",
     ),
     Option(
-        "--metrics",
+        "metrics",
         FILE,
         "Keep the numbers of the chain in this file, and those that proxies count, in the text "
         "format of Prometheus. The conductor replaces the file at most once a second.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
         page="See [telemetry.md](telemetry.md#numbers).",
-        rare=True,
     ),
     Option(
-        "--prometheus",
+        "prometheus",
         Kind("PORT", port),
         "Let a Prometheus on this machine read the numbers of the chain at this port; 0 takes any "
         "that is free.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
         page="See [telemetry.md](telemetry.md#numbers).",
-        rare=True,
     ),
     Option(
-        "--otlp",
+        "otlp",
         Kind("URL|env|none", collector),
         "Send spans and numbers of the chain to this collector of OpenTelemetry, such as "
         "http://127.0.0.1:4318; `env` takes it from the variables `OTEL_…`.",
         panel=_OUTPUT,
         page="Needs the extra `otel`. Words of people and agents stay out unless you ask for them. "
         "See [telemetry.md](telemetry.md).",
-        rare=True,
     ),
     Option(
-        "--propagate",
+        "propagate",
         SWITCH,
         "Write the W3C trace context into what the agent gets, as `traceparent` in the `_meta` of "
-        "requests, and as the variable TRACEPARENT of programs. Needs `--otlp`.",
+        "requests, and as the variable TRACEPARENT of programs. Needs `otlp`.",
         panel=_OUTPUT,
         page="See [telemetry.md](telemetry.md#trace-context).",
-        rare=True,
     ),
     Option(
-        "--keep-values",
+        "keep-values",
         DAYS,
         "How long values that a component keeps (`kv`) stay when it does not use them; 0: for "
         "ever.",
         panel=_LIMITS,
-        page="See [what conductor keeps](#what-conductor-keeps).",
-        rare=True,
+        page="See [what conductor keeps](cli.md#what-conductor-keeps).",
     ),
     Option(
-        "--watch",
+        "--reload",
         SWITCH,
-        "Replace a proxy by its new build when its file changes, between two messages. The signal "
-        "SIGHUP does it once, even if no file has changed.",
-        page="Both also [change the chain](#a-chain-that-changes) as its configuration says.",
+        "Replace a proxy by its new build when its file changes; between two messages. `conductor "
+        "ps reload` and SIGHUP do it once, even if no file has changed.",
+        page="Both also [change the chain](cli.md#a-chain-that-changes) as its configuration says.",
         commands=LONG_LIVED,
     ),
     Option(
@@ -968,30 +915,27 @@ TABLE: Final = (
         page="Unless it is `debug` or `info`, the log shows at most 20 lines of each component.",
     ),
     Option(
-        "--log-format",
+        "log-format",
         choice("text", "json"),
         "How the log is written to standard error: `text`, for people; or `json`, one object a "
         "line, with `ts`, `level`, `component` and `text`.",
         panel=_OUTPUT,
-        page="See [the log as JSON](#the-log-as-json).",
-        rare=True,
+        page="See [the log as JSON](cli.md#the-log-as-json).",
     ),
     Option(
-        "--log-file",
+        "log-file",
         OPTIONAL_FILE,
         "Append the log to this file: the stages of the chain with times, warnings, and what "
         "components write to standard error; no message. `none` writes no log file.",
         panel=_OUTPUT,
         default="a new file for each run in the user's state folder",
-        page="See [Log files](#log-files).",
-        rare=True,
+        page="See [Log files](cli.md#log-files).",
     ),
     Option(
-        "--control",
+        "control",
         choice("on", "off"),
         "Whether `conductor ps` reaches this chain, by a socket that only you can open.",
-        page="See [Running chains](#running-chains).",
-        rare=True,
+        page="See [Running chains](cli.md#running-chains).",
     ),
     Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
     *SERVE,
@@ -1081,8 +1025,8 @@ TABLE: Final = (
 
 
 def of(command: str) -> list[Option]:
-    """The options of one command."""
-    return [option for option in TABLE if command in option.commands]
+    """The flags of one command."""
+    return [option for option in TABLE if command in option.commands and option.is_flag]
 
 
 def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:
@@ -1166,7 +1110,7 @@ def assembled(
     log = values.get("log") or ("debug" if values.get("verbose") else "warning")
     fields = {key: value for key, value in values.items() if key in Options.__struct_fields__}
     options = Options(**{**fields, "verbose": log in ("debug", "info")})
-    if values.get("proxy") or command == "proxy":
+    if command == "proxy":
         mode = "proxy"
     elif command in TURNS or options.require_sandbox or options.lock is not None:
         # Never `auto`: as a proxy of another conductor its last component would be a proxy too,

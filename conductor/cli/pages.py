@@ -115,8 +115,8 @@ def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
     Args:
         command: What typer has made of the command.
         path: How it is called: `conductor log show`.
-        whole: With every command and option. Else the rare commands have only their names, and a
-            command that runs a chain has the options that many need, in a sentence each.
+        whole: With every command. Else the rare ones have only their names, and the options of a
+            command that runs a chain a sentence each.
     """
     arguments = [p for p in command.params if not p.opts[0].startswith("-")]
     pieces = [path, "[OPTIONS]", *map(_usage, arguments)]
@@ -171,10 +171,9 @@ def _options(command: Foreign, *, whole: bool) -> Iterator[Section]:
             continue
         row = rows.get(flag)
         panel = row.panel if row is not None and whole else "Options"
-        if not (short and row is not None and row.rare):
-            panels.setdefault(panel, []).append(_option(parameter, short=short))
+        panels.setdefault(panel, []).append(_option(parameter, short=short))
     if short:
-        meaning = "Show this page; `conductor help options` shows all options."
+        meaning = "Show this page; `conductor help options` says more of each."
     else:
         meaning = "Show this page."
     panels.setdefault("Options", []).append(Entry("-h, --help", meaning))

@@ -58,7 +58,7 @@ def _chain(seen: Seen, state: ChainState, width: int) -> Iterator[Row]:
     if seen.why:
         yield Row(cut(f"  {one_line(seen.why)}", width), "red")
     elif state.counted is None:
-        yield Row(cut("  it keeps no messages (`--ring none`): no figures", width), "dim")
+        yield Row(cut("  it keeps no messages (`ring` is none): no figures", width), "dim")
     longest = min(max(width // 3, _SHORTEST), _LONGEST)
     table = [_HEADS, *_cells(seen, state, longest)]
     names = _fitting(table, width)

@@ -393,7 +393,7 @@ class Started(Owner):
 
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
-        with `--watch`."""
+        with `--reload`."""
         # A project's file counts again once the user trusts its new content.
         return (*self._files, paths.trust()) if self._files else ()
 

@@ -47,7 +47,8 @@ if TYPE_CHECKING:
 HELP: Final = paragraphs(
     "Serve chains to many clients at addresses: editors elsewhere, other windows, pages.",
     "The chain of COMPONENT… is at /acp, as `conductor agent` would run it; each `--chain NAME` at "
-    "/acp/NAME. Options of the chains stand in conductor.toml, those here also in its `[serve]`. "
+    "/acp/NAME. Options of the chains stand in conductor.toml, those here and more in its "
+    "`[serve]`, or in `-c KEY=VALUE`. "
     "SIGTERM lets running turns end; SIGHUP reads tokens, certificates and limits again.",
 )
 EPILOG: Final = paragraphs(
@@ -153,27 +154,27 @@ def in_file(command: str, values: Mapping[str, Any]) -> Settings:
     Raises `ConductorError`."""
     from conductor.serve.settings import Settings
 
-    config = configured.here()
-    has = {row.key for row in options.of(command)}
+    config = configured.here(values)
+    has = {row.key for row in options.SERVE if command in row.commands}
     found = (config.serve if config is not None else {}).items()
     read = dict(configured.served(key, written) for key, written in found if key in has)
-    return Settings(**{**read, **values})
+    return Settings(**{**read, **{name: each for name, each in values.items() if name != "c"}})
 
 
 def wanted(command: str, typed: Sequence[Any], values: Mapping[str, Any]) -> Wanted:
     """What the command line and the configuration say now. Raises `ConductorError`."""
     settings = in_file(command, values)
-    config = configured.here()
-    chains = {}
+    config = configured.read(values)
+    chains, said = {}, {"c": values["c"]} if "c" in values else {}
     if typed:
-        chains[""] = options.assembled("agent", typed, {})
+        chains[""] = options.assembled("agent", typed, said)
     for name in settings.chain:
         if config is None or name not in config.chains:
             raise UsageError(
                 f"`--chain {name}`: there is no such chain in the configuration",
                 "`conductor config show` lists the chains",
             )
-        chains[name] = options.assembled("agent", [name], {})
+        chains[name] = options.assembled("agent", [name], said)
     if not chains:
         raise UsageError(
             f"`conductor {command}` needs a COMPONENT, or `--chain NAME`",
@@ -367,7 +368,7 @@ class Serving:
         except OSError as error:
             raise UsageError(
                 f"the file of owners `{path}` cannot be used: {error.strerror or error}",
-                "`--owners` names a file of your own, or `none`",
+                "`serve.owners` names a file of your own, or `none`",
             ) from None
 
     def fitted(self, parsed: Parsed, about: About, upstream: Transport) -> tuple[Parsed, Transport]:
@@ -531,7 +532,8 @@ def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gat
     for origin in settings.origin:
         if not origins.is_origin(origin):
             raise UsageError(
-                f"`--origin {origin}` is no origin of a page", "write it as in https://chat.example"
+                f"`serve.origin={origin}` is no origin of a page",
+                "write it as in https://chat.example",
             )
     hosts = [one.host for one in listening if one.scheme in _WEB]
     names = [

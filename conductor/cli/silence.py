@@ -25,7 +25,7 @@ _REDRAWN: Final = 0.5
 _LASTING: Final = frozenset(
     {
         *("agent", "proxy", "exec", "chat", "connect", "serve", "gateway", "worker", "fleet"),
-        *("attach", "top", "dev", "join", "mcp", "agents", "check", "log replay", "log view"),
+        *("attach", "ps", "dev", "join", "mcp", "agents", "test", "log replay", "log view"),
     }
 )
 """Commands that show what goes on by themselves, or run until somebody ends them."""

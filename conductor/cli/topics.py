@@ -116,7 +116,7 @@ EXIT_CODES: Final = (
     (
         "130",
         (
-            "interrupted; 128 + number for other signals (SIGHUP: see `--watch`; SIGUSR1: "
+            "interrupted; 128 + number for other signals (SIGHUP: see `--reload`; SIGUSR1: "
             "[health](#health); SIGUSR2: [rings](#rings))"
         ),
     ),
@@ -170,37 +170,56 @@ def _sources() -> Page:
 
 
 def _options() -> Page:
-    sections = []
-    for commands, heading in (
-        (options.ALL, "agent, proxy, exec and chat"),
-        (options.LONG_LIVED, "agent and proxy"),
-        (options.TURNS, "exec and chat"),
-        *((taken, " and ".join(taken)) for taken in _combinations()),
-    ):
-        shared = [row for row in options.TABLE if _taking(row) == commands]
-        for panel in dict.fromkeys(row.panel for row in shared):
-            of_panel = entries(_row(row) for row in shared if row.panel == panel)
-            title = heading if panel == "Options" else f"{heading} ({panel.lower()})"
-            sections.append(Section(f"Options of {title}", of_panel))
-    text = "All options of the commands that run a chain. They come before the components."
-    return Page("", text, tuple(sections))
+    runs = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
+    keys = [row for row in runs if row.configures(*options.ALL)]
+    serve = [row for row in options.SERVE if not row.is_flag]
+    sections = [
+        *_by_panel("Flags", [row for row in runs if row.is_flag], _flag),
+        *_by_panel("Keys", [row for row in keys if not row.is_flag], _key),
+        Section(
+            "Keys of [serve]: serve, fleet gateway and fleet worker",
+            entries((f"serve.{row.key}={row.kind.metavar}", row.help) for row in serve),
+        ),
+    ]
+    return Page(
+        "",
+        "Options of the commands that run a chain; they come before the components. A key is set "
+        "by `-c KEY=VALUE`, in `[options]` of conductor.toml, or by a variable: `-c ring=none`, "
+        '`ring = "none"`, CONDUCTOR_RING=none. Flags are keys too, unless they are about one run: '
+        "`-c locked=false`. Other tables have dots: `-c components.weather.config.city=Rome`.",
+        tuple(sections),
+        "Examples:\n\n"
+        "  conductor exec -c trace=t.jsons -c trace-content=all demo -p hi\n\n"
+        "  conductor agent -c peer.research=codex @work",
+    )
 
 
-def _taking(row: options.Option) -> tuple[str, ...]:
-    """The commands of this page that take an option."""
-    return tuple(command for command in options.LISTED if command in row.commands)
+def _by_panel(
+    title: str, rows: list[options.Option], word: Callable[[options.Option], str]
+) -> Iterator[Section]:
+    for panel in dict.fromkeys(row.panel for row in rows):
+        named = title if panel == "Options" else f"{title} ({panel.lower()})"
+        of_panel = ((word(row), row.help + _only(row)) for row in rows if row.panel == panel)
+        yield Section(named, entries(of_panel))
 
 
-def _combinations() -> Iterator[tuple[str, ...]]:
-    """The commands that take options alone, and those that take some together; but for those that
-    a shorter heading names."""
-    named = (options.ALL, options.LONG_LIVED, options.TURNS, ())
-    yield from (taken for taken in dict.fromkeys(map(_taking, options.TABLE)) if taken not in named)
-
-
-def _row(row: options.Option) -> tuple[str, str]:
+def _flag(row: options.Option) -> str:
     flags = ", ".join(pages.in_order(*row.flags.split()))
-    return f"{flags} {row.kind.metavar}".rstrip(), row.help
+    return f"{flags} {row.kind.metavar}".rstrip()
+
+
+def _key(row: options.Option) -> str:
+    metavar = row.kind.metavar or "true|false"
+    if row.kind.many:
+        name, _, value = metavar.partition("=")
+        return f"{row.key}.{name}={value}"
+    return f"{row.key}={metavar}"
+
+
+def _only(row: options.Option) -> str:
+    """For which commands it is, where it is not for all that run a chain."""
+    taking = [command for command in options.ALL if command in row.commands]
+    return f" For {' and '.join(taking)}." if len(taking) < len(options.ALL) else ""
 
 
 def _profiles() -> Page:
@@ -290,7 +309,7 @@ def _exit_codes() -> Page:
 TOPICS: Final[dict[str, Topic]] = {
     "component": Topic("How to write a component, and all its options.", _component),
     "sources": Topic("How to write a source of `conductor add`.", _sources),
-    "options": Topic("All options of `agent`, `proxy`, `exec` and `chat`.", _options),
+    "options": Topic("All that `-c` and conductor.toml can set for a chain.", _options),
     "profiles": Topic("What a component may do to the conversation.", _profiles),
     "grants": Topic("Services and rights that a component may be granted.", _grants),
     "limits": Topic("What a component may cost.", _limits),

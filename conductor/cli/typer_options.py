@@ -10,7 +10,6 @@ from typing import Annotated, Any
 import typer
 
 from conductor.cli import options
-from conductor.errors import UsageError
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Folder = Annotated[
@@ -51,17 +50,6 @@ def _parameter(option: options.Option) -> inspect.Parameter:
     )
 
 
-def _off(option: options.Option) -> inspect.Parameter:
-    """The parameter of the flag that switches an option off. Help would be twice as long with it:
-    docs/configuration.md explains all of them in one sentence."""
-    return inspect.Parameter(
-        option.off.removeprefix("--").replace("-", "_"),
-        inspect.Parameter.KEYWORD_ONLY,
-        default=False,
-        annotation=Annotated[bool, typer.Option(option.off, hidden=True)],
-    )
-
-
 def _each(row: options.Option, texts: list[str]) -> tuple[Any, ...]:
     """The values of an option that may be repeated. Raises `UsageError`."""
     assert row.kind.read is not None
@@ -75,7 +63,6 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
     keyword. Typer sees a parameter for each option, after the function's own.
     """
     rows = options.of(name)
-    offs = {row.name: _off(row) for row in rows if row.off}
 
     def decorate(command: Callable[..., int]) -> Any:
         @functools.wraps(command)
@@ -89,12 +76,6 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
                     values[row.name] = options.read(row.flags.split()[0], value, row.kind.read)
                 elif value:
                     values[row.name] = value
-                if row.off and values.pop(offs[row.name].name):
-                    if value:
-                        raise UsageError(
-                            f"`{row.flags}` and `{row.off}` exclude each other", "give one of them"
-                        )
-                    values[row.name] = False
             return command(**values)
 
         signature = inspect.signature(command, eval_str=True)
@@ -104,7 +85,7 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
             for parameter in signature.parameters.values()
             if parameter.name not in names and parameter.kind is not parameter.VAR_KEYWORD
         ]
-        parameters = [*own, *map(_parameter, rows), *offs.values()]
+        parameters = [*own, *map(_parameter, rows)]
         run.__dict__["__signature__"] = signature.replace(parameters=parameters)
         return run
 

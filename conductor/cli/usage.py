@@ -97,6 +97,12 @@ def _commands_like(name: str, context: Foreign, path: str, following: list[str])
 def _options_like(option: str, context: Foreign) -> str:
     known = [] if context is None else [o for p in context.command.params for o in p.opts]
     known = [name for name in known if name.startswith("-")]
+    key = option.lstrip("-").removeprefix("no-")
+    if any(row.key == key and row.configures(*row.commands) for row in options.TABLE):
+        value = "false" if option.startswith("--no-") else "VALUE"
+        return f"write `-c {key}={value}`; `conductor help options` explains it"
+    if any(row.key == key for row in options.SERVE):
+        return f"write `-c serve.{key}=VALUE`, or put it into `[serve]` of conductor.toml"
     others = [row.commands for row in options.TABLE if option in row.flags.split()]
     if others:
         commands = " and ".join(f"`conductor {name}`" for name in others[0])

@@ -55,6 +55,12 @@ class Bundles:
                 "a worker takes its chains from the command line, or from a bundle, not from both",
                 f"leave out {'the components' if typed else '`--chain`'}, or `--bundle-key`",
             )
+        for word in values.get("c", ()):
+            if not word.startswith("serve."):
+                raise UsageError(
+                    f"`-c {word.partition('=')[0]}`: a bundle says how its chains run",
+                    "leave it out; `-c serve.KEY=VALUE` sets what the worker does",
+                )
         return cls(bundle, keys, values)
 
     def wanted(self) -> Wanted:

@@ -105,7 +105,7 @@ class ChainOptions(TypedDict, total=False):
     line_limit: int
     stall: float
     grace: float
-    watch: bool
+    reload: bool
     require_hardening: bool
     require_sandbox: bool
     audit: str | None

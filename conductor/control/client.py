@@ -23,7 +23,7 @@ _MOST_LINE: Final = 16 * 1024 * 1024
 """Bytes of a line of a chain, at most."""
 
 _START: Final = (
-    "start one: `conductor agent …` in an editor; a chain with `--control off` is not found"
+    "start one: `conductor agent …` in an editor; a chain with `-c control=off` is not found"
 )
 
 

@@ -246,7 +246,7 @@ def port_of(peer: Peer, name: str, method: str) -> Lane:
     if port is None:
         known = ", ".join(f"`{one}`" for one in peer.ports) or "none"
         text = f"{peer.label} has no peer agent `{name:.80}`; it has {known}"
-        hint = "give it one: `--peer NAME=COMMAND`, and `,peers=NAME` behind the component"
+        hint = "give it one: `-c peer.NAME=COMMAND`, and `,peers=NAME` behind the component"
         raise Malformed(INVALID_PARAMS, f"{text}\nhint: {hint}")
     if method in ROLES:
         raise Malformed(INVALID_REQUEST, f"conductor itself initializes peer agent `{name}`")

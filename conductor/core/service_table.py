@@ -87,7 +87,7 @@ TABLE: Final = (
         "",
         '`{"name", "value", "kind", "labels"}`',
         "`null`",
-        "counts, for `--metrics`",
+        "counts, for `metrics`",
     ),
     Call(
         "timer/start",

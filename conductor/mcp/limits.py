@@ -50,7 +50,7 @@ UNREAD: Final = 4 * _MIB
 
 PARTIAL_LINES: Final = 256 * _MIB
 """Bytes of lines without an end, in total; then the client with most is closed. One line of
-`--line-limit` bytes always has room."""
+`line-limit` bytes always has room."""
 
 LINGER_SECONDS: Final = 10.0
 """How long a closed client has to read what is queued for it."""
@@ -58,7 +58,7 @@ LINGER_SECONDS: Final = 10.0
 # -- HTTP ------------------------------------------------------------------------------------------
 
 BODIES: Final = 256 * _MIB
-"""Bytes of all bodies that are being read or wait for the bridge. One body of `--line-limit` bytes
+"""Bytes of all bodies that are being read or wait for the bridge. One body of `line-limit` bytes
 always has room."""
 
 SESSIONS: Final = 1000

@@ -51,7 +51,7 @@ def connected(head: Head) -> Control:
                 return control
             control.close()
     raise ConductorError(
-        "the chain of this trace cannot be reached", "it has ended, or runs with `--control off`"
+        "the chain of this trace cannot be reached", "it has ended, or runs with `-c control=off`"
     )
 
 

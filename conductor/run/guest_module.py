@@ -17,7 +17,7 @@ from conductor.spec import digests, limits
 
 _KEPT: Final = ("stored", "hit")
 _IGNORED: Final = "ignored: "
-_OTHER_CACHE: Final = "`--cache FOLDER` names another folder for them"
+_OTHER_CACHE: Final = "`-c cache=FOLDER` names another folder for them"
 _told: set[str] = set()
 
 _OWN_MEMORY: Final = 2 * 1024 * 1024 * 1024

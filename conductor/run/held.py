@@ -25,11 +25,11 @@ def applied(managed: Managed, options: Options) -> Options:
     if options.trace is not None and not rules.trace:
         raise managed.refusal("a trace", "trace", hint="leave out --trace")
     if options.sends and not rules.trace:
-        raise managed.refusal("spans for a collector", "trace", hint="leave out --otlp")
+        raise managed.refusal("spans for a collector", "trace", hint="leave out `otlp`")
     records = options.trace or options.sends or (given if managed.audit is None else None)
     content = options.trace_content
     if records and CONTENTS.index(content) > CONTENTS.index(rules.content):
-        hint = f"use --trace-content {rules.content}"
+        hint = f"use -c trace-content={rules.content}"
         raise managed.refusal(f"a record with `{content}` of each message", "content", hint=hint)
     if not rules.trace:
         options = msgspec.structs.replace(options, ring=0)
@@ -58,6 +58,6 @@ def held(
         raise managed.refusal("a chain that is not recorded", "audit")
     options = applied(managed, options)
     if managed.file.require_hardening and options.isolation == "inline":
-        hint = "leave out `--isolation inline`"
+        hint = "leave out `-c isolation=inline`"
         raise managed.refusal("guests in the conductor's process", "require-hardening", hint=hint)
     return chain.held(managed, specs, agent_last=agent_last), options

@@ -224,9 +224,9 @@ def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> Non
         peer_agents.check(specs, agent_last=agent_last)
     if options.require_hardening and options.isolation == "inline":
         raise UsageError(
-            "`--require-hardening` and `--isolation inline` contradict each other: this process "
+            "`require-hardening` and `-c isolation=inline` contradict each other: this process "
             "cannot be locked up, since it starts programs",
-            "leave out --isolation: guests then get a process of their own",
+            "leave out `isolation`: guests then get a process of their own",
         )
     for spec in specs:
         if spec.command is not None and spec.manifest_path:

@@ -69,7 +69,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     drain_total: float = 600.0
     """… and how long they may take altogether."""
     verbose: bool = False
-    watch: bool = False
+    reload: bool = False
     """Replace a proxy by its new build as soon as its file changes."""
     require_hardening: bool = False
     """Refuse to host guests unless the kernel's restrictions are in force."""

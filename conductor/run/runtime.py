@@ -188,7 +188,7 @@ class Runtime:
             await self.connect(UPSTREAM, self._transports[UPSTREAM])
             private.clear()  # nothing is to be done before the components have started
             self.supervisor.keep_time()
-            if self.options.watch:
+            if self.options.reload:
                 self.start(self.supervisor.watch())
         except Exception as error:
             self.defect(error)
@@ -593,7 +593,7 @@ class Runtime:
         if not self.options.drain:
             return
         why = "before the client closed its end"
-        hint = f"it was given {self.options.drain:g} s without a message; raise `--drain`"
+        hint = f"it was given {self.options.drain:g} s without a message; raise `drain`"
         reason, effects = self.router.overdue(why, hint)
         if reason is not None:
             self.fail(reason)

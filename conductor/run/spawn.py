@@ -83,7 +83,7 @@ def child_command(main: str = "conductor.run.segment_start", *early: str) -> lis
 def start(arguments: list[str]) -> None:
     """Starts the host if the command line looks as if it needed one."""
     global _started  # noqa: PLW0603 - one per process, until `launch` takes it
-    if "inline" in arguments or "--isolation=inline" in arguments:
+    if "isolation=inline" in arguments:
         return  # guests will run in this process
     package = os.path.dirname(conductor.__file__)
     components = os.path.join(package, "_components")

@@ -172,7 +172,7 @@ class ClientSockets:
                 there = f"there {are(len(own))} {counted(len(own), 'network connection')}"
                 raise ConductorError(
                     f"{there} of this principal, as many as there may be",
-                    "close some of them, or ask for a higher limit (--sockets, ulimit -n)",
+                    "close some of them, or ask for a higher limit (`serve.sockets`, ulimit -n)",
                 )
             self.gone(idle)
             idle.finish()

@@ -287,7 +287,7 @@ OPTIONS: Final = (
     _named("capabilities", "POINTERS",
            "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any"),
     Option("peers", "NAMES", _peers,
-           "the [peer agents](conversation.md#several-agents) it reaches: names of `--peer`, such "
+           "the [peer agents](conversation.md#several-agents) it reaches: names of `peer`, such "
            "as `research+review`. With a policy it may open sessions with them in the folders of "
            "yours, prompt there and cancel; what they ask to be permitted is cancelled"),
     Option("fails", "closed|open", _policy("fails", _one_of("closed", "open")),
@@ -319,7 +319,7 @@ OPTIONS: Final = (
            "how often conductor tries again to start a program, or to connect to an address, as "
            "long as it has not said anything; with growing pauses, up to 8 seconds"),
     Option("mcp_bridge", "KIND", _field("mcp_bridge", _one_of(*MCP_KINDS)),
-           "for an agent: how it reaches the MCP servers of proxies, as `--mcp-bridge` does for "
+           "for an agent: how it reaches the MCP servers of proxies, as `mcp-bridge` does for "
            "all"),
     Option("timeout", "SECONDS", _field("timeout", _seconds),
            "how long it may take to answer a request other than a prompt, such as `30` or "
@@ -338,7 +338,7 @@ OPTIONS: Final = (
     ),
     Option("config", "FILE", _field("config_file", _file),
            "its settings, in a TOML or a `.json` file. Conductor sends them again when the file "
-           "has changed, at SIGHUP or with `--watch`"),
+           "has changed, at SIGHUP or with `--reload`"),
     Option("config.KEY", "VALUE", _config,
            "one of its settings; conductor reads a VALUE that is JSON as JSON, and "
            '`{"secret":"env:NAME"}` as a [secret](configuration.md#secrets)'),

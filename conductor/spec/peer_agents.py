@@ -68,14 +68,14 @@ def resolved(
         if name == "client" or name in {spec.name for spec in (*chain, *peers)}:
             raise UsageError(
                 f"the peer agent `{name}` needs a name that nothing else in the chain has",
-                "give it another: `--peer NAME=COMMAND`, and `,peers=NAME` behind the component",
+                "give it another: `-c peer.NAME=COMMAND`, and `,peers=NAME` behind the component",
             )
         is_chain = command.startswith("[")
         spec = catalog.resolve(_chain(command) if is_chain else command, config)
         if spec.sandboxed:
             raise UsageError(
                 f"the peer agent `{name}` is a sandboxed proxy, and has to be an agent",
-                f"""a list is a chain: `--peer '{name}=["{command}", "demo"]'`""",
+                f"""a list is a chain: `-c 'peer.{name}=["{command}", "demo"]'`""",
             )
         env = _environment(options) if is_chain else spec.env
         peers.append(msgspec.structs.replace(spec, name=name, peer_agent=True, env=env))
@@ -96,7 +96,7 @@ def _as_component(chain: Sequence[Spec], *, agent_last: bool) -> str:
         )
         raise UsageError(
             f"a branch ends in an agent like the chain's, and that {why}",
-            'name the branch\'s agent: `--peer \'NAME=["PROXY", "AGENT"]\'`',
+            'name the branch\'s agent: `-c \'peer.NAME=["PROXY", "AGENT"]\'`',
         )
     command, *args = agent.command
     written = {"command": command, "args": args, "env": agent.variables}
@@ -121,9 +121,9 @@ def _chain(listed: str) -> str:
     except msgspec.DecodeError as error:
         raise UsageError(
             f"a peer agent in brackets is a JSON list of components, and this is none: {error}",
-            """for example `--peer 'a=["datetime", "demo"]'`""",
+            """for example `-c 'peer.a=["datetime", "demo"]'`""",
         ) from None
-    args = ["-P", "-m", "conductor", "agent", "--control", "off", *components]
+    args = ["-P", "-m", "conductor", "agent", "-c", "control=off", *components]
     return msgspec.json.encode({"command": sys.executable, "args": args}).decode()
 
 
@@ -148,7 +148,7 @@ def check(specs: Sequence[Spec], *, agent_last: bool) -> None:
             )
         for name in spec.peers:
             if name not in peers:
-                add = f'add `--peer {name}="COMMAND"`, the command of an agent'
+                add = f'add `-c peer.{name}="COMMAND"`, the command of an agent'
                 text = f"there is no peer agent `{name}` for `{spec.name}`"
                 raise UsageError(text, did_you_mean(name, peers, add))
     owners = Counter(name for spec in specs for name in spec.peers)

@@ -106,7 +106,7 @@ SERVICES: Final = {
     "files": "read files in the folders of your sessions: {}",
     "kv": "keep on this machine what it wants to know in its next runs",
     "timer": "work by itself at any time",
-    "metric": "count for `--metrics`",
+    "metric": "count for `metrics`",
     "log": "write to the log",
     "clock": "know the time",
     "random": "get random bytes",

@@ -39,7 +39,7 @@ def wanted(options: Options, specs: Iterable[Spec], log: Log) -> Telemetry:
     otlp = options.otlp if options.sends else None
     if options.propagate and options.otlp is None:
         raise UsageError(
-            "`--propagate` names spans that nobody gets", "add `--otlp URL`, or leave it out"
+            "`propagate` names spans that nobody gets", "add `-c otlp=URL`, or leave it out"
         )
     if otlp is not None:
         from conductor.telemetry import collector
@@ -91,7 +91,7 @@ class Telemetry(Sink[Line]):
         except OSError as error:
             # Another chain of the same user may have it: that is no reason not to run this one.
             why = error.strerror or str(error)
-            hint = "another chain may have it; `--prometheus 0` takes any that is free"
+            hint = "another chain may have it; `-c prometheus=0` takes any that is free"
             text = f"no numbers are served at port {port}: {why}\nhint: {hint}"
             self._log("warning", "conductor", text)
         else:

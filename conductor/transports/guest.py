@@ -1,4 +1,4 @@
-"""Delivering lines to guests; and a guest in this process (`--isolation inline`) as a transport.
+"""Delivering lines to guests; and a guest in this process (`-c isolation=inline`) as a transport.
 
 The child that hosts guests uses `deliver` only, so this module must not import the event loop.
 """

@@ -141,11 +141,11 @@ PLAYED = ("py", "-m", "conductor", "agent")
         (Chain(Runner.REFERENCE, Kind.SDK, 1), ["ref", "agent", "/b/sdk", "'/b/my agent'"]),
         (
             Chain(Runner.CONDUCTOR, Kind.NONE, 0, Keeps.NOTHING),
-            [*PLAYED, "--ring", "none", "'/b/my agent'"],
+            [*PLAYED, "-c", "ring=none", "'/b/my agent'"],
         ),
         (
             Chain(Runner.CONDUCTOR, Kind.SUBPROCESS, 1, Keeps.TRACE),
-            [*PLAYED, "--ring", "none", "--trace", "/t", "'/b/my proxy'", "'/b/my agent'"],
+            [*PLAYED, "-c", "ring=none", "--trace", "/t", "'/b/my proxy'", "'/b/my agent'"],
         ),
     ],
 )

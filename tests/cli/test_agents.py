@@ -244,7 +244,7 @@ def test_an_editor_gets_the_agents_answer_and_the_log_names_what_it_means(
         for at, (method, params) in enumerate(asked)
     )
     ran = conductor(
-        "agent", "--log-file", str(log), "opencode", stdin=lines.encode(),
+        "agent", "-c", f"log-file={log}", "opencode", stdin=lines.encode(),
         env=environment(PATH=str(place.bin), **env),
     )  # fmt: skip
     assert (ran.code, ran.err) == (0, "")

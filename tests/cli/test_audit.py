@@ -59,7 +59,9 @@ def test_a_violation_of_a_guest_is_put_on_record_and_the_turn_goes_on(
     tmp_path: Path, chatty: Path, isolation: str
 ) -> None:
     file = tmp_path / "audit"
-    found = audited(file, "--isolation", isolation, "passthrough", f"{chatty},name=evil", "demo")
+    found = audited(
+        file, "-c", f"isolation={isolation}", "passthrough", f"{chatty},name=evil", "demo"
+    )
     assert events(found, "component", "violation") == [
         ("component", "passthrough"),
         ("component", "evil"),
@@ -254,18 +256,18 @@ def test_a_refusal_is_put_on_record(tmp_path: Path) -> None:
     assert "is not sandboxed" in found[-1]["failure"]
 
 
-# -- --require-hardening -------------------------------------------------------------------------
+# -- require-hardening ---------------------------------------------------------------------------
 
 
 def test_hardening_cannot_be_had_in_this_process() -> None:
-    options = ("--require-hardening", "--isolation", "inline")
+    options = ("-c", "require-hardening=true", "-c", "isolation=inline")
     ran = conductor("exec", *options, "passthrough", "demo", "-p", "hi")
-    ran.assert_error(2, "contradict each other", "leave out --isolation")
+    ran.assert_error(2, "contradict each other", "leave out `isolation`")
 
 
 def test_guests_run_where_hardening_is_in_force() -> None:
     """Or are refused with the layers that are missing: which, depends on this machine."""
-    ran = conductor("exec", "--require-hardening", "passthrough", "demo", "-p", "hi")
+    ran = conductor("exec", "-c", "require-hardening=true", "passthrough", "demo", "-p", "hi")
     if missing(probe()):
         ran.assert_error(1, "cannot be hardened as required", missing(probe())[0].name)
     else:

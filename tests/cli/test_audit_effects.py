@@ -148,7 +148,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("before", [[], ["datetime"]])
 def test_a_prompt_to_a_peer_agent_is_on_record(tmp_path: Path, before: list[str]) -> None:
     (tmp_path / "asker.py").write_text(PEER)
-    found = effects(tmp_path, *before, "./asker.py,peers=far", "demo", "--peer", "far=demo")
+    found = effects(tmp_path, *before, "./asker.py,peers=far", "demo", "-c", "peer.far=demo")
     (asked,) = found
     assert (asked["component"], asked["what"], asked["outcome"]) == (
         "asker", "session/prompt", "allowed",

@@ -166,7 +166,7 @@ def test_it_may_be_elsewhere_or_nowhere(
         config = tmp_path / "config" / "conductor" / "conductor.toml"
         config.parent.mkdir(parents=True, exist_ok=True)
         config.write_text(f'[options]\nlog-file = "{value}"\n' if how == "file" else "")
-        option = ["--log-file", value] if how == "option" else []
+        option = ["-c", f"log-file={value}"] if how == "option" else []
         monkeypatch.setenv("CONDUCTOR_LOG_FILE", value if how == "variable" else "")
         ran = run("exec", "demo", "-p", "hi", *option, XDG_CONFIG_HOME=str(tmp_path / "config"))
         assert (ran.code, ran.out, ran.err) == (0, "hi\n", "")
@@ -223,7 +223,7 @@ def test_a_file_that_cannot_be_the_log_is_reported_and_hurts_nothing(
             path = "/dev/full"
         case _:
             path = str(tmp_path / "none" / "log")
-    ran = run("exec", "demo", "-p", "hi", "--log-file", path)
+    ran = run("exec", "demo", "-p", "hi", "-c", f"log-file={path}")
     assert (ran.code, ran.out) == (0, "hi\n")
     assert ran.err.startswith(f"warning: there is no log file: `{path}`: ")
     assert len(ran.err.splitlines()) == 1
@@ -256,7 +256,7 @@ def test_on_a_full_disk_the_chain_goes_on(logs: Path, tmp_path: Path) -> None:
     def small() -> None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (200, 200))
 
-    for wanted in ([], ["--log-file", str(tmp_path / "log")]):
+    for wanted in ([], ["-c", f"log-file={tmp_path / 'log'}"]):
         done = subprocess.run(
             [*COMMAND, "exec", "demo", "-p", "hi", *wanted],
             capture_output=True,

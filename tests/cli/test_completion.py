@@ -23,11 +23,11 @@ CASES: Final = {
     "conductor lo": {"lock", "log"},
     "conductor log ": {"export", "replay", "show", "stats", "verify", "view"},
     "conductor ps pa": {"pause"},
-    "conductor exec --f": {"--fs", "--format"},
+    "conductor exec --f": {"--fs"},
     "conductor log show --t": {"--turn"},
     "conductor log export --format p": {"perfetto"},
     "conductor exec --fs ": {"none", "read", "write"},
-    "conductor exec --isolation in": {"inline"},
+    "conductor exec --permissions al": {"allow-once"},
     "conductor exec --timeout 3 --log w": {"warning"},
     "conductor exec -p hello dateti": {"datetime"},
     "conductor exec datetime dem": {"demo"},
@@ -42,7 +42,7 @@ CASES: Final = {
     "conductor log verify log": {"log.jsonl"},
     "conductor exec --trace=log": {"log.jsonl"},
     "conductor exec --cwd ": {"sub"},
-    "conductor exec --clock ": set(),
+    "conductor exec -c clock=": set(),
 }
 
 BASH: Final = r"""

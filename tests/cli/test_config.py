@@ -130,7 +130,7 @@ def test_a_broken_configuration_is_not_shown(here: Place) -> None:
 
 def test_every_mistake_of_every_file_is_reported(here: Place) -> None:
     here.user(
-        "[options]\nlgo = 1\nwatch = 1\n[option]\n[components.a]\ncommand = 'no-such-program'\n"
+        "[options]\nlgo = 1\nreload = 1\n[option]\n[components.a]\ncommand = 'no-such-program'\n"
         "[components.b]\ncomponent = 'demo'\ngramt = 'clock'\n[chains.c]\ncomponents = [\n"
         "'@nothing',\n'./no.wasm',\n'demo']\noptions.stall = 'x'\n[chains.d]\n"
     )
@@ -140,7 +140,7 @@ def test_every_mistake_of_every_file_is_reported(here: Place) -> None:
     user, project = here.user_file, here.project_file
     for text, hint in (
         (f"{user}, line 2: there is no option `lgo`", "did you mean `log`?"),
-        (f"{user}, line 3: `watch` cannot be `1`", "a switch is true or false"),
+        (f"{user}, line 3: `reload` cannot be `1`", "a switch is true or false"),
         (f"{user}, line 4: a configuration has no key `option`", "did you mean `options`?"),
         (f"{user}, line 5: `no-such-program` is neither", "install it"),
         (f"{user}, line 9: a component has no key `gramt`", "did you mean `grant`?"),

@@ -56,7 +56,7 @@ def test_each_place_is_above_the_one_before(here: Place, monkeypatch: pytest.Mon
     assert parsed("work").options.stall == 3
     monkeypatch.setenv("CONDUCTOR_STALL", "4")
     assert parsed("work").options.stall == 4
-    found = parsed("--stall", "5", "work").options
+    found = parsed("-c", "stall=5", "work").options
     assert (found.stall, found.grace, found.drain, found.isolation) == (5, 3, 2, "inline")
 
 
@@ -101,11 +101,15 @@ def test_what_the_command_line_refuses_is_an_error_with_its_place(
             parsed("demo")
 
 
-@pytest.mark.parametrize("row", [row for row in configured.ROWS.values() if row.off])
+@pytest.mark.parametrize(
+    "row",
+    [row for row in configured.ROWS.values() if row.kind.read is None],
+    ids=lambda row: row.key,
+)
 def test_a_switch_of_a_file_can_be_switched_off(row: Option, here: Place) -> None:
     here.user(f"[options]\n{row.key} = true")
     assert getattr(parsed("demo").options, row.name) is True
-    assert getattr(parsed(row.off, "demo").options, row.name) is False
+    assert getattr(parsed("-c", f"{row.key}=false", "demo").options, row.name) is False
 
 
 def test_no_locked_leaves_out_the_lock_file_too(
@@ -114,10 +118,10 @@ def test_no_locked_leaves_out_the_lock_file_too(
     here.user('[options]\nlock-file = "x.lock"')
     assert parsed("demo").options.lock == str(here.user_file.with_name("x.lock"))
     assert parsed("demo").mode == "agent"
-    assert parsed("--no-locked", "demo").options.lock is None
+    assert parsed("-c", "locked=false", "demo").options.lock is None
     monkeypatch.setenv("CONDUCTOR_LOCKED", "0")
     assert parsed("demo").options.lock is None
-    assert parsed("--lock-file", "y.lock", "demo").options.lock == "y.lock"
+    assert parsed("-c", "lock-file=y.lock", "demo").options.lock == "y.lock"
 
 
 def test_verbose_is_above_the_level_of_a_file(here: Place) -> None:

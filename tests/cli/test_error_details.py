@@ -62,6 +62,6 @@ CASES: Final[dict[str, tuple[str, dict[str, Any], str]]] = {
 def test_a_refusal_of_a_models_server_is_told_once(case: str) -> None:
     said, error, shown = CASES[case]
     agent = [sys.executable, "-c", AGENT, said, json.dumps(error)]
-    ran = conductor("exec", "-p", "hi", "--log-file", "none", "--", *agent)
+    ran = conductor("exec", "-p", "hi", "-c", "log-file=none", "--", *agent)
     hint = "hint: log in with the agent's own command first, then run this again\n"
     assert (ran.code, ran.err) == (1, f"{shown}{hint}")

@@ -33,9 +33,9 @@ def asked(options: object, *arguments: str) -> tuple[object, str]:
     [
         ([], "reject_once"),
         (["--permissions", "deny"], "reject_once"),
-        (["--allow", "none"], "reject_once"),
+        (["--permissions", "none"], "reject_once"),
         (["--permissions", "allow-once"], "allow_once"),
-        (["--allow", "once"], "allow_once"),
+        (["--permissions", "once"], "allow_once"),
     ],
 )
 def test_options_are_picked_by_kind(options: list[object], arguments: list[str], kind: str) -> None:
@@ -62,14 +62,14 @@ def test_an_id_of_several_kinds_is_never_picked() -> None:
         [*both[1:], {"optionId": "x"}],
         [*both[1:], ALL[0] | both[0]],
     ):
-        assert asked(options, "--allow", "deny")[0] == CANCELLED
-    assert asked(both, "--allow", "once")[0] == CANCELLED
-    assert asked([*both[:1], {"optionId": "x", "kind": "allow_always"}], "--allow", "once")[0] == (
-        CANCELLED
-    )
-    assert asked([*both, ALL[3]], "--allow", "deny")[0] == selected("reject_once")
+        assert asked(options, "--permissions", "deny")[0] == CANCELLED
+    assert asked(both, "--permissions", "once")[0] == CANCELLED
+    assert asked([*both[:1], {"optionId": "x", "kind": "allow_always"}], "--permissions", "once")[
+        0
+    ] == (CANCELLED)
+    assert asked([*both, ALL[3]], "--permissions", "deny")[0] == selected("reject_once")
     same = [ALL[3], {**ALL[3], "name": "No!"}]
-    assert asked(same, "--allow", "deny")[0] == selected("reject_once")
+    assert asked(same, "--permissions", "deny")[0] == selected("reject_once")
 
 
 @pytest.mark.parametrize("options", [None, {}, [], ["reject_once"], [{"kind": "reject_once"}]])
@@ -79,7 +79,7 @@ def test_options_that_are_none(options: object) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "told"), [([], "reject-once"), (["--allow=once"], "allow-once")]
+    ("arguments", "told"), [([], "reject-once"), (["--permissions=once"], "allow-once")]
 )
 def test_through_a_sandboxed_proxy(arguments: list[str], told: str) -> None:
     ran = conductor("exec", "datetime", "demo", "-p", "/permission Dig a hole", *arguments)

@@ -100,7 +100,7 @@ def test_an_agents_standard_error_is_for_the_log_unless_it_fails(
 ) -> None:
     log = tmp_path / "the.log"
     own = [sys.executable, "-c", CHATTY]
-    ran = conductor("exec", "--log-file", str(log), *arguments, "--", *own)
+    ran = conductor("exec", "-c", f"log-file={log}", *arguments, "--", *own)
     assert ran.code == code
     assert shown in ran.err
     assert hidden not in ran.err

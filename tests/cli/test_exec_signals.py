@@ -29,7 +29,7 @@ def test_it_reaches_an_agent_behind_a_sandboxed_proxy() -> None:
 
 def test_the_second_interrupt_ends_it() -> None:
     with Running(
-        "exec", "passthrough", "py:tests.cli.agents:stubborn", "-p", "x", "--grace=0.1"
+        "exec", "passthrough", "py:tests.cli.agents:stubborn", "-p", "x", "-c", "grace=0.1"
     ) as running:
         running.wait_for(running.out, "working")
         running.interrupt()
@@ -42,7 +42,7 @@ def test_the_second_interrupt_ends_it() -> None:
 
 
 def test_an_interrupt_before_the_turn_ends_it() -> None:
-    with Running("exec", "py:tests.cli.agents:silent", "-p", "x", "--grace", "0.1") as running:
+    with Running("exec", "py:tests.cli.agents:silent", "-p", "x", "-c", "grace=0.1") as running:
         running.wait_for(running.err, "silent: something came")
         running.interrupt()
         ran = running.end()
@@ -51,7 +51,7 @@ def test_an_interrupt_before_the_turn_ends_it() -> None:
 
 
 def test_termination_ends_it_at_once() -> None:
-    with Running("exec", "py:tests.cli.agents:patient", "-p", "x", "--grace", "0.1") as running:
+    with Running("exec", "py:tests.cli.agents:patient", "-p", "x", "-c", "grace=0.1") as running:
         running.wait_for(running.out, "working")
         running.interrupt(signal.SIGTERM)
         ran = running.end()
@@ -61,7 +61,7 @@ def test_termination_ends_it_at_once() -> None:
 
 
 def test_an_answer_nobody_reads_can_still_be_interrupted() -> None:
-    with Running("exec", "demo", "-p", "/stream 200000 1000", "--grace", "0.1") as running:
+    with Running("exec", "demo", "-p", "/stream 200000 1000", "-c", "grace=0.1") as running:
         running.wait_for(running.out, "00000000")
         running.interrupt()
         running.wait_for(running.err, "cancelling the turn")  # while its output is full

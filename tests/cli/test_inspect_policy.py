@@ -305,11 +305,11 @@ def test_doctor_ends_with_1_where_something_needed_is_missing(tmp_path: Path) ->
     cache = tmp_path / "cache"
     cache.mkdir(mode=0o777)
     cache.chmod(0o777)
-    ran = conductor("doctor", "--cache", str(cache))
+    ran = conductor("doctor", "-c", f"cache={cache}")
     assert ran.code == 1
     assert "MISSING  compile cache" in ran.out
     assert "hint: chmod 700" in ran.out
-    found = json.loads(conductor("doctor", "--json", "--cache", str(cache)).out)
+    found = json.loads(conductor("doctor", "--json", "-c", f"cache={cache}").out)
     assert found["ok"] is False
 
 

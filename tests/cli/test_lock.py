@@ -106,7 +106,7 @@ def test_paths_are_relative_to_the_lock_file_and_it_may_lie_elsewhere(here: Path
     folder.mkdir()
     lock(here, "--output", "locks/my.lock", "./p.wasm", "demo")
     assert written(folder, "my.lock")[0]["source"] == "../p.wasm"
-    ran = conductor("exec", "--lock-file", "../locks/my.lock", "../p.wasm", "demo", "-p", "hi",
+    ran = conductor("exec", "-c", "lock-file=../locks/my.lock", "../p.wasm", "demo", "-p", "hi",
                     cwd=folder)  # fmt: skip
     assert (ran.code, ran.out) == (0, "hi\n")
 
@@ -180,11 +180,11 @@ def test_other_components_are_refused(here: Path) -> None:
 
 def test_isolation_may_be_stricter_not_laxer(here: Path) -> None:
     lock(here, "./p.wasm", "demo")
-    assert locked(here, "--isolation", "separate", "./p.wasm", "demo").code == 0
-    ran = locked(here, "--isolation", "inline", "./p.wasm", "demo")
+    assert locked(here, "-c", "isolation=separate", "./p.wasm", "demo").code == 0
+    ran = locked(here, "-c", "isolation=inline", "./p.wasm", "demo")
     ran.assert_error(2, "isolation: process → inline")
-    lock(here, "--isolation", "inline", "./p.wasm", "demo")
-    assert locked(here, "--isolation", "inline", "./p.wasm", "demo").code == 0
+    lock(here, "-c", "isolation=inline", "./p.wasm", "demo")
+    assert locked(here, "-c", "isolation=inline", "./p.wasm", "demo").code == 0
 
 
 def test_a_command_is_held_to_its_program_and_script_and_arguments(here: Path) -> None:
@@ -214,12 +214,12 @@ def test_the_agent_may_update_itself_unless_it_is_locked_as_well(here: Path) -> 
     assert "warning: agent: it is not what was locked: digest: sha256:" in ran.err
     lock(here, "--check", *chain)
     locked(here, "./p.wasm", "./agent --yolo").assert_error(2, 'args: none → ["--yolo"]')
-    assert "digest: sha256:" in lock(here, "--lock-agent", *chain).out
+    assert "digest: sha256:" in lock(here, "--lock-agent", "on", *chain).out
     assert locked(here, *chain).code == 0
     assert "up to date" in lock(here, *chain).out  # stays locked
     agent.write_text(agent.read_text() + "# once more\n")
     locked(here, *chain).assert_error(2, "agent (./agent), agent:\n  |     digest: sha256:")
-    lock(here, "--no-lock-agent", *chain)
+    lock(here, "--lock-agent", "off", *chain)
     assert written(here)[1]["pinned"] is False
 
 
@@ -234,7 +234,7 @@ def test_code_in_this_process_is_checked_before_it_runs(here: Path) -> None:
     env = environment()
     env["PYTHONPATH"] += os.pathsep + str(here)
     chain = ("py:pack.mine:silent",)
-    assert conductor("lock", "--lock-agent", *chain, cwd=here, env=env).code == 0
+    assert conductor("lock", "--lock-agent", "on", *chain, cwd=here, env=env).code == 0
     turn = ("exec", "--locked", *chain, "-p", "hi", "--timeout", "0.1")
     assert conductor(*turn, cwd=here, env=env).code == 3  # it runs, and says nothing
     code.write_text(f"open({str(mark)!r}, 'w')\nfrom tests.cli.agents import *  # noqa: F403\n")
@@ -250,7 +250,7 @@ def test_proxies_are_locked_without_an_agent(here: Path) -> None:
     assert (written(here)[0]["role"], written(here)[0]["profile"]) == ("proxy", "trusted")
     ran = conductor("agent", "--locked", proxy, stdin=INITIALIZE, cwd=here)
     ran.assert_error(2, "- sh, command", "+ sh, agent, command")
-    ran = conductor("lock", "--lock-agent", "--proxy", proxy, cwd=here)
+    ran = conductor("lock", "--lock-agent", "on", "--proxy", proxy, cwd=here)
     ran.assert_error(2, "no agent in this chain")
 
 
@@ -280,11 +280,12 @@ def test_a_file_that_is_no_lock_is_neither_obeyed_nor_overwritten(here: Path) ->
 
 def test_without_a_lock_file_nothing_runs(here: Path) -> None:
     locked(here, "./p.wasm", "demo").assert_error(2, "no lock file `conductor.lock`", "make one")
-    for arguments in (["--lock-file", "no.lock"], ["--lock-file="]):
-        ran = conductor("exec", *arguments, "./p.wasm", "demo", "-p", "hi", cwd=here)
-        ran.assert_error(2, "no lock file `")
-        ran = conductor("agent", *arguments, "./p.wasm", "demo", cwd=here)
-        ran.assert_error(2, "no lock file `")
+    for word, why in (("no.lock", "no lock file `"), ("", "`lock-file` cannot be ``")):
+        option = ("-c", f"lock-file={word}")
+        ran = conductor("exec", *option, "./p.wasm", "demo", "-p", "hi", cwd=here)
+        ran.assert_error(2, why)
+        ran = conductor("agent", *option, "./p.wasm", "demo", cwd=here)
+        ran.assert_error(2, why)
 
 
 def test_a_module_that_would_be_refused_is_not_locked(here: Path) -> None:

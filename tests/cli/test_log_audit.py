@@ -21,7 +21,7 @@ TIME: Final = re.compile(r"(?m)^(?:\d\d:\d\d:\d\d\.\d{3}  | {14}(?=[+~-])|[\d-]+
 """Of a row, its time or the place of it; and the line of a day."""
 
 RECORDER: Final = f"{shlex.quote(sys.executable)} -m tests.e2e.actors.recording_proxy --dialect acp"
-CLOCK: Final = ("--clock", "2026-03-01T12:00:00Z")
+CLOCK: Final = ("-c", "clock=2026-03-01T12:00:00Z")
 DATE: Final = '<current-date date="2026-03-01" time="12:00:00"/>'
 EXEC: Final = environment()
 WORDS: Final = "what day is it, hunter2?"
@@ -118,7 +118,7 @@ def test_who_changed_my_prompt_and_how(tmp_path: Path, capsys: pytest.CaptureFix
 
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
 def test_guests_are_told_by_name_wherever_they_run(tmp_path: Path, isolation: str) -> None:
-    file = run(tmp_path, "--isolation", isolation, "datetime", "passthrough", "demo")
+    file = run(tmp_path, "-c", f"isolation={isolation}", "datetime", "passthrough", "demo")
     (change,) = changes(file)
     names = ("component", "source", "target")
     assert [change[name] for name in names] == ["datetime", "client", "passthrough"]
@@ -148,7 +148,7 @@ def test_what_comes_back_is_compared_as_well(
 def test_without_content_there_are_digests_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    file = run(tmp_path, "--trace-content", "none", "datetime", "passthrough", "demo")
+    file = run(tmp_path, "-c", "trace-content=none", "datetime", "passthrough", "demo")
     (change,) = changes(file)
     assert "diff" not in change
     assert "current-date" not in file.read_text()

@@ -1,4 +1,4 @@
-"""`--log-format json`: standard error is one JSON object a line, whatever comes there."""
+"""`-c log-format=json`: standard error is one JSON object a line, whatever comes there."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def entries(text: str) -> list[dict[str, Any]]:
 def test_what_components_write_and_how_they_fail(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text(f"import os, sys\nos.write(2, b'{GARBAGE.decode()}')\ninput()\nsys.exit(7)")
-    options = ("--log-format", "json", "--log", "info")
+    options = ("-c", "log-format=json", "--log", "info")
     ran = conductor("exec", *options, "-p", "hi", "--", sys.executable, str(agent))
     assert ran.code == 1
     *lines, failure = entries(ran.err)
@@ -64,7 +64,7 @@ def test_what_code_in_this_process_prints_is_an_entry_too(tmp_path: Path) -> Non
         "    raise ValueError('no')\n"
     )
     ran = conductor(
-        *("exec", "--log-format", "json", "-p", "hi", "py:noisy:proxy", "demo"),
+        *("exec", "-c", "log-format=json", "-p", "hi", "py:noisy:proxy", "demo"),
         env=environment(PYTHONPATH=f"{tmp_path}:{ROOT}"),
     )
     texts = [entry["text"] for entry in entries(ran.err)]

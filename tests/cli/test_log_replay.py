@@ -48,7 +48,7 @@ def test_each_component_says_again_what_it_said(tmp_path: Path, isolation: str) 
     """The clock has gone on, and is not asked: what was answered then is answered now."""
     proxy = program(tmp_path, UUIDS)
     file = tmp_path / "t"
-    options = ("--isolation", isolation, "--clock", "2026-03-01T12:00:00")
+    options = ("-c", f"isolation={isolation}", "-c", "clock=2026-03-01T12:00:00")
     record(file, *options, "datetime", "passthrough", proxy, DEMO)
     ran = replay(file, "datetime", "passthrough", proxy)
     assert ran.code == 0, ran.out + ran.err
@@ -62,7 +62,7 @@ def test_each_component_says_again_what_it_said(tmp_path: Path, isolation: str) 
 def test_a_changed_component_is_told_where_it_differs(tmp_path: Path) -> None:
     """Turn by turn, and what follows from it at either end."""
     file = tmp_path / "t"
-    record(file, "--clock", "2026-03-01T12:00:00", "datetime", DEMO)
+    record(file, "-c", "clock=2026-03-01T12:00:00", "datetime", DEMO)
     ran = replay(file, "passthrough", "--as", "datetime", "--diff")
     assert ran.out.splitlines()[0] == "client > datetime=passthrough > agent"
     assert ran.out.splitlines()[2:] == [
@@ -85,7 +85,7 @@ def test_a_changed_component_is_told_where_it_differs(tmp_path: Path) -> None:
 
 def test_a_recorded_conversation_becomes_a_transcript(tmp_path: Path) -> None:
     file, transcript = tmp_path / "t", tmp_path / "new.txt"
-    record(file, "--clock", "2026-03-01T12:00:00", "datetime", DEMO)
+    record(file, "-c", "clock=2026-03-01T12:00:00", "datetime", DEMO)
     ran = replay(file, "datetime", "--output", str(transcript))
     assert (ran.code, ran.out.splitlines()[-1]) == (0, f"written {transcript}")
     played = conductor("test", str(transcript), "--component", "datetime")
@@ -120,7 +120,9 @@ def test_a_guest_fails_again_where_it_failed(tmp_path: Path, isolation: str) -> 
     said = conversation().splitlines(keepends=True)
     lethal = lines(("session/prompt", poison, 7))
     chain = ("passthrough", str(module), DEMO)
-    record(file, "--isolation", isolation, *chain, said=b"".join((*said[:2], lethal, *said[2:])))
+    record(
+        file, "-c", f"isolation={isolation}", *chain, said=b"".join((*said[:2], lethal, *said[2:]))
+    )
     ran = replay(file, "passthrough", str(module))
     assert ran.code == 0, ran.out + ran.err
     assert ran.out.count("same    turn 1  “poison”\n") == 2
@@ -143,7 +145,7 @@ def test_a_program_that_ends_or_says_nothing(tmp_path: Path) -> None:
 def test_a_component_between_others_is_replayed_alone(tmp_path: Path) -> None:
     """What stood around it is played. What a neighbour changed is part of that."""
     file = tmp_path / "t"
-    options = ("--trace-content", "all", "--clock", "2026-03-01T12:00:00")
+    options = ("-c", "trace-content=all", "-c", "clock=2026-03-01T12:00:00")
     talked = ("datetime", "redact", program(tmp_path, PROXY), DEMO)
     record(file, *options, *talked, said=conversation("ghp_" + "a1" * 18))
     for component, differs in (("redact", []), ("passthrough", ["session/prompt"])):
@@ -155,7 +157,7 @@ def test_a_component_between_others_is_replayed_alone(tmp_path: Path) -> None:
 
 def test_the_agent_of_a_trace_tells_the_client_the_same(tmp_path: Path) -> None:
     file = tmp_path / "t"
-    chain = ("--clock", "2026-03-01T12:00:00", "datetime", program(tmp_path, PROXY))
+    chain = ("-c", "clock=2026-03-01T12:00:00", "datetime", program(tmp_path, PROXY))
     got = heard([*COMMAND, "agent", "--trace", str(file), *chain, DEMO], conversation())
     agent = f"{sys.executable} -m conductor log replay {file} --agent"
     assert heard([*COMMAND, "agent", *chain, agent], conversation()) == got
@@ -169,14 +171,14 @@ def test_what_cannot_be_replayed(tmp_path: Path) -> None:
     file, bare = tmp_path / "t", tmp_path / "bare"
     proxy = program(tmp_path, PROXY)
     record(file, "passthrough", proxy, DEMO)
-    record(bare, "--trace-content", "none", "passthrough", DEMO)
+    record(bare, "-c", "trace-content=none", "passthrough", DEMO)
     (tmp_path / "other").write_text('{"type":"request"}\n')
     for arguments, *texts in (
         ((file, "datetime"), "has no component `datetime`", "hint: --as NAME names a component",
          "passthrough, forward"),
         ((file, "passthrough", "--with", "forward=demo"), "of the whole chain, or of components"),
         ((file, "demo"), "has no component `demo`"),
-        ((bare, "passthrough"), "was written without content", "--trace-content redacted"),
+        ((bare, "passthrough"), "was written without content", "-c trace-content=redacted"),
         ((tmp_path / "other", "datetime"), "is no trace"),
         ((tmp_path / "missing", "datetime"), "cannot read the trace"),
         ((file, "no-such-thing"), "no-such-thing"),
@@ -194,14 +196,14 @@ def test_what_cannot_be_replayed(tmp_path: Path) -> None:
 
 def test_services_stand_in_the_trace(tmp_path: Path) -> None:
     file = tmp_path / "t"
-    record(file, "--clock", "2026-03-01T12:00:00", "datetime", DEMO)
+    record(file, "-c", "clock=2026-03-01T12:00:00", "datetime", DEMO)
     configured, asked, answered = services(file)
     assert (configured["from"], configured["to"]) == ("conductor", "datetime")
     assert (configured["method"], configured["params"]["name"]) == ("configure", "datetime")
     assert (asked["from"], asked["to"], asked["method"]) == ("datetime", "conductor", "clock")
     assert answered["id"] == asked["id"]
     assert answered["payload"]["time"] == "12:00:00"
-    record(file, "--trace-content", "none", "datetime", DEMO)
+    record(file, "-c", "trace-content=none", "datetime", DEMO)
     _, asked, answered = services(file)
     assert (asked["params"], answered["payload"]) == (None, None)
     assert answered["_conductor"]["bytes"] > 50

@@ -41,7 +41,7 @@ def replay(file: Path, *arguments: str) -> Ran:
 def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A turn through two proxies, with all that was said."""
     file = tmp_path_factory.mktemp("recorded") / "t.jsons"
-    options = ("--trace", str(file), "--trace-content", "all", "--clock", "2026-03-01T12:00:00")
+    options = ("--trace", str(file), "-c", "trace-content=all", "-c", "clock=2026-03-01T12:00:00")
     ran = conductor("exec", *options, "datetime", "redact", "demo", "-p", PROMPT)
     assert ran.code == 0, ran.err
     return file

@@ -371,7 +371,7 @@ def test_the_audit_goes_where_the_policy_says(machine: Machine) -> None:
     before = path.read_bytes()
     assert b'"event":"component"' in before
     # Less content than the policy wants cannot be had.
-    ran = machine.conductor("exec", "--trace-content", "none", "datetime", "demo", "-p", "hi")
+    ran = machine.conductor("exec", "-c", "trace-content=none", "datetime", "demo", "-p", "hi")
     assert ran.code == 0
     assert b"current-date" in path.read_bytes()[len(before) :]
     machine.refuses(machine.conductor("exec", "--audit", "x", "demo", "-p", "hi"), "audit")
@@ -416,7 +416,7 @@ def test_traces_and_what_they_hold(machine: Machine) -> None:
     machine.refuses(machine.conductor("exec", "--trace", "t", "demo", "-p", "hi"), "trace")
     machine.allow('content = "redacted"')
     ok(machine.conductor("exec", "--trace", "t", "demo", "-p", "hi"))
-    full = ("--trace-content", "all")
+    full = ("-c", "trace-content=all")
     for kind in ("--trace", "--audit"):
         ran = machine.conductor("exec", kind, "r", *full, "demo", "-p", "hi")
         machine.refuses(ran, "content")
@@ -428,7 +428,7 @@ def test_sandbox_and_hardening(machine: Machine) -> None:
     refused = machine.prompt("python -c pass", "demo")
     machine.refuses(refused, "require-sandbox")
     machine.refuses(
-        machine.conductor("exec", "--isolation", "inline", "./p.wasm", "demo", "-p", "hi"),
+        machine.conductor("exec", "-c", "isolation=inline", "./p.wasm", "demo", "-p", "hi"),
         "require-hardening",
     )
     ran = machine.prompt("py:os:getcwd", "demo")

@@ -33,6 +33,7 @@ SAMPLES = {
     "AGENT": ["claude", ""],
     "URL|env|none": ["env", "none", "http://127.0.0.1:4318"],
     "NAME=COMMAND": ["research=codex-acp", 'a=["datetime", "demo"]'],
+    "KEY=VALUE": ["ring=none", "components.a.config.b=[1, 2]"],
     "NAME=PROXIES": ["a=datetime", "a='python x.py' datetime"],
 }
 """Values by what stands for them in help."""
@@ -63,9 +64,8 @@ def refused(option: Option) -> str:
 
 
 def flags(command: str) -> list[str]:
-    """The switches of a command, and what switches them off."""
-    rows = [row for row in options.of(command) if row.kind.read is None]
-    return [flag for row in rows for flag in (*row.flags.split(), row.off) if flag]
+    """The switches of a command."""
+    return [flag for r in options.of(command) if r.kind.read is None for flag in r.flags.split()]
 
 
 def valued(command: str) -> list[Option]:
@@ -88,10 +88,10 @@ def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | 
 
 
 def test_every_row_is_a_field_of_the_options_or_of_the_command_line() -> None:
-    own = {"prompt", "cwd", "permissions", "fs", "timeout", "format", "json", "editor"}
+    own = {"c", "prompt", "cwd", "permissions", "fs", "timeout", "json", "editor"}
     own |= {"listen", "agent_login"}
     rows = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
-    names = {row.name for row in rows} - {"proxy", "dialect", "log", "project", "isolated"} - own
+    names = {row.name for row in rows} - {"dialect", "log", "project", "isolated"} - own
     assert names <= set(Options.__struct_fields__)
     flags = [flag for row in rows for flag in row.flags.split()]
     assert len(flags) == len(set(flags))
@@ -103,8 +103,9 @@ def test_both_read_every_option_alike(command: str, monkeypatch: pytest.MonkeyPa
     for row in valued(command):
         for flag in row.flags.split():
             for value in samples(row):
-                lines += [[flag, value], [f"{flag}={value}"], [flag, value, "-v"]]
-    lines += [[], ["datetime", "--"], ["--grace", "1", "--grace", "2"], ["-v", "--log", "error"]]
+                lines += [[flag, value], [flag, value, "-v"]]
+                lines += [[f"{flag}={value}"]] if flag.startswith("--") else []
+    lines += [[], ["datetime", "--"], ["-c", "grace=1", "-c", "grace=2"], ["-v", "--log", "error"]]
     lines += [[text for row in valued(command) for text in (row.flags, samples(row)[0])]]
     for line in lines:
         arguments = [command, *line, "datetime", "python x.py --flag", "demo"]
@@ -132,14 +133,11 @@ def test_both_refuse_the_same_values(
         ["agent", "demo", "--"],
         ["agent", "--log", "--", "demo"],
         ["agent", "--log"],
-        ["agent", "--proxy=yes", "demo"],
         ["agent", "--verbose=1", "demo"],
         ["agent", "--dialect", "acp", "demo"],
-        ["proxy", "--proxy", "demo"],
-        ["agent", "--watch", "--no-watch", "demo"],
-        ["agent", "--no-watch", "--watch", "demo"],
-        ["agent", "--no-watch=1", "demo"],
-        ["agent", "--no-verbose", "demo"],
+        ["agent", "--no-reload", "demo"],
+        ["agent", "-cring=none", "demo"],
+        ["agent", "-c=ring=none", "demo"],
         ["agent", "--frob", "demo"],
         ["agent", "-h"],
     ],
@@ -149,8 +147,8 @@ def test_the_fast_parser_leaves_the_rest_to_typer(arguments: list[str]) -> None:
 
 
 def test_options_may_follow_components_with_typer(monkeypatch: pytest.MonkeyPatch) -> None:
-    behind = ["agent", "datetime", "demo", "--isolation", "inline", "-v"]
-    before = ["agent", "--isolation", "inline", "-v", "datetime", "demo"]
+    behind = ["agent", "datetime", "demo", "-c", "isolation=inline", "-v"]
+    before = ["agent", "-c", "isolation=inline", "-v", "datetime", "demo"]
     assert fast.parse(behind) is None
     assert by_typer(behind, monkeypatch) == fast.parse(before)
 

@@ -186,7 +186,7 @@ def test_a_table_says_what_it_does_not_know() -> None:
     for one in bare.state.components:
         one.figures = one.cpu = one.process = None
     _, why, _, row, _ = [row.text for row in ps_table.rows([bare], 120)]
-    assert "--ring none" in why
+    assert "`ring` is none" in why
     assert row.split() == ["one", "up", "-", "-", "-", "-", "-", "1", "-", "3", "MiB", "2"]
 
 

@@ -223,7 +223,7 @@ def test_it_is_what_a_trace_of_the_same_chain_is(
 ) -> None:
     trace = rig.folder / "trace"
     # In one process, so that the ring sees each guest by itself as the trace does.
-    options = ("--isolation", "inline", "--trace", str(trace), "--clock", "2026-03-01T12:00:00")
+    options = ("-c", "isolation=inline", "--trace", str(trace), "-c", "clock=2026-03-01T12:00:00")
     chain = rig.agent(*components, rig.demo(), options=options)
     chain.serves["session/request_permission"] = lambda params: {
         "outcome": {"outcome": "selected", "optionId": params["options"][0]["optionId"]}
@@ -251,7 +251,7 @@ def test_sigusr2_reaches_exec(rig: Rig, state: Path) -> None:
 
 
 def test_ring_none_keeps_and_writes_nothing(rig: Rig, state: Path, agent: Agent) -> None:
-    off = ("--ring", "none")
+    off = ("-c", "ring=none")
     ran = dying(*off, agent(SAYS))
     assert "messages:" not in ran.err
     chain = rig.agent(rig.demo(), options=off)
@@ -268,7 +268,7 @@ def test_ring_none_keeps_and_writes_nothing(rig: Rig, state: Path, agent: Agent)
 def test_secrets_of_the_configuration_are_not_in_it(rig: Rig, state: Path, agent: Agent) -> None:
     datetime = 'datetime,config.template={"secret":"env:TOKEN"}'
     told = json.dumps({**json.loads(program("P")), "config": {"token": {"secret": "env:TOKEN"}}})
-    options = ("--isolation", "inline", "--trace-content", "all")
+    options = ("-c", "isolation=inline", "-c", "trace-content=all")
     chain = rig.agent(datetime, told, rig.demo(), options=options, TOKEN=VALUE)
     assert VALUE in chain.prompt(chain.begin(), "hi"), "the guest puts it into the prompt"
     text = asked(chain).read_text()
@@ -282,7 +282,7 @@ def test_what_looks_like_a_secret_is_taken_out_and_none_holds_sizes_alone(
 ) -> None:
     server = {"name": "x", "command": "/x", "args": ["--token", VALUE], "env": []}
     for content, holds in (("redacted", False), ("all", True), ("none", False)):
-        chain = rig.agent(rig.demo(), options=("--trace-content", content))
+        chain = rig.agent(rig.demo(), options=("-c", f"trace-content={content}"))
         chain.initialize()
         session = chain.new_session(mcpServers=[server])
         chain.prompt(session, "a plan")
@@ -328,7 +328,7 @@ def test_whatever_an_agent_writes_it_is_written_and_read(
     state: Path, harm: str, agent: Agent
 ) -> None:
     ran = conductor(
-        "exec", "--line-limit", "2M", "--ring", "2M", agent(HARM[harm]), "-p", "hello there"
+        "exec", "-c", "line-limit=2M", "-c", "ring=2M", agent(HARM[harm]), "-p", "hello there"
     )
     assert ran.code == 1
     assert "Traceback" not in ran.err

@@ -232,7 +232,7 @@ def test_a_pasted_agent_says_what_to_type_instead_and_works(gate: Path) -> None:
 
 
 def test_an_editor_gets_no_word_of_it(gate: Path) -> None:
-    ran = conductor("agent", *chain(gate), "--drain", "0.1")
+    ran = conductor("agent", *chain(gate), "-c", "drain=0.1")
     assert (ran.code, ran.out, ran.err) == (0, "", "")
 
 

@@ -164,14 +164,14 @@ NOWHERE: Final = dict.fromkeys(
 def test_without_a_cache_modules_are_compiled_anew_and_that_is_reported_once(
     tmp_path: Path,
 ) -> None:
-    chain = ["exec", "--isolation", "separate", "datetime", "passthrough", "demo", "-p", "hi"]
+    chain = ["exec", "-c", "isolation=separate", "datetime", "passthrough", "demo", "-p", "hi"]
     ran = run(*chain, cwd=tmp_path, **NOWHERE)
     assert ran.code == 0
     assert ran.out.endswith("hi\n")
     folder = "/dev/null/x/conductor/modules: Not a directory"
     assert ran.err.count("compiles its modules anew") == ran.err.count(folder) == 1
-    assert "--cache FOLDER" in ran.err
-    kept = run(*chain, "--cache", str(tmp_path / "cache"), cwd=tmp_path, **NOWHERE)
+    assert "-c cache=FOLDER" in ran.err
+    kept = run(*chain, "-c", f"cache={tmp_path / 'cache'}", cwd=tmp_path, **NOWHERE)
     assert (kept.code, kept.err) == (0, "")
 
 
@@ -179,7 +179,7 @@ def test_without_a_cache_modules_are_compiled_anew_and_that_is_reported_once(
     "arguments",
     [
         ["exec", "demo", "-p", "hi"],
-        ["exec", "datetime", "demo", "-p", "hi", "--cache", "cache"],
+        ["exec", "datetime", "demo", "-p", "hi", "-c", "cache=cache"],
         ["inspect", "datetime"],
         ["doctor", "--data"],
         ["doctor", "--clean", "modules", "--yes"],
@@ -198,7 +198,7 @@ def test_doctor_reports_a_cache_that_cannot_be(tmp_path: Path) -> None:
     ran = run("doctor", cwd=tmp_path, **NOWHERE)
     assert ran.code == 1
     assert "/dev/null/x/conductor/modules: Not a directory" in ran.out
-    assert "choose another folder: --cache" in ran.out
+    assert "choose another folder: `-c cache=FOLDER`" in ran.out
 
 
 def test_a_home_that_no_message_can_name(tmp_path: Path) -> None:

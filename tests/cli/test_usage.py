@@ -98,9 +98,9 @@ WRONG = {
     "command misspelled": (["inspct", "x"], "unknown command `inspct`", "conductor inspect"),
     "top option": (["--frob"], "unknown option `--frob` for `conductor`", "hint"),
     "option misspelled": (
-        ["agent", "--isolatio", "inline", "demo"],
-        "unknown option `--isolatio` for `conductor agent`",
-        "did you mean `--isolation`?",
+        ["agent", "--audt", "x", "demo"],
+        "unknown option `--audt` for `conductor agent`",
+        "did you mean `--audit`?",
     ),
     "unquoted command": (
         ["agent", "python", "--quux", "demo"],
@@ -128,18 +128,18 @@ WRONG = {
     "no chain": (["agent", "@work", "demo"], "there is no chain `work`", "[chains.NAME]"),
     "name misspelt": (["agent", "datetme", "demo"], "`datetme`", "did you mean `datetime`?"),
     "no value": (["agent", "--log"], "'--log' requires an argument", "conductor agent --help"),
-    "flag with a value": (["agent", "--proxy=1", "demo"], "does not take a value", "--help"),
+    "flag with a value": (["agent", "--locked=1", "demo"], "does not take a value", "--help"),
     "isolation": (
-        ["agent", "--isolation", "x", "demo"],
-        "invalid value `x` for `--isolation`",
+        ["agent", "-c", "isolation=x", "demo"],
+        "invalid value `x` for `isolation`",
         "process, inline, separate",
     ),
     "log": (["agent", "--log", "x", "demo"], "invalid value `x` for `--log`", "debug, info"),
     "dialect": (["proxy", "--dialect", "x", "demo"], "`x` for `--dialect`", "acp, sdk, sacp"),
     "dialect of an agent": (["agent", "--dialect", "acp", "demo"], "unknown option", "hint"),
-    "clock": (["agent", "--clock", "noon", "demo"], "`noon` for `--clock`", "2026-03-01T12:00"),
-    "size": (["agent", "--line-limit", "0", "demo"], "`0` for `--line-limit`", "64M"),
-    "time": (["agent", "--stall", "-1", "demo"], "`-1` for `--stall`", "number of seconds"),
+    "clock": (["agent", "-c", "clock=noon", "demo"], "`noon` for `clock`", "2026-03-01T12:00"),
+    "size": (["agent", "-c", "line-limit=0", "demo"], "`0` for `line-limit`", "64M"),
+    "time": (["agent", "-c", "stall=-1", "demo"], "`-1` for `stall`", "number of seconds"),
     "no such name": (
         ["agent", "nothing-there"],
         "`nothing-there`",
@@ -186,8 +186,8 @@ WRONG = {
         )
     },
     "near value": (
-        ["exec", "--isolation", "proces", "demo", "-p", "x"],
-        "invalid value `proces` for `--isolation`",
+        ["exec", "-c", "isolation=proces", "demo", "-p", "x"],
+        "invalid value `proces` for `isolation`",
         "did you mean `process`? possible values: process, inline, separate",
     ),
     "near language": (["new", "x", "--lang", "pyton"], "no template for `pyton`", "`python`?"),
@@ -225,8 +225,7 @@ WRONG = {
     ),
     "exec with an empty one": (["exec", "demo", "-p", " "], "the prompt is empty", "-p"),
     "exec without component": (["exec", "-p", "x"], "needs a COMPONENT", "exec --help"),
-    "exec format": (["exec", "demo", "-p", "x", "--format", "xml"], "`xml`", "text, json"),
-    "exec fs": (["exec", "demo", "-p", "x", "--fs", "all"], "`all`", "none, read, write"),
+    "exec fs": (["exec", "demo", "-p", "x", "--fs", "xml"], "`xml`", "none, read, write"),
     "exec permissions": (
         ["exec", "demo", "-p", "x", "--permissions", "allow-always"],
         "invalid value `allow-always` for `--permissions`",

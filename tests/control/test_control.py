@@ -35,7 +35,7 @@ from tests.harness.process.serving import bearer, new_token, served
 from tests.page.viewing import Viewed
 from tests.places import DEADLINE
 
-CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
+CLOCK = ("-c", "clock=2025-10-08T12:34:56+00:00")
 DATE = '<current-date date="2025-10-08" time="12:34:56"/>\n'
 
 
@@ -147,7 +147,7 @@ def closed(connection: socket.socket) -> bool:
 def test_a_guest_is_paused_and_resumed(
     rig: Rig, isolation: str, components: tuple[str, ...]
 ) -> None:
-    options = ("--isolation", isolation, "--audit", str(rig.folder / "audit"), *CLOCK)
+    options = ("-c", f"isolation={isolation}", "--audit", str(rig.folder / "audit"), *CLOCK)
     chain = rig.agent(*components, rig.demo(), options=(*options, "--trace", "trace"))
     session = chain.begin()
     found(chain)
@@ -409,7 +409,7 @@ def test_what_a_managed_policy_requires_is_not_paused(tmp_path: Path) -> None:
 def test_a_managed_policy_and_an_option_switch_it_off(rig: Rig) -> None:
     policy = parse('contact = "x"\ncontrol = false\n', "policy.toml")
     assert held.applied(policy, Options()).control == "off"
-    off = rig.agent(rig.demo(), options=("--control", "off"))
+    off = rig.agent(rig.demo(), options=("-c", "control=off"))
     off.begin()
     on = rig.agent(rig.demo())
     on.begin()

@@ -191,7 +191,7 @@ def test_a_cancellation_finds_the_peer_agent() -> None:
 def test_an_unknown_peer_is_refused(peer: str) -> None:
     text = (
         f"proxy `p` has no peer agent `{peer}`; it has `research`, `review`\n"
-        "hint: give it one: `--peer NAME=COMMAND`, and `,peers=NAME` behind the component"
+        "hint: give it one: `-c peer.NAME=COMMAND`, and `,peers=NAME` behind the component"
     )
     with chain() as pb:
         pb >> ("p", request("a", "proxy/successor", wrap("_x", None, peer)))

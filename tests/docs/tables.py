@@ -10,10 +10,8 @@ import ast
 import inspect
 import itertools
 import re
-from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import partial
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final
 
 import msgspec
 
@@ -310,7 +308,7 @@ def doors() -> str:
             "408",
         ),
         ("body seconds", f"{http.BODY_SECONDS:g} s", "from the head to the end", "408"),
-        ("body", "`--line-limit`", "one body", "413, before it is read"),
+        ("body", "`line-limit`", "one body", "413, before it is read"),
         (
             "bodies",
             f"{mcp.BODIES // mib} MiB",
@@ -346,38 +344,6 @@ def doors() -> str:
     return table(head, [(one, str(many), what, then) for one, many, what, then in rows])
 
 
-def _all_commands(group: Any, before: str = "") -> Iterator[tuple[str, Any]]:
-    for name, command in group.commands.items():
-        yield f"{before}{name}", command
-        if hasattr(command, "commands"):
-            yield from _all_commands(command, f"{before}{name} ")
-
-
-COMMANDS: Final[dict[str, Any]] = dict(_all_commands(command_line.command()))
-OFF: Final = {row.help: row.off for row in option_table.TABLE}
-PAGES: Final = {row.help: row.page for row in option_table.TABLE}
-
-
-def options(*commands: str) -> str:
-    """The options of commands: those that all of them have.
-
-    `agent`, `proxy`, `exec` and `chat` share options, so an option of these is in one table only.
-    """
-    group = set(commands)
-    owners: dict[str, set[str]] = defaultdict(set)
-    for name in group | set(option_table.ALL) if group & set(option_table.ALL) else group:
-        for parameter in COMMANDS[name].params:
-            owners[parameter.name].add(name)
-    rows = [
-        _option(parameter)
-        for parameter in COMMANDS[commands[0]].params
-        if parameter.opts[0].startswith("-")
-        and owners[parameter.name] == group
-        and not parameter.hidden
-    ]
-    return table(("option", "meaning", "default"), rows)
-
-
 def component_options_table() -> str:
     """What may stand behind a component."""
     rows = [
@@ -385,20 +351,6 @@ def component_options_table() -> str:
         for option in component_options.OPTIONS
     ]
     return table(("key", "meaning"), rows)
-
-
-def _option(parameter: Any) -> list[str]:
-    """The row of an option. Its help ends with the default, unless typer shows that."""
-    value = "" if parameter.is_flag else f" {parameter.metavar}"
-    opposites = [OFF[parameter.help]] if OFF.get(parameter.help) else []
-    all_flags = (*parameter.opts, *parameter.secondary_opts, *opposites)
-    flags = [f"`{flag}{value}`" for flag in all_flags]
-    what, _, default = parameter.help.partition(" Default: ")
-    if parameter.show_default and not parameter.is_flag:
-        default = parameter.default
-    page = PAGES.get(parameter.help, "")
-    cells = (", ".join(flags), f"{what} {page}".rstrip(), default.removesuffix("."))
-    return [cell.replace("|", "\\|") for cell in cells]
 
 
 def written() -> str:
@@ -429,17 +381,28 @@ def exit_codes() -> str:
 
 
 def config_options() -> str:
-    """The options that files and variables may set."""
-    rows = [
-        (
-            f"`{row.key}`",
-            f"`{configured.variable(row)}`",
-            "a switch" if row.kind.read is None else row.kind.metavar.replace("|", ", "),
-            ", ".join(f"`{name}`" for name in option_table.ALL if row.configures(name)),
-        )
-        for row in configured.ROWS.values()
-    ]
-    return table(("key", "variable", "value", "holds for"), rows)
+    """The options that files, variables and `-c` may set."""
+    rows = [(*_key(row), _holds(row)) for row in configured.ROWS.values()]
+    return table(("key", "value", "meaning", "default", "holds for"), rows)
+
+
+def serve_options() -> str:
+    """The keys of `[serve]`."""
+    rows = [(*_key(row), _holds(row)) for row in option_table.SERVE if row.key != "days"]
+    return table(("key", "value", "meaning", "default", "holds for"), rows)
+
+
+def _key(row: option_table.Option) -> tuple[str, ...]:
+    what, _, default = row.help.partition(" Default: ")
+    value = "a switch" if row.kind.read is None else row.kind.metavar.replace("|", ", ")
+    return f"`{row.key}`", value, f"{what} {row.page}".rstrip(), default.removesuffix(".")
+
+
+def _holds(row: option_table.Option) -> str:
+    if not {*row.commands} & {*option_table.ALL}:
+        return ", ".join(f"`{name}`" for name in row.commands)
+    taking = [name for name in option_table.ALL if row.configures(name)]
+    return "all" if len(taking) == len(option_table.ALL) else ", ".join(f"`{n}`" for n in taking)
 
 
 def known_agents() -> str:
@@ -472,34 +435,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "topics": help_topics,
     "exit_codes": exit_codes,
     "component_options": component_options_table,
-    "options_chain": partial(options, "agent", "proxy", "exec", "chat"),
-    "options_exec_chat": partial(options, "exec", "chat"),
-    "options_agent_proxy": partial(options, "agent", "proxy"),
-    **{
-        f"options_{name.replace(' ', '_')}": partial(options, name)
-        for name in (
-            "agent",
-            "proxy",
-            "exec",
-            "chat",
-            "attach",
-            "connect",
-            "serve",
-            "gateway",
-            "worker",
-            "lock",
-            "new",
-            "dev",
-            "test",
-            "log show",
-            "log stats",
-            "log view",
-            "log verify",
-            "log export",
-            "log replay",
-            "setup",
-        )
-    },
+    "serve_options": serve_options,
     "config_options": config_options,
     "dialects": dialects,
     "services": services,

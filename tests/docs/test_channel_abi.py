@@ -63,7 +63,7 @@ def test_the_smallest_guest_carries_a_conversation(smallest: Path, isolation: st
     ]
     proxy = f"{smallest},profile=full"  # so that all there is passes through it
     done = subprocess.run(
-        [sys.executable, "-m", "conductor", "agent", "--isolation", isolation, proxy, "demo"],
+        [sys.executable, "-m", "conductor", "agent", "-c", f"isolation={isolation}", proxy, "demo"],
         input="".join(line + "\n" for line in lines),
         capture_output=True,
         text=True,

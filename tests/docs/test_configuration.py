@@ -84,7 +84,7 @@ def test_the_schema_explains_every_key() -> None:
         "option = {}",
         "options.lgo = 'debug'",
         "options.log = 'loud'",
-        "options.watch = 1",
+        "options.reload = 1",
         "options.stall = true",
         "options.grace = -1",
         "options.prompt = 'hi'",

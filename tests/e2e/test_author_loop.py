@@ -1,4 +1,4 @@
-"""The edit-run loop: the folder of a component, run with --watch while its author edits it."""
+"""The edit-run loop: the folder of a component, run with --reload while its author edits it."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_an_edited_source_takes_over_in_the_same_session(rig: Rig, tmp_path: Pat
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
     chain = rig.run(
-        "agent", "--cache", cache, "--watch", f"{folder}/", rig.demo(),
+        "agent", "-c", f"cache={cache}", "--reload", f"{folder}/", rig.demo(),
         XDG_STATE_HOME=str(tmp_path / "state"),
     )  # fmt: skip
     session = chain.begin()

@@ -166,7 +166,7 @@ def _flooded(chain: Chain, pids: list[int]) -> None:
 
 def test_a_client_that_never_reads_again_is_given_up(rig: Rig) -> None:
     chain = rig.agent(
-        "passthrough", rig.demo(log=False), options=("--stall", "0.3", "--grace", "0.2")
+        "passthrough", rig.demo(log=False), options=("-c", "stall=0.3", "-c", "grace=0.2")
     )
     session = chain.begin()
     chain.reading = False

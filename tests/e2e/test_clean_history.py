@@ -20,7 +20,7 @@ def chain(rig: Rig, *components: str, join: str = "", **env: str) -> Chain:
     """A chain in a process of its own; its agent joins the blocks of prompts by a text."""
     program = ("-m", "tests.e2e.actors.keeping_agent", str(rig.folder / "sessions"))
     agent = rig.program(sys.executable, *program, *([join] if join else []), name="A")
-    started = rig.agent(*components, agent, options=("--clock", K), **env)
+    started = rig.agent(*components, agent, options=("-c", f"clock={K}"), **env)
     started.initialize()
     return started
 

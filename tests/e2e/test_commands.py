@@ -39,7 +39,7 @@ def test_a_module_and_a_command_before_the_demo(rig: Rig) -> None:
 
 
 def test_a_conductor_as_a_component_by_its_name(rig: Rig) -> None:
-    inner = " ".join(["conductor proxy --cache", str(rig.cache), *_modules(rig, "a", "b")])
+    inner = " ".join(["conductor proxy -c", f"cache={rig.cache}", *_modules(rig, "a", "b")])
     chain = rig.agent(inner, "demo")
     assert chain.prompt(chain.begin(), "hi") == "hi"
     assert chain.finish() == 0
@@ -60,7 +60,7 @@ def test_json_objects(rig: Rig) -> None:
 def test_one_prompt_in_the_terminal(rig: Rig) -> None:
     k = "2025-10-08T12:34:56+00:00"
     chain = rig.start(
-        [*COMMAND, "exec", "--clock", k, "--cache", str(rig.cache), "datetime", "demo", "-p",
+        [*COMMAND, "exec", "-c", f"clock={k}", "-c", f"cache={rig.cache}", "datetime", "demo", "-p",
          "what day is it?"]
     )  # fmt: skip
     chain.on_line = chain.lines.append

@@ -102,7 +102,7 @@ def test_initialize_does_not_wait_and_what_follows_does(
     others = [guest(rig, name) for name in ("a", "b", "c")]
     chain_of = (others[0], slow, *others[1:], rig.demo())
     with compiling(rig, slow):
-        chain = rig.agent(*chain_of, options=("--isolation", isolation))
+        chain = rig.agent(*chain_of, options=("-c", f"isolation={isolation}"))
         chain.initialize()
         opened = [chain.start("session/new", {"cwd": f"/{n}", "mcpServers": []}) for n in range(3)]
         if kind != "observer":
@@ -212,7 +212,7 @@ def test_the_client_may_close_its_end_meanwhile(rig: Rig) -> None:
     """What it asked for is answered all the same, as with a guest that is there."""
     slow = guest(rig, "slow")
     with compiling(rig, slow):
-        chain = rig.agent(slow, rig.demo(), options=("--drain", f"{LIMIT}"))
+        chain = rig.agent(slow, rig.demo(), options=("-c", f"drain={LIMIT}"))
         chain.initialize()
         new = chain.start("session/new", {"cwd": "/", "mcpServers": []})
         chain.eof()
@@ -288,7 +288,7 @@ def test_a_new_build_takes_over_when_it_is_compiled(rig: Rig) -> None:
 
 def test_a_component_that_must_be_compiled_joins_a_running_chain_later(rig: Rig) -> None:
     first, second = guest(rig, "first"), guest(rig, "second")
-    changing = Changing(rig, [first, rig.demo()], "--isolation", "separate")
+    changing = Changing(rig, [first, rig.demo()], "-c", "isolation=separate")
     chain = changing.chain
     session = chain.begin()
     with compiling(rig, second):
@@ -305,7 +305,7 @@ def test_a_component_that_must_be_compiled_joins_a_running_chain_later(rig: Rig)
 def test_trace_and_audit_have_all_of_it_once(rig: Rig) -> None:
     slow = guest(rig, "slow", HEARS)
     trace, audit = rig.folder / "trace.jsonl", rig.folder / "audit.jsonl"
-    options = ("--trace", str(trace), "--trace-content", "all", "--audit", str(audit))
+    options = ("--trace", str(trace), "-c", "trace-content=all", "--audit", str(audit))
     with compiling(rig, slow):
         chain = rig.agent(slow, guest(rig, "b"), rig.demo(), options=options)
         chain.initialize()

@@ -65,7 +65,7 @@ def test_a_file_that_changes_changes_the_chain(rig: Rig, here: Place) -> None:
 
 def test_with_watch_it_changes_once_the_file_is_trusted_again(rig: Rig, here: Place) -> None:
     here.trusted(named(["demo"]))
-    chain = rig.agent("work", options=(*project(here), "--log", "info", "--watch"))
+    chain = rig.agent("work", options=(*project(here), "--log", "info", "--reload"))
     chain.initialize()
     session = chain.new_session()
     text = named(['prompt-prefix,config.text="prefixed"', "demo"])

@@ -241,7 +241,7 @@ def test_the_server_starts_again_and_the_editor_keeps_its_session(rig: Rig, sche
 def test_the_session_goes_on_at_another_address(rig: Rig, first: str, second: str) -> None:
     agent = rig.lasting()
     servers = [
-        served(rig, "serve", agent, "--listen", place, "--owners", "none")
+        served(rig, "serve", agent, "--listen", place, "-c", "serve.owners=none")
         for scheme in (first, second)
         for place in [f"unix:{rig.folder}/s" if scheme == "unix" else f"{scheme}://127.0.0.1:0"]
     ]

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from tests.harness.process.rig import Chain, Rig
 
 GRANTS: Final = "grant=clock+random+timer,memory=256MiB,on_failure=restart+bypass"
-QUICK: Final = ("--drain", "0.5", "--grace", "0.5")
-NEVER: Final = ("--drain", "600", "--grace", "0.5")
+QUICK: Final = ("-c", "drain=0.5", "-c", "grace=0.5")
+NEVER: Final = ("-c", "drain=600", "-c", "grace=0.5")
 
 
 def _attack(kind: str, size: int = 0, **more: object) -> Attack:
@@ -105,7 +105,9 @@ def test_a_loop_through_the_agent_prolongs_nothing(rig: Rig) -> None:
 
 
 def test_it_ends_after_a_while_although_the_agent_works_on(rig: Rig) -> None:
-    chain = rig.agent("passthrough", rig.demo(), options=("--drain", "600", "--drain-total", "0.5"))
+    chain = rig.agent(
+        "passthrough", rig.demo(), options=("-c", "drain=600", "-c", "drain-total=0.5")
+    )
     turn = chain.start_prompt(chain.begin(), "/stream 100000000 10")
     chain.expect("session/update")
     chain.eof()
@@ -126,7 +128,7 @@ def test_a_signal_ends_the_wait_for_what_is_open(rig: Rig, number: signal.Signal
 
 def test_a_second_signal_ends_all_at_once(rig: Rig) -> None:
     """Not even the grace of a program that ignores the first is waited for."""
-    chain = rig.agent(rig.demo("--ignore-eof", "--ignore-term"), options=("--grace", "600"))
+    chain = rig.agent(rig.demo("--ignore-eof", "--ignore-term"), options=("-c", "grace=600"))
     chain.begin()
     rig.kin(chain)
     chain.process.send_signal(signal.SIGTERM)

@@ -18,7 +18,7 @@ ISOLATIONS: Final = ("process", "inline", "separate")
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_every_prompt_begins_with_the_date(rig: Rig, isolation: str) -> None:
-    options = ("--clock", K, "--isolation", isolation)
+    options = ("-c", f"clock={K}", "-c", f"isolation={isolation}")
     chain = rig.agent("datetime", rig.demo(), options=options)
     session = chain.begin()
     for text in ("one", "two", "three"):
@@ -36,7 +36,7 @@ def test_every_prompt_begins_with_the_date(rig: Rig, isolation: str) -> None:
 def test_among_other_proxies(rig: Rig, dialect: str, isolation: str) -> None:
     chain = rig.agent(
         "passthrough", rig.x("X", "--mark", "before", dialect=dialect), "datetime", "passthrough",
-        rig.demo(), options=("--clock", K, "--isolation", isolation),
+        rig.demo(), options=("-c", f"clock={K}", "-c", f"isolation={isolation}"),
     )  # fmt: skip
     session = chain.begin()
     assert chain.prompt(session, "one") == f"{DATE}\nbefore\none"
@@ -47,12 +47,12 @@ def test_among_other_proxies(rig: Rig, dialect: str, isolation: str) -> None:
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_twice_in_one_chain(rig: Rig, isolation: str) -> None:
-    options = ("--clock", K, "--isolation", isolation)
+    options = ("-c", f"clock={K}", "-c", f"isolation={isolation}")
     chain = rig.agent("datetime", "datetime", rig.demo(), options=options)
     assert chain.prompt(chain.begin(), "one") == f"{DATE}\n{DATE}\none"
 
 
 def test_in_a_conductor_within_a_conductor(rig: Rig) -> None:
-    inner = rig.nested("datetime", options=("--clock", K))
+    inner = rig.nested("datetime", options=("-c", f"clock={K}"))
     chain = rig.agent(inner, rig.demo())
     assert chain.prompt(chain.begin(), "one") == f"{DATE}\none"

@@ -21,7 +21,7 @@ BEFORE: Final = ("nothing", "sandboxed", "inline", *PROXIES)
 
 def _behind(rig: Rig, before: str, *agent_flags: str) -> Chain:
     proxies = {"nothing": [], "sandboxed": ["passthrough"], "inline": ["passthrough"]}
-    options = ("--isolation", "inline") if before == "inline" else ()
+    options = ("-c", "isolation=inline") if before == "inline" else ()
     chosen = proxies.get(before) or ([rig.x("X", dialect=before)] if before in PROXIES else [])
     return rig.agent(*chosen, rig.demo(*agent_flags), options=options)
 
@@ -153,7 +153,7 @@ def test_a_proxy_that_dies_of_the_answer(rig: Rig) -> None:
 
 
 def test_a_proxy_that_swallows_a_request_keeps_only_that_one_open(rig: Rig) -> None:
-    chain = rig.agent(rig.x("P", "--hang-on", "_x/hole"), rig.demo(), options=("--drain", "0.1"))
+    chain = rig.agent(rig.x("P", "--hang-on", "_x/hole"), rig.demo(), options=("-c", "drain=0.1"))
     session = chain.begin()
     hole = chain.start("_x/hole")
     assert chain.prompt(session, "/echo on") == "on"

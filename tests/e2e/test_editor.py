@@ -410,7 +410,7 @@ def test_components_of_a_nested_conductor_own_what_they_show(rig: Rig, version: 
     inner = json.dumps(
         {
             "command": COMMAND[0],
-            "args": [*COMMAND[1:], "proxy", "--cache", str(rig.cache), shower("program")],
+            "args": [*COMMAND[1:], "proxy", "-c", f"cache={rig.cache}", shower("program")],
             "name": "inner",
         }
     )

@@ -114,7 +114,7 @@ def test_an_editor_leaves_with_panels_open(rig: Rig, form: str) -> None:
 
 
 def test_an_editor_that_owes_an_answer_leaves(rig: Rig) -> None:
-    chain = run(rig, "--drain", "0.1", shower("program"), rig.demo(), shows=ALL)
+    chain = run(rig, "-c", "drain=0.1", shower("program"), rig.demo(), shows=ALL)
     chain.serves |= {SHOW: None}  # it never answers
     session = chain.new_session()
     waiting = chain.start_prompt(session, f"/ask {SHOW} {json.dumps(PANEL)}")

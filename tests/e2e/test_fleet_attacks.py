@@ -262,7 +262,7 @@ def test_a_gateway_that_drains_lets_turns_end(fleet: Fleet) -> None:
 
 def test_a_turn_goes_on_when_its_gateway_ends(fleet: Fleet) -> None:
     fleet.worker(fleet.rig.lasting())
-    with fleet.gateway("--wind-down", "0.2") as first, fleet.gateway() as second:
+    with fleet.gateway("-c", "serve.wind-down=0.2") as first, fleet.gateway() as second:
         client = first.socket()
         session = client.begin()
         client.start_prompt(session, "hang")
@@ -280,7 +280,7 @@ def test_a_turn_goes_on_when_its_gateway_ends(fleet: Fleet) -> None:
 
 
 def test_a_worker_whose_turns_take_too_long_ends_all_the_same(fleet: Fleet) -> None:
-    workers = [fleet.worker("--wind-down", "0.5", fleet.rig.lasting()) for _ in range(2)]
+    workers = [fleet.worker("-c", "serve.wind-down=0.5", fleet.rig.lasting()) for _ in range(2)]
     with fleet.gateway() as gateway:
         client = gateway.socket()
         session = client.begin()

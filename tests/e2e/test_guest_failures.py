@@ -55,7 +55,11 @@ def _initialize(chain: Chain) -> Json:
 def test_a_hostile_module_is_named_and_ends_the_chain(rig: Rig, name: str, isolation: str) -> None:
     component = f"{rig.hostile(name)},profile=full,limit.cpu_ms=200"
     chain = rig.agent(
-        "passthrough", component, "passthrough", rig.demo(), options=("--isolation", isolation)
+        "passthrough",
+        component,
+        "passthrough",
+        rig.demo(),
+        options=("-c", f"isolation={isolation}"),
     )
     error = _initialize(chain)
     assert f"`{name}`" in error["message"]
@@ -126,7 +130,7 @@ def test_a_guest_that_fails_mid_turn(rig: Rig, harm: str, isolation: str) -> Non
     module = rig.module(harm, FUSED.replace("HARM", code))
     chain = rig.agent(
         rig.x("X"), "passthrough", f"{module},limit.cpu_ms=200,on_failure=fail", rig.demo(),
-        options=("--isolation", isolation),
+        options=("-c", f"isolation={isolation}"),
     )  # fmt: skip
     session, other = chain.begin(), chain.new_session()
     hang = chain.start_prompt(other, "/hang")
@@ -168,7 +172,7 @@ def test_a_guest_that_is_started_again_and_is_silent_holds_nobody(
     rig: Rig, choice: str, isolation: str
 ) -> None:
     module = f"{rig.module('mute', SILENT)},profile=full,on_failure={choice},timeout=500ms"
-    chain = rig.agent("passthrough", module, rig.demo(), options=("--isolation", isolation))
+    chain = rig.agent("passthrough", module, rig.demo(), options=("-c", f"isolation={isolation}"))
     session = chain.begin()
     chain.start_prompt(session, "/echo poison")
     chain.until_stderr("it is started again")
@@ -190,7 +194,7 @@ def test_what_the_agent_said_before_a_guest_failed_arrives(rig: Rig, isolation: 
     """The guest fails amid a stream nobody reads: what has passed it comes, without a gap."""
     module = rig.module("trap", FUSED.replace("HARM", "unreachable"))
     chain = rig.agent("passthrough", f"{module},on_failure=fail", rig.demo(log=False),
-                      options=("--isolation", isolation))  # fmt: skip
+                      options=("-c", f"isolation={isolation}"))  # fmt: skip
     session, other = chain.begin(), chain.new_session()
     chain.reading = False
     stream = chain.start_prompt(session, "/stream 400 10000")
@@ -209,7 +213,7 @@ def test_an_ungranted_service_is_refused_by_name_and_life_goes_on(rig: Rig, isol
     """`datetime` copied under another name has no grant: prompts pass as they are."""
     bundled = rig.folder / "unknown.wasm"
     bundled.write_bytes(rig.bundled("datetime").read_bytes())
-    options = ("--isolation", isolation)
+    options = ("-c", f"isolation={isolation}")
     chain = rig.agent(str(bundled), rig.demo(), options=options)
     assert chain.prompt(chain.begin(), "hi") == "hi"
     assert chain.finish() == 0

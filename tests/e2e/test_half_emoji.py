@@ -31,7 +31,7 @@ GRANTS: Final = "grant=kv,grant=metric,grant=files:**,grant=write:notes"
 def _chain(rig: Rig, folder: Path, *isolation: str) -> Chain:
     written = [part for name in ("audit", "trace", "metrics")
                for part in (f"--{name}", str(folder / name))]  # fmt: skip
-    options = (*written, "--trace-content", "all", *isolation)
+    options = (*written, "-c", "trace-content=all", *isolation)
     agent = rig.actor("half_agent", name="A")
     homes = {f"XDG_{name}_HOME": str(folder) for name in ("DATA", "STATE")}
     keeper = f"{KEEPER},{GRANTS}"
@@ -69,7 +69,7 @@ def test_half_an_emoji_is_text_everywhere(
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT", "true")
     # The second continues the audit, and its guests have a host with a record.
-    for isolation in (("--isolation", "inline"), ()):
+    for isolation in (("-c", "isolation=inline"), ()):
         chain = _chain(rig, tmp_path, *isolation)
         chain.initialize()
         assert chain.new_session(cwd=str(tmp_path)) == SESSION

@@ -27,7 +27,7 @@ ASKED_AGAIN: Final = "asked again"
 """A program that fails before it has said what it speaks: `initialize` is answered with that, and
 whoever asks again is served without it."""
 
-CLOCK: Final = ("--clock", "2025-10-08T12:34:56+00:00")
+CLOCK: Final = ("-c", "clock=2025-10-08T12:34:56+00:00")
 COUNT, SIZE = 200, 300
 """Updates of the healthy traffic, and bytes in each."""
 
@@ -164,7 +164,7 @@ def test_a_hostile_guest_and_healthy_neighbours(rig: Rig, name: str) -> None:
 
 def test_a_program_that_never_answers_is_ended_with_the_chain(rig: Rig) -> None:
     """It breaks no rule by reading on. What it holds is answered when the client has left."""
-    chain = _chain(rig, SILENT, options=("--drain", "0.2", "--grace", "0.2"))
+    chain = _chain(rig, SILENT, options=("-c", "drain=0.2", "-c", "grace=0.2"))
     asked = chain.start("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     chain.eof()
     error = chain.answer(asked)["error"]

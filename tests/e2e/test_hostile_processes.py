@@ -26,7 +26,7 @@ pytestmark = needs_proc
 COUNT, SIZE = 400, 500
 """Updates of the healthy session, and bytes in each."""
 
-OPTIONS: Final = ("--line-limit", "1M", "--grace", "0.2")
+OPTIONS: Final = ("-c", "line-limit=1M", "-c", "grace=0.2")
 
 
 class Lives(NamedTuple):
@@ -97,7 +97,7 @@ def test_every_fault_has_a_verdict() -> None:
 def _chain(rig: Rig, fault: str, on_failure: str = "fail", drain: str = "0.2") -> Chain:
     evil = json.loads(rig.actor("hostile_proxy", "--fault", fault, name="EVIL"))
     evil |= {"dialect": "acp", "on_failure": on_failure}
-    options = (*OPTIONS, "--drain", drain)
+    options = (*OPTIONS, "-c", f"drain={drain}")
     return rig.agent("passthrough", json.dumps(evil), "passthrough", rig.demo(), options=options)
 
 

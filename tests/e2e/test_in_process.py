@@ -167,7 +167,7 @@ def test_an_in_process_agent_that_raises_is_named(rig: Rig) -> None:
 
 
 def test_an_in_process_component_that_does_not_end_is_cancelled(rig: Rig) -> None:
-    chain = rig.agent("py:tests.e2e.actors.odd_agent:stubborn", options=("--grace", "0.1"))
+    chain = rig.agent("py:tests.e2e.actors.odd_agent:stubborn", options=("-c", "grace=0.1"))
     chain.begin()
     assert chain.finish() == 0
 

@@ -105,7 +105,7 @@ def _control(rig: Rig) -> Iterator[Opened]:
 
 @contextlib.contextmanager
 def _metrics(rig: Rig) -> Iterator[Opened]:
-    chain = rig.agent(rig.demo(), options=("--prometheus", "0"))
+    chain = rig.agent(rig.demo(), options=("-c", "prometheus=0"))
     chain.begin()
     line = re.compile(r"numbers are at (http://127.0.0.1:(\d+)/metrics)")
     chain.until(lambda: line.search(chain.stderr), "the address of the numbers")

@@ -15,7 +15,7 @@ import pytest
 from tests.harness.process.command import COMMAND
 from tests.harness.process.rig import Chain, Rig
 
-CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
+CLOCK = ("-c", "clock=2025-10-08T12:34:56+00:00")
 
 
 def lock(rig: Rig, *components: str, options: tuple[str, ...] = ()) -> tuple[str, ...]:
@@ -23,7 +23,7 @@ def lock(rig: Rig, *components: str, options: tuple[str, ...] = ()) -> tuple[str
     file = rig.folder / "conductor.lock"
     command = [*COMMAND, "lock", *options, "--output", str(file), *components]
     subprocess.run(command, check=True, cwd=rig.folder, stdout=subprocess.DEVNULL)
-    return ("--lock-file", str(file))
+    return ("-c", f"lock-file={file}")
 
 
 def put(source: Path, target: Path) -> None:
@@ -42,10 +42,10 @@ def swap(chain: Chain, source: Path, target: Path) -> None:
 def test_another_build_does_not_take_over(rig: Rig, tmp_path: Path, how: str) -> None:
     module = tmp_path / "mine.wasm"
     shutil.copyfile(rig.bundled("passthrough"), module)
-    isolation = ("--isolation", "inline" if how == "inline" else "process")
+    isolation = ("-c", f"isolation={'inline' if how == 'inline' else 'process'}")
     component = f"{module},grant=clock"
     held = lock(rig, component, rig.demo(), options=isolation)
-    watching = ("--watch",) if how == "watched" else ()
+    watching = ("--reload",) if how == "watched" else ()
     chain = rig.agent(component, rig.demo(), options=(*held, *isolation, *watching, *CLOCK))
     session = chain.begin()
     assert chain.prompt(session, "one") == "one"
@@ -113,7 +113,7 @@ def test_a_program_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path:
 @pytest.mark.parametrize("profile", ["observer", "context"])
 def test_an_agent_that_turns_out_to_be_a_proxy_has_its_policy(rig: Rig, profile: str) -> None:
     proxy = json.dumps({**json.loads(rig.x("P", "--mark", "P was here")), "profile": profile})
-    inner = shlex.join([*COMMAND, "agent", "--cache", str(rig.cache), proxy])
+    inner = shlex.join([*COMMAND, "agent", "-c", f"cache={rig.cache}", proxy])
     chain = rig.agent(inner, rig.demo())
     session = chain.begin()
     assert ("P was here" in chain.prompt(session, "hello")) is (profile == "context")
@@ -123,7 +123,7 @@ def test_an_agent_that_turns_out_to_be_a_proxy_has_its_policy(rig: Rig, profile:
 def test_a_locked_agent_is_nobodys_proxy(rig: Rig) -> None:
     """The lock says that the last component is the agent; so it is not taken for a proxy."""
     held = lock(rig, rig.x("P"))
-    inner = shlex.join([*COMMAND, "agent", *held, "--cache", str(rig.cache), rig.x("P")])
+    inner = shlex.join([*COMMAND, "agent", *held, "-c", f"cache={rig.cache}", rig.x("P")])
     chain = rig.agent(f"{inner},name=inner", rig.demo())
     answer = chain.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     assert "`P`" in answer["error"]["message"]

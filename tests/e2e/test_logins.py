@@ -101,14 +101,14 @@ def test_a_chain_within_a_chain_passes_the_login_on(rig: Rig, user: dict[str, st
 def test_no_chain_starts(rig: Rig) -> None:
     """Neither does a signal's end become an exit code."""
     proxy = rig.program("touch", str(rig.folder / "started"), name="p")
-    peer = f"other={shlex.join(AGENT)}"
+    peer = f"peer.other={shlex.join(AGENT)}"
     asked = f"{rig.program('touch', str(rig.folder / 'asked'), name='q', peers=['other'])}"
     ended = conductor(
-        "agent", "--peer", peer, proxy, asked, "--", "sh", "-c", "kill -9 $$",
+        "agent", "-c", peer, proxy, asked, "--", "sh", "-c", "kill -9 $$",
         "--agent-login=sh", "x",
     )  # fmt: skip
     assert (ended.code, ended.out, ended.err) == (-9, "", "")
-    ended = conductor("agent", "--peer", peer, asked, "false", "--agent-login=other", *METHOD)
+    ended = conductor("agent", "-c", peer, asked, "false", "--agent-login=other", *METHOD)
     assert (ended.code, json.loads(ended.out)["args"]) == (0, METHOD)
     assert list(rig.folder.iterdir()) == []
 

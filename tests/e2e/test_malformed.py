@@ -167,7 +167,7 @@ def test_the_agents_last_line_needs_no_newline(rig: Rig) -> None:
     assert chain.texts(session) == ["partial"]
 
 
-LIMIT: Final = ("--line-limit", "1M")
+LIMIT: Final = ("-c", "line-limit=1M")
 
 
 def test_a_line_of_the_client_beyond_the_limit(rig: Rig) -> None:

@@ -60,7 +60,7 @@ def declared_as(rig: Rig) -> str:
     ],
 )
 def test_every_generation_by_every_way(rig: Rig, generation: str, kind: str) -> None:
-    chain = rig.agent(proxy(rig, generation), rig.demo(), options=("--mcp-bridge", kind))
+    chain = rig.agent(proxy(rig, generation), rig.demo(), options=("-c", f"mcp-bridge={kind}"))
     shown = chain.initialize()["agentCapabilities"]["mcpCapabilities"]
     assert shown["acp"] is True
     session = chain.new_session()
@@ -101,7 +101,7 @@ def test_the_agent_never_sees_acp(rig: Rig) -> None:
 def test_a_proxy_does_not_stand_before_the_bridge(rig: Rig) -> None:
     agent = rig.demo("--mcp-mode", "auto")
     chain = rig.agent(
-        proxy(rig, "stateless"), agent, options=("--mcp-bridge", "http"),
+        proxy(rig, "stateless"), agent, options=("-c", "mcp-bridge=http"),
         HTTP_PROXY="http://127.0.0.1:9", NO_PROXY="", no_proxy="",
     )  # fmt: skip
     assert chain.prompt(chain.begin(), '/tool echo {"text":"x"}') == "x"
@@ -158,7 +158,7 @@ def test_an_agent_with_a_proxy_is_told_what_goes_past_it(
 @pytest.mark.parametrize(("kind", "mode"), [("stdio", "legacy"), ("http", "auto"), ("acp", "auto")])
 def test_a_sandboxed_module_gives_tools(rig: Rig, kind: str, mode: str) -> None:
     agent = rig.demo("--mcp-mode", mode)
-    chain = rig.agent("tools-demo", agent, options=("--mcp-bridge", kind))
+    chain = rig.agent("tools-demo", agent, options=("-c", f"mcp-bridge={kind}"))
     session = chain.begin()
     assert chain.prompt(session, '/tool add {"a":2,"b":3}') == "5"
     assert chain.prompt(session, '/tool echo {"text":"x"}').startswith("x")
@@ -204,7 +204,7 @@ def test_names_that_collide_are_told_apart(rig: Rig) -> None:
 
 def test_secrets_are_in_no_trace(rig: Rig) -> None:
     trace = rig.folder / "trace.jsons"
-    options = ("--trace", str(trace), "--trace-content", "all", "--log", "debug")
+    options = ("--trace", str(trace), "-c", "trace-content=all", "--log", "debug")
     chain = rig.agent(proxy(rig, "rfd"), rig.demo("--no-http"), options=options)
     session = chain.begin()
     assert chain.prompt(session, '/call tools echo {"text":"traced"}') == "traced"
@@ -241,7 +241,9 @@ def _serve(params: Json) -> Json:
 
 @pytest.mark.parametrize("kind", ["stdio"])
 def test_a_result_of_20_mb_passes(rig: Rig, kind: str) -> None:
-    chain = rig.agent(proxy(rig, "stateless"), rig.demo(log=False), options=("--mcp-bridge", kind))
+    chain = rig.agent(
+        proxy(rig, "stateless"), rig.demo(log=False), options=("-c", f"mcp-bridge={kind}")
+    )
     session = chain.begin()
     text = "x" * 20_000_000
     assert chain.prompt(session, f"/call tools echo {json.dumps({'text': text})}") == text
@@ -250,7 +252,7 @@ def test_a_result_of_20_mb_passes(rig: Rig, kind: str) -> None:
 
 @pytest.mark.parametrize("kind", ["stdio", "http", "acp"])
 def test_a_call_is_cancelled_down_to_the_component(rig: Rig, kind: str) -> None:
-    chain = rig.agent(proxy(rig, "stateless"), rig.demo(), options=("--mcp-bridge", kind))
+    chain = rig.agent(proxy(rig, "stateless"), rig.demo(), options=("-c", f"mcp-bridge={kind}"))
     session = chain.begin()
     turn = chain.start_prompt(session, '/call tools slow {"text":"x"}')
     chain.until_stderr("heard mcp/message")

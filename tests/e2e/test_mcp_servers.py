@@ -87,7 +87,7 @@ def test_connect_message_disconnect_in_order(rig: Rig) -> None:
 
 def test_two_scp_proxies_are_told_apart_by_name(rig: Rig) -> None:
     components = [proxy(rig, "scp", name) for name in ("one", "two")]
-    chain = rig.agent(*components, rig.demo(), options=("--mcp-bridge", "stdio"))
+    chain = rig.agent(*components, rig.demo(), options=("-c", "mcp-bridge=stdio"))
     for name, entry in given(chain, chain.begin()).items():
         with closing(Door(entry)) as door:
             door.begin()
@@ -152,7 +152,7 @@ def test_http_with_the_secret_only(rig: Rig) -> None:
 def test_who_connects_early_gets_its_own_session(rig: Rig, kind: str, repeats: int) -> None:
     """A greets the server before it answers `session/new`: the proxy hears the right session."""
     agent = rig.demo("--fast", log=False)
-    chain = rig.agent(proxy(rig, "sacp"), agent, options=("--mcp-bridge", kind))
+    chain = rig.agent(proxy(rig, "sacp"), agent, options=("-c", f"mcp-bridge={kind}"))
     chain.initialize()
     sessions = [chain.new_session() for _ in range(repeats)]
     for session in sessions:
@@ -262,7 +262,9 @@ def test_the_end_of_a_session_ends_its_connections(rig: Rig) -> None:
 def test_many_sessions_leave_nothing_behind(rig: Rig, kind: str, count: int) -> None:
     agent = rig.demo(log=False)
     # The control socket is opened some time later: one descriptor more.
-    chain = rig.agent("tools-demo", agent, options=("--mcp-bridge", kind, "--control", "off"))
+    chain = rig.agent(
+        "tools-demo", agent, options=("-c", f"mcp-bridge={kind}", "-c", "control=off")
+    )
     chain.initialize()
     descriptors = Path(f"/proc/{chain.process.pid}/fd")
 
@@ -345,7 +347,7 @@ def test_the_same_in_a_stream_of_events(rig: Rig) -> None:
 )
 def test_by_the_agent_itself(rig: Rig, generation: str, kind: str) -> None:
     """A answers sampling with its fixed text; it reads resources and gets prompts."""
-    chain = rig.agent(proxy(rig, generation), rig.demo(), options=("--mcp-bridge", kind))
+    chain = rig.agent(proxy(rig, generation), rig.demo(), options=("-c", f"mcp-bridge={kind}"))
     session = chain.begin()
     assert chain.prompt(session, '/call tools report {"text":"it"}') == SAMPLED
     assert chain.prompt(session, "/resource tools note://one") == "what is at note://one"
@@ -364,7 +366,9 @@ def test_a_proxy_between_sees_and_changes_results(rig: Rig, kind: str) -> None:
         dialect="acp",
     )
     owners = (proxy(rig, "sacp", "one"), "tools-demo"), (proxy(rig, "sdk-2", "two"),)
-    chain = rig.agent(*owners[0], shouting, *owners[1], rig.demo(), options=("--mcp-bridge", kind))
+    chain = rig.agent(
+        *owners[0], shouting, *owners[1], rig.demo(), options=("-c", f"mcp-bridge={kind}")
+    )
     session = chain.begin()
     for name, said in (("one", "QUIET"), ("tools-demo", "QUIET"), ("two", "quiet")):
         assert chain.prompt(session, f'/call {name} echo {{"text":"quiet"}}') == said

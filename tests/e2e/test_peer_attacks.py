@@ -68,7 +68,7 @@ def test_it_gets_no_further_than_the_user(rig: Rig, tmp_path: Path, form: str) -
         policy = {"profile": "full", "sessions": "own", "grant": ["log"], **peers}
         components.append(json.dumps({**what, **policy}))
     chain = rig.run(
-        "agent", "--peer", f"other={rig.demo(name='B')}",
+        "agent", "-c", f"peer.other={rig.demo(name='B')}",
         *components[: 2 if form == "neighbours" else 1], rig.demo(),
     )  # fmt: skip
     chain.initialize()

@@ -131,7 +131,7 @@ def test_one_that_never_starts_is_named(rig: Rig, tmp_path: Path) -> None:
 def test_health_is_listed(rig: Rig, isolation: str) -> None:
     proxy = json.loads(rig.x("P", "--die-on", "drop dead"))
     proxy = json.dumps({**proxy, "on_failure": "restart"})
-    options = ("--isolation", isolation)
+    options = ("-c", f"isolation={isolation}")
     chain = rig.agent("passthrough", "datetime", proxy, rig.demo(), options=options)
     session, other = chain.begin(), chain.new_session()
     assert "error" in chain.answer(chain.start_prompt(session, "drop dead"))
@@ -181,7 +181,7 @@ def talk(rig: Rig, version: int, trace: Path, content: str, prompts: tuple[str, 
     own = rig.folder / MARK / "own.wasm"
     own.parent.mkdir()
     shutil.copy(rig.bundled("passthrough"), own)
-    options = ("--trace", str(trace), "--trace-content", content)
+    options = ("--trace", str(trace), "-c", f"trace-content={content}")
     chain = rig.agent(
         "datetime", f"{own},profile=filter", "tools-demo", rig.demo(), options=options
     )
@@ -266,7 +266,7 @@ def test_a_trace_replays_to_the_same_log(rig: Rig, tmp_path: Path) -> None:
 
 def test_files_sockets_and_environment_are_out_of_reach(rig: Rig) -> None:
     evil = f"{rig.hostile('wasi_reach')},on_failure=bypass"
-    chain = rig.agent("passthrough", evil, rig.demo(), options=("--grace", "0.2"))
+    chain = rig.agent("passthrough", evil, rig.demo(), options=("-c", "grace=0.2"))
     chain.initialize()
     chain.until_stderr("the chain goes on without it")
     assert "`wasi_reach`" in chain.stderr

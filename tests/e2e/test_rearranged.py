@@ -18,7 +18,7 @@ from tests.harness.process.rig import Chain, Rig
 
 NOW = "the chain is now: "
 KEPT = "the chain stays as it was: "
-CLOCK = ("--clock", "2025-10-08T12:34:56+00:00")
+CLOCK = ("-c", "clock=2025-10-08T12:34:56+00:00")
 DATE = '<current-date date="2025-10-08" time="12:34:56"/>'
 
 
@@ -76,7 +76,7 @@ def test_components_are_added_removed_moved_and_replaced(
     """Guests and programs, of dialects that are known and that are found out."""
     x, y = rig.x("X", "--mark", "x"), rig.x("Y", "--mark", "y", dialect="sacp", told=False)
     z, other = rig.x("Z", "--mark", "z", dialect="pacp"), rig.x("Z", "--mark", "Z", dialect="sdk")
-    changing = Changing(rig, [x, rig.demo()], "--isolation", isolation)
+    changing = Changing(rig, [x, rig.demo()], "-c", f"isolation={isolation}")
     chain = changing.chain
     session = initialize(chain, version)
     assert heard(rig, chain, session) == ["x", "hi"]
@@ -179,7 +179,7 @@ def test_a_chain_changes_before_its_client_has_come(rig: Rig) -> None:
 
 
 def test_a_watched_configuration_changes_the_chain(rig: Rig) -> None:
-    changing = Changing(rig, [rig.demo()], "--watch")
+    changing = Changing(rig, [rig.demo()], "--reload")
     chain = changing.chain
     session = initialize(chain)
     changing.write("datetime", rig.demo())
@@ -338,7 +338,7 @@ SILENT = """(module
 def test_a_guest_that_never_takes_its_role_is_in_nobodys_way(rig: Rig, isolation: str) -> None:
     """The chain goes on past it, and gets other components."""
     mute = f"{rig.module('mute', SILENT)},profile=observer,timeout=0.5s"
-    changing = Changing(rig, [mute, rig.demo()], "--isolation", isolation)
+    changing = Changing(rig, [mute, rig.demo()], "-c", f"isolation={isolation}")
     chain = changing.chain
     session = initialize(chain)
     assert heard(rig, chain, session) == ["hi"]

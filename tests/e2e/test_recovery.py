@@ -35,7 +35,9 @@ def test_a_guest_is_started_again_and_the_session_lives(
     one has passed on goes on without it."""
     module = rig.module("fused", FUSED.replace("HARM", harm))
     component = f"{module},{policy},limit.cpu_ms=100"
-    chain = rig.agent("passthrough", component, rig.demo(), options=("--isolation", isolation))
+    chain = rig.agent(
+        "passthrough", component, rig.demo(), options=("-c", f"isolation={isolation}")
+    )
     session = chain.begin()
     other = chain.new_session()
     hang = chain.start_prompt(other, "/hang")
@@ -66,7 +68,7 @@ def test_a_guest_is_started_again_and_the_session_lives(
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_the_budget_of_restarts_ends_in_the_last_resort(rig: Rig, isolation: str) -> None:
     module = rig.module("fused", FUSED.replace("HARM", "unreachable"))
-    options = ("--isolation", isolation)
+    options = ("-c", f"isolation={isolation}")
     chain = rig.agent(f"{module},fails=closed,on_failure=restart", rig.demo(), options=options)
     session = chain.begin()
     for number in (1, 2, 3):
@@ -82,7 +84,7 @@ def test_the_budget_of_restarts_ends_in_the_last_resort(rig: Rig, isolation: str
 @pytest.mark.parametrize("fails", ["open", "closed"])
 def test_a_guest_is_bypassed(rig: Rig, fails: str, isolation: str) -> None:
     module = rig.module("fused", FUSED.replace("HARM", "unreachable"))
-    options = ("--isolation", isolation)
+    options = ("-c", f"isolation={isolation}")
     component = f"{module},on_failure=bypass,fails={fails}".removesuffix(",fails=open")
     chain = rig.agent(component, rig.x("X"), rig.demo(), options=options)
     session = chain.begin()
@@ -126,7 +128,7 @@ def test_a_process_dies_mid_turn(rig: Rig, dialect: str, choice: str) -> None:
 def test_the_host_of_guests_is_killed(rig: Rig) -> None:
     """The whole child goes, by SIGKILL: it is started again like any component."""
     chain = rig.agent("passthrough", "datetime", rig.demo(),
-                      options=("--clock", "2025-10-08T12:34:56+00:00"))  # fmt: skip
+                      options=("-c", "clock=2025-10-08T12:34:56+00:00"))  # fmt: skip
     session = chain.begin()
     assert "2025-10-08" in chain.prompt(session, "one")
     (host,) = rig.kin(chain).hosts()
@@ -146,8 +148,8 @@ def test_a_new_build_takes_over_between_two_messages(
     """Replaced without a new session; the mark changes, the session stays."""
     module = tmp_path / "mine.wasm"
     shutil.copyfile(rig.bundled("passthrough"), module)
-    watching = ("--watch",) if how == "watch" else ()
-    options = (*watching, "--isolation", isolation, "--clock", "2025-10-08T12:34:56+00:00")
+    watching = ("--reload",) if how == "watch" else ()
+    options = (*watching, "-c", f"isolation={isolation}", "-c", "clock=2025-10-08T12:34:56+00:00")
     chain = rig.agent(f"{module},grant=clock", rig.demo(), options=options)
     session, other = chain.begin(), chain.new_session()
     assert chain.prompt(session, "one") == "one"

@@ -168,7 +168,7 @@ def test_a_token_is_a_reference_and_stands_nowhere(rig: Rig, servers: ExitStack)
     door = ("--token", "s3cret-t0ken")
     address = servers.enter_context(behind("ws", words(rig.demo()), rig.folder, *door))
     log, trace = rig.folder / "log", rig.folder / "trace"
-    options = ("--log-file", str(log), "--trace", str(trace))
+    options = ("-c", f"log-file={log}", "--trace", str(trace))
     env = {TOKEN: door[1]}
     chain = rig.run("agent", *options, f"{address},name=A,token=env:{TOKEN}", **env)
     assert chain.prompt(chain.begin(), "/echo in") == "in"

@@ -282,7 +282,7 @@ def test_another_agent_than_before_fails_the_chain(rig: Rig) -> None:
 def test_mcp_servers_of_components_work_again(rig: Rig, version: int, kind: str) -> None:
     proxy = (sys.executable, "-m", "tests.e2e.actors.mcp_proxy", "--generation", "rfd")
     tools = rig.program(*proxy, "--name", "tools", name="tools", dialect="acp")
-    chain = rig.agent(tools, agent(rig), options=("--mcp-bridge", kind))
+    chain = rig.agent(tools, agent(rig), options=("-c", f"mcp-bridge={kind}"))
     session = begin(chain, version)
     what = "tools" if kind == "stdio" else "one"
     before = ask(chain, version, session, what)

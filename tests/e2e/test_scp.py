@@ -144,7 +144,7 @@ def test_a_client_without_scp_is_refused(rig: Rig, version: int) -> None:
 @BOTH
 @pytest.mark.parametrize("told", [True, False])
 def test_through_a_conductor_it_works(rig: Rig, told: bool, version: int) -> None:
-    inner = [*SCP, "--cache", str(rig.cache), rig.x("X", "--mark", "x"), "passthrough"]
+    inner = [*SCP, "-c", f"cache={rig.cache}", rig.x("X", "--mark", "x"), "passthrough"]
     more = {"dialect": "scp"} if told else {}
     component = rig.program(*COMMAND, "proxy", *inner, name="inner", **more)
     chain = rig.agent(component, rig.x("Y", "--mark", "y"), rig.demo())
@@ -182,7 +182,7 @@ def called(rig: Rig, name: str) -> Json:
 @BOTH
 def test_a_plain_agent_calls_two_proxies_by_name(rig: Rig, version: int) -> None:
     """`ToAgent`: the agent gets the servers of type `scp` as programs; the host's own, too."""
-    chain = scp(rig, proxy(rig, "scp", "one"), options=("--mcp-bridge", "stdio"))
+    chain = scp(rig, proxy(rig, "scp", "one"), options=("-c", "mcp-bridge=stdio"))
     two = json.loads(proxy(rig, "scp", "two"))
     assert "result" in chain.request("initialize", hello(version))
     launched = launch(chain, server(json.dumps(two)), server(rig.demo()))
@@ -206,7 +206,7 @@ def test_a_plain_agent_calls_two_proxies_by_name(rig: Rig, version: int) -> None
 @BOTH
 def test_an_editor_of_scp_finds_an_agent_of_scp(rig: Rig, version: int) -> None:
     """`ToAgent` by the editor's section: any agent behind a conductor takes servers of `scp`."""
-    chain = rig.agent(rig.demo(), options=("--mcp-bridge", "stdio"))
+    chain = rig.agent(rig.demo(), options=("-c", "mcp-bridge=stdio"))
     answer = chain.request("initialize", hello(version))["result"]
     capabilities = answer["agentCapabilities" if version == 1 else "capabilities"]
     assert capabilities["_meta"]["symposium"] == {"version": "1.0", "proxy": False}
@@ -245,7 +245,7 @@ def test_an_agent_of_scp_calls_two_proxies_by_name(rig: Rig, generation: str) ->
 
 
 def test_a_server_of_the_host_is_called_by_its_name(rig: Rig) -> None:
-    chain = scp(rig, "passthrough", options=("--mcp-bridge", "stdio"))
+    chain = scp(rig, "passthrough", options=("-c", "mcp-bridge=stdio"))
     asked: list[Json] = []
 
     def serve(params: Json) -> Json:
@@ -298,7 +298,7 @@ FORMS: Final = pytest.mark.parametrize("form", ["conductor", "program"])
 def configured(rig: Rig, form: str) -> str:
     """A file with the chain `scp`: what shows panels as a proxy of SCP, and the agent. The proxy is
     the program itself, or a conductor over it."""
-    args = [*COMMAND[1:], "proxy", *SCP, "--cache", str(rig.cache), shower("program")]
+    args = [*COMMAND[1:], "proxy", *SCP, "-c", f"cache={rig.cache}", shower("program")]
     args = json.loads(shower("program"))["args"] if form == "program" else args
     folder = rig.folder / "config" / "conductor"
     folder.mkdir(parents=True)

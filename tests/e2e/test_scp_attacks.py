@@ -261,7 +261,7 @@ def test_garbage_before_the_chain(rig: Rig) -> None:
 
 
 def test_a_line_that_is_too_long_before_the_chain(rig: Rig) -> None:
-    chain = scp(rig, options=("--line-limit", "64k"))
+    chain = scp(rig, options=("-c", "line-limit=64k"))
     long = {**hello(), "_x": "x" * 100_000}
     assert "was skipped" in chain.request("initialize", long)["error"]["message"]
     assert "result" in chain.request("initialize", hello())

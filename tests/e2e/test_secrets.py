@@ -40,7 +40,7 @@ def told(rig: Rig) -> str:
 @pytest.mark.parametrize("content", ["all", "redacted", "none"])
 def test_components_have_it_and_no_record_does(rig: Rig, content: str) -> None:
     trace, audit = rig.folder / "trace", rig.folder / "audit"
-    options = ("--trace", str(trace), "--trace-content", content, "--audit", str(audit), "-v")
+    options = ("--trace", str(trace), "-c", f"trace-content={content}", "--audit", str(audit), "-v")
     datetime = 'datetime,config.template={"secret":"env:TOKEN"}'
     agent = talkative(sys.executable, str(DEMO), "--log", str(rig.folder / "A"))
     chain = rig.agent(datetime, told(rig), agent, options=options, TOKEN=VALUE)
@@ -79,7 +79,7 @@ def test_a_guest_that_fails_with_it_in_its_words(rig: Rig) -> None:
     )
     trace = rig.folder / "trace"
     component = './leaky.py,config.token={"secret":"env:TOKEN"},profile=full'
-    options = ("--trace", str(trace), "--trace-content", "all", "-v")
+    options = ("--trace", str(trace), "-c", "trace-content=all", "-v")
     chain = rig.agent(component, "demo", options=options, TOKEN=VALUE)
     # Its own answer is its message, as any other: it may send what it knows.
     assert "error" in chain.answer(chain.start_prompt(chain.begin(), "hi"))

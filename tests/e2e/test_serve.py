@@ -161,7 +161,7 @@ def test_a_connection_belongs_to_its_principal(rig: Rig) -> None:
     ],
 )
 def test_foreign_origins_and_hosts(rig: Rig, header: str, value: str, status: int) -> None:
-    names = ("--origin", "https://chat.example", "--host", "chains.example")
+    names = ("-c", "serve.origin=https://chat.example", "--host", "chains.example")
     with served(rig, "serve", rig.demo(), "--listen", "ws://127.0.0.1:0", *names) as server:
         client = server.http(**{header: value})
         assert client.ask("GET").status == status
@@ -181,7 +181,7 @@ def preflight(server: Served, path: str = "/acp", **headers: str) -> Answer:
 def test_pages_of_an_allowed_origin_can_read_each_answer(rig: Rig) -> None:
     token = new_token(rig, "alice")
     listen = ("--listen", "ws://127.0.0.1:0", "--tokens", str(rig.folder / "tokens"))
-    with served(rig, "serve", rig.demo(), *listen, "--origin", _HERE) as server:
+    with served(rig, "serve", rig.demo(), *listen, "-c", f"serve.origin={_HERE}") as server:
         initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": INITIALIZE}
         client = server.http(Origin=_HERE, **bearer(token))
         opened = client.post(initialize)

@@ -30,7 +30,7 @@ _NEW: Final = {"cwd": "/", "mcpServers": []}
 
 def tokens(rig: Rig) -> tuple[str, ...]:
     """The options for the file of `new_token`, and a file of owners of the test's own."""
-    return ("--tokens", str(rig.folder / "tokens"), "--owners", str(rig.folder / "owners"))
+    return ("--tokens", str(rig.folder / "tokens"), "-c", f"serve.owners={rig.folder / 'owners'}")
 
 
 def raw(server: Served, data: bytes) -> bytes:
@@ -107,7 +107,7 @@ def test_names_that_are_not_ours_by_each_method(rig: Rig, lines: str, status: in
 
 
 def test_an_origin_that_is_none_is_not_taken(rig: Rig) -> None:
-    chain = rig.run("serve", rig.demo(), *WS, "--origin", "chat.example")
+    chain = rig.run("serve", rig.demo(), *WS, "-c", "serve.origin=chat.example")
     assert chain.exit_code() == 2
     assert "is no origin of a page" in chain.stderr
 
@@ -227,7 +227,7 @@ def test_compressed_frames_are_refused(rig: Rig) -> None:
 
 def test_lines_beyond_the_connections_there_may_be_are_answered(rig: Rig) -> None:
     path = rig.folder / "s"
-    few = ("--connections", "1")
+    few = ("-c", "serve.connections=1")
     with served(rig, "serve", rig.demo(), "--listen", f"unix:{path}", *few) as server:
         assert server.lines().begin()
         late = server.lines()
@@ -238,7 +238,7 @@ def test_lines_beyond_the_connections_there_may_be_are_answered(rig: Rig) -> Non
 
 def test_a_client_that_connects_in_a_loop_keeps_itself_in(rig: Rig) -> None:
     """What is left of links that never opened a session does not count against its user."""
-    with served(rig, "serve", rig.demo(), *WS, "--connections", "4") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.connections=4") as server:
         for _ in range(12):
             server.socket().cut()
         for _ in range(12):
@@ -350,13 +350,13 @@ def test_a_link_or_a_file_is_no_place_for_a_socket(rig: Rig) -> None:
         chain = rig.run("serve", rig.demo(), "--listen", f"unix:{path}")
         assert chain.exit_code() == 2
     assert aim.read_text() == "mine"
-    chain = rig.run("serve", rig.demo(), *WS, "--owners", str(link))
+    chain = rig.run("serve", rig.demo(), *WS, "-c", f"serve.owners={link}")
     assert chain.exit_code() != 0
     assert aim.read_text() == "mine"
 
 
 def test_the_end_waits_for_no_half_body(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS, "--wind-down", "0") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.wind-down=0") as server:
         stranger = socket.create_connection(("127.0.0.1", server.port), DEADLINE)
         stranger.sendall(
             b"POST /acp HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"

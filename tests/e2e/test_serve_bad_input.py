@@ -65,7 +65,7 @@ def close_code(raw: socket.socket) -> int:
 
 @needs_proc
 def test_a_frame_of_a_gigabyte_is_refused_at_its_head(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS, "--message", "1M") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.message=1M") as server:
         client = server.socket()
         session = client.begin()
         before = resident(server)
@@ -82,7 +82,7 @@ def test_a_frame_of_a_gigabyte_is_refused_at_its_head(rig: Rig) -> None:
 
 @needs_proc
 def test_a_message_that_is_sent_and_too_long_is_not_kept(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS, "--message", "1M") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.message=1M") as server:
         client = server.socket()
         session = client.begin()
         before = resident(server)
@@ -207,7 +207,7 @@ def test_requests_that_mean_nothing(
 @needs_proc
 @pytest.mark.parametrize("many", [300, 10_000])
 def test_half_open_connections_keep_nobody_out(rig: Rig, many: int) -> None:
-    with served(rig, "serve", rig.demo(), *WS, "--login", "60") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.login=60") as server:
         early = server.socket()
         session = early.begin()
         before = resident(server)
@@ -232,7 +232,7 @@ def test_half_open_connections_keep_nobody_out(rig: Rig, many: int) -> None:
 
 def test_a_stranger_has_little_time(rig: Rig) -> None:
     with (
-        served(rig, "serve", rig.demo(), *WS, "--login", "0.3") as server,
+        served(rig, "serve", rig.demo(), *WS, "-c", "serve.login=0.3") as server,
         socket.create_connection(("127.0.0.1", server.port), DEADLINE) as stranger,
         contextlib.suppress(ConnectionError),  # that time may be over before this is sent
     ):
@@ -252,7 +252,7 @@ def test_a_browser_at_a_port_with_lines_is_turned_away(rig: Rig) -> None:
 @needs_proc
 def test_a_client_that_never_reads(rig: Rig) -> None:
     """Its chain waits, memory stays, and the others go on."""
-    limits = ("--unread", "8M")
+    limits = ("-c", "serve.unread=8M")
     with served(rig, "serve", rig.demo(), *WS, *limits) as server:
         silent, other = server.socket(max_queue=1), server.socket()
         session, others = silent.begin(), other.begin()
@@ -269,7 +269,7 @@ def test_a_client_that_never_reads(rig: Rig) -> None:
 
 def test_a_session_of_somebody_else(rig: Rig) -> None:
     alice, bob = new_token(rig, "alice"), new_token(rig, "bob")
-    owners = ("--owners", str(rig.folder / "owners"))
+    owners = ("-c", f"serve.owners={rig.folder / 'owners'}")
     tokens = ("--tokens", str(rig.folder / "tokens"))
     params = {"cwd": "/", "mcpServers": []}
     with served(rig, "serve", rig.demo(), *WS, *tokens, *owners) as server:
@@ -309,7 +309,7 @@ def test_a_link_with_packets_that_are_none(rig: Rig) -> None:
 
 
 def test_more_connections_than_one_may_have(rig: Rig) -> None:
-    limits = ("--connections", "2", "--all-connections", "3")
+    limits = ("-c", "serve.connections=2", "-c", "serve.all-connections=3")
     tokens = ("--tokens", str(rig.folder / "tokens"))
     alice, bob = new_token(rig, "alice"), new_token(rig, "bob")
     initialize = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}}
@@ -326,7 +326,7 @@ def test_more_connections_than_one_may_have(rig: Rig) -> None:
 
 
 def test_a_turn_that_takes_too_long(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS, "--prompt-time", "0.3") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.prompt-time=0.3") as server:
         client = server.socket()
         session = client.begin()
         answer = client.answer(client.start_prompt(session, "/hang"))
@@ -339,7 +339,7 @@ def test_a_page_reads_that_its_body_needs_too_long(rig: Rig) -> None:
     """A POST that does not end is answered 408."""
     here, token = "https://chat.example", new_token(rig, "alice")
     known = ("--tokens", str(rig.folder / "tokens"))
-    limits = ("--login", "1", "--origin", here)
+    limits = ("-c", "serve.login=1", "-c", f"serve.origin={here}")
     with (
         served(rig, "serve", rig.demo(), *WS, *known, *limits) as server,
         socket.create_connection(("127.0.0.1", server.port), DEADLINE) as post,

@@ -89,7 +89,7 @@ def test_requests_that_come_ahead_of_an_answer_are_few(rig: Rig) -> None:
 )
 def test_what_strangers_send_keeps_nobody_from_logging_in(rig: Rig, begun: bytes) -> None:
     bob = new_token(rig, "bob")
-    limits = ("--message", "4M", "--login", "600")
+    limits = ("-c", "serve.message=4M", "-c", "serve.login=600")
     serve = ("serve", rig.demo(), *WS, *tokens(rig), *limits)
     with served(rig, *serve) as server, connected(server, 60) as taken:
         push(taken, begun)
@@ -178,7 +178,7 @@ def test_all_frames_are_taken_however_many_come_at_once(rig: Rig) -> None:
 def test_what_all_clients_of_a_principal_leave_unread_is_bounded(rig: Rig) -> None:
     """Each asks on and on, and reads nothing of the answers."""
     bob = new_token(rig, "bob")
-    at = ("--listen", f"unix:{rig.folder / 'lines'}", "--unread", "2M")
+    at = ("--listen", f"unix:{rig.folder / 'lines'}", "-c", "serve.unread=2M")
     serve = ("serve", rig.demo(), *WS, *at, *tokens(rig))
     with served(rig, *serve) as server, contextlib.ExitStack() as stack:
         taken = [lines(server, "", stack) for _ in range(12)]

@@ -93,7 +93,7 @@ def test_a_plain_client_loads_the_session_of_before(rig: Rig) -> None:
 
 
 def test_a_connection_whose_client_is_gone_ends(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS, "--linger", "0.3") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.linger=0.3") as server:
         client = server.linked()
         client.begin()
         client.cut()
@@ -107,7 +107,7 @@ def test_a_connection_whose_client_is_gone_ends(rig: Rig) -> None:
 
 
 def test_a_connection_over_http_whose_client_is_gone_ends(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS, "--linger", "0.3") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.linger=0.3") as server:
         client = server.http()
         client.initialize()  # its stream may come too late: then it is gone already
         gone = client.connection
@@ -150,7 +150,7 @@ def test_the_end_waits_for_turns(rig: Rig) -> None:
 
 
 def test_a_turn_that_does_not_end_is_not_waited_for_for_ever(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *WS, "--wind-down", "0.2") as server:
+    with served(rig, "serve", rig.demo(), *WS, "-c", "serve.wind-down=0.2") as server:
         client = server.socket()
         client.start_prompt(client.begin(), "/hang")
         server.end()

@@ -117,7 +117,7 @@ def test_what_one_principal_has_half_sent_is_bounded(rig: Rig) -> None:
     principal works on."""
     alice, bob = new_token(rig, "alice"), new_token(rig, "bob")
     at = ("--listen", f"unix:{rig.folder / 'lines'}")
-    limits = ("--message", "4M", "--login", "600")
+    limits = ("-c", "serve.message=4M", "-c", "serve.login=600")
     with served(rig, "serve", rig.demo(), *WS, *at, *tokens(rig), *limits) as server:
         other = server.socket(headers=bearer(bob))
         session = other.begin()
@@ -151,7 +151,7 @@ def test_the_memory_of_those_who_have_left_goes_back(
 ) -> None:
     """Also where nothing has come for long before they leave."""
     token = new_token(rig, "alice")
-    with served(rig, "serve", rig.demo(), *WS, *tokens(rig), "--linger", "1") as server:
+    with served(rig, "serve", rig.demo(), *WS, *tokens(rig), "-c", "serve.linger=1") as server:
         before = resident(server)
         with contextlib.ExitStack() as stack:
             for _ in range(20):

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
     from tests.harness.process.serving import Json, Served, Socket
 
-WS: Final = ("--listen", "ws://127.0.0.1:0", "--unread", "6M")
+WS: Final = ("--listen", "ws://127.0.0.1:0", "-c", "serve.unread=6M")
 LOAD: Final = {"cwd": "/", "mcpServers": []}
 
 
@@ -61,9 +61,9 @@ def test_who_takes_the_place_of_the_home_is_waited_for(rig: Rig) -> None:
 
 
 def test_a_home_is_never_sent_away_for_what_its_chain_sends_it(rig: Rig) -> None:
-    """A chain waits for it before `--unread` is reached, and one frame may be larger than that."""
+    """A chain waits for it before `unread` is reached, and one frame may be larger than that."""
     with served(
-        rig, "serve", rig.demo(), "--listen", "ws://127.0.0.1:0", "--unread", "1M"
+        rig, "serve", rig.demo(), "--listen", "ws://127.0.0.1:0", "-c", "serve.unread=1M"
     ) as server:
         home = slow(server)
         session = home.begin()

@@ -33,7 +33,7 @@ def asked(server: Served, token: str, path: str = "/acp") -> http.client.HTTPCon
 
 def test_the_network_connections_of_a_principal_are_counted(rig: Rig) -> None:
     alice, bob = new_token(rig, "alice"), new_token(rig, "bob")
-    few = ("--sockets", "3", "--tokens", str(rig.folder / "tokens"))
+    few = ("-c", "serve.sockets=3", "--tokens", str(rig.folder / "tokens"))
     with served(rig, "serve", rig.demo(), *WS, *few) as server:
         client = server.http(**bearer(alice))
         client.initialize()  # its stream is the first
@@ -57,7 +57,7 @@ def test_the_network_connections_of_a_principal_are_counted(rig: Rig) -> None:
 def test_idle_ones_make_room(rig: Rig) -> None:
     """A pool of a front proxy stays open between requests; it keeps nobody out."""
     alice, bob = new_token(rig, "alice"), new_token(rig, "bob")
-    few = ("--sockets", "3", "--tokens", str(rig.folder / "tokens"))
+    few = ("-c", "serve.sockets=3", "--tokens", str(rig.folder / "tokens"))
     with served(rig, "serve", rig.demo(), *WS, *few) as server:
         pool = [asked(server, alice) for _ in range(3)]
         clients = [server.socket(headers=bearer(alice)) for _ in range(3)]

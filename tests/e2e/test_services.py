@@ -69,7 +69,7 @@ def test_a_guest_uses_every_service_it_was_granted(
     chain = rig.agent(
         f"{guest},methods=_told,grant=kv+timer+files:*.md+clock",
         rig.demo(),
-        options=("--isolation", isolation, "--metrics", str(metrics)),
+        options=("-c", f"isolation={isolation}", "-c", f"metrics={metrics}"),
         XDG_DATA_HOME=str(tmp_path / "data"),
     )
     chain.initialize()
@@ -143,7 +143,7 @@ def test_a_replay_answers_with_the_revisions_of_the_recording(rig: Rig, tmp_path
     )
     trace = tmp_path / "t.jsons"
     answers = []
-    for options in ((), ("--trace", str(trace), "--trace-content", "all")):
+    for options in ((), ("--trace", str(trace), "-c", "trace-content=all")):
         chain = rig.agent(
             f"{setter},methods=_told,grant=kv",
             rig.demo(log=False),
@@ -211,7 +211,7 @@ def test_proxy_log(rig: Rig) -> None:
 
 def test_proxy_metric(rig: Rig, tmp_path: Path) -> None:
     metrics = tmp_path / "metrics.txt"
-    chain = rig.agent(asking_proxy(rig), rig.demo(), options=("--metrics", str(metrics)))
+    chain = rig.agent(asking_proxy(rig), rig.demo(), options=("-c", f"metrics={metrics}"))
     session = chain.begin()
     for _ in range(2):
         chain.prompt(session, '/say _proxy/metric {"name":"prompts"}')
@@ -224,7 +224,7 @@ def test_a_proxy_is_configured_anew_while_it_runs(rig: Rig, tmp_path: Path, how:
     settings = tmp_path / "settings.toml"
     settings.write_text('prefix = "old "')
     proxy = asking_proxy(rig, config=str(settings))
-    chain = rig.agent(proxy, rig.demo(), options=("--watch",) if how == "watch" else ())
+    chain = rig.agent(proxy, rig.demo(), options=("--reload",) if how == "watch" else ())
     session = chain.begin()
     assert chain.prompt(session, "hello") == "old hello"
     settings.write_text('prefix = "new "')
@@ -252,7 +252,7 @@ def test_a_guest_is_configured_anew_while_it_runs(rig: Rig, tmp_path: Path) -> N
     chain = rig.agent(
         f"datetime,config={settings}",
         rig.demo(),
-        options=("--watch", "--clock", "2026-01-02T03:04:05+00:00", "--log", "info"),
+        options=("--reload", "-c", "clock=2026-01-02T03:04:05+00:00", "--log", "info"),
     )
     session = chain.begin()
     assert chain.prompt(session, "x") == "A 2026-01-02\nx"
@@ -285,7 +285,14 @@ def test_a_guest_that_is_replaced_keeps_its_settings_while_their_file_is_wrong(
 ) -> None:
     settings = tmp_path / "settings.toml"
     settings.write_text('template = "A {date}"')
-    options = ("--isolation", isolation, "--clock", "2026-01-02T03:04:05+00:00", "--log", "info")
+    options = (
+        "-c",
+        f"isolation={isolation}",
+        "-c",
+        "clock=2026-01-02T03:04:05+00:00",
+        "--log",
+        "info",
+    )
     chain = rig.agent(f"datetime,config={settings}", rig.demo(), options=options)
     session = chain.begin()
     heard = 0

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = needs_proc
 
-QUICK: Final = ("--grace", "0.2")
+QUICK: Final = ("-c", "grace=0.2")
 STUBBORN: Final = ("--ignore-eof", "--ignore-term", "--child")
 
 ENDINGS: Final = {"eof": 0, "SIGTERM": 128 + 15, "SIGINT": 128 + 2, "SIGKILL": -9}
@@ -81,7 +81,7 @@ def test_a_shell_with_something_in_the_background(rig: Rig, how: str) -> None:
 def test_conductors_in_conductors(rig: Rig, how: str) -> None:
     inner = rig.nested("passthrough", rig.x("P"), options=QUICK)
     outer = rig.nested(inner, rig.x("Q", dialect="scp"), options=QUICK)
-    chain = rig.agent(outer, rig.demo("--child"), options=("--grace", "1"))
+    chain = rig.agent(outer, rig.demo("--child"), options=("-c", "grace=1"))
     assert chain.prompt(chain.begin(), "/echo up") == "up"
     assert len(rig.kin(chain).named("conductor proxy")) >= 2
     _end(chain, how)
@@ -119,7 +119,7 @@ def test_work_accepted_before_the_end_is_done(rig: Rig, before: str | None) -> N
 
 def test_a_turn_that_hangs_is_cancelled_in_the_end(rig: Rig) -> None:
     """Nobody is left to be asked: the open request is answered, nothing hangs."""
-    chain = rig.agent("passthrough", rig.x("X"), rig.demo(), options=("--drain", "0.1"))
+    chain = rig.agent("passthrough", rig.x("X"), rig.demo(), options=("-c", "drain=0.1"))
     session = chain.begin()
     chain.serves["session/request_permission"] = None
     turn = chain.start_prompt(session, "/permission for ever")

@@ -145,7 +145,7 @@ def test_a_proxy_that_exits_when_it_is_asked(rig: Rig, told: bool) -> None:
 def test_an_agent_that_never_answers(rig: Rig) -> None:
     """The editor gives up: its request is answered with who kept it waiting."""
     chain = rig.agent(
-        "passthrough", rig.actor("odd_agent", "--silent", name="mute"), options=("--drain", "0.1")
+        "passthrough", rig.actor("odd_agent", "--silent", name="mute"), options=("-c", "drain=0.1")
     )
     asked = chain.start("initialize", {"protocolVersion": 1})
     chain.until_stderr("mute: heard")  # who has it, is blamed: it has come as far as the agent

@@ -36,7 +36,7 @@ def _chain(rig: Rig, kind: str) -> Chain:
         return rig.agent(*(rig.x(f"X-{d}", dialect=d) for d in PROXIES[:4]), rig.demo())
     if kind in PROXIES:
         return rig.agent(rig.x("X", dialect=kind), rig.demo())
-    return rig.agent("passthrough", "passthrough", rig.demo(), options=("--isolation", kind))
+    return rig.agent("passthrough", "passthrough", rig.demo(), options=("-c", f"isolation={kind}"))
 
 
 KINDS = ("none", *PROXIES, "mixed", "process", "inline")

@@ -31,7 +31,7 @@ def _conductor(spelling: str, *components: str, **more: object) -> str:
     return json.dumps({"command": COMMAND[0], "args": args, "name": "inner", **more})
 
 
-@pytest.mark.parametrize("spelling", ["proxy", "agent --proxy", "agent"])
+@pytest.mark.parametrize("spelling", ["proxy", "agent"])
 def test_proxy_mode(rig: Rig, spelling: str) -> None:
     """`agent` without a flag finds out from the first request that it is a proxy."""
     inner = _conductor(spelling, _marked(rig, "P1"), _marked(rig, "P2", "sdk"))

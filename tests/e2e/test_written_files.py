@@ -37,7 +37,7 @@ def test_a_guest_writes_where_it_was_granted(rig: Rig, isolation: str, tmp_path:
         call(5, "files/read", path="notes/a.md"),
     )
     grants = f"{guest},methods=_told,grant=write:notes+write:link"
-    chain = rig.agent(grants, rig.demo(), options=("--isolation", isolation))
+    chain = rig.agent(grants, rig.demo(), options=("-c", f"isolation={isolation}"))
     chain.initialize()
     answers = told(chain, chain.new_session(cwd=str(project)), 5)
     assert answers[1]["result"]["path"] == str(project / "notes/a.md")

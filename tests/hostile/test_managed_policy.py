@@ -89,7 +89,7 @@ def test_the_policy_as_it_is_meant(machine: Machine) -> None:
 @pytest.mark.parametrize(
     ("flags", "rule"),
     [
-        (["--isolation", "inline"], "require-hardening"),
+        (["-c", "isolation=inline"], "require-hardening"),
         (["--trace", "t.jsons"], "trace"),
     ],
 )
@@ -101,12 +101,12 @@ def test_flags_that_the_policy_rules_out(machine: Machine, flags: list[str], rul
 @pytest.mark.parametrize(
     "flags",
     [
-        ["--isolation", "separate"],
-        ["--mcp-bridge", "stdio"],
-        ["--cache", "cache"],
-        ["--trace-content", "all"],
-        ["--line-limit", "64M"],
-        ["--clock", "2026-03-01T12:00:00+01:00"],
+        ["-c", "isolation=separate"],
+        ["-c", "mcp-bridge=stdio"],
+        ["-c", "cache=cache"],
+        ["-c", "trace-content=all"],
+        ["-c", "line-limit=64M"],
+        ["-c", "clock=2026-03-01T12:00:00+01:00"],
         ["--log", "debug"],
     ],
 )
@@ -119,7 +119,7 @@ def test_a_lock_allows_nothing_that_the_policy_does_not(machine: Machine) -> Non
     machine.allow("")
     assert machine.conductor("lock", "./p.wasm", "./evil").code == 0
     machine.allow(STRICT)
-    for flags in (["--locked"], ["--lock-file", "conductor.lock"]):
+    for flags in (["--locked"], ["-c", "lock-file=conductor.lock"]):
         ran = tell(machine, *flags, "./p.wasm", "./evil")
         ran.assert_error(2, "conductor.lock does not allow this chain")
         assert not (machine.home / "ran").exists()
@@ -129,7 +129,7 @@ def test_a_lock_allows_nothing_that_the_policy_does_not(machine: Machine) -> Non
 
 
 def test_no_mode_has_an_agent_of_its_own(machine: Machine) -> None:
-    for mode in (["agent"], ["agent", "--proxy"], ["proxy"], ["proxy", "--dialect", "acp"]):
+    for mode in (["agent"], ["proxy"], ["proxy", "--dialect", "acp"]):
         ran = machine.conductor(*mode, "./evil")
         ran.assert_error(2, "of the managed policy", f"ask {CONTACT}")
         assert not (machine.home / "ran").exists()

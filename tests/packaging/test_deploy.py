@@ -73,7 +73,8 @@ def test_the_unit_starts_and_reloads_the_server(path: Path) -> None:
     assert flags(rest) <= known(command)
     assert service["ExecReload"].endswith("-HUP $MAINPID")
     assert service["KillSignal"] == "SIGTERM"
-    typed = rest[rest.index("--wind-down") + 1] if "--wind-down" in rest else 30
+    named = [word for word in rest if word.startswith("serve.wind-down=")]
+    typed = named[0].partition("=")[2] if named else 30
     longest = float(typed) + 10.0  # … and the end of the chains
     assert float(service["TimeoutStopSec"]) > longest
 
@@ -134,7 +135,7 @@ def test_one_of_several_servers_differs_in_its_address_and_its_owners_alone() ->
     words = shlex.split(one.pop("ExecStart"))
     rest = shlex.split(alone.pop("ExecStart"))
     assert one == alone
-    assert [*rest, "--owners", "/var/lib/conductor/owners-%i"] == [
+    assert [*rest, "-c", "serve.owners=/var/lib/conductor/owners-%i"] == [
         word for word in words if word not in ("--listen", "ws://127.0.0.1:%i")
     ]
 

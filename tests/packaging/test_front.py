@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from tests.harness.process.serving import Served
 
 FRONT: Final = ROOT / "deploy" / "haproxy.cfg"
-WS: Final = ("--listen", "ws://127.0.0.1:0", "--owners", "none")
+WS: Final = ("--listen", "ws://127.0.0.1:0", "-c", "serve.owners=none")
 needs_haproxy: Final = pytest.mark.skipif(shutil.which("haproxy") is None, reason="no haproxy here")
 
 
@@ -60,7 +60,7 @@ def front(folder: Path, servers: Sequence[Served]) -> Iterator[int]:
 def test_a_token_leads_to_the_same_server_every_time(rig: Rig, tmp_path: Path) -> None:
     """By HTTP, by WebSocket and from a page: all of them reach the same live session."""
     shown = [new_token(rig, f"user{number}") for number in range(3)]
-    tokens = ("--tokens", str(rig.folder / "tokens"), "--origin", "https://chat.example")
+    tokens = ("--tokens", str(rig.folder / "tokens"), "-c", "serve.origin=https://chat.example")
     with (
         served(rig, "serve", rig.demo(), *WS, *tokens) as one,
         served(rig, "serve", rig.demo(), *WS, *tokens) as two,

@@ -223,7 +223,7 @@ def test_a_pod_has_time_to_drain_and_says_how_it_is(pod: Json) -> None:
         return
     assert container["livenessProbe"]["httpGet"]["path"] == "/health"
     assert container["readinessProbe"]["httpGet"]["path"] == "/ready"
-    wind_down = [word for word in container["command"] if word.startswith("--wind-down=")]
+    wind_down = [word for word in container["command"] if word.startswith("serve.wind-down=")]
     longest = float(wind_down[0].partition("=")[2]) if wind_down else 30.0
     before = container.get("lifecycle", {}).get("preStop", {}).get("exec", {}).get("command", [])
     waits = float(before[1]) if before else 0.0

@@ -103,7 +103,7 @@ def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
 
 
 def test_the_main_job_runs_outside_the_checkout(installed: Path, tmp_path: Path) -> None:
-    fixed = ("--clock", "2025-10-08T12:34:56+00:00")
+    fixed = ("-c", "clock=2025-10-08T12:34:56+00:00")
     asked = ("datetime", "demo", "-p", "what day is it?")
     said = run(installed / "conductor", "exec", *fixed, *asked, cwd=tmp_path)
     assert said == '<current-date date="2025-10-08" time="12:34:56"/>\nwhat day is it?\n'

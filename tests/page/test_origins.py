@@ -79,7 +79,7 @@ def test_a_page_of_an_allowed_origin_alone_reaches_a_chain(rig: Rig, page: Page,
     token = new_token(rig, "alice")
     listen = ("--listen", "http://127.0.0.1:0", "--tokens", str(rig.folder / "tokens"))
     allowed, foreign = f"http://127.0.0.1:{site}", f"http://localhost:{site}"
-    with served(rig, "serve", rig.demo(), *listen, "--origin", allowed) as server:
+    with served(rig, "serve", rig.demo(), *listen, "-c", f"serve.origin={allowed}") as server:
         asked = [f"http://127.0.0.1:{server.port}/acp", token]
         page.goto(allowed)
         assert page.evaluate(_TALK, asked) == ["0", 1, 200, 202, 202, 401]

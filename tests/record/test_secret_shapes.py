@@ -94,7 +94,7 @@ def test_a_log_file_takes_them_out_of_what_components_write(tmp_path: Path) -> N
     lines = "\n".join([*LINES, "behind the key"])
     agent = tmp_path / "agent.py"
     agent.write_text(f"import sys; sys.stderr.write({lines!r}); sys.stderr.flush(); input()")
-    ran = conductor("exec", "--log-file", str(log), "-p", "x", "--", sys.executable, str(agent))
+    ran = conductor("exec", "-c", f"log-file={log}", "-p", "x", "--", sys.executable, str(agent))
     assert ran.code == 1
     check(log.read_text())
     assert "behind the key" in log.read_text()

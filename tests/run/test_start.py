@@ -113,8 +113,7 @@ def test_a_module_that_is_compiled_is_loaded_without_the_compiler(tmp_path: Path
         ["agent", "claude-agent-acp"],
         ["agent", "conductor proxy a.wasm", "demo"],
         ["agent", "./datetime", "demo"],
-        ["agent", "--isolation", "inline", "datetime", "demo"],
-        ["agent", "--isolation=inline", "datetime", "demo"],
+        ["agent", "-c", "isolation=inline", "datetime", "demo"],
     ],
 )
 def test_it_is_not_started_for_nothing(
@@ -225,7 +224,7 @@ def test_without_a_configuration_nothing_of_it_is_imported(tmp_path: Path) -> No
 
 
 def test_a_configuration_costs_no_heavy_import(tmp_path: Path) -> None:
-    file = '[chains.work]\ncomponents = ["demo"]\noptions.watch = true'
+    file = '[chains.work]\ncomponents = ["demo"]\noptions.reload = true'
     imported = run(CONFIGURED, str(tmp_path), file)
     assert {"conductor.spec.config.layers", "tomllib"} <= set(imported)
     heavy = (

@@ -87,7 +87,7 @@ def test_what_is_not_answered_in_time_fails_the_chain_and_is_named() -> None:
     (chain,) = chains
     assert chain.runtime.failure is not None
     assert "before the client closed its end" in chain.runtime.failure.text
-    assert "--drain" in chain.runtime.failure.hint
+    assert "`drain`" in chain.runtime.failure.hint
 
 
 def test_a_signal_ends_the_chain_whatever_it_waits_for() -> None:

@@ -72,7 +72,7 @@ def test_origins_of_pages(origin: str | None, allowed: bool) -> None:
 
 @pytest.mark.parametrize("origin", ["null", "chat.example", "https:", "//", "https://[", ""])
 def test_what_is_no_origin_never_counts(origin: str) -> None:
-    """Not even where `--origin` names the same: `null` is any page in a frame of its own."""
+    """Not even where `origin` names the same: `null` is any page in a frame of its own."""
     assert not origins.may_come_from(origin, [origin, "chat.example", "null"])
     assert not origins.is_origin(origin)
 

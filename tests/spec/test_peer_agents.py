@@ -50,7 +50,7 @@ def test_peer_agents_stand_before_the_agent() -> None:
     chain = specs("datetime,peers=a+b", peers=("b=demo", 'a=["datetime","demo"]'))
     assert [spec.name for spec in chain] == ["datetime", "b", "a", "demo"]
     assert [spec.peer_agent for spec in chain] == [False, True, True, False]
-    assert (chain[2].command or [])[-3:] == ["off", "datetime", "demo"]
+    assert (chain[2].command or [])[-3:] == ["control=off", "datetime", "demo"]
     peer_agents.check(chain, agent_last=True)
     assert ports(chain[0]) == {"a": True, "b": True}
     assert ports(catalog.resolve("datetime,peers=a,profile=trusted")) == {"a": False}

@@ -1,4 +1,4 @@
-"""`--propagate`: the trace context of W3C in what the agent gets."""
+"""`propagate`: the trace context of W3C in what the agent gets."""
 
 from __future__ import annotations
 
@@ -129,7 +129,13 @@ def test_the_agent_gets_the_context_of_its_span(tmp_path: Path) -> None:
     trace = tmp_path / "trace.jsons"
     with collector() as away:
         seen = run(
-            "--otlp", away.address, "--propagate", "--trace", str(trace), TRACEPARENT=FOREIGN
+            "-c",
+            f"otlp={away.address}",
+            "-c",
+            "propagate=true",
+            "--trace",
+            str(trace),
+            TRACEPARENT=FOREIGN,
         )
         spans = away.spans
     hop = next(
@@ -155,7 +161,7 @@ def test_the_agent_gets_the_context_of_its_span(tmp_path: Path) -> None:
 
 
 def test_spans_that_nobody_gets_are_not_named() -> None:
-    """`--otlp none` leaves out all of it, where files ask for it."""
-    with pytest.raises(UsageError, match="`--propagate` names spans that nobody gets"):
+    """`-c otlp=none` leaves out all of it, where files ask for it."""
+    with pytest.raises(UsageError, match="`propagate` names spans that nobody gets"):
         live.wanted(Options(propagate=True), [], print)
     assert not live.wanted(Options(propagate=True, otlp="none"), [], print).traceparent

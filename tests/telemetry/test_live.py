@@ -56,7 +56,7 @@ def numbers(text: str) -> dict[tuple[str, str], float]:
 def test_numbers_are_those_of_the_trace(tmp_path: Path) -> None:
     """Message counts are right."""
     path, trace = tmp_path / "chain.prom", tmp_path / "trace.jsons"
-    run("--metrics", str(path), "--trace", str(trace), command=COMMAND)
+    run("-c", f"metrics={path}", "--trace", str(trace), command=COMMAND)
     found = numbers(path.read_text())
     counted: Counter[tuple[str, str, str]] = Counter()
     for line in trace.read_text().splitlines():
@@ -84,7 +84,7 @@ def test_numbers_are_those_of_the_trace(tmp_path: Path) -> None:
 
 def test_a_collector_gets_spans_and_numbers_of_a_chain_that_runs() -> None:
     with collector() as away:
-        done = run("--otlp", away.address)
+        done = run("-c", f"otlp={away.address}")
         assert done.err == ""
         found = away.spans
         ids = {span.span_id: span for span in found}
@@ -107,8 +107,8 @@ def test_a_collector_gets_spans_and_numbers_of_a_chain_that_runs() -> None:
 def test_the_variables_of_opentelemetry_count() -> None:
     with collector() as away:
         run(
-            "--otlp",
-            "env",
+            "-c",
+            "otlp=env",
             OTEL_EXPORTER_OTLP_ENDPOINT=away.address,
             OTEL_TRACES_SAMPLER="always_off",
             OTEL_SERVICE_NAME="mine",
@@ -121,7 +121,7 @@ def test_the_variables_of_opentelemetry_count() -> None:
 def test_a_collector_that_behaves_badly_costs_one_warning(status: int) -> None:
     """The chain ends while a collector still has not answered."""
     with collector(status) as away:
-        done = run("--otlp", away.address, command=COMMAND)
+        done = run("-c", f"otlp={away.address}", command=COMMAND)
         assert done.err.count("warning:") <= 1
         assert "Traceback" not in done.err
         assert away.requests
@@ -130,7 +130,7 @@ def test_a_collector_that_behaves_badly_costs_one_warning(status: int) -> None:
 def test_a_collector_of_spans_alone_costs_one_warning_that_says_what_to_do() -> None:
     """As Phoenix: it refuses numbers."""
     with collector(metrics=405) as away:
-        done = run("--otlp", away.address)
+        done = run("-c", f"otlp={away.address}")
         assert done.err.count("warning:") == 1
         assert "does not take what is sent to it" in done.err
         assert "hint: OTEL_METRICS_EXPORTER=none sends spans alone" in done.err
@@ -142,7 +142,7 @@ def test_neither_a_collector_that_is_away_nor_a_port_that_is_taken_stops_a_chain
         address = f"http://127.0.0.1:{closed.getsockname()[1]}"
     with socket.create_server(("127.0.0.1", 0)) as held:
         port = str(held.getsockname()[1])
-        done = run("--otlp", address, "--prometheus", port, command=COMMAND)
+        done = run("-c", f"otlp={address}", "-c", f"prometheus={port}", command=COMMAND)
     assert done.err.count("warning:") <= 2
     assert "Traceback" not in done.err
     assert "no numbers are served at port" in done.err
@@ -196,7 +196,7 @@ def test_a_managed_policy_counts_for_spans() -> None:
 def test_without_content_the_variable_that_asks_for_words_gets_none() -> None:
     wanted = {names.CAPTURE: "true", "OTEL_METRICS_EXPORTER": "none"}
     with collector(metrics=405) as away:
-        done = run("--otlp", away.address, "--trace-content", "none", **wanted)
+        done = run("-c", f"otlp={away.address}", "-c", "trace-content=none", **wanted)
         assert done.err == ""
         assert any(span.name.startswith("invoke_agent") for span in away.spans)
         assert WORDS not in str(away.spans)

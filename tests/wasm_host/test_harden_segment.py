@@ -82,7 +82,7 @@ def _hosts(entry: Path) -> bool:
 @contextmanager
 def conductor(cache: Path) -> Iterator[Conductor]:
     """One that has answered ``initialize``, so that its guest has been started."""
-    command = [sys.executable, "-m", "conductor", "agent", "--cache", str(cache)]
+    command = [sys.executable, "-m", "conductor", "agent", "-c", f"cache={cache}"]
     with subprocess.Popen(
         [*command, "passthrough", "demo"], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:

@@ -128,7 +128,7 @@ class StdioDoor:
             raise ComponentError(
                 f"no socket for the MCP servers of this chain: {error.strerror or error}",
                 "free some descriptors or space in the temporary folder, or let the agent use "
-                "HTTP: --mcp-bridge http",
+                "HTTP: -c mcp-bridge=http",
             ) from None
         self._entrance = Entrance(
             listening,
@@ -310,7 +310,7 @@ class _Client:
     def _oversized(self, head: bytes, limit: int) -> None:
         """Answers a line that is too long, if its beginning has the id."""
         id_ = _ID.search(head.partition(b'"params"')[0])
-        reason = f"the message is longer than {limit} bytes (hint: --line-limit raises that)"
+        reason = f"the message is longer than {limit} bytes (hint: `line-limit` raises that)"
         error = json_text.encode({"code": INVALID_REQUEST, "message": reason})
         raw = id_[1] if id_ else b"null"
         self.send(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (raw, error))

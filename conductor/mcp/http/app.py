@@ -134,7 +134,7 @@ class App:
         """Raises `Refused` for a body of too many bytes."""
         if size > self._limit:
             reason = f"the message is longer than {self._limit} bytes"
-            raise Refused(413, f"{reason} (hint: --line-limit raises that)", headers=_CLOSE)
+            raise Refused(413, f"{reason} (hint: `line-limit` raises that)", headers=_CLOSE)
 
     def count(self, size: int) -> None:
         """Counts bytes of bodies, or no longer (below 0). Raises `Refused` for too many."""

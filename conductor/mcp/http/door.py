@@ -56,7 +56,7 @@ class HttpDoor(Listeners):
         except OSError as error:
             raise ComponentError(
                 f"no loopback port for the MCP servers of this chain: {error.strerror or error}",
-                "let the agent use stdio: --mcp-bridge stdio",
+                "let the agent use stdio: -c mcp-bridge=stdio",
             ) from None
         from conductor.http.server import HttpServer
 

@@ -115,7 +115,7 @@ def _check(recording: Recording, trace: Reader) -> None:
         raise UsageError(
             f"the trace `{recording.path}` was written without content, so there is nothing to "
             "replay",
-            "record it with --trace-content redacted (the default) or all",
+            "record it with -c trace-content=redacted (the default) or all",
         )
 
 

@@ -44,7 +44,7 @@ def transcript(path: str, trace: Reader, name: str) -> bytes:
     if any(record.left_out for record in records):
         raise UsageError(
             f"a message of `{name}` was too large to be recorded",
-            "raise --line-limit when you record",
+            "raise `line-limit` when you record",
         )
     runs = len({record.run for record in records})
     if runs > 1:

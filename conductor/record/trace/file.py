@@ -100,7 +100,7 @@ class TraceFile(Sink[Line]):
         """The file is full: its last line says so, and so does the log."""
         self._end(b'{"type":"_conductor","full":%d}\n' % self._most)
         text = f"the trace `{self._path}` is full ({size_in_words(self._most)})"
-        hint = "--trace-size takes another size, or `none`"
+        hint = "`trace-size` takes another size, or `none`"
         self._log("warning", "trace", f"{text}, nothing more is written to it\nhint: {hint}")
 
     def _end(self, last: bytes) -> None:

@@ -41,7 +41,7 @@ class Oidc:
             )
         if not audience:
             raise UsageError(
-                "`--oidc-issuer` needs `--oidc-audience`",
+                "`serve.oidc-issuer` needs `serve.oidc-audience`",
                 "else a token for any other service of the issuer would open this one",
             )
         self.name = f"{issuer} {audience}".encode()

@@ -103,11 +103,11 @@ def merged(configs: Iterable[Config], folder: str) -> Config:
     """What files say together, the lowest first; choices are judged by `folder`."""
     whole = Config(folder=folder)
     for config in configs:
-        whole = _above(whole, config)
+        whole = above(whole, config)
     return whole
 
 
-def _above(lower: Config, upper: Config) -> Config:
+def above(lower: Config, upper: Config) -> Config:
     """Two configurations; what both name is as in the upper one."""
     return Config(
         options={**lower.options, **upper.options},

@@ -8,6 +8,7 @@ from __future__ import annotations
 import itertools
 import os
 import re
+from collections.abc import Mapping
 from typing import Any, Final
 
 from conductor.errors import UsageError
@@ -30,6 +31,9 @@ from conductor.spec.toml_files import Key, Mistake
 
 MOST: Final = 256 * 1024
 """Bytes of a file."""
+
+KINDS: Final = frozenset({"command", "wasm", "component"})
+"""Keys of a component that say what it is."""
 
 _AT_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
 """The end of an error of tomllib."""
@@ -97,6 +101,13 @@ def _tables(text: bytes, path: str) -> tuple[str, dict[str, Any]]:
 
 def _config(tables: dict[str, Any], source: str, path: str) -> Config:
     """The configuration in a file's tables. Raises `Mistake`."""
+    file = checked(tables)
+    origins = {at: f"{path}, line {line}" for at, line in lines(source).items()}
+    return Places(os.path.dirname(path), origins, path).config(file)
+
+
+def checked(tables: dict[str, Any]) -> ConfigFile:
+    """The tables, once nothing is wrong with them. Raises `Mistake`."""
     # Before all else: a file for another version may hold what this one does not know.
     _check_version(tables.get("required-version"))
     file = toml_files.convert(tables, ConfigFile, "a configuration")
@@ -104,7 +115,7 @@ def _config(tables: dict[str, Any], source: str, path: str) -> Config:
     _check_components(file)
     for number, choice in enumerate(file.choose):
         _check_when(choice.when, "choose", number, "when")
-    return _Places(path, source).config(file)
+    return file
 
 
 def _remove(tables: dict[str, Any], at: tuple[Key, ...]) -> bool:
@@ -207,17 +218,18 @@ def _when(entry: Any, *at: Key) -> When | None:
     return when
 
 
-class _Places:
+class Places:
     """Makes a file's entries those of a `Config`: each with its place and its folder."""
 
-    def __init__(self, path: str, source: str) -> None:
-        self._path = path
-        self._here = os.path.dirname(path)
-        self._lines = lines(source)
+    def __init__(self, here: str, origins: Mapping[tuple[Key, ...], str], path: str = "") -> None:
+        """`here`: relative paths start there. `origins`: where each entry stands, for people;
+        `path`: the file, for those that it has not."""
+        self._here, self._origins, self._path = here, origins, path
 
     def config(self, file: ConfigFile) -> Config:
+        """All of a file."""
         return Config(
-            options=self._options(file.options, "options"),
+            options=self.options(file.options, "options"),
             components={
                 name: Written(what, self._here, self._at("components", name))
                 for name, what in file.components.items()
@@ -227,9 +239,9 @@ class _Places:
                 WrittenChoice(choice, self._at("choose", number))
                 for number, choice in enumerate(file.choose)
             ],
-            serve=self._options(file.serve, "serve"),
+            serve=self.options(file.serve, "serve"),
             indexes=[catalogues.placed(where, self._here) for where in file.indexes],
-            files=[self._path],
+            files=[self._path] if self._path else [],
         )
 
     def _chain(self, name: str, chain: Chain) -> NamedChain:
@@ -237,7 +249,7 @@ class _Places:
         components = [
             self._entry(what, *at, number) for number, what in enumerate(chain.components)
         ]
-        options = self._options(chain.options, "chains", name, "options")
+        options = self.options(chain.options, "chains", name, "options")
         return NamedChain(components, options, self._at("chains", name))
 
     def _entry(self, entry: str | dict[str, Any], *at: Key) -> Written:
@@ -248,7 +260,8 @@ class _Places:
             what = name if isinstance(name, str) and is_name(name) else what  # maybe a chain's
         return Written(what, self._here, self._at(*at), when)
 
-    def _options(self, options: dict[str, Any], *at: Key) -> dict[str, WrittenOption]:
+    def options(self, options: dict[str, Any], *at: Key) -> dict[str, WrittenOption]:
+        """The options of a table."""
         return {
             key: WrittenOption(value, self._at(*at, key), self._here)
             for key, value in options.items()
@@ -256,6 +269,6 @@ class _Places:
 
     def _at(self, *at: Key) -> str:
         """Where something stands, or else what is around it."""
-        while at and at not in self._lines:
+        while at and at not in self._origins:
             at = at[:-1]
-        return f"{self._path}, line {self._lines[at]}" if at else self._path
+        return self._origins[at] if at else self._path

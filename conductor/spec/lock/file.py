@@ -115,7 +115,7 @@ def text_of(path: str) -> str:
     except FileNotFoundError:
         raise UsageError(
             f"no lock file `{path}`",
-            "make one with `conductor lock COMPONENT…`, name another with --lock-file FILE, "
+            "make one with `conductor lock COMPONENT…`, name another with -c lock-file=FILE, "
             "or leave out --locked",
         ) from None
     except OSError as error:

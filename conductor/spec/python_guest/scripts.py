@@ -150,7 +150,7 @@ def _text(content: bytes, path: str) -> str:
 
 
 def parts(path: str) -> tuple[str, ...]:
-    """The files of a script, which `--watch` observes."""
+    """The files of a script, which `--reload` observes."""
     if not os.path.isdir(path):
         return (path,)
     return tuple(os.path.join(path, name) for name in read(path).files)

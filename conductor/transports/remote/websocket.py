@@ -282,7 +282,7 @@ class WebSocket(asyncio.Protocol):
         if isinstance(wrong, PayloadTooBig):
             return Gone(
                 f"sent a message of more than {self._limit:,} bytes",
-                hint="raise `--line-limit`, or have it send less at once",
+                hint="raise `line-limit`, or have it send less at once",
             )
         received, sent = self._protocol.close_rcvd, self._protocol.close_sent
         if wrong is not None and received is None and not isinstance(wrong, EOFError):

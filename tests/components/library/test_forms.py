@@ -129,7 +129,7 @@ def said(chain: Chain, session: str, text: str, version: int) -> str:
 @pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.number}-{row.component}")
 def test_a_row_in_every_form(rig: Rig, row: Row, form: str, version: int) -> None:
-    options = ("--peer", f"{row.peers}=demo") if row.peers else ()
+    options = ("-c", f"peer.{row.peers}=demo") if row.peers else ()
     more: dict[str, Any] = {"peers": row.peers} if row.peers else {}
     more |= {"commands": row.commands} if row.commands else {}
     more |= {"grants": list(row.grants)} if form != "sandboxed" else {}

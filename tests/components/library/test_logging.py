@@ -120,7 +120,7 @@ def test_every_message_has_its_line_however_it_runs_and_none_unasked(
     if isolation == "program":
         program = str(COMPONENTS / "logging" / "message_log.py")
         proxy = json.dumps({"command": sys.executable, "args": [program], "name": "logging"})
-    where = () if isolation == "program" else ("--isolation", isolation)
+    where = () if isolation == "program" else ("-c", f"isolation={isolation}")
     for level, expected in (("info", 40), ("warning", 0)):
         chain = agent(rig, proxy, rig.demo(), options=(*where, "--log", level))
         chain.prompt(chain.begin(), "/updates 40")

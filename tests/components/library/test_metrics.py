@@ -103,7 +103,7 @@ async def test_without_a_clock_all_else_is_counted() -> None:
 
 def test_behind_a_real_agent(rig: Rig) -> None:
     path = rig.folder / "metrics.prom"
-    options = ("--metrics", str(path), "--clock", "2025-10-08T12:34:56+00:00")
+    options = ("-c", f"metrics={path}", "-c", "clock=2025-10-08T12:34:56+00:00")
     chain = agent(rig, component("metrics"), rig.demo(), options=options)
     session = chain.begin()
     assert chain.prompt(session, "/updates 3")

@@ -23,7 +23,7 @@ RULES = [
 
 def peer(name: str, *components: str) -> tuple[str, str]:
     """The option for a peer agent that is a chain."""
-    return "--peer", f"{name}={json.dumps(components)}"
+    return "-c", f"peer.{name}={json.dumps(components)}"
 
 
 def marked(mark: str) -> str:
@@ -46,10 +46,10 @@ def initialize(version: int) -> dict[str, Any]:
 
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_router_chooses_the_branch_by_rule(rig: Rig, version: int) -> None:
-    marked_two = shlex.quote(marked("TWO "))
-    options = (*peer("a", marked("ONE "), "demo"), "--branch", f"b={marked_two}")
+    marked_two = json.dumps(shlex.quote(marked("TWO ")))
+    options = (*peer("a", marked("ONE "), "demo"), "-c", f"branch.b={marked_two}")
     router = component("router", {"rules": RULES}, peers="a+b+c")
-    chain = agent(rig, router, marked("OWN "), rig.demo(), options=(*options, "--peer", "c=demo"))
+    chain = agent(rig, router, marked("OWN "), rig.demo(), options=(*options, "-c", "peer.c=demo"))
     chain.initialize(**initialize(version))
     session = chain.new_session()
 
@@ -78,7 +78,7 @@ def test_a_branch_ends_in_the_agent_elsewhere(rig: Rig) -> None:
     token = new_token(rig, "me")
     access = ("--listen", "ws://127.0.0.1:0", "--tokens", f"{rig.folder}/tokens")
     with served(rig, "serve", rig.demo(), *access) as server:
-        options = ("--branch", f"b={shlex.quote(marked('TWO '))}")
+        options = ("-c", f"branch.b={json.dumps(shlex.quote(marked('TWO ')))}")
         router = component("router", {"rules": [{"to": "b", "pattern": "^b:"}]}, peers="b")
         words = (*options, router, f"{server.address},token=env:DOOR,name=far")
         chain = rig.run("agent", *words, DOOR=token)

@@ -117,7 +117,7 @@ def test_a_prompt_that_waits_can_be_cancelled_behind_a_real_agent(rig: Rig) -> N
 
 
 def test_behind_a_real_agent(rig: Rig) -> None:
-    clock = ("--clock", "2025-10-08T12:34:56+00:00")
+    clock = ("-c", "clock=2025-10-08T12:34:56+00:00")
     chain = agent(rig, component("rate-limit", TWO), rig.demo(), options=clock)
     session = chain.begin()
     assert [chain.prompt(session, text) for text in ("one", "two")] == ["one", "two"]

@@ -219,7 +219,7 @@ def begun(
 ) -> tuple[Chain, str]:
     """A chain of one project at a time, and its session."""
     project.mkdir(exist_ok=True)
-    options = ("--project", str(project), "--clock", f"2025-10-08T{time}:00+00:00")
+    options = ("--project", str(project), "-c", f"clock=2025-10-08T{time}:00+00:00")
     env = {"XDG_DATA_HOME": str(project.parent / "data"), "PYTHONPATH": folders("reminders")}
     grants = {"grants": list(load("reminders").wants)} if form != "sandboxed" else {}
     made = in_form(form, "reminders", config, **grants)

@@ -214,7 +214,7 @@ for line in sys.stdin:
 def test_a_source_that_never_ends(rig: Rig) -> None:
     """A peer agent that hangs, and ignores that it is stopped."""
     (rig.folder / "silent.py").write_text(SILENT)
-    options = ("--peer", f"library={shlex.join([sys.executable, str(rig.folder / 'silent.py')])}")
+    options = ("-c", f"peer.library={shlex.join([sys.executable, str(rig.folder / 'silent.py')])}")
     config = {"peer": "library", "seconds": 0.2, "task": ""}
     made = component("research", config, peers="library")
     chain = agent(rig, made, rig.demo("--acp"), options=options)

@@ -126,7 +126,7 @@ async def test_permissions_are_refused_and_errors_told() -> None:
 def test_a_peer_agent_does_the_tasks(rig: Rig) -> None:
     program = shlex.join([sys.executable, str(AGENTS / "assistant.py")])
     named = component("subagents", {"peer": "other"}, peers="other")
-    chain = agent(rig, named, rig.demo("--acp"), options=("--peer", f"other={program}"))
+    chain = agent(rig, named, rig.demo("--acp"), options=("-c", f"peer.other={program}"))
     said = chain.prompt(chain.begin(), '/call subagents run {"tasks": ["a", "b"]}')
     assert said == "## Task 1\n\nYou said: a\n\n## Task 2\n\nYou said: b"
     assert rig.methods("A").count("session/new") == 1

@@ -65,7 +65,7 @@ def main(file: Path) -> None:
     tools = node_tools()
     assert tools is not None, "needs node and npm on PATH"
     peers = NodePeers(tools[0], install(tools[1]) / ".bin", Path())
-    chain = ("--trace", str(file), "--trace-content", "all", "datetime")
+    chain = ("--trace", str(file), "-c", "trace-content=all", "datetime")
     with tempfile.TemporaryDirectory() as folder:
         base = Path(folder)
         notes = base / "project" / "notes.txt"

@@ -224,7 +224,7 @@ def test_turns_of_proxies_leave_the_user_their_own_results(
     order: tuple[str, str],
 ) -> None:
     """Both prompt the agent themselves before the user's first prompt; the results differ."""
-    before = ("--trace", str(tmp_path / "trace"), "--trace-content", "all", *order)
+    before = ("--trace", str(tmp_path / "trace"), "-c", "trace-content=all", *order)
     bench = Bench(agent, launch, node_peers, model, tmp_path, *before)
 
     seen = bench.run(ASK, HANG, cancel_on="Thinking")

@@ -113,7 +113,7 @@ def prepare(
     env |= opencode_env(model) if agent == OPENCODE else claude_env(model, home)
     if agent == FAST_AGENT:
         env.pop("PYTHONPATH", None)  # it is another Python
-    options = ("--log", "info", "--trace", str(trace), "--mcp-bridge", kind)
+    options = ("--log", "info", "--trace", str(trace), "-c", f"mcp-bridge={kind}")
     return AgentRun(launch.agent(*options, *proxies, agent), env, project, trace)
 
 
@@ -195,7 +195,7 @@ WITH_MODEL = [
 def test_turns_of_proxies_leave_the_user_their_own_result(
     order: tuple[str, str], launch: Launch, model: MockMessages, tmp_path: Path
 ) -> None:
-    options = ("--trace-content", "all", *order)
+    options = ("-c", "trace-content=all", *order)
     chain = prepare(OPENCODE, launch, model, tmp_path, "auto", options)
     seen = chain.run("who are you?")
 

@@ -47,7 +47,7 @@ def test_a_real_agent_sets_a_reminder(
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    clock = ("--clock", "2025-10-08T12:00:00+00:00")
+    clock = ("-c", "clock=2025-10-08T12:00:00+00:00")
     command = launch.agent(*clock, "reminders", "claude-agent-acp")
     with MockMessages(partial(work, calls=CALLS)).serving() as model:
         env = environment(launch, node_peers, model, tmp_path / "home")

@@ -36,7 +36,7 @@ def test_one_turn_of_two_agents_a_side_conversation_and_another_agent(
 ) -> None:
     project = tmp_path / "project"
     project.mkdir()
-    options = ("--peer", f"b={AGENT}", "--peer", f"review={AGENT}")
+    options = ("-c", f"peer.b={AGENT}", "-c", f"peer.review={AGENT}")
     router = f"router,peers=b,config.rules={RULES}"
     command = launch.agent(*options, router, "coordinator,peers=review", "tangent", AGENT)
     with MockMessages(tell).serving() as model:

@@ -45,7 +45,7 @@ def say(body: Json) -> Answer:
 def test_two_tasks_in_sessions_of_their_own(agent: str, launch: Launch, tmp_path: Path) -> None:
     with MockMessages(say).serving() as model:
         chain = prepare(
-            agent, launch, model, tmp_path, "auto", ("--trace-content", "all", "subagents")
+            agent, launch, model, tmp_path, "auto", ("-c", "trace-content=all", "subagents")
         )
         seen = chain.run("hand it over")
         results = [one for body in model.conversations for one in tool_results(body)]

@@ -18,7 +18,7 @@ from tests.places import checkout_environment
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 
-CLOCK: Final = ("--clock", "2025-10-08T12:34:56+00:00")
+CLOCK: Final = ("-c", "clock=2025-10-08T12:34:56+00:00")
 DATE: Final = "It is Wednesday 08 October 2025, 12:34."
 
 
@@ -158,7 +158,7 @@ def test_a_changed_file_takes_over_and_a_broken_one_does_not(rig: Rig) -> None:
         new.replace(path)  # at once: nobody sees half of it
 
     write("'first'")
-    watched = ("--watch", "--log", "info")
+    watched = ("--reload", "--log", "info")
     chain = agent(rig, f"{path},profile=filter", rig.demo(), options=watched)
     session = chain.begin()
     assert chain.prompt(session, "x") == "first"

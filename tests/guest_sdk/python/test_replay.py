@@ -108,8 +108,8 @@ def test_nothing_is_done_again(
             f"config.url={url}/"
         )
         command = [
-            sys.executable, "-m", "conductor", "agent", "--isolation", isolation,
-            "--clock", "2026-03-01T12:00:00", "--trace", str(trace),
+            sys.executable, "-m", "conductor", "agent", "-c", f"isolation={isolation}",
+            "-c", "clock=2026-03-01T12:00:00", "--trace", str(trace),
             f"{path},{options}", f"{program},{options},name=program", DEMO,
         ]  # fmt: skip
         assert talk(command, said(tmp_path)) == 0

@@ -34,7 +34,7 @@ def whoami(call: Call) -> str:
 def test_tools_go_on_in_open_sessions(rig: Rig, tmp_path: Path) -> None:
     path = tmp_path / "counting.py"
     path.write_text(SOURCE, encoding="utf-8")
-    chain = agent(rig, str(path), rig.demo(), options=("--watch",))
+    chain = agent(rig, str(path), rig.demo(), options=("--reload",))
     chain.initialize()
     first, where = chain.new_session(cwd=str(tmp_path)), f"{tmp_path}"
     assert chain.prompt(first, "/tool whoami") == f"VERSION {first} {where}"

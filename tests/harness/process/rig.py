@@ -149,7 +149,7 @@ class Rig:
 
     def nested(self, *components: str, options: tuple[str, ...] = ()) -> str:
         """A conductor in proxy mode over these components, as a shell-parsed command string."""
-        return shlex.join([*COMMAND, "proxy", *options, "--cache", str(self.cache), *components])
+        return shlex.join([*COMMAND, "proxy", *options, "-c", f"cache={self.cache}", *components])
 
     def hostile(self, name: str) -> str:
         """A module of tests/hostile, assembled; its path."""
@@ -170,11 +170,11 @@ class Rig:
 
     def agent(self, *components: str, options: tuple[str, ...] = (), **env: str) -> Chain:
         """`conductor agent COMPONENT…`."""
-        return self.run("agent", *options, "--cache", str(self.cache), *components, **env)
+        return self.run("agent", *options, "-c", f"cache={self.cache}", *components, **env)
 
     def proxy(self, *components: str, options: tuple[str, ...] = (), **env: str) -> Chain:
         """`conductor proxy COMPONENT…`."""
-        return self.run("proxy", *options, "--cache", str(self.cache), *components, **env)
+        return self.run("proxy", *options, "-c", f"cache={self.cache}", *components, **env)
 
     def run(self, *arguments: str, **env: str) -> Chain:
         """`conductor ARGUMENT…`."""

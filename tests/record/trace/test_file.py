@@ -204,7 +204,7 @@ def test_a_full_trace_says_so_in_its_last_line_and_once_in_the_log(
     file.close()
     (text,) = said
     assert text.startswith("warning trace the trace `t` is full (1 MiB), nothing more is written")
-    assert text.endswith("hint: --trace-size takes another size, or `none`")
+    assert text.endswith("hint: `trace-size` takes another size, or `none`")
     lines = path.read_bytes().splitlines()
     assert most - 2 * len(event) < path.stat().st_size <= most
     assert json.loads(lines[-1]) == {"type": "_conductor", "full": most}

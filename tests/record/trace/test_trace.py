@@ -278,8 +278,8 @@ def test_an_id_stands_for_one_request(tmp_path: Path, proxy: str) -> None:
 @pytest.mark.parametrize("isolation", ["separate", "inline"])
 def test_isolation_changes_nothing(tmp_path: Path, isolation: str) -> None:
     chain = ("datetime,profile=full", "passthrough", "passthrough", DEMO)
-    together = trace(tmp_path / "a", "--clock", "2026-03-01", *chain)
-    apart = trace(tmp_path / "b", "--clock", "2026-03-01", "--isolation", isolation, *chain)
+    together = trace(tmp_path / "a", "-c", "clock=2026-03-01", *chain)
+    apart = trace(tmp_path / "b", "-c", "clock=2026-03-01", "-c", f"isolation={isolation}", *chain)
     assert Counter(map(route, together)) == Counter(map(route, apart))
     assert {e["to"] for e in apart} == {
         "client", "datetime", "passthrough", "passthrough-2", "agent",
@@ -301,7 +301,7 @@ def test_every_request_is_answered_once_and_nobody_is_told_anything_else(
 ) -> None:
     file, audit = tmp_path / "t", tmp_path / "audit"
     components = [proxy if one == "PROXY" else one for one in chain]
-    command = [*COMMAND, "agent", "--clock", "2026-03-01", "--isolation", isolation]
+    command = [*COMMAND, "agent", "-c", "clock=2026-03-01", "-c", f"isolation={isolation}"]
     got = [
         _bytes([*command, *options, *components, f"{DEMO} --log {tmp_path / name}"])
         for name, options in (("a", ()), ("b", ("--trace", str(file), "--audit", str(audit))))
@@ -336,7 +336,7 @@ def test_secrets_are_taken_out_unless_asked_for(tmp_path: Path) -> None:
         assert server["env"] == [{"name": "KEY", "value": "[redacted]"}]
         assert server["args"] == ["--token", "[redacted]"]
         assert server["command"] == "/bin/x"
-    trace(tmp_path / "t", "--trace-content", "all", "passthrough", "passthrough", DEMO)
+    trace(tmp_path / "t", "-c", "trace-content=all", "passthrough", "passthrough", DEMO)
     # On each hop, and in what either proxy was given and said; two in each message.
     assert (tmp_path / "t").read_text().count(SECRET) == 2 * 3 + 2 * 2 * 2
 
@@ -404,7 +404,7 @@ def test_what_just_fits_in_a_line_is_whole(tmp_path: Path) -> None:
     limit = 256 * 1024
     room = len(conversation().splitlines()[2]) - len(PROMPT)
     text = "y" * (limit - room - 60)
-    options = ("--line-limit", str(limit), "passthrough", "passthrough", DEMO)
+    options = ("-c", f"line-limit={limit}", "passthrough", "passthrough", DEMO)
     found = trace(tmp_path / "t", *options, said=conversation(text))
     first, between, last = [e for e in found if route(e)[::3] == ("request", "session/prompt")]
     assert first["params"] == between["params"] == last["params"]
