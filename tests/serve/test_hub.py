@@ -98,6 +98,22 @@ def test_a_turn_of_version_2_whose_prompt_is_answered_last() -> None:
     assert world.hub.open_turns == 0
 
 
+def test_of_two_prompts_of_version_2_the_accepted_one_keeps_the_turn_open() -> None:
+    world = World()
+    client = world.client("one")
+    agent = client.begin(2)
+    client.new(agent, "s")
+    client.prompt("s")
+    client.prompt("s")
+    first, second = agent.take()
+    agent.answer(first, {"messageId": "m"})
+    agent.send(id=second["id"], error={"code": 1, "message": "one at a time"})
+    assert world.hub.open_turns == 1
+    agent.update("s", "state_update", state="running")
+    agent.update("s", "state_update", state="idle")
+    assert world.hub.open_turns == 0
+
+
 BROKEN: list[tuple[bytes, int, Any]] = [
     (b"{", -32700, None),
     (b"\xff", -32700, None),
