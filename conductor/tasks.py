@@ -5,8 +5,8 @@
         …
         tasks.cancel_scope.cancel()     # whoever only waits is not waited for
 
-A chain's own tasks are in groups of asyncio (`conductor.run.runtime`): its start does not wait for
-anyio to be imported.
+A chain's own tasks, and those of servers, buses and clients, are in groups of asyncio: the start of
+a chain does not wait for anyio, and what ends because it is cancelled may wait for its own end.
 """
 
 from __future__ import annotations

@@ -46,6 +46,26 @@ def test_a_fault_in_a_callback_fails_the_chain_instead_of_leaving_it_waiting(loo
     assert "internal error: ZeroDivisionError('of ours')" in runtime.failure.text
 
 
+def test_a_fault_in_a_task_beside_the_messages_fails_the_chain_too() -> None:
+    answers: list[bytes | None] = []
+
+    async def broken() -> None:
+        raise ZeroDivisionError("of ours")
+
+    async def editor(channel: Channel) -> None:
+        params = b'{"protocolVersion":1}'
+        channel.send(b'{"jsonrpc":"2.0","id":7,"method":"initialize","params":%b}' % params)
+        runtime.start(broken())
+        answers.append(await channel.receive())
+
+    planned = Planned(Component("agent", "agent `agent`", CHANNEL), MemoryTransport(_agent))
+    runtime = Runtime([planned], "agent", MemoryTransport(editor), Options())
+    with asyncio.Runner() as runner:
+        assert runner.run(asyncio.wait_for(runtime.run(), 60)) == 1
+    assert answers[0] is not None
+    assert "internal error: ZeroDivisionError('of ours')" in answers[0].decode()
+
+
 async def _says_nothing_of_launching(channel: Channel) -> None:
     """A proxy of dialect `sacp` that answers `initialize` by itself, and passes over what it does
     not know as soon as it has its role."""
