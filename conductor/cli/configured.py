@@ -397,11 +397,12 @@ def _served(row: Option, written: WrittenOption) -> Any:
     """The value of an option of `[serve]`. Raises `ValueError`."""
     if not row.kind.many:
         return _typed(row, written)
-    if not isinstance(written.value, list) or not all(
-        isinstance(one, str) for one in written.value
-    ):
+    texts = written.value
+    if isinstance(texts, str) and written.origin.startswith("command line"):
+        texts = [texts]  # one is written like any other value
+    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
         raise ValueError("it is a list of texts")
-    return tuple(written.value)
+    return tuple(texts)
 
 
 def value(key: str, written: WrittenOption) -> Any:

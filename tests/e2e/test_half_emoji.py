@@ -30,7 +30,7 @@ GRANTS: Final = "grant=kv,grant=metric,grant=files:**,grant=write:notes"
 
 def _chain(rig: Rig, folder: Path, *isolation: str) -> Chain:
     written = [part for name in ("audit", "trace", "metrics")
-               for part in (f"--{name}", str(folder / name))]  # fmt: skip
+               for part in ("-c", f"{name}={folder / name}")]  # fmt: skip
     options = (*written, "-c", "trace-content=all", *isolation)
     agent = rig.actor("half_agent", name="A")
     homes = {f"XDG_{name}_HOME": str(folder) for name in ("DATA", "STATE")}
