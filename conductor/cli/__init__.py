@@ -1,7 +1,7 @@
 """The command line: `main` is what the installed `conductor` runs.
 
     options        the table of options of `agent`, `proxy` and `exec`
-    fast           parses `agent` and `proxy` without typer: an editor waits for these
+    fast           parses `agent`, `proxy` and `exec` without typer: somebody waits for these
     typer_options  gives typer commands their options from the table
     app            every command, its help and its errors, with typer; chains: agent, proxy, exec
     usage          explains what is wrong with a command line
@@ -68,7 +68,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _run(given: list[str]) -> int:
     given = unread(given)
-    if given and given[0] in ("agent", "proxy"):
+    if given and given[0] in ("agent", "proxy", "exec"):
         code = _chain(given)
         if code is not None:
             return code
@@ -109,7 +109,7 @@ def _connect(given: list[str]) -> int | None:
 
 
 def _chain(given: list[str]) -> int | None:
-    """Runs `agent` or `proxy`; None where typer has to explain something."""
+    """Runs `agent`, `proxy` or `exec`; None where typer has to explain something."""
     # In this order: the host of guests starts first, and loads its engine during our own imports.
     import gc
 
@@ -122,8 +122,12 @@ def _chain(given: list[str]) -> int | None:
         fast_msgspec.load()
         from conductor.cli import fast
 
-        parsed = fast.parse(given)
-        if parsed is not None:
+        if given[0] == "exec":
+            if (words := fast.words(given)) is not None:
+                from conductor.cli import exec_
+
+                return exec_.reported(words.typed, words.rest, words.values)
+        elif (parsed := fast.parse(given)) is not None:
             from conductor.cli import run
 
             return run.chain(parsed)

@@ -111,17 +111,9 @@ def _run(
 @takes("exec")
 def exec_(context: typer.Context, components: Prompted = None, **values: Any) -> int:
     """Sends one prompt through a chain and prints the answer."""
-    from conductor.cli import configured, exec_prompt, silence
     from conductor.cli import exec_ as turns
 
-    words = components or []
-    if "prompt" not in values:
-        config, behind = configured.read(values), context.obj is not None
-        with silence.during("reading the chain"):
-            words, values["prompt"] = exec_prompt.found(words, behind=behind, config=config)
-    parsed = options.assemble("exec", words, context.obj, **values)
-    parsed = configured.applied(parsed)
-    return turns.execute(parsed, **parsed.values)
+    return turns.command(components or [], context.obj, values)
 
 
 @takes("chat")

@@ -15,15 +15,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import error_details, exec_prompt, report, silence
+from conductor.cli import configured, error_details, exec_prompt, options, report, silence
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
-from conductor.cli.run import RingOnDemand, Started, run_loop
+from conductor.cli.run import RingOnDemand, Started, run_loop, settled_memory
 from conductor.client.connection import PERMISSION, ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
 from conductor.core.jsonrpc import REFUSED
-from conductor.errors import RequestError, UsageError, one_line, with_log
+from conductor.errors import ConductorError, RequestError, UsageError, one_line, with_log
+from conductor.run import spawn
 from conductor.run.runtime import Runtime
 from conductor.spec.consent import Where
 from conductor.transports.memory import MemoryTransport
@@ -62,6 +63,40 @@ _STOPS: Final[dict[str, tuple[int, str, str]]] = {
 """Stop reason -> exit code, error, hint; without one, the log says more."""
 
 
+def reported(words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:
+    """As `command`, with its errors reported."""
+    try:
+        return command(words, rest, values)
+    except ConductorError as error:
+        report.error(error.text, error.hint)
+        return error.exit_code
+    except BrokenPipeError:
+        report.forget_output()  # its reader has gone
+        return EXIT_FAILED
+    finally:
+        spawn.discard()
+
+
+def command(words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:
+    """Sends the prompt of a command line through its chain; the exit code.
+
+    Args:
+        words: The words before `--`: components, and the prompt where `values` have none.
+        rest: What follows `--`; None: there is no `--`.
+        values: The options that are set.
+
+    Raises:
+        ConductorError: The command line is wrong, or the chain cannot be started.
+    """
+    if "prompt" not in values:
+        config = configured.read(values)
+        with silence.during("reading the chain"):
+            found, prompt = exec_prompt.found(words, behind=rest is not None, config=config)
+        words, values = found, {**values, "prompt": prompt}
+    parsed = configured.applied(options.assemble("exec", words, rest, **values))
+    return execute(parsed, **parsed.values)
+
+
 def execute(
     parsed: Parsed,
     *,
@@ -92,11 +127,13 @@ def execute(
     played = None if editor is None else _editor(editor, session, view)
     with silence.during("preparing the chain"):
         started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
+    spawn.discard()  # nobody took the host: a word of the prompt looked like a guest
     turn = _turn(text, session, answers, fs, view, started, played)
     runtime = started.runtime(MemoryTransport(turn.run))
     turn.knows(runtime.agent_command)
     started.follow("line" if report.can_cover() else "once")
     control = _Control(turn, started, runtime, view, timeout)
+    settled_memory()
     try:
         run_loop(control.run())
     finally:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import pytest
@@ -146,11 +148,27 @@ def test_the_fast_parser_leaves_the_rest_to_typer(arguments: list[str]) -> None:
     assert fast.parse(arguments) is None
 
 
-def test_options_may_follow_components_with_typer(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_options_may_follow_components(monkeypatch: pytest.MonkeyPatch) -> None:
     behind = ["agent", "datetime", "demo", "-c", "isolation=inline", "-v"]
     before = ["agent", "-c", "isolation=inline", "-v", "datetime", "demo"]
-    assert fast.parse(behind) is None
-    assert by_typer(behind, monkeypatch) == fast.parse(before)
+    assert fast.parse(behind) == by_typer(behind, monkeypatch) == fast.parse(before) is not None
+
+
+WITHOUT_TYPER: Final = """
+import sys
+from conductor import cli
+assert cli.main(["exec", "demo", "what day is it?", "-c", "ring=none"]) == 0
+print(*{"typer", "pydantic", "rich"} & set(sys.modules))
+"""
+
+
+def test_a_prompt_is_sent_without_typer() -> None:
+    """A person waits for it, and typer takes longer to import than all else that it needs."""
+    command = [sys.executable, "-c", WITHOUT_TYPER]
+    ran = subprocess.run(
+        command, check=False, capture_output=True, text=True, stdin=subprocess.DEVNULL
+    )
+    assert (ran.returncode, ran.stdout) == (0, "what day is it?\n\n"), ran.stderr
 
 
 @pytest.mark.parametrize("command", CHAINS)
