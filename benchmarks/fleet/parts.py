@@ -41,9 +41,9 @@ class Fleet:
         self._folder = folder
         self._agent, self._env = agent, env
         at = ["--nats", self.nats, "--listen"]
-        runs = [*conductor, "worker", *at, "http://127.0.0.1:0", *worker, *chain]
+        runs = [*conductor, "fleet", "worker", *at, "http://127.0.0.1:0", *worker, *chain]
         self.workers = [Server(runs, env, agent) for _ in range(workers)]
-        listens = [*conductor, "gateway", *at, "ws://127.0.0.1:0", *gateway]
+        listens = [*conductor, "fleet", "gateway", *at, "ws://127.0.0.1:0", *gateway]
         self.gateway = Server(listens, env, agent)
         self._held = ExitStack()
 

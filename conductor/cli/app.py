@@ -113,10 +113,8 @@ _COMMANDS: Final = {
         _RUN, "connect", "connect", brief="Connect an editor to a chain that runs elsewhere"
     ),
     "serve": _Command(_RUN, "serve", "serve", brief="Serve chains to many clients at addresses"),
-    "gateway": _Command(_RUN, "gateway", "gateway", brief="Let clients in to a fleet's chains"),
-    "worker": _Command(_RUN, "worker", "worker", brief="Run chains of a fleet on this machine"),
-    "fleet": _Command(_LOOK, "fleet", "app", brief="Start, see and drain a fleet"),
     "attach": _Command(_RUN, "attach", "attach", brief="Attach to a session that others have"),
+    "fleet": _Command(_RUN, "fleet", "app", brief="Serve chains from many machines"),
     "setup": _Command(_SET_UP, "setup", "setup", brief="Put a chain into an editor"),
     "add": _Command(_SET_UP, "add", "add"),
     "list": _Command(_SET_UP, "list_", "list_"),
@@ -154,6 +152,7 @@ _COMMANDS: Final = {
 }
 """In the order of their pages."""
 _EXPLAIN_OTHERS: Final = ("help", "completion")
+_WORKER: Final = ["fleet", "worker"]
 _NONE: Final = ("--version", "-V")
 """Words that need no command."""
 
@@ -196,7 +195,7 @@ def main(arguments: list[str]) -> int:
     typed, rest = arguments, None
     if (
         arguments
-        and arguments[0] in (*options.ALL, "serve", "worker", "setup")
+        and (arguments[0] in (*options.ALL, "serve", "setup") or arguments[:2] == _WORKER)
         and "--" in arguments
     ):
         # The parser would take what follows for more components.

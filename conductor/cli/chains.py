@@ -71,8 +71,7 @@ EXEC_EPILOG: Final = paragraphs(
     "Examples:",
     '  conductor exec datetime demo "what day is it?"',
     "  git diff | conductor exec claude --fs read",
-    "Exit codes: 0 the turn ended; 1 the chain failed; 2 wrong usage; 3 out of time; "
-    "4 no session; 5 refused; 130 interrupted.",
+    "`conductor help exit-codes` lists the exit codes.",
 )
 
 CHAT_HELP: Final = paragraphs(

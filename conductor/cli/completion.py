@@ -73,12 +73,12 @@ def completion(
 def _commands(command: Any, path: str, root: Any) -> Iterator[Command]:
     inner = {n: c for n, c in getattr(command, "commands", {}).items() if not c.hidden}
     arguments = [p for p in command.params if not p.opts[0].startswith("-")]
-    words = [word for argument in arguments for word in _values(argument, command)]
+    words = [word for argument in arguments for word in _values(argument, path)]
     flags = [
         (
             pages.in_order(*p.opts, *p.secondary_opts),
             pages.gist(p.help or ""),
-            [] if p.is_flag else _values(p, command),
+            [] if p.is_flag else _values(p, path),
         )
         for p in command.params
         if p.opts[0].startswith("-")
@@ -91,10 +91,10 @@ def _commands(command: Any, path: str, root: Any) -> Iterator[Command]:
         yield from _commands(each, f"{path} {name}".strip(), root)
 
 
-def _values(parameter: Any, command: Any) -> list[str]:
+def _values(parameter: Any, path: str) -> list[str]:
     """What the value of an option or an argument may be, by its name in the help."""
     metavar = str(parameter.metavar or parameter.name).strip("[]…")
-    rows = {row.flags.split()[0]: row for row in options.of(command.name or "")}
+    rows = {row.flags.split()[0]: row for row in options.of(path)}
     row = rows.get(parameter.opts[0])
     if row is not None and row.kind.choices:
         return list(row.kind.choices)

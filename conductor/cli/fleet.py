@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from conductor.cli import fleet_bundle, fleet_init, fleet_journal, fleet_rollout, report
+from conductor.cli import fleet_bundle, fleet_init, fleet_journal, fleet_rollout, gateway, report
+from conductor.cli import worker as worker_
 from conductor.cli.fleet_place import needs_extra, on_bus, place
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import ConductorError
@@ -16,7 +17,9 @@ if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
     from conductor.fleet.messages import Status
 
-HELP: Final = "Start a fleet on this machine, see one, and drain its workers."
+HELP: Final = (
+    "Run a fleet: gateways let clients in, workers run the chains; or see one, and drain it."
+)
 app = typer.Typer(name="fleet", help=HELP, no_args_is_help=True)
 
 _SEEN: Final = 0.5
@@ -82,7 +85,7 @@ def status(json: Json = False, **values: Any) -> int:
         elif not found:
             raise ConductorError(
                 "no gateway and no worker is there",
-                "`conductor gateway` and `conductor worker` start them; `conductor fleet dev` all",
+                "`conductor fleet gateway` and `fleet worker` start them; `fleet dev` all",
             )
         else:
             report.say(*_table(found))
@@ -157,6 +160,8 @@ def _table(found: list[Status]) -> list[str]:
     ]
 
 
+app.command(help=gateway.HELP, epilog=gateway.EPILOG)(gateway.gateway)
+app.command(help=worker_.HELP, epilog=worker_.EPILOG)(worker_.worker)
 app.command(help=fleet_bundle.HELP, epilog=fleet_bundle.EPILOG)(fleet_bundle.bundle)
 app.command(help=fleet_bundle.CHECK_HELP, epilog=fleet_bundle.CHECK_EPILOG)(fleet_bundle.check)
 app.command(help=fleet_rollout.HELP, epilog=fleet_rollout.EPILOG)(fleet_rollout.rollout)

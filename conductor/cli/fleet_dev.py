@@ -180,11 +180,13 @@ async def _serve(
         if ending.is_set():
             return
         url = f"nats://{nats.place}"
-        worker = [*ours, "worker", *components, "--nats", url]
+        worker = [*ours, "fleet", "worker", *components, "--nats", url]
         workers = {f"worker {number}": worker for number in range(1, many + 1)}
         for name, command in workers.items():
             await start(name, command)
-        gateway = await start("gateway", [*ours, "gateway", "--nats", url, "--listen", listen])
+        gateway = await start(
+            "gateway", [*ours, "fleet", "gateway", "--nats", url, "--listen", listen]
+        )
         started = [part.serving for part in parts.values()]
 
         async def all_serve() -> None:

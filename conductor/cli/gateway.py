@@ -1,4 +1,4 @@
-"""`conductor gateway`: lets clients in to the chains of a fleet (docs/fleet.md)."""
+"""`conductor fleet gateway`: lets clients in to the chains of a fleet (docs/fleet.md)."""
 
 from __future__ import annotations
 
@@ -24,27 +24,27 @@ if TYPE_CHECKING:
 
 HELP: Final = paragraphs(
     "Let clients in to the chains of a fleet: like `conductor serve`, but the chains run on "
-    "workers, which `conductor worker` starts, on this or on other machines.",
+    "workers, which `conductor fleet worker` starts, on this or on other machines.",
     "A gateway keeps nothing: when it ends, clients come to another one. What a worker had is "
     "taken up by another worker. NATS stands between them; `conductor fleet dev` starts all three.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor gateway --nats nats://10.0.0.5:4222\n"
-    "  conductor gateway --listen wss://0.0.0.0:8790 --tokens tokens.toml \\\n"
+    "  conductor fleet gateway --nats nats://10.0.0.5:4222\n"
+    "  conductor fleet gateway --listen wss://0.0.0.0:8790 --tokens tokens.toml \\\n"
     "      --tls-cert cert.pem --tls-key key.pem --host chains.example.org",
 )
 
 _POOL: Final = "main"
 
 
-@takes("gateway")
+@takes("fleet gateway")
 def gateway(context: typer.Context, **values: Any) -> int:
     """Lets clients in."""
     del context
     from conductor.fleet import names
 
-    where = place(values, "gateway")
+    where = place(values, "fleet gateway")
     pool = names.word(values.pop("pool", _POOL), "the pool")
     return run_loop(_Gateway(values, where, pool).run())
 
@@ -53,7 +53,7 @@ class _Gateway(Serving):
     """A server whose chains run elsewhere."""
 
     def __init__(self, values: dict[str, Any], where: Place, pool: str) -> None:
-        super().__init__("gateway", lambda: Wanted(in_file("gateway", values), {}))
+        super().__init__("fleet gateway", lambda: Wanted(in_file("fleet gateway", values), {}))
         self._where, self._pool = where, pool
         self._part: Gateway | None = None
 

@@ -43,6 +43,8 @@ WORDS: Final = {
     "lock": "freeze, pin",
     "serve": "server, daemon, listen, http",
     "connect": "remote",
+    "fleet gateway": "gateway",
+    "fleet worker": "worker",
     "trust": "allow, approve",
     "trust --list": "trusted",
     "trust --remove": "untrust, deny, revoke, distrust",

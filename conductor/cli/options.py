@@ -156,7 +156,7 @@ OPTIONAL_FILE: Final = Kind("FILE|none", str)
 ALL: Final = ("agent", "proxy", "exec", "chat")
 """The commands that run a chain."""
 
-LISTED: Final = (*ALL, "serve", "gateway", "worker")
+LISTED: Final = (*ALL, "serve", "fleet gateway", "fleet worker")
 """The commands whose help has one sentence for each option; `conductor help options` has all."""
 
 
@@ -233,14 +233,14 @@ _ONE_WRITER: Final = ("proxy",)
 _WHO: Final = "Who may connect"
 
 _SERVE: Final = ("serve",)
-_CLIENTS: Final = ("serve", "gateway")
+_CLIENTS: Final = ("serve", "fleet gateway")
 """The commands that let clients in."""
-_ROOMS: Final = ("serve", "worker")
+_ROOMS: Final = ("serve", "fleet worker")
 """The commands that run chains for others."""
-_SERVERS: Final = ("serve", "gateway", "worker")
+_SERVERS: Final = ("serve", "fleet gateway", "fleet worker")
 
 _FLEET: Final = "Fleet"
-_PARTS: Final = ("gateway", "worker", "fleet")
+_PARTS: Final = ("fleet gateway", "fleet worker", "fleet")
 """The commands that are a part of a fleet, or look at it."""
 
 SERVE: Final = (
@@ -261,8 +261,8 @@ SERVE: Final = (
     Option(
         "--share",
         SWITCH,
-        "Let the connections of one principal share a running chain where their clients can do the "
-        "same; by default each has a chain of its own.",
+        "Let connections of one principal share a chain: where their clients can do the same. By "
+        "default each has a chain of its own.",
         commands=_ROOMS,
     ),
     Option(
@@ -306,7 +306,7 @@ SERVE: Final = (
     Option(
         "--host",
         Kind("NAME", str, many=True),
-        "A name by which clients call this server, beside that of its address. May be repeated.",
+        "A name by which clients call this server; beside that of its address. May be repeated.",
         commands=_SERVERS,
         panel=_WHO,
     ),
@@ -438,22 +438,22 @@ FLEET: Final = (
     Option(
         "--nats-creds",
         FILE,
-        "The file of credentials (JWT and key) of this part of the fleet. A user and a password "
-        "stand in the variables CONDUCTOR_NATS_USER and CONDUCTOR_NATS_PASSWORD instead.",
+        "Credentials for NATS: the file (JWT and key) of this part of the fleet. A user and a "
+        "password stand in the variables CONDUCTOR_NATS_USER and CONDUCTOR_NATS_PASSWORD instead.",
         commands=_PARTS,
         panel=_FLEET,
     ),
     Option(
         "--nats-ca",
         FILE,
-        "The certificates of the authorities to trust at NATS, instead of the system's.",
+        "Authorities to trust at NATS: the file of their certificates, instead of the system's.",
         commands=_PARTS,
         panel=_FLEET,
     ),
     Option(
         "--nats-cert",
         FILE,
-        "The certificate that this part of the fleet shows to NATS.",
+        "The certificate for NATS: that of this part of the fleet.",
         commands=_PARTS,
         panel=_FLEET,
     ),
@@ -461,7 +461,7 @@ FLEET: Final = (
     Option(
         "--nats-wait",
         SECONDS,
-        "How long NATS may be away at the start.",
+        "How long NATS may be away at first.",
         commands=_PARTS,
         panel=_FLEET,
         default="30",
@@ -470,14 +470,14 @@ FLEET: Final = (
         "--listen",
         Kind("ADDRESS", str, many=True),
         "Show health and numbers at http://HOST:PORT: /health, /ready, /metrics. May be repeated.",
-        commands=("worker",),
+        commands=("fleet worker",),
         panel=_FLEET,
     ),
     Option(
         "--pool",
         Kind("NAME", str),
-        "The workers that take the same rooms.",
-        commands=("gateway", "worker"),
+        "Its workers take the same rooms.",
+        commands=("fleet gateway", "fleet worker"),
         panel=_FLEET,
         default="main",
     ),
@@ -485,55 +485,55 @@ FLEET: Final = (
         "--run-as",
         Kind("USER", str),
         "The user that agents run as: they cannot read the worker's login. It needs root.",
-        commands=("worker",),
+        commands=("fleet worker",),
         panel=_FLEET,
     ),
     Option(
         "--bundle-key",
         Kind("FILE", str, many=True),
-        "Take chains and policy from the bundles that are rolled out to the pool, if they are "
+        "Take bundles that are rolled out: chains and policy of the pool, if they are "
         "signed with this public key (PEM). May be repeated: one of them.",
-        commands=("worker",),
+        commands=("fleet worker",),
         panel=_FLEET,
     ),
     Option(
         "--bundle",
         Kind("BUNDLE", str),
-        "Take chains and policy from this bundle, signed with the `--bundle-key`, instead of those "
+        "Take this bundle: chains and policy, signed with the `--bundle-key`, instead of those "
         "that are rolled out: oci://HOST/NAME@sha256:HEX, or a folder with an OCI layout.",
-        commands=("worker",),
+        commands=("fleet worker",),
         panel=_FLEET,
     ),
     Option(
         "--rooms",
         NUMBER,
         "Rooms (principals) at once; a full worker takes no more.",
-        commands=("worker",),
+        commands=("fleet worker",),
         panel=_FLEET,
         default="1000",
     ),
     Option(
         "--journal",
         choice("off", "on", "required"),
-        "Write what passes at the client's end of each chain, without secrets, to JetStream. With "
+        "Keep a journal in JetStream: what passes at the client's end, without secrets. With "
         "`required` no prompt begins while that lags.",
-        commands=("worker",),
+        commands=("fleet worker",),
         panel=_FLEET,
         default="off",
     ),
     Option(
         "--journal-days",
         DAYS,
-        "How long the journal keeps what it has; 0: for ever. For a new one only.",
-        commands=("worker",),
+        "Days that a journal keeps; 0: for ever. For a new one only.",
+        commands=("fleet worker",),
         panel=_FLEET,
         default="30",
     ),
     Option(
         "--project-id",
         Kind("NAME", str),
-        "What stored values (`kv`) of the scope `project` belong to, on all workers.",
-        commands=("worker",),
+        "Whose `kv` of the scope `project` is: on all workers.",
+        commands=("fleet worker",),
         panel=_FLEET,
         default="the pool",
     ),
@@ -585,7 +585,16 @@ _DOCTOR: Final = (
     Option("--yes -y", SWITCH, "Do not ask.", ("doctor",)),
 )
 
-SETTABLE: Final = (*ALL, "serve", "gateway", "worker", "lock", "inspect", "doctor", "config")
+SETTABLE: Final = (
+    *ALL,
+    "serve",
+    "fleet gateway",
+    "fleet worker",
+    "lock",
+    "inspect",
+    "doctor",
+    "config",
+)
 """The commands that take `-c`."""
 
 TABLE: Final = (
@@ -624,7 +633,7 @@ TABLE: Final = (
     Option(
         "--fs",
         choice("none", "read", "write"),
-        "Access to files below the working directory that the chain gets.",
+        "Files below the working directory that the chain gets.",
         commands=TURNS,
         default="none",
     ),
@@ -632,14 +641,14 @@ TABLE: Final = (
     Option(
         "--json",
         SWITCH,
-        "Print every message received, one a line, and no answer.",
+        "Print each message received, one a line.",
         ("exec",),
         typed=ALL,
     ),
     Option(
         "--editor",
         FILE,
-        "Play an editor with panels, comments, operations and a log, and its user, as this JSON "
+        "Play an editor and its user: with panels, comments, operations and a log, as this JSON "
         "file says.",
         commands=("exec",),
         typed=ALL,
@@ -676,7 +685,7 @@ TABLE: Final = (
     Option(
         "--project",
         FOLDER,
-        f"Folder whose `{CONFIG}`, or the nearest one above it, is the project's.",
+        f"The project's folder: its `{CONFIG}`, or the nearest one above, is read.",
         commands=(*ALL, "lock", "config"),
         typed=ALL,
         default="the current one",
@@ -685,7 +694,7 @@ TABLE: Final = (
     Option(
         "--isolated",
         SWITCH,
-        f"Read no `{CONFIG}`, and no options from `CONDUCTOR_` variables.",
+        f"Read no `{CONFIG}`, and no variable: none of `CONDUCTOR_…`.",
         commands=(*ALL, "lock", "config"),
         typed=ALL,
     ),
@@ -708,7 +717,7 @@ TABLE: Final = (
     Option(
         "--ask",
         choice(*ASKS),
-        "Whether to ask you before a stranger's component gets more than the default: `auto`, "
+        "Whether to ask before a stranger's component gets more: `auto`, "
         "once for each version of it; `never`; or `always`, also where you have agreed.",
         panel=_SANDBOX,
         page="See [Consent](cli.md#consent).",
@@ -716,7 +725,7 @@ TABLE: Final = (
     Option(
         "--locked",
         SWITCH,
-        "Refuse components that differ from the lock file, or may do more than it allows.",
+        "Refuse what the lock file does not allow: components that differ, or may do more.",
         panel=_SANDBOX,
         page="`agent` then never runs as a proxy of another conductor. See [Locks](cli.md#locks).",
     ),
@@ -908,7 +917,7 @@ TABLE: Final = (
     Option(
         "--log",
         choice(*LEVELS),
-        "Lowest level that the log on standard error shows: `info` lists the stages of the chain, "
+        "Lowest level of the log: on standard error `info` lists the stages of the chain, "
         "`debug` also every message by method and size.",
         panel=_OUTPUT,
         default="warning",

@@ -32,8 +32,8 @@ HEADINGS: Final = ("Run a chain", "Set up", "Look", "Make components")
 """The headings of conductor's commands, in their order on a page."""
 RARE: Final = frozenset(
     {
-        "attach", "completion", "connect", "fleet", "gateway", "help",
-        "proxy", "ps", "publish", "remove", "test", "worker",
+        "attach", "completion", "connect", "fleet", "help",
+        "proxy", "ps", "publish", "remove", "test",
     }
 )  # fmt: skip
 """Commands that the first page only names: it must fit a terminal."""
@@ -127,7 +127,7 @@ def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
     sections = [
         Section("", tuple(Entry(_metavar(p), p.help or "") for p in arguments)),
         *headed({name: each for name, each in commands.items() if name not in rare}),
-        *_options(command, whole=whole),
+        *_options(command, path.removeprefix("conductor "), whole=whole),
     ]
     more = f"More: {', '.join(rare)}; see `conductor help commands`.\n\n" if rare else ""
     return Page(
@@ -161,9 +161,9 @@ def headed(commands: dict[str, Foreign]) -> Iterator[Section]:
             yield Section(heading, tuple(entries), commands=True)
 
 
-def _options(command: Foreign, *, whole: bool) -> Iterator[Section]:
-    rows = {row.flags.split()[0]: row for row in options.of(command.name or "")}
-    short = not whole and command.name in options.LISTED
+def _options(command: Foreign, name: str, *, whole: bool) -> Iterator[Section]:
+    rows = {row.flags.split()[0]: row for row in options.of(name)}
+    short = not whole and name in options.LISTED
     panels: dict[str, list[Entry]] = {}
     for parameter in command.params:
         flag = parameter.opts[0]
@@ -172,10 +172,8 @@ def _options(command: Foreign, *, whole: bool) -> Iterator[Section]:
         row = rows.get(flag)
         panel = row.panel if row is not None and whole else "Options"
         panels.setdefault(panel, []).append(_option(parameter, short=short))
-    if short:
-        meaning = "Show this page; `conductor help options` says more of each."
-    else:
-        meaning = "Show this page."
+    more = "; more: `conductor help options`" if short else ""
+    meaning = f"Show this page{more}."
     panels.setdefault("Options", []).append(Entry("-h, --help", meaning))
     for panel, entries in panels.items():
         yield Section(panel, tuple(entries))

@@ -24,7 +24,7 @@ _REDRAWN: Final = 0.5
 
 _LASTING: Final = frozenset(
     {
-        *("agent", "proxy", "exec", "chat", "connect", "serve", "gateway", "worker", "fleet"),
+        *("agent", "proxy", "exec", "chat", "connect", "serve", "fleet"),
         *("attach", "ps", "dev", "join", "mcp", "agents", "test", "log replay", "log view"),
     }
 )

@@ -173,9 +173,14 @@ def _options() -> Page:
     runs = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
     keys = [row for row in runs if row.configures(*options.ALL)]
     serve = [row for row in options.SERVE if not row.is_flag]
+    served = [row for row in (*options.SERVE, *options.FLEET) if row.is_flag]
     sections = [
         *_by_panel("Flags", [row for row in runs if row.is_flag], _flag),
         *_by_panel("Keys", [row for row in keys if not row.is_flag], _key),
+        Section(
+            "Flags of serve, fleet gateway and fleet worker",
+            entries((_flag(row), row.help) for row in served),
+        ),
         Section(
             "Keys of [serve]: serve, fleet gateway and fleet worker",
             entries((f"serve.{row.key}={row.kind.metavar}", row.help) for row in serve),

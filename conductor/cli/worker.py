@@ -1,4 +1,4 @@
-"""`conductor worker [COMPONENT…]`: runs chains of a fleet on this machine (docs/fleet.md)."""
+"""`conductor fleet worker [COMPONENT…]`: runs chains of a fleet on this machine (docs/fleet.md)."""
 
 from __future__ import annotations
 
@@ -38,18 +38,16 @@ if TYPE_CHECKING:
     from conductor.transports.remote.address import Address
 
 HELP: Final = paragraphs(
-    "Run chains of a fleet on this machine: gateways (`conductor gateway`) bring the clients.",
-    "All that one principal has, its room, runs on one worker: the first that takes it. COMPONENT… "
-    "is the chain at /acp, each `--chain NAME` one at /acp/NAME. When a worker is lost, another "
-    "takes its rooms over and loads their sessions, if the agent can load them there. SIGTERM, and "
-    "`conductor fleet drain`, let running turns end and give the rooms up.",
+    "Run chains of a fleet on this machine; gateways (`conductor fleet gateway`) bring clients.",
+    "All that one principal has runs on one worker; when that is lost, another takes it over. "
+    "SIGTERM, and `conductor fleet drain`, let running turns end.",
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor worker datetime claude --nats nats://10.0.0.5:4222\n"
-    "  conductor worker --chain team --pool gpu --listen http://127.0.0.1:9090\n"
-    "  conductor worker --bundle-key key.pub\n"
-    "  conductor worker --bundle oci://ghcr.io/me/pool@sha256:… --bundle-key key.pub",
+    "  conductor fleet worker datetime claude --nats nats://10.0.0.5:4222\n"
+    "  conductor fleet worker --chain team --pool gpu --listen http://127.0.0.1:9090\n"
+    "  conductor fleet worker --bundle-key key.pub\n"
+    "  conductor fleet worker --bundle oci://ghcr.io/me/pool:1 --bundle-key key.pub",
 )
 
 _POOL: Final = "main"
@@ -67,13 +65,13 @@ _Components = Annotated[
 ]
 
 
-@takes("worker")
+@takes("fleet worker")
 def worker(context: typer.Context, components: _Components = None, **values: Any) -> int:
     """Runs chains of a fleet."""
     from conductor.fleet import names
     from conductor.spec.config.model import Written  # what follows `--`
 
-    where = place(values, "worker")
+    where = place(values, "fleet worker")
     children.list_variables()
     if user := values.pop("run_as", ""):
         children.run_as(user)
@@ -87,7 +85,7 @@ def worker(context: typer.Context, components: _Components = None, **values: Any
     typed = [*(components or []), *rest]
     values.setdefault("listen", ())
     bundles = Bundles.of(typed, values)
-    wanted = partial(serving.wanted, "worker", typed, values)
+    wanted = partial(serving.wanted, "fleet worker", typed, values)
     return run_loop(_Worker(wanted, bundles, where, pool, rooms, project, journal).run())
 
 
@@ -116,7 +114,7 @@ class _Worker(Serving):
         journal: tuple[str, float],
     ) -> None:
         self._bundles = bundles
-        super().__init__("worker", wanted if bundles is None else bundles.wanted)
+        super().__init__("fleet worker", wanted if bundles is None else bundles.wanted)
         self._where, self._pool, self._rooms, self._project = where, pool, rooms, project
         self._kind, self._days = journal
         self._journal: Journal | None = None

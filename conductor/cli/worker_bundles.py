@@ -80,10 +80,10 @@ class Bundles:
 
         self._before = configured.relied_on(), managed.brought()
         if not folder:
-            return Wanted(in_file("worker", self._values), {})
+            return Wanted(in_file("fleet worker", self._values), {})
         with bundled.kept_on_error():
             chains = bundled.Bundled.of(folder).take()
-            wanted = Wanted(in_file("worker", self._values), chains)
+            wanted = Wanted(in_file("fleet worker", self._values), chains)
         self._folder = folder
         return wanted
 

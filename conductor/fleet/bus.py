@@ -570,8 +570,8 @@ class Bus:
         except js_errors.NotFoundError:
             raise ConductorError(
                 f"NATS keeps no stream `{stream}`",
-                "`conductor fleet init` makes it, or the worker that needs it: `conductor worker "
-                "--journal on` the journal",
+                "`conductor fleet init` makes it, or the worker that needs it: `conductor fleet "
+                "worker --journal on` the journal",
             ) from None
         except (errors.Error, OSError, TimeoutError, KeyError, ValueError) as error:
             raise self.unkept(stream, error) from None

@@ -107,8 +107,8 @@ class RoomTransport(Framed):
                 if isinstance(error, Unanswered):
                     raise ConductorError(
                         f"no worker of the pool `{gateway.pool}` takes another room",
-                        f"start one: `conductor worker --pool {gateway.pool}`; `conductor fleet "
-                        "status` shows those that are there",
+                        f"start one: `conductor fleet worker --pool {gateway.pool}`; `conductor "
+                        "fleet status` shows those that are there",
                     ) from None
                 raise
         elif placing.step is Step.OPEN:

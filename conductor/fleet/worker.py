@@ -451,7 +451,7 @@ class Worker:
             what = f"the chain `{request.chain}`" if request.chain else "a chain without a name"
             raise ConductorError(
                 f"this worker does not serve {what}",
-                "`conductor worker COMPONENT…` serves one at /acp, `--chain NAME` others at "
+                "`conductor fleet worker COMPONENT…` serves one at /acp, `--chain NAME` others at "
                 "/acp/NAME",
             )
         number = fresh()

@@ -60,6 +60,8 @@ def test_a_bundle_key_that_is_none_is_refused_before_anybody_waits(tmp_path: Pat
 
 
 def test_the_word_agent_before_components_is_named(tmp_path: Path) -> None:
-    ran = conductor("worker", "agent", "demo", "--nats", "nats://127.0.0.1:1", cwd=tmp_path)
+    ran = conductor(
+        "fleet", "worker", "agent", "demo", "--nats", "nats://127.0.0.1:1", cwd=tmp_path
+    )
     assert ran.code == 2
     assert "hint: components stand here without the word `agent`: leave it out" in ran.err

@@ -174,9 +174,9 @@ def test_a_full_worker_takes_no_more(fleet: Fleet) -> None:
         assert "takes another room" in answer["error"]["message"], answer
 
 
-@pytest.mark.parametrize("part", ["gateway", "worker", "fleet status"])
+@pytest.mark.parametrize("part", ["fleet gateway", "fleet worker", "fleet status"])
 def test_nats_that_is_away_at_the_start_is_named(rig: Rig, part: str) -> None:
-    chain = [rig.demo()] if part == "worker" else []
+    chain = [rig.demo()] if part == "fleet worker" else []
     words = [*part.split(), "--nats", "nats://127.0.0.1:1", "--nats-wait", "0.5", *chain]
     tried = rig.run(*words)
     assert tried.exit_code() == 1, tried.story()
@@ -188,10 +188,12 @@ def test_nats_that_is_away_at_the_start_is_named(rig: Rig, part: str) -> None:
 def test_a_wrong_word_is_explained(rig: Rig, fleet: Fleet) -> None:
     assert "there is no worker `nobody`" in fleet.command("drain", "nobody").stderr
     assert "no gateway and no worker is there" in fleet.command("status").stderr
-    worker = rig.run("worker", "--nats", fleet.nats)
+    worker = rig.run("fleet", "worker", "--nats", fleet.nats)
     assert worker.exit_code() == 2
     assert "needs a COMPONENT" in worker.stderr
-    worker = rig.run("worker", "--nats", fleet.nats, "--listen", "ws://127.0.0.1:0", rig.demo())
+    worker = rig.run(
+        "fleet", "worker", "--nats", fleet.nats, "--listen", "ws://127.0.0.1:0", rig.demo()
+    )
     assert worker.exit_code() == 2
     assert "a worker shows its health" in worker.stderr
 

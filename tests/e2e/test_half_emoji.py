@@ -95,8 +95,8 @@ def test_half_an_emoji_is_text_everywhere(
 
 def test_half_an_emoji_goes_through_a_fleet_and_its_journal(rig: Rig, nats: Nats) -> None:
     place = ("--nats", nats.url)
-    worker = ("worker", rig.actor("half_agent", name="A"), "--journal", "on", *place)
-    with served(rig, "gateway", "--listen", "ws://127.0.0.1:0", *place) as gateway:
+    worker = ("fleet", "worker", rig.actor("half_agent", name="A"), "--journal", "on", *place)
+    with served(rig, "fleet", "gateway", "--listen", "ws://127.0.0.1:0", *place) as gateway:
         # The second worker knows from the first whose the session is.
         for method, params in (
             ("session/new", NEW),

@@ -383,14 +383,16 @@ async def ended(nats: Nats) -> None:
 def test_the_journal_of_a_dead_worker_ends_where_the_next_begins(rig: Rig, nats: Nats) -> None:
     """Through the real command line."""
     place = ("--nats", nats.url)
-    workers = [served(rig, "worker", rig.demo(log=False), "--journal", "on", *place)]
+    workers = [served(rig, "fleet", "worker", rig.demo(log=False), "--journal", "on", *place)]
     listen = ("--listen", "ws://127.0.0.1:0")
-    with served(rig, "gateway", *listen, *place) as gateway:
+    with served(rig, "fleet", "gateway", *listen, *place) as gateway:
         client = gateway.socket()
         first = client.begin()
         assert "hello" in client.prompt(first, "hello")
         asyncio.run(ended(nats))
-        workers.append(served(rig, "worker", rig.demo(log=False), "--journal", "on", *place))
+        workers.append(
+            served(rig, "fleet", "worker", rig.demo(log=False), "--journal", "on", *place)
+        )
         workers[0].process.kill()
         again = gateway.socket()
         second = again.begin()

@@ -183,6 +183,7 @@ def test_chains_on_two_workers_share_the_values_of_a_project(
     for _ in tokens:
         served(
             rig,
+            "fleet",
             "worker",
             f"{guest},methods=_told,grant=kv",
             counter,
@@ -192,7 +193,7 @@ def test_chains_on_two_workers_share_the_values_of_a_project(
             *place,
         )
     listen = ("--listen", "ws://127.0.0.1:0", "--tokens", "tokens.toml")
-    with served(rig, "gateway", *listen, *place) as gateway:
+    with served(rig, "fleet", "gateway", *listen, *place) as gateway:
         clients = [
             gateway.socket(headers={"Authorization": f"Bearer {token}"})
             for token in tokens.values()

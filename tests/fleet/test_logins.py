@@ -110,7 +110,7 @@ def test_agents_run_as_another_user_than_who_has_the_login(rig: Rig, closed: Nat
 
 @pytest.mark.parametrize("user", ["root", "0", "no-such-user"])
 def test_agents_run_as_nobody_who_may_read_the_login(rig: Rig, user: str) -> None:
-    tried = rig.run("worker", "--run-as", user, rig.demo())
+    tried = rig.run("fleet", "worker", "--run-as", user, rig.demo())
     assert tried.exit_code() == 2
     assert f"`{user}`" in tried.stderr
 
@@ -119,14 +119,14 @@ def test_a_worker_says_that_agents_can_read_its_login(rig: Rig, tmp_path: Path) 
     file = tmp_path / "user.creds"
     file.write_text("-----BEGIN NATS USER JWT-----\n-----BEGIN USER NKEY SEED-----\n")
     words = ("--nats", "nats://127.0.0.1:1", "--nats-wait", "0", "--nats-creds", str(file))
-    tried = rig.run("worker", *words, rig.demo())
+    tried = rig.run("fleet", "worker", *words, rig.demo())
     assert tried.exit_code() != 0
     assert f"can read `--nats-creds {file}`" in tried.stderr
     assert "hint: `--run-as USER`" in tried.stderr
 
 
 def test_a_password_of_the_example_is_refused(rig: Rig) -> None:
-    for words in (["worker", rig.demo()], ["gateway"], ["fleet", "status"]):
+    for words in (["fleet", "worker", rig.demo()], ["fleet", "gateway"], ["fleet", "status"]):
         tried = rig.run(*words, **{**LOGIN, "CONDUCTOR_NATS_PASSWORD": "CHANGE-x"})
         assert tried.exit_code() == 2
         assert "the one of the example" in tried.stderr

@@ -95,7 +95,9 @@ class Pool:
     def worker(self, *arguments: str, **env: str) -> Chain:
         """A worker that follows rollouts, ready."""
         typed = arguments or ("--bundle-key", self.public)
-        worker = self.rig.run("worker", "--nats", self.nats.url, *typed, **{**self.home, **env})
+        worker = self.rig.run(
+            "fleet", "worker", "--nats", self.nats.url, *typed, **{**self.home, **env}
+        )
         worker.until(lambda: "serving the pool" in worker.stderr, "a worker")
         return worker
 
@@ -192,7 +194,7 @@ def test_new_chains_and_running_ones_take_it_and_the_way_back(
     said = pool.rolled(plain)
     assert "1 of 1 worker uses it" in said
     with served(
-        pool.rig, "gateway", "--nats", pool.nats.url, "--listen", "ws://127.0.0.1:0"
+        pool.rig, "fleet", "gateway", "--nats", pool.nats.url, "--listen", "ws://127.0.0.1:0"
     ) as gateway:
         client = gateway.socket("/acp/work")
         session = client.begin()
@@ -299,7 +301,9 @@ def test_a_worker_that_starts_later_takes_the_active_one(pool: Pool) -> None:
     pool.rolled(plain, "--at", "0")
     pool.rolled(dated, "--at", "0")
     options = ("--nats", pool.nats.url, "--bundle-key", pool.public)
-    worker = pool.rig.start(["sh", "-c", LEFT, "sh", *COMMAND, "worker", *options], **pool.home)
+    worker = pool.rig.start(
+        ["sh", "-c", LEFT, "sh", *COMMAND, "fleet", "worker", *options], **pool.home
+    )
     used(worker, dated)
     ready = f"the bundle {plain} is ready"
     worker.until(lambda: ready in worker.stderr, "the way back")
@@ -354,7 +358,7 @@ def test_a_bundle_in_a_folder(pool: Pool) -> None:
     written(place, PLAIN, pool.key)
     worker = pool.worker("--bundle", str(place), "--bundle-key", pool.public)
     with served(
-        pool.rig, "gateway", "--nats", pool.nats.url, "--listen", "ws://127.0.0.1:0"
+        pool.rig, "fleet", "gateway", "--nats", pool.nats.url, "--listen", "ws://127.0.0.1:0"
     ) as gateway:
         client = gateway.socket("/acp/work")
         session = client.begin()
@@ -392,7 +396,9 @@ def test_a_bundle_that_cannot_be_used(pool: Pool) -> None:
 
     def start(*arguments: str) -> Ran:
         env = environment(**pool.home)
-        return conductor("worker", *arguments, "--nats", pool.nats.url, cwd=pool.folder, env=env)
+        return conductor(
+            "fleet", "worker", *arguments, "--nats", pool.nats.url, cwd=pool.folder, env=env
+        )
 
     start("--bundle", plain).assert_error(2, "needs the key")
     start("--bundle", plain, "--bundle-key", other).assert_error(1, "is not signed by ")

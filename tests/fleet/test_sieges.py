@@ -97,7 +97,7 @@ def test_a_worker_of_another_version_is_passed_by_and_named(rig: Rig) -> None:
         first = site.workers.pop("worker1")
         os.kill(first.process.pid, signal.SIGTERM)
         assert first.exit_code() == 0
-        words = ["worker", "--nats", site.nats.urls, site.agent]
+        words = ["fleet", "worker", "--nats", site.nats.urls, site.agent]
         with site.machine("worker1").inside():
             newer = rig.start([sys.executable, "-c", _OTHER_VERSION, *words])
         newer.until_stderr(SERVES)

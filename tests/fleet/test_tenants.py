@@ -417,7 +417,7 @@ def test_a_tenant_reaches_nothing_of_another(tenants: Nats) -> None:
 
 def test_a_part_makes_no_stream(rig: Rig, tmp_path: Path) -> None:
     with Nats(tmp_path, config=ACCOUNTS, store="100GB") as server:
-        tried = rig.run("worker", "--nats", server.url, rig.demo(), **user("acme-worker"))
+        tried = rig.run("fleet", "worker", "--nats", server.url, rig.demo(), **user("acme-worker"))
         assert tried.exit_code() == 1
         assert "hint: an administrator makes all that a fleet keeps" in tried.stderr
 

@@ -67,9 +67,11 @@ KNOWN: Final = known("serve")
 @each_unit
 def test_the_unit_starts_and_reloads_the_server(path: Path) -> None:
     service = unit(path)
-    program, command, *rest = shlex.split(service["ExecStart"])
-    expected = re.split(r"[-@.]", path.name)[1]
-    assert (program.rpartition("/")[2], command) == ("conductor", expected)
+    program, *rest = shlex.split(service["ExecStart"])
+    name = re.split(r"[-@.]", path.name)[1]
+    command = name if name == "serve" else f"fleet {name}"
+    words, rest = rest[: len(command.split())], rest[len(command.split()) :]
+    assert (program.rpartition("/")[2], " ".join(words)) == ("conductor", command)
     assert flags(rest) <= known(command)
     assert service["ExecReload"].endswith("-HUP $MAINPID")
     assert service["KillSignal"] == "SIGTERM"

@@ -235,10 +235,10 @@ def test_the_command_of_a_pod_is_ours(pod: Json) -> None:
     (container,) = pod["spec"]["containers"]
     if container["name"] == "nats":
         return
-    program, command, *rest = container["command"]
-    assert (program, command) == ("conductor", container["name"])
-    known = {flag for row in options.of(command) for flag in row.flags.split()}
-    assert {word.partition("=")[0] for word in rest} <= known
+    program, group, command, *rest = container["command"]
+    assert (program, group, command) == ("conductor", "fleet", container["name"])
+    known = {flag for row in options.of(f"fleet {command}") for flag in row.flags.split()}
+    assert {word.partition("=")[0] for word in rest if word.startswith("-")} <= known
     mounts = [mount["mountPath"] for mount in container["volumeMounts"]]
     for word in rest:
         value = word.partition("=")[2]

@@ -103,7 +103,7 @@ class Site:
 
     def worker(self, name: str, *, waits: bool = True, **env: str) -> Chain:
         """A worker on a machine."""
-        words = ("worker", "--nats", self.nats.urls, *self._options, self.agent)
+        words = ("fleet", "worker", "--nats", self.nats.urls, *self._options, self.agent)
         with self.machines[name].inside():
             self.workers[name] = worker = self.rig.run(*words, **env)
         if waits:

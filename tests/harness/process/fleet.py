@@ -28,11 +28,11 @@ class Fleet:
     def gateway(self, *options: str, **env: str) -> Served:
         """A gateway that listens."""
         listen = () if "--listen" in options else ("--listen", "ws://127.0.0.1:0")
-        return served(self.rig, "gateway", "--nats", self.nats, *listen, *options, **env)
+        return served(self.rig, "fleet", "gateway", "--nats", self.nats, *listen, *options, **env)
 
     def worker(self, *chain: str, **env: str) -> Chain:
         """A worker that takes rooms. Options stand before the components."""
-        worker = self.rig.run("worker", "--nats", self.nats, *chain, **env)
+        worker = self.rig.run("fleet", "worker", "--nats", self.nats, *chain, **env)
         worker.until(lambda: "serving the pool" in worker.stderr, "the worker serves")
         return worker
 

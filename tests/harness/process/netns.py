@@ -2,7 +2,7 @@
 
     with World("editor", "gateway", "worker") as world:
         with world["gateway"].inside():
-            server = rig.run("gateway", "--listen", f"ws://{world['gateway'].address}:8790")
+            server = rig.run("fleet", "gateway", "--listen", f"ws://{world['gateway'].address}:8790")
         world["worker"].cut()
 
 A namespace of ours has no name: a descriptor of this process holds it, and so does each process
