@@ -47,7 +47,7 @@ EPILOG: Final = paragraphs(
     "  conductor fleet worker datetime claude --nats nats://10.0.0.5:4222\n"
     "  conductor fleet worker --chain team --pool gpu --listen http://127.0.0.1:9090\n"
     "  conductor fleet worker --bundle-key key.pub\n"
-    "  conductor fleet worker --bundle oci://ghcr.io/me/pool:1 --bundle-key key.pub",
+    "  conductor fleet worker --bundle ./pool --bundle-key key.pub",
 )
 
 _POOL: Final = "main"
