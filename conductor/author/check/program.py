@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import os
+import secrets
 import shlex
 import signal
 import sys
-from contextlib import asynccontextmanager, suppress
-from pathlib import Path
-from tempfile import TemporaryDirectory
+from contextlib import asynccontextmanager, contextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -18,10 +17,13 @@ from conductor import children
 from conductor.author.check.robustness import not_a_message
 from conductor.author.check.scripted_chain import Fault, ScriptedChain
 from conductor.errors import ComponentError
+from conductor.transports.private import JOIN, private_socket
+from conductor.transports.socket import TOKEN_VARIABLE
 
 if TYPE_CHECKING:
+    import socket
     from collections import deque
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
 AGENT: Final = "{agent}"
 """The word of a conductor's command line that the scripted agent takes the place of."""
@@ -31,8 +33,6 @@ _LINE: Final = 64 * 1024 * 1024
 
 _FAREWELL: Final = 0.5
 """Seconds that a program has to end once its check is over."""
-
-_RELAY: Final = str(Path(__file__).with_name("relay.py"))
 
 
 class ProgramChain(ScriptedChain):
@@ -46,8 +46,9 @@ class ProgramChain(ScriptedChain):
         """Lines of the program's that are no message, or a batch of several."""
         self._grace = grace
         self._process: asyncio.subprocess.Process | None = None
-        self._arrives: asyncio.Future[Lines] | None = None
-        """The scripted agent's end; None: the program is no conductor."""
+        self._listening: socket.socket | None = None
+        """Where the scripted agent's stand-in connects; None: the program is no conductor."""
+        self._token = b""
 
     async def end(self) -> int | None:
         """Ends the program's input; its exit code, or None if it goes on nevertheless."""
@@ -74,7 +75,7 @@ class ProgramChain(ScriptedChain):
         Raises:
             ComponentError: it cannot be started.
         """
-        async with self._agent_end(words) as command:
+        with self._agent_end(words) as command:
             process = self._process = await _started(command)
             assert process.stdin is not None
             assert process.stdout is not None
@@ -104,36 +105,35 @@ class ProgramChain(ScriptedChain):
         """The last of its lines that are no messages."""
         return self.odd[-1] if self.odd else b"nothing"
 
-    @asynccontextmanager
-    async def _agent_end(self, words: list[str]) -> AsyncIterator[list[str]]:
+    @contextmanager
+    def _agent_end(self, words: list[str]) -> Iterator[list[str]]:
         """The command to start; where it names the scripted agent, that waits at a socket."""
         if AGENT not in words:
             yield words
             return
-        arrived: asyncio.Future[Lines] = asyncio.get_running_loop().create_future()
-        self._arrives = arrived
-
-        def connected(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            if arrived.done():
-                writer.close()  # a conductor starts its agent once
-            else:
-                arrived.set_result(Lines(reader, writer, self.odd))
-
-        with TemporaryDirectory(prefix="conductor-test-") as folder:
-            path = os.path.join(folder, "agent")
-            agent = shlex.join([sys.executable, "-I", "-S", _RELAY, path])
-            server = await asyncio.start_unix_server(connected, path, limit=_LINE)
-            try:
-                yield [agent if word == AGENT else word for word in words]
-            finally:
-                server.close()
-                if arrived.done():
-                    await arrived.result().close()
+        listening, folder = private_socket(JOIN)
+        listening.setblocking(False)
+        token = secrets.token_hex()
+        joins = [sys.executable, "-m", "conductor", "join", folder.socket]
+        agent = shlex.join(["env", f"{TOKEN_VARIABLE}={token}", *joins])
+        self._listening, self._token = listening, token.encode()
+        try:
+            yield [agent if word == AGENT else word for word in words]
+        finally:
+            listening.close()
+            folder.remove()
 
     async def _agent_runs(self) -> None:
         """The scripted agent, once the program has started its stand-in."""
-        if self._arrives is not None:
-            await self.agent.run(await asyncio.shield(self._arrives))
+        if self._listening is None:
+            return
+        connection, _ = await asyncio.get_running_loop().sock_accept(self._listening)
+        reader, writer = await asyncio.open_unix_connection(sock=connection, limit=_LINE)
+        try:
+            if (await reader.readline()).rstrip() == self._token:
+                await self.agent.run(Lines(reader, writer, self.odd))
+        finally:
+            writer.close()
 
 
 async def _started(command: list[str]) -> asyncio.subprocess.Process:
@@ -176,12 +176,6 @@ class Lines:
                 return text
             self._odd.append(text)
         return None
-
-    async def close(self) -> None:
-        """Ends the stream."""
-        self._writer.close()
-        with suppress(OSError):
-            await self._writer.wait_closed()
 
     def send(self, line: bytes) -> None:
         """Sends a line."""
