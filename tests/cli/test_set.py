@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from conductor.cli import app, configured, fast, options
+from conductor.cli import app, configured, fast, options, report
 from tests.cli.test_parsers import refused, samples
 from tests.harness.process.command import Ran, conductor, environment
 
@@ -41,6 +41,12 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(folder)
     assert conductor("trust", ".").code == 0
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _text(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Standard error of this very process stays text, whatever an option says."""
+    monkeypatch.setattr(report, "log_as_json", lambda: None)
 
 
 def applied(*words: str) -> dict[str, Any]:
