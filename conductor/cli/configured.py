@@ -277,10 +277,17 @@ def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
     typed = msgspec.structs.replace(
         parsed.typed or parsed, components=parsed.components, project=parsed.project
     )
+    if not _only:  # else another bundle is in force by now, in a folder of its own
+        _refuse_lost(files, read(typed.values))  # before what else is missed with the file
     fresh = applied(typed)
-    if _only:  # another bundle is in force by now: each has its own folder
-        return fresh
-    now = fresh.config.files if fresh.config is not None else ()
+    if not _only:
+        _refuse_lost(files, fresh.config)
+    return fresh
+
+
+def _refuse_lost(files: Iterable[str], config: Config | None) -> None:
+    """Raises `UsageError` for a file that is not in force any more."""
+    now = config.files if config is not None else ()
     for path in files:
         if path not in now:
             folder = shlex.quote(os.path.dirname(path))
@@ -289,7 +296,6 @@ def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
                 "stays as it was",
                 f"put it back, or read it and `conductor trust {folder}`",
             )
-    return fresh
 
 
 def ignored(layers: Iterable[Layer]) -> list[str]:

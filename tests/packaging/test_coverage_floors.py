@@ -37,7 +37,7 @@ def test_a_package_below_its_floor_fails(tmp_path: Path) -> None:
     # With this Python first, and without the settings of a run that measures these tests.
     environment = {name: text for name, text in os.environ.items() if "COVERAGE" not in name}
     environment["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{environment['PATH']}"
-    measure = [sys.executable, "-m", "coverage", "run", "-c", "branch.--source=.", "every.py"]
+    measure = [sys.executable, "-m", "coverage", "run", "--branch", "--source=.", "every.py"]
     subprocess.run(measure, cwd=tmp_path, env=environment, check=True, timeout=60)
 
     done = subprocess.run(

@@ -182,7 +182,7 @@ def test_a_filter_chooses_turns(trace: Path, tmp_path: Path) -> None:
 
 def test_a_collector_gets_the_spans(trace: Path) -> None:
     with collector() as away:
-        done = export(trace, "-c", f"otlp={away.address}", OTEL_RESOURCE_ATTRIBUTES="team=blue")
+        done = export(trace, "--otlp", away.address, OTEL_RESOURCE_ATTRIBUTES="team=blue")
         assert (done.code, done.err) == (0, "")
         assert done.out == f"sent {len(away.spans)} spans to {away.address}\n"
         assert away.resource == away.resource | {"service.name": "conductor", "team": "blue"}
@@ -193,7 +193,7 @@ def test_a_collector_gets_the_spans(trace: Path) -> None:
 
 def test_a_collector_that_refuses_is_an_error(trace: Path) -> None:
     with collector(400) as away:
-        done = export(trace, "-c", f"otlp={away.address}")
+        done = export(trace, "--otlp", away.address)
         done.assert_error(1, away.address, "has not taken the spans", "is it running")
 
 
@@ -202,8 +202,8 @@ def test_a_collector_that_refuses_is_an_error(trace: Path) -> None:
     [
         ([], "say where the spans go"),
         (["~text nowhere-to-be-found", "-o", "a"], "no event matches"),
-        (["-c", "otlp=ftp://x"], "is no address of a collector"),
-        (["-c", "otlp=http://[::1"], "is no address of a collector"),
+        (["--otlp", "ftp://x"], "is no address of a collector"),
+        (["--otlp", "http://[::1"], "is no address of a collector"),
         (["-o", "/no/such/folder/a"], "cannot write"),
     ],
 )
