@@ -234,7 +234,7 @@ class Bus:
             failed.append(error)
             del failed[:-1]
             if self._js is None and _is_final(error):
-                limit.reschedule(0.0)
+                limit.deadline = 0.0
             if isinstance(error, errors.SlowConsumerError):
                 self.log(f"NATS has sent more than was taken: {error}")
             elif "permissions violation" in str(error).lower():
@@ -243,9 +243,10 @@ class Bus:
         await self._tasks.__aenter__()
         deadline = self._loop.time() + place.wait
         while True:
-            limit = asyncio.timeout_at(deadline)
+            # Not asyncio's timeout, which cancels once: what the client awaits may swallow that.
+            limit = anyio.CancelScope(deadline=deadline)
             try:
-                async with limit:
+                with limit:
                     await self._client.connect(
                         [*place.nats],
                         name=self._name,
@@ -261,7 +262,9 @@ class Bus:
                         pending_size=_UNSENT,
                         **others,
                     )
-                break
+                if not limit.cancelled_caught:
+                    break
+                raise TimeoutError
             except (TimeoutError, OSError, errors.Error, ValueError) as error:
                 why = _why(failed[-1] if failed else error)
                 if _is_final(failed[-1] if failed else error) or self._loop.time() >= deadline:
