@@ -57,11 +57,11 @@ def against(
         raise UsageError(f"`--against`: {error}", "close the quotes of the command") from None
     if not words:
         raise UsageError("`--against` needs a command", "such as --against claude-agent-acp")
-    cases = [case.name for case in against.cases(words)]
-    refuse_unknown(only, cases)
+    known = [check.name for check in against.checks(words)]
+    refuse_unknown(only, known)
     outcomes = against.outcomes(words, only, timeout or suite.TIMEOUT)
     every = tuple(_WORDS)
-    told = _told(command, outcomes, every, len(only or cases), as_json=as_json)
+    told = _told(command, outcomes, every, len(only or known), as_json=as_json)
     return {"command": command, **told}
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any, Final, NamedTuple, Protocol
 
+from conductor.core.policy.key_table import STOP_REASONS
 from conductor.record.turns import edits
 from conductor.record.turns.fold import Asked, Event, Fold
 from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, ENDS, Error, Line
@@ -22,7 +23,6 @@ _MOST_PROMPTS: Final = 512 * 1024
 """Bytes of two prompts of which changes are counted."""
 _CONNECT: Final = "mcp/connect"
 _DISCONNECT: Final = "mcp/disconnect"
-_STOPS: Final = frozenset({"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"})
 
 
 class Number(NamedTuple):
@@ -191,7 +191,7 @@ class Measures:
 
     def _turn(self, event: Event, turn: OpenTurn) -> None:
         stop = turn.stop if event.answer is None else event.answer.stop
-        stop = "error" if turn.failed else stop if stop in _STOPS else names.OTHER
+        stop = "error" if turn.failed else stop if stop in STOP_REASONS else names.OTHER
         self._record(TURN, (turn.ms or 0.0) / 1000, stop=stop)
 
     def _verdict(self, verdict: dict[str, Any]) -> None:

@@ -8,15 +8,10 @@ from typing import Any, Final
 from conductor.author.check.program import ProgramChain
 from conductor.author.check.scripted_chain import Fault, Received, ScriptedRequest, Skipped
 from conductor.core import jsonrpc
+from conductor.core.policy.key_table import STOP_REASONS
 
-_STOPS: Final = frozenset(
-    {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"},
-)
 _UNKNOWN: Final = "_check.example/nobody"
 """A method that no agent has."""
-
-_LOGIN: Final = -32000
-"""The code of an agent that wants a login first."""
 
 _IDS: Final = (b'"a text"', b"0", b"-7", b"9007199254740991", b'""', b'"1"', b"1")
 _WORDS: Final = 'h\u00e9llo \u2028 \U0001f600 \\u0041 "quoted"'
@@ -61,7 +56,7 @@ async def _session(chain: ProgramChain) -> bytes:
     """A new session; its raw id. Raises `Skipped` for an agent that wants a login."""
     params = b'{"cwd":%b,"mcpServers":[]}' % chain.cwd
     answer = await chain.client.request("session/new", params).answer()
-    if _code(answer) == _LOGIN:
+    if _code(answer) == jsonrpc.AUTH_REQUIRED:
         raise Skipped("the agent wants a login before it opens a session")
     if answer.result is None:
         raise Fault("`session/new` was refused", params, answer.error or b"")
@@ -82,7 +77,7 @@ async def _stopped(pending: ScriptedRequest) -> str:
     """Why a turn ended."""
     result = await pending.result()
     reason = _read(result).get("stopReason")
-    if reason not in _STOPS:
+    if reason not in STOP_REASONS:
         raise Fault(f"a turn ended for a reason that nobody knows: {reason!r}", came=result)
     return str(reason)
 
@@ -340,5 +335,5 @@ async def turn_of_version_2(chain: ProgramChain) -> None:
         told = _read(update.params).get("update") or {}
         if told.get("sessionUpdate") == "state_update" and told.get("state") == "idle":
             break
-    if told.get("stopReason") not in _STOPS:
+    if told.get("stopReason") not in STOP_REASONS:
         raise Fault("a turn ended for a reason that nobody knows", came=update.params or b"")

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import secrets
 import shlex
 import signal
 import sys
-from contextlib import asynccontextmanager, contextmanager, suppress
+from contextlib import asynccontextmanager, contextmanager
 from typing import TYPE_CHECKING, Final
 
 import anyio
@@ -17,6 +16,7 @@ from conductor import children
 from conductor.author.check.robustness import not_a_message
 from conductor.author.check.scripted_chain import Fault, ScriptedChain
 from conductor.errors import ComponentError
+from conductor.transports import process_groups
 from conductor.transports.private import JOIN, private_socket
 from conductor.transports.socket import TOKEN_VARIABLE
 
@@ -65,7 +65,7 @@ class ProgramChain(ScriptedChain):
         process.stdin.close()
         with anyio.move_on_after(_FAREWELL):
             await process.wait()
-        _kill(process)
+        process_groups.signal(process.pid, signal.SIGKILL)  # it has a session of its own
         await process.wait()
 
     @asynccontextmanager
@@ -83,7 +83,7 @@ class ProgramChain(ScriptedChain):
             try:
                 async with anyio.create_task_group() as tasks:
                     tasks.start_soon(
-                        self.client.run, Lines(process.stdout, process.stdin, self.odd)
+                        self.client.run, StreamLines(process.stdout, process.stdin, self.odd)
                     )
                     tasks.start_soon(self._agent_runs)
                     tasks.start_soon(_kept, process.stderr, self.stderr)
@@ -131,7 +131,7 @@ class ProgramChain(ScriptedChain):
         reader, writer = await asyncio.open_unix_connection(sock=connection, limit=_LINE)
         try:
             if (await reader.readline()).rstrip() == self._token:
-                await self.agent.run(Lines(reader, writer, self.odd))
+                await self.agent.run(StreamLines(reader, writer, self.odd))
         finally:
             writer.close()
 
@@ -155,7 +155,7 @@ async def _started(command: list[str]) -> asyncio.subprocess.Process:
         ) from None
 
 
-class Lines:
+class StreamLines:
     """The lines of a stream, as an end of a scripted chain takes them."""
 
     def __init__(
@@ -187,9 +187,3 @@ async def _kept(stream: asyncio.StreamReader, tail: deque[str]) -> None:
     """Keeps the last lines of a program's standard error."""
     while line := await stream.readline():
         tail.append(line.decode(errors="replace").rstrip())
-
-
-def _kill(process: asyncio.subprocess.Process) -> None:
-    """Ends a program and what it has started: it has a session of its own."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, signal.SIGKILL)

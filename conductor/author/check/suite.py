@@ -105,7 +105,7 @@ def outcomes(
             if check.needs not in runner.kind:
                 reason = _INAPPLICABLE[check.needs]
             if reason:
-                yield _outcome(check, "skip", why=reason)
+                yield outcome_of(check, "skip", why=reason)
                 continue
             outcome = runner.run(check)
             if check is checks[0] and outcome.stuck:  # then every check over a chain would be
@@ -113,7 +113,7 @@ def outcomes(
             yield outcome
 
 
-def _outcome(
+def outcome_of(
     check: Check,
     status: str,
     chain: ScriptedChain | None = None,
@@ -121,6 +121,7 @@ def _outcome(
     stuck: bool = False,
     **more: str,
 ) -> CheckOutcome:
+    """How a check went, over a chain or without one; `more`: members of the outcome."""
     if status not in ("fail", "note"):
         chain = None  # its traffic explains nothing then
     return CheckOutcome(
@@ -135,11 +136,12 @@ def _outcome(
     )
 
 
-def _failed(
+def outcome_of_fault(
     check: Check, fault: Fault, chain: ScriptedChain | None = None, *, stuck: bool = False
 ) -> CheckOutcome:
+    """How a check went that has found a fault: a broken rule, or a remark."""
     status = "note" if check.advice else "fail"
-    return _outcome(
+    return outcome_of(
         check, status, chain, stuck=stuck, why=str(fault), sent=fault.sent, came=fault.came
     )
 
@@ -200,10 +202,10 @@ class _Runner:
             with subjects(self._spec, guests=self._guests) as make:
                 check.over_lines(make, config)
         except Fault as fault:
-            return _failed(check, fault)
+            return outcome_of_fault(check, fault)
         except ComponentError as error:
-            return _outcome(check, "fail", why=error.text)
-        return _outcome(check, "pass")
+            return outcome_of(check, "fail", why=error.text)
+        return outcome_of(check, "pass")
 
     async def _over_chain(self, check: Check) -> CheckOutcome:
         chain = ScriptedChain(self._folder)
@@ -213,7 +215,7 @@ class _Runner:
         try:
             planned, guardian = self._planned(check, spec, chain, options)
         except ConductorError as error:
-            return _outcome(check, "fail", chain, why=error.text)
+            return outcome_of(check, "fail", chain, why=error.text)
         records = Records(lambda level, name, text: chain.stderr.append(f"{level}: {name}: {text}"))
         client = MemoryTransport(chain.client.run)
         runtime = Runtime(planned, "agent", client, options, records)
@@ -300,15 +302,15 @@ class _Runner:
             if odd is not None:
                 why += "; it wrote a line that is no message, or a batch of several"
             last = odd or (lines[-1] if lines else b"nothing")
-            return _failed(check, Fault(why, came=last), chain, stuck=True)
+            return outcome_of_fault(check, Fault(why, came=last), chain, stuck=True)
         match found:
             case None:
-                return _outcome(check, "pass", chain)
+                return outcome_of(check, "pass", chain)
             case Skipped():
-                return _outcome(check, "skip", why=str(found))
+                return outcome_of(check, "skip", why=str(found))
             case Fault() as fault:
                 # That it failed explains the rest: a lost message is only what followed.
                 why = failure or str(fault)
-                return _failed(
+                return outcome_of_fault(
                     check, Fault(why, fault.sent, fault.came), chain, stuck=bool(failure)
                 )

@@ -8,10 +8,10 @@ from typing import Any, Final
 import msgspec
 
 from conductor.author.check import ids, passing, robustness, sessions, tools
-from conductor.author.check.scripted_chain import ScriptedChain
 from conductor.author.subject import Subject
 
-OverChain = Callable[[ScriptedChain], Coroutine[Any, Any, None]]
+OverChain = Callable[..., Coroutine[Any, Any, None]]
+"""Takes a `ScriptedChain`; of a check of agents, a `ProgramChain`."""
 OverLines = Callable[[Callable[[], Subject], bytes], None]
 """Takes what makes instances, and the `config` for their `configure`."""
 
@@ -24,7 +24,7 @@ class Check(msgspec.Struct, frozen=True):
     rule: str
     """What a component owes, in a sentence."""
     section: str
-    """Where that is written: of docs/channel-abi.md, unless it names another page."""
+    """Where that is written: of docs/channel-abi.md, unless it names another page or an address."""
     over_lines: OverLines | None = None
     needs: str = ""
     """`guest`, `channel guest` or `program`: others are skipped."""
@@ -44,6 +44,8 @@ class Check(msgspec.Struct, frozen=True):
     @property
     def see(self) -> str:
         """Where the rule is written."""
+        if self.section.startswith("https://"):
+            return self.section
         page = "" if "#" in self.section else "channel-abi.md#"
         return f"docs/{page}{self.section}"
 

@@ -115,6 +115,10 @@ MODE_KINDS: Final = ("current_mode_update", OPTIONS_KIND)
 COMMANDS_KIND: Final = "available_commands_update"
 SUGGESTIONS_KIND: Final = "prompt_suggestions_update"
 """Prompts that the user may send by a click."""
+STOP_REASONS: Final = frozenset(
+    {"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
+)
+"""Why a turn may end."""
 STATE_KIND: Final = "state_update"
 TOOL_KINDS: Final = ("terminal_update", "terminal_output_chunk", "tool_call_content_chunk")
 STATE_KINDS: Final = (

@@ -33,7 +33,7 @@ def conductor(fault: str = "") -> tuple[str, ...]:
 def test_an_agent_that_keeps_the_rules_passes() -> None:
     found = statuses(*agent())
     assert found.pop("version-2") == "skip"
-    assert set(found) == {case.name for case in against.AGENTS} - {"version-2"}
+    assert set(found) == {check.name for check in against.AGENTS} - {"version-2"}
     assert set(found.values()) == {"pass"}
 
 
@@ -76,7 +76,7 @@ def test_an_agent_that_ends_early_is_said_to_have_ended() -> None:
 
 def test_a_conductor_that_passes_everything_passes() -> None:
     found = statuses(*conductor())
-    assert set(found) == {case.name for case in against.CONDUCTORS}
+    assert set(found) == {check.name for check in against.CONDUCTORS}
     assert set(found.values()) == {"pass"}
 
 
