@@ -50,8 +50,6 @@ def applied(parsed: Parsed) -> Parsed:
 
     Reports on standard error what it ignores.
     """
-    if parsed.options.log_format == "json":
-        report.log_as_json()
     if not _anything(parsed.values):
         return parsed
     layers, config, spoken = loaded(parsed.values)
