@@ -416,11 +416,8 @@ async def first(preferred: Coroutine[Any, Any, T], other: Coroutine[Any, Any, U]
         except Exception as error:
             ended.set_exception(error)
         done[place] = ended
-        waiting.cancel_scope.cancel()
 
-    async with tasks.group() as waiting:
-        waiting.start_soon(wait, 0, preferred)
-        waiting.start_soon(wait, 1, other)
+    await tasks.first(partial(wait, 0, preferred), partial(wait, 1, other))
     results = [done[place] for place in sorted(done)]
     for late in results[1:]:
         late.exception()  # nobody needs it
