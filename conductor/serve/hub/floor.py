@@ -3,7 +3,7 @@ accepted, passed on, taken back and answered. Every part of the hub works on it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Final
 
 from msgspec import Raw
@@ -68,6 +68,11 @@ class Floor:
     def tell(self, client: Client, frame: bytes, scope: str | None) -> None:
         """A client gets a frame."""
         self.out.append(ToClient(client.name, frame, scope))
+
+    def tell_all(self, clients: Iterable[Client], frame: bytes, scope: str | None) -> None:
+        """Clients get the same frame."""
+        for client in clients:
+            self.out.append(ToClient(client.name, frame, scope))
 
     def send(self, hop: Hop, frame: bytes, scope: str | None = None) -> None:
         """A hop gets a frame, if it is still there."""

@@ -104,8 +104,7 @@ class Questions:
         if viewers and asked.scope is not None:
             names = {"requestId": Raw(asked.raw_id), "request": asked.params}
             frame = frames.update(asked.scope, "permission_requested", **names)
-            for client in viewers:
-                self._floor.tell(client, frame, asked.scope)
+            self._floor.tell_all(viewers, frame, asked.scope)
 
     def cancelled(self, chain: Chain, params: Params) -> None:
         """A chain does not need an answer any more; it gets one all the same."""
@@ -173,8 +172,7 @@ class Questions:
             chosenOptionId=text_of(chosen.get("optionId")) or None,
             resolvedBy=None if by is None else by.shown,
         )
-        for client in to:
-            self._floor.tell(client, frame, session.id)
+        self._floor.tell_all(to, frame, session.id)
 
     # -- clients that come and go --------------------------------------------------------------
 

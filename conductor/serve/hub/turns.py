@@ -49,8 +49,7 @@ class Turns:
         for block in blocks_of(asked.params) if session.chain.version < 2 else ():
             frame = frames.chunk(session.id, block)
             session.history.add(_CHUNK, frame)
-            for client in others:
-                self._floor.tell(client, frame, session.id)
+            self._floor.tell_all(others, frame, session.id)
         self._floor.forward(asked, session.chain, plain(asked.params))
         if asked.origin is None and self._is_over(asked, session, failed=True):
             self.end(session, asker)  # refused: too many are open
@@ -140,6 +139,4 @@ class Turns:
         """Sends an update of the hub's own to those who used `session/attach`."""
         to = [one for one in session.speaking() if one is not besides]
         if to:
-            frame = frames.update(session.id, kind, **members)
-            for client in to:
-                self._floor.tell(client, frame, session.id)
+            self._floor.tell_all(to, frames.update(session.id, kind, **members), session.id)

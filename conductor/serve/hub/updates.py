@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import Final
 
 from msgspec import Raw
@@ -22,7 +21,7 @@ from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.params import inner, session_of
 from conductor.serve.hub.servers import Servers
-from conductor.serve.hub.state import Asked, Chain, Client, Live
+from conductor.serve.hub.state import Asked, Chain, Live
 from conductor.serve.hub.turns import Turns
 
 _EARLY_BYTES: Final = 1 << 20
@@ -74,8 +73,7 @@ class Updates:
             self._learn(session, kind, inner(frame, "params", "update"))
         if is_its_own or kind != STATE_KIND:
             session.history.add(kind, frame)
-        for client in to:
-            self._floor.tell(client, frame, session.id)
+        self._floor.tell_all(to, frame, session.id)
         if kind == STATE_KIND and is_its_own and chain.version >= 2:
             self._turns.state(session, inner(frame, "params", "update"), now)
         return None
@@ -83,7 +81,7 @@ class Updates:
     def notified(self, chain: Chain, method: str, params: Params, frame: bytes) -> None:
         """Any other notification."""
         if method.startswith(MCP_FAMILIES):
-            return self._spread(self._servers.of(chain, method, params), frame, None)
+            return self._floor.tell_all(self._servers.of(chain, method, params), frame, None)
         try:
             scope = session_of(params)
         except Malformed:
@@ -92,16 +90,12 @@ class Updates:
             session = chain.live(scope)
             if session is None:
                 return self._early(chain, scope, None, frame)
-            return self._spread(session.attached, frame, session.id)
+            return self._floor.tell_all(session.attached, frame, session.id)
         to = dict.fromkeys(chain.clients)
         if method == "elicitation/complete":  # it names no session
             for session in chain.sessions.values():
                 to |= dict.fromkeys(session.drivers())
-        return self._spread(to, frame, None)
-
-    def _spread(self, to: Iterable[Client], frame: bytes, scope: str | None) -> None:
-        for client in to:
-            self._floor.tell(client, frame, scope)
+        return self._floor.tell_all(to, frame, None)
 
     # -- before a session is known -------------------------------------------------------------
 
@@ -120,7 +114,7 @@ class Updates:
             if read is not None:
                 self.update(session.chain, read, frame, now)
             else:
-                self._spread(session.attached, frame, session.id)
+                self._floor.tell_all(session.attached, frame, session.id)
         self.forget_early(session.chain)
 
     @staticmethod
@@ -188,4 +182,4 @@ class Updates:
             frame = frames.update(session.id, kind, **{name: value})
             session.history.add(kind, frame)
             others = [client for client in session.attached if client is not asker]
-            self._spread(others, frame, session.id)
+            self._floor.tell_all(others, frame, session.id)
