@@ -282,7 +282,7 @@ class Life:
         assert not self.world.agents
         floor = self.world.hub._floor
         assert not any((floor.clients, floor.chains, floor.live, floor.turning, floor.again))
-        assert (floor.count, floor.budget.size, floor.budget.histories) == (0, 0, {})
+        assert (floor.budget.size, floor.budget.histories) == (0, {})
 
 
 @pytest.mark.parametrize("version", [1, 2])

@@ -55,8 +55,6 @@ class Floor:
         """Clients whose `initialize` is answered: what they have sent behind it goes on."""
         self.again: list[Asked] = []
         """Requests that have waited, and are to be looked at once more."""
-        self.count = 0
-        """How many sessions are live."""
 
     def set_limits(self, limits: HubLimits) -> None:
         """Other limits hold from now on."""

@@ -44,8 +44,9 @@ class Sessions:
     def _has_room(self, asked: Asked, chain: Chain) -> bool:
         """Whether one more session may become live; otherwise its request is refused."""
         most = self._floor.limits.sessions
+        live = sum(map(len, self._floor.live.values()))
         opening = sum(one.method in MAKES_ONE for one in chain.sent.values())
-        if self._floor.count + opening < most:
+        if live + opening < most:
             return True
         self._floor.full(asked, f"there are {most} live sessions, as many as there may be")
         return False
@@ -138,7 +139,6 @@ class Sessions:
         session.cwd = text_of(member_at(asked.params, "cwd"))[:_MOST_FOLDER]
         chain.sessions[id_] = session
         self._floor.live.setdefault(id_, {})[session] = None
-        self._floor.count += 1
         return session
 
     # -- who is attached -------------------------------------------------------------------------
@@ -186,7 +186,6 @@ class Sessions:
         if not session.is_live:
             return
         del chain.sessions[session.id]
-        floor.count -= 1
         same = floor.live[session.id]
         del same[session]
         if not same:

@@ -164,11 +164,7 @@ class Updates:
         and of options, unless the agent has sent an update of it."""
         session, asker = asked.session, asked.client
         self._floor.finish(asked, member, body)
-        if (
-            session is None
-            or member == b"error"
-            or session not in self._floor.live.get(session.id, ())
-        ):
+        if session is None or member == b"error" or not session.is_live:
             return
         if asked.method in _SET:
             holder, given, name = _SET[asked.method]
