@@ -95,11 +95,13 @@ class Turns:
         """Cancels the turns that take too long, and answers the prompts of those that do not end
         then. Returns the sessions of those that it cancels now."""
         limits, cancelled = self._floor.limits, list[Live]()
-        for session in list(self._floor.turning) if limits.prompt_seconds is not None else ():
+        if limits.prompt_seconds is None:
+            return cancelled
+        for session in list(self._floor.turning):
             turn = session.turn
             assert turn is not None
             if turn.cancelled is None:
-                if now - turn.since >= (limits.prompt_seconds or 0):
+                if now - turn.since >= limits.prompt_seconds:
                     turn.cancelled = now
                     self.cancel(session)
                     cancelled.append(session)
