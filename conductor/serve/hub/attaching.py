@@ -110,28 +110,10 @@ class Attaching:
         if drives and client.views:
             return self._floor.views(asked)
         self._introduced(client, members)
-        how = self._sessions.attach(session, client, drives=drives)
-        how.speaks = True
-        if how.drives and not drives:
-            self._sessions.demote(session, client)
-        how.drives = drives
-        self._sessions.attach(session, client, drives=drives)
+        self._sessions.attach(session, client, drives=drives).speaks = True
+        self._sessions.set_role(session, client, drives=drives)
         replayed = self._replay(session, client, full=policy == "full")
-        result = {
-            **session.members,
-            "sessionId": session.id,
-            "clientId": client.client_id,
-            "role": session.role(client),
-            "historyPolicy": policy,
-            "replayed": replayed,
-            "connectedClients": session.clients(),
-            "_meta": {
-                "conductor": {
-                    "complete": policy != "full" or session.history.complete,
-                    **session.now(),
-                }
-            },
-        }
+        result = _result(session, client, policy, replayed)
         self._floor.finish(asked, b"result", encode(result))
         if policy != "none":
             self._questions.joined(session, client)
@@ -192,3 +174,18 @@ class Attaching:
             idle = frames.update(session.id, STATE_KIND, state="idle")
             self._floor.tell(client, session.history.state or idle, session.id)
         return len(shown)
+
+
+def _result(session: Live, client: Client, policy: str, replayed: int) -> dict[str, object]:
+    """What a client that has attached is answered."""
+    complete = policy != "full" or session.history.complete
+    return {
+        **session.members,
+        "sessionId": session.id,
+        "clientId": client.client_id,
+        "role": session.role(client),
+        "historyPolicy": policy,
+        "replayed": replayed,
+        "connectedClients": session.clients(),
+        "_meta": {"conductor": {"complete": complete, **session.now()}},
+    }

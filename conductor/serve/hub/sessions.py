@@ -153,10 +153,14 @@ class Sessions:
             session.home = client
         return how
 
-    def demote(self, session: Live, client: Client) -> None:
-        """A driver becomes a viewer."""
-        session.attached[client].drives = False
-        self._without(session, client)
+    def set_role(self, session: Live, client: Client, *, drives: bool) -> None:
+        """A client that is attached drives from now on, or only watches."""
+        how = session.attached[client]
+        drove, how.drives = how.drives, drives
+        if drove and not drives:
+            self._without(session, client)
+        elif drives and session.home is None:
+            session.home = client
 
     def leave(self, session: Live, client: Client) -> None:
         """A client is attached no more."""
