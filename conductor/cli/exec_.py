@@ -19,10 +19,11 @@ from conductor.cli import configured, error_details, exec_prompt, options, repor
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import RingOnDemand, Started, run_loop, settled_memory
-from conductor.client.connection import PERMISSION, ChainEnded
+from conductor.client.connection import ChainEnded
 from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.client.setup import folder
 from conductor.core.jsonrpc import REFUSED
+from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import ConductorError, RequestError, UsageError, one_line, with_log
 from conductor.run import spawn
 from conductor.run.runtime import Runtime

@@ -16,8 +16,15 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.jsonrpc import AUTH_REQUIRED, INTERNAL_ERROR, METHOD_NOT_FOUND, REFUSED
-from conductor.core.policy.key_table import STAMP
+from conductor.core.jsonrpc import (
+    AUTH_REQUIRED,
+    INTERNAL_ERROR,
+    METHOD_NOT_FOUND,
+    REFUSED,
+    REQUEST_CANCELLED,
+    UNSUPPORTED_VERSION,
+)
+from conductor.core.policy.key_table import PERMISSION, STAMP
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.record.turns.messages import members
 from conductor.transports.memory import Channel
@@ -25,10 +32,6 @@ from conductor.version import version
 
 _GRACE: Final = 2.0
 """Seconds that tasks have to end once the connection has."""
-
-PERMISSION: Final = "session/request_permission"
-REQUEST_CANCELLED: Final = -32800
-UNSUPPORTED_VERSION: Final = -32022
 
 CANCELLED: Final[dict[str, Any]] = {"outcome": {"outcome": "cancelled"}}
 """The answer to a permission request when the turn is cancelled, or no option fits."""

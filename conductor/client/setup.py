@@ -10,10 +10,11 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.client.connection import PERMISSION, Handler
+from conductor.client.connection import Handler
 from conductor.client.handlers import Files, asking, capabilities
 from conductor.client.handlers import Permissions as AnsweredByMode
 from conductor.client.values import ChainOptions, Log, OnUpdate, Permissions
+from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS
 from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
