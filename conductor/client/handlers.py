@@ -77,18 +77,22 @@ class Permissions:
             return (await self._ask("allow it this once? [y/N] ")).strip().lower() in ("y", "yes")
 
 
+def offered(options: object) -> list[dict[str, Any]]:
+    """The options of a question that have an id."""
+    listed = options if isinstance(options, list) else []
+    return [one for one in listed if isinstance(one, dict) and isinstance(one.get("optionId"), str)]
+
+
 def clear(options: object) -> list[dict[str, Any]]:
     """The options that an answer can name: an id that options of other kinds have too may be taken
     for any of them."""
-    listed = options if isinstance(options, list) else []
-    offered = [one for one in listed if isinstance(one, dict)]
+    named = offered(options)
     return [
         one
-        for one in offered
-        if isinstance(one.get("optionId"), str)
-        and not any(
-            other.get("optionId") == one["optionId"] and other.get("kind") != one.get("kind")
-            for other in offered
+        for one in named
+        if not any(
+            other["optionId"] == one["optionId"] and other.get("kind") != one.get("kind")
+            for other in named
         )
     ]
 
@@ -121,11 +125,10 @@ def asking(decide: OnPermission) -> Handler:
 
 
 def _permission(params: dict[str, Any]) -> Permission:
-    call, offered = asked_call(params), params.get("options")
+    call = asked_call(params)
     options = tuple(
         PermissionOption(one["optionId"], str(one.get("name", "")), str(one.get("kind", "")))
-        for one in (offered if isinstance(offered, list) else [])
-        if isinstance(one, dict) and isinstance(one.get("optionId"), str)
+        for one in offered(params.get("options"))
     )
     return Permission(str(params.get("sessionId")), described(call)[0], options, call)
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from conductor.client import acp
-from conductor.client.handlers import clear
+from conductor.client.handlers import clear, offered
 from conductor.core import json_text
 from conductor.record.turns.messages import Messages, members
 
@@ -222,12 +222,7 @@ class Question:
         self.call_id = str(call.get("toolCallId"))
         self.call = session.call(call)
         """What it is about."""
-        offered = params.get("options")
-        self.options = [
-            one
-            for one in (offered if isinstance(offered, list) else [])
-            if isinstance(one, dict) and isinstance(one.get("optionId"), str)
-        ]
+        self.options = offered(params.get("options"))
 
     def state(self) -> dict[str, Any]:
         """All that a page shows of it."""
