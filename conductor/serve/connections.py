@@ -40,7 +40,6 @@ class Event(enum.Enum):
 
 
 MOVES: Final = {
-    (State.LINKED, Event.LINK): State.LINKED,
     (State.LINKED, Event.CUT): State.CUT,
     (State.LINKED, Event.CLOSE): State.CLOSED,
     (State.CUT, Event.LINK): State.LINKED,
@@ -157,8 +156,8 @@ class Connection:
         state = MOVES.get((self.state, event))
         if state is None:
             return False
-        changed, self.state = state is not self.state, state
-        return changed
+        self.state = state
+        return True
 
     def linked(self) -> None:
         """A link is there."""
