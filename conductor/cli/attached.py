@@ -26,7 +26,7 @@ from conductor.client.connection import ChainEnded
 from conductor.client.handlers import Permissions
 from conductor.client.session import Question, Session, Update
 from conductor.client.talk import Talk
-from conductor.client.visit import client_of
+from conductor.client.visit import about, client_of
 from conductor.core import json_text
 from conductor.errors import ConductorError, UsageError, are, counted, one_line
 from conductor.record.turns.messages import members
@@ -197,8 +197,7 @@ class Attached(Talk):
 
     def _introduce(self, said: Mapping[str, Any]) -> None:
         """Says what the person has before them."""
-        about = members(members(said.get("_meta")).get("conductor"))
-        if self._wanted.history == "full" and about.get("complete") is False:
+        if self._wanted.history == "full" and about(said).get("complete") is False:
             self._view.note("the beginning of this session is not kept any more")
         role = "you take part" if self._wanted.drives else "you watch"
         clients = said.get("connectedClients")

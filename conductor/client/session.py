@@ -13,6 +13,7 @@ from typing import Any, Final
 
 from conductor.client import acp
 from conductor.client.handlers import clear, offered
+from conductor.client.visit import about
 from conductor.core import json_text
 from conductor.record.turns.messages import Messages, members
 
@@ -87,10 +88,10 @@ class Session:
         self.options = acp.options(answer)
         if isinstance(commands, list):
             self.commands = commands
-        about = members(members(answer.get("_meta")).get("conductor"))
-        if isinstance(about.get("version"), int):
-            self.version = about["version"]
-        self._goes_on = self._goes_on or about.get("turn") is True
+        said = about(answer)
+        if isinstance(said.get("version"), int):
+            self.version = said["version"]
+        self._goes_on = self._goes_on or said.get("turn") is True
 
     def prompted(self, blocks: list[dict[str, Any]]) -> None:
         """A prompt of the person's is on its way."""

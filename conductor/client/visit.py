@@ -42,14 +42,19 @@ def client_of(value: object) -> Client:
     return Client(*(str(held.get(key, "")) for key in ("clientId", "name", "role")))
 
 
+def about(held: Mapping[str, Any]) -> dict[str, Any]:
+    """What a server of conductor says of a session, beside what the agent says."""
+    return members(members(held.get("_meta")).get("conductor"))
+
+
 def session_of(entry: object) -> LiveSession:
     """A session as a list has it."""
     held = members(entry)
-    about = members(members(held.get("_meta")).get("conductor"))
-    clients = about.get("clients")
+    said = about(held)
+    clients = said.get("clients")
     id_, cwd, title = (str(held.get(key, "")) for key in ("sessionId", "cwd", "title"))
     all_ = tuple(map(client_of, clients if isinstance(clients, list) else []))
-    return LiveSession(id_, cwd, title, about.get("turn") is True, all_)
+    return LiveSession(id_, cwd, title, said.get("turn") is True, all_)
 
 
 def listed(answer: Mapping[str, Any]) -> list[LiveSession]:
