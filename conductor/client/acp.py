@@ -82,7 +82,8 @@ def asked_call(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def stop_of(update: Mapping[str, Any]) -> dict[str, Any]:
-    """The end of a turn, of the update that says that its session is idle."""
+    """The update that ends a turn. `update`: the answer to its prompt, or the update that says that
+    the session is idle."""
     ended = {"sessionUpdate": "turn_complete", "stopReason": update.get("stopReason")}
     error = members(update.get("error"))
     return {**ended, "error": error} if error else ended

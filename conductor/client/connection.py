@@ -129,8 +129,8 @@ class Connection:
                     await group.__aexit__(None, None, None)
 
     def start(self, work: Coroutine[Any, Any, None]) -> bool:
-        """Starts a task, which ends with the connection, and whose error ends that; False: it has
-        ended."""
+        """Starts a task, which ends with the connection. Its error ends the connection. False: the
+        connection has ended."""
         if self._tasks is None:
             work.close()
             return False
@@ -213,8 +213,8 @@ class Connection:
                 task.cancel()
 
     def turn_ended(self, session: str) -> None:
-        """The turn of a session has ended that another client began: if it was cancelled here, the
-        questions of the next one are asked again."""
+        """A turn of a session has ended, whoever has begun it. If it was cancelled here, questions
+        of the next turn are asked again."""
         self._cancelled.discard(session)
 
     async def request(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:

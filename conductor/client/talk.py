@@ -91,7 +91,7 @@ class Talk:
         """A frame of the chain, before it is read."""
 
     def _is_new(self, session: str, update: Update) -> bool:
-        """Whether an update is none that a new link repeats."""
+        """Whether an update is new; False: a new link repeats it."""
         del session, update
         return True
 

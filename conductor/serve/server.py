@@ -105,7 +105,7 @@ class Server:
         await self._serving.aclose()
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Starts a task, whose error is said and ends no other."""
+        """Starts a task. The log gets its error, which ends no other task."""
         task = self._tasks.create_task(self._watched(work))
         task.add_done_callback(lambda _: work.close())  # it may end before it has begun
         return task

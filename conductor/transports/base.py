@@ -55,7 +55,7 @@ class Events(Protocol):
 
 
 class Owner(Events, Protocol):
-    """Whose a connection is: who hears of it, and awaits its tasks."""
+    """Has a connection: hears of what happens to it, and awaits its tasks."""
 
     def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Starts a task of the connection, which its `close` ends."""

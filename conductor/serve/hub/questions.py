@@ -148,8 +148,8 @@ class Questions:
     def _reply(
         self, asked: Asked, member: bytes, body: Raw | bytes, by: Client | None = None
     ) -> None:
-        """Answers a chain's request; nobody has it any more. What a driver has decided all hear of
-        that used `session/attach`; of any other end those that were shown the question."""
+        """Answers a chain's request, and takes it back from all who have it. All clients that used
+        `session/attach` hear of a driver's decision; viewers hear of any other end."""
         for client in [*asked.to]:
             self._floor.take_back(asked, client)
         session = asked.session

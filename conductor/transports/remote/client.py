@@ -22,7 +22,7 @@ FAILED: Final = (
     httpcore.ProtocolError,
     httpcore.TimeoutException,
 )
-"""What a request raises that gets no answer, beside `LinkError`."""
+"""What a request raises if no answer comes, beside `LinkError`."""
 
 
 def pool(address: Address, tls: SSLContext | None) -> httpcore.AsyncConnectionPool:
