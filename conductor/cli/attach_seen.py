@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from typing import Any
+
+from conductor.core import json_text
 
 
 class Seen:
@@ -28,7 +29,7 @@ class Seen:
         new."""
         if update.get("sessionUpdate") == "state_update":
             return True
-        key = hash(json.dumps(update, sort_keys=True))  # which takes half an emoji
+        key = hash(json_text.encode_sorted(update))
         if self._old[key] > 0:
             self._old[key] -= 1
             return False

@@ -55,8 +55,6 @@ OnUpdate = Callable[[str, dict[str, Any]], Awaitable[None]]
 OnFrame = Callable[[bytes], Awaitable[None]]
 """Takes a frame from the chain, byte for byte."""
 
-_encode = json_text.encode
-
 
 class ChainEnded(ConductorError):  # noqa: N818 - an event, not a mistake
     """The chain closed the connection while a request of the client was pending."""
@@ -244,12 +242,7 @@ class Connection:
 
     def _send(self, **members: object) -> None:
         assert self._channel is not None
-        message = {"jsonrpc": "2.0", **members}
-        try:
-            line = _encode(message)
-        except UnicodeEncodeError:  # a lone surrogate: some agents send them, also in ids
-            line = json.dumps(message).encode()
-        self._channel.send(line)
+        self._channel.send(json_text.encode({"jsonrpc": "2.0", **members}))
 
     # -- messages from the chain ----------------------------------------------------------------
 
@@ -374,7 +367,7 @@ def _messages(line: bytes) -> list[dict[str, Any]]:
         frame = json_text.decode(line)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            frame = json.loads(line)  # accepts lone surrogates, which some agents send
+            frame = json.loads(line)  # takes more, such as NaN and a mark of bytes' order
         except (ValueError, RecursionError):
             raise _no_message() from None
     found = [each for each in (frame if isinstance(frame, list) else [frame]) if members(each)]

@@ -391,7 +391,7 @@ def _read(frame: bytes) -> dict[str, Any] | None:
         message = json_text.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         try:
-            message = json.loads(frame)  # accepts lone surrogates, which some agents send
+            message = json.loads(frame)  # takes more, such as NaN and a mark of bytes' order
         except (ValueError, RecursionError):
             return None
     return message if isinstance(message, dict) and message.get("jsonrpc") == "2.0" else None

@@ -6,7 +6,6 @@ whoever has begun it and in whichever version of ACP.
 
 from __future__ import annotations
 
-import json
 from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Any, Final
@@ -24,8 +23,6 @@ _MOST_CALLS: Final = 100
 _TOO_MUCH: Final = {"error": "the agent sent too much to show here"}
 _CALL: Final = ("title", "kind", "content", "locations", "rawInput", "description")
 """What a person should see of a tool call before allowing it."""
-
-_encode: Final = json_text.encode
 
 Update = dict[str, Any]
 """What is to be shown, as an update of version 1 of ACP."""
@@ -250,13 +247,8 @@ def _words(blocks: object) -> str:
 
 
 def plain(value: Any) -> Any:
-    """A value of strangers that every page can read: bounded, and without lone surrogates."""
+    """A value of strangers, or in its place a note: it is too large or too deep for a page."""
     try:
-        return value if len(_encode(value)) <= _MOST else _TOO_MUCH
-    except (UnicodeEncodeError, RecursionError):
-        pass
-    try:
-        text = json.dumps(value, ensure_ascii=False).encode("utf-8", "replace")
-        return json_text.decode(text) if len(text) <= _MOST else _TOO_MUCH
-    except (ValueError, RecursionError):
+        return value if len(json_text.encode(value)) <= _MOST else _TOO_MUCH
+    except RecursionError:
         return _TOO_MUCH
