@@ -16,7 +16,7 @@ from conductor.client.acp import asked_call
 from conductor.client.connection import CANCELLED, Handler
 from conductor.client.values import OnPermission, Permission, PermissionOption
 from conductor.core import json_text
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from conductor.errors import RequestError, UsageError, one_line
 
 READ: Final = "fs/read_text_file"
@@ -25,7 +25,6 @@ WRITE: Final = "fs/write_text_file"
 ALLOW: Final = "allow_once"
 REJECT: Final = "reject_once"
 
-RESOURCE_NOT_FOUND: Final = -32002
 LARGEST_FILE: Final = 64 * 1024 * 1024
 """Bytes of the largest file that a component may read."""
 

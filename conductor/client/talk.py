@@ -14,9 +14,9 @@ from typing import Any, Final
 from conductor import tasks
 from conductor.client import acp, visit
 from conductor.client.connection import CANCELLED, ChainEnded, Connection, Handler, Hearer
-from conductor.client.handlers import RESOURCE_NOT_FOUND, capabilities, selected
+from conductor.client.handlers import capabilities, selected
 from conductor.client.session import Question, Session, Update, plain
-from conductor.core.jsonrpc import INTERNAL_ERROR
+from conductor.core.jsonrpc import INTERNAL_ERROR, RESOURCE_NOT_FOUND
 from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.record.turns.messages import members

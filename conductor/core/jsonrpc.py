@@ -36,6 +36,7 @@ INVALID_PARAMS: Final = -32602
 INTERNAL_ERROR: Final = -32603
 UNSUPPORTED_VERSION: Final = -32022
 REQUEST_CANCELLED: Final = -32800
+RESOURCE_NOT_FOUND: Final = -32002
 AUTH_REQUIRED: Final = -32000
 """What the agent answers if the user has to log in first; editors then show its login."""
 REFUSED: Final = -31900

@@ -11,6 +11,7 @@ from msgspec import Raw
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
+    RESOURCE_NOT_FOUND,
     Malformed,
     Params,
     canonical_id,
@@ -26,7 +27,6 @@ from conductor.serve.hub.state import Asked, Chain, Client, Hop, Live
 
 VIEWER: Final = "this client is a viewer"
 
-_RESOURCE_NOT_FOUND: Final = -32002
 _LOGGED: Final = 20
 """Answers of one hop to no request that the log names."""
 _LONGEST_ID: Final = 1024
@@ -179,7 +179,7 @@ class Floor:
     def unknown(self, asked: Asked) -> None:
         """Refuses a request for a session that is not there, or is none of this principal's."""
         text = "there is no such session"
-        self.refuse(asked, _RESOURCE_NOT_FOUND, text, sessionId=asked.scope)
+        self.refuse(asked, RESOURCE_NOT_FOUND, text, sessionId=asked.scope)
 
     def own(self, asked: Asked, client: Client) -> Chain | None:
         """The own chain of who sent a request; without one the request is refused."""
