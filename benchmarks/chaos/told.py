@@ -5,7 +5,7 @@ recorded lines, which nobody derives from entries.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -114,7 +114,8 @@ def _read(trace: Path) -> tuple[Talk, Talk, Talk, Talk]:
                 sent[event.source][event.own.n, event.type] = said
     by_number = Talk(list)
     for name, numbered in sent.items():
-        # A message that a host gets is told once the host has said which guest got it.
+        # By number: the entry of a message to a host of guests comes late, once the host has said
+        # which guest has it.
         by_number[name] = [said for _, said in sorted(numbered.items())]
     return got, by_number, real_got, real_sent
 
@@ -142,7 +143,7 @@ def _said(line: bytes | msgspec.Raw) -> Said:
     return _asked(kind, message.method, message.params)
 
 
-def _asked(kind: str, method: str, params: Iterable[int]) -> Said:
+def _asked(kind: str, method: str, params: msgspec.Raw) -> Said:
     method = "initialize" if method == _ROLE else method
     # It names an id, which is another one at each hop.
     return Said(kind, method, b"" if method == _CANCEL else bytes(params))

@@ -41,8 +41,8 @@ _HELD: Final = 20
 
 _PATIENCE: Final = 60.0
 """Seconds after which they are held although something is open, so that it ends: where turns always
-overlap, nothing would ever go. They are held for as long as has been waited by then, and again once
-twice as long has been waited: so the hold is at last longer than any turn."""
+overlap, nothing would ever go. They are held from minute 1 to 2 of the wait, from 4 to 8, from 16
+to 32: at last a hold is longer than any turn."""
 
 _ROLE: Final = 10.0
 """Seconds a component has to take its role beside the chain. A service that it requests there is
@@ -392,8 +392,8 @@ class Rearrangement:
                 self._let_go()
 
     def _ran_out(self, gone: Sequence[Planned], began: float) -> bool:
-        """Whether nothing is open any more, where prompts are held although something was; or they
-        have been held for too long."""
+        """Whether nobody waits any longer for what is open: nothing is, or the client's prompts
+        have been held long enough for it to end."""
         now = asyncio.get_running_loop().time()
         if now < self._holds_at or self._is_quiet(gone):
             return True

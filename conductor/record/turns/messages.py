@@ -14,7 +14,7 @@ from typing import Any, Final
 _WHOLE: Final = ("user_message", "agent_message", "agent_thought")
 """Kinds of updates that hold a whole message; its parts are of the kind `…_chunk`."""
 _MOST: Final = 256
-"""Messages of which is known what was said of them."""
+"""Messages of which `Messages` knows what was shown; the oldest are forgotten."""
 
 
 class Messages:
