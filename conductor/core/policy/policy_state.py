@@ -154,11 +154,15 @@ class PolicyState:
 
     def settle(self, session: str) -> None:
         """Something is over in a session: once it has nothing to do with that, the rest goes."""
-        part = self.parts.get(session)
-        if part is None or part.waiting or part.running or part.withheld is not None:
-            return
-        if part.own is OwnTurn.NONE:
-            del self.parts[session]
+        part = self.part(session)
+        if part.own is OwnTurn.NONE and not part.others and part.withheld is None:
+            self.parts.pop(session, None)
+
+    def closes(self, session: str) -> None:
+        """It closes a session: the user is asked nothing there any more, so what is withheld of
+        that goes."""
+        self.at(session).withheld = None
+        self.settle(session)
 
     def owns(self, addresses: tuple[str, ...]) -> bool:
         """Whether an MCP message is about its own servers and connections alone."""

@@ -228,7 +228,7 @@ class PolicedRequests(HeldRequests):
             self._exchange.follow(lane, message.method, message.params, pending)
         if enforced and message.method in CLOSING:
             self._exchange.sessions.closes(message.session, pending)
-            policy_state.part(message.session).withheld = None  # nobody is asked there
+            policy_state.closes(message.session or "")
         if enforced and message.method in own_terminals.FOLLOWED:
             own_terminals.asked(self._parts, lane, message.method, message.params, pending)
         if enforced and is_prompt and message.session is not None:
