@@ -274,9 +274,9 @@ class Session(msgspec.Struct, eq=False):
 
     @property
     def at_rest(self) -> bool:
-        """Whether no prompt runs in it, nobody has a turn or waits for one, and the client knows
-        that it is idle."""
-        return not (self.prompts or self.open or self.waiting or self.owed)
+        """Whether no prompt runs or is held in it, nobody has a turn or waits for one, and the
+        client knows that it is idle."""
+        return not (self.prompts or self.held or self.open or self.waiting or self.owed)
 
     @property
     def client_waits(self) -> bool:

@@ -119,7 +119,7 @@ class Sessions:
         owner = latest.owner
         theirs = [one for one in self._known.values() if one.owner == owner]
         surplus = max(0, len(theirs) - _MOST)
-        for oldest in [one for one in theirs if one.at_rest and not one.held][:surplus]:
+        for oldest in [one for one in theirs if one.at_rest][:surplus]:
             del self._known[oldest.name]
 
     def __iter__(self) -> Iterator[Session]:
