@@ -22,7 +22,7 @@ from conductor.core.message import Message
 from conductor.record import sides
 from conductor.record.frames import clean_members, stands_once, written
 from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
-from conductor.record.turns.line import Line, Member
+from conductor.record.turns.line import Line, read_line
 
 if TYPE_CHECKING:
     from conductor.record.trace.chain import ChainComponent
@@ -230,18 +230,16 @@ def header(
 ) -> Line:
     """The first line of a trace: how its records are written, of which components, in which
     process the chain runs, and when it began, in seconds of Unix time."""
-    names, process = [*components], os.getpid()
-    members = [Member(each.name, each.role) for each in chain]
     line = {
         "type": "_conductor",
         "format": FORMAT,
         "content": content,
-        "components": names,
+        "components": list(components),
         "began": round(began, 6),
-        "process": process,
+        "process": os.getpid(),
     }
     raw = _encode({**line, "chain": chain} if chain else line) + b"\n"
-    return Line(
-        type="_conductor", format=FORMAT, content=content, components=names, chain=members or None,
-        process=process, began=round(began, 6), raw=raw,
-    )  # fmt: skip
+    head = read_line(raw)
+    assert head is not None
+    head.raw = raw
+    return head

@@ -61,7 +61,7 @@ class Own(msgspec.Struct, gc=False):
     hidden: str = ""
 
 
-class Member(msgspec.Struct, gc=False):
+class _Member(msgspec.Struct, gc=False):
     """A component of the chain, as the header describes it."""
 
     name: str = ""
@@ -96,7 +96,7 @@ class Line(msgspec.Struct, gc=False):
     format: int | None = None
     content: str = ""
     components: list[str] | None = None
-    chain: list[Member] | None = None
+    chain: list[_Member] | None = None
     ring: Ring | None = None
     full: int | None = None
     gap: str = ""
