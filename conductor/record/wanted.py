@@ -36,6 +36,11 @@ class Sinking(NamedTuple):
     watching: Sequence[Sink[Line]]
     messages: bool
 
+    @property
+    def agent_last(self) -> bool:
+        """Whether the last component is the agent."""
+        return self.mode != "proxy"
+
 
 class Opened(NamedTuple):
     """A chain that is ready for its event loop."""
@@ -73,15 +78,14 @@ def opened(
     """
     from conductor.run.log import ChainLog
 
-    agent_last = mode != "proxy"
     chain = Sinking(specs, options, log, mode, sinks, watching, messages)
     opened_sinks = [sink for opens in SINKS if (sink := opens(chain)) is not None]
     entries = ChainLog(opened_sinks, log)
     try:
-        specs = locked(specs, options, log, agent_last=agent_last)
+        specs = locked(specs, options, log, agent_last=chain.agent_last)
         if entries.watches:
             options = msgspec.structs.replace(options, recording=True)
-        launcher = Launcher(options, agent_last=agent_last, on_stderr=on_stderr)
+        launcher = Launcher(options, agent_last=chain.agent_last, on_stderr=on_stderr)
         return Opened(opened_sinks, launcher, launcher.plan(specs))
     except ConductorError as error:
         entries.close(error.text)
@@ -90,7 +94,7 @@ def opened(
 
 def _audit(chain: Sinking) -> Sink[Item] | None:
     """The audit, with a record of what is about to run. Raises `UsageError`."""
-    options, mode = chain.options, chain.mode
+    options = chain.options
     if options.audit is None:
         return None
     from conductor.record.audit.auditor import Auditor
@@ -102,8 +106,8 @@ def _audit(chain: Sinking) -> Sink[Item] | None:
         file = AuditFile.open(options.audit, chain.log)
     except UsageError as error:
         raise UsageError(error.text, options.audit_rule or error.hint) from None
-    auditor, last = Auditor(file, content), mode != "proxy"
-    auditor.begin(version(), mode, chain.specs, agent_last=last, isolation=options.isolation)
+    auditor, last = Auditor(file, content), chain.agent_last
+    auditor.begin(version(), chain.mode, chain.specs, agent_last=last, isolation=options.isolation)
     return auditor
 
 
@@ -143,8 +147,8 @@ def _trace(chain: Sinking) -> Sink[Item] | None:
     path, most = options.trace, options.trace_size
     file = TraceFile.create(path, chain.log, most) if path is not None else None
     # Without content nothing can be replayed, and where components lie is nobody's business.
-    is_told, last = content != "none", chain.mode != "proxy"
-    components = described(chain.specs, content, agent_last=last) if is_told else []
+    is_told = content != "none"
+    components = described(chain.specs, content, agent_last=chain.agent_last) if is_told else []
     if file is None:
         return Tracer(chain.sinks, content, chain=components)
     return Tracer([file, *chain.sinks], content, chain=components, records=file.gather)
@@ -160,8 +164,11 @@ def _watched(chain: Sinking) -> Sink[Item] | None:
 
 
 SINKS: Final[tuple[Callable[[Sinking], Sink[Item] | None], ...]] = (
-    *(_messages, _trace, _watched),
-    *(_audit, _ring),
+    _messages,
+    _trace,
+    _watched,
+    _audit,
+    _ring,
 )
 """Each opens a sink for the log of a chain, if one is wanted."""
 
