@@ -131,12 +131,9 @@ class Crossings:
         """What has entered a host that is gone, and that none of its guests is known to have; of
         requests their answers tell."""
         border = self._borders[host]
-        lost = [
-            (key, one)
-            for key, one in border.waiting.items()
-            if one.inward and one.entry.kind != "request"
-        ]
-        return [border.pop(key) or one for key, one in lost]
+        waiting = list(border.waiting.items())
+        lost = [key for key, one in waiting if one.inward and one.entry.kind != "request"]
+        return [one for key in lost if (one := border.pop(key)) is not None]
 
     def put_back(self, departure: Departure, number: int) -> None:
         """A request was taken back from the component that had it, and crosses its last border
