@@ -98,7 +98,13 @@ class Tally:
 
 
 FAULTS = (
-    *("lost", "doubled", "unanswered", "orphans", "unexplained", "altered", "untold"),
+    "lost",
+    "doubled",
+    "unanswered",
+    "orphans",
+    "unexplained",
+    "altered",
+    "untold",
     "failures",
 )
 SUMMED = ("requests", "messages", "ok", "refused", "cut_updates", "permissions", *FAULTS)

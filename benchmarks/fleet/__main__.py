@@ -197,7 +197,8 @@ class Run:
         store.mkdir()
         tokens = self._folder / "idle.toml"
         shown = [token(self._conductor, tokens, f"user-{n}") for n in range(load.users)]
-        most = str(load.sessions)
+        most = load.sessions
+        limit = ["-c", f"serve.connections={most}"]
         fleet = Fleet(
             self._conductor,
             [*_PROXIES, agent],
@@ -205,15 +206,8 @@ class Run:
             self._programs.agent,
             store,
             workers=load.workers,
-            gateway=[
-                "--tokens",
-                str(tokens),
-                "-c",
-                f"serve.connections={most}",
-                "-c",
-                f"serve.all-connections={most}",
-            ],
-            worker=["--share", "-c", f"serve.connections={most}"],
+            gateway=["--tokens", str(tokens), *limit, "-c", f"serve.all-connections={most}"],
+            worker=["--share", *limit],
         )
 
         async def hold() -> float:
