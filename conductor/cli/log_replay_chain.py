@@ -150,8 +150,8 @@ def _notes(recording: Recording, chosen: Chosen, replayed: Replayed) -> Iterator
     yield from chosen.notes
     if recording.is_redacted and recording.content == "redacted":
         yield (
-            "secrets were taken out of the trace, and stay out; record with trace-content=all to "
-            "replay them"
+            "secrets were taken out of the trace, and stay out; record with `-c "
+            "trace-content=all` to replay them"
         )
     if recording.is_cut:
         yield "the trace is cut off: it is replayed up to there"

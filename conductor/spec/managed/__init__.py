@@ -98,7 +98,7 @@ def required(specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
 
 
 def tried(spec: Spec, *, agent: bool = False) -> Spec:
-    """A component that a tool runs by itself (`check`, `test`, `replay`), held to the policy.
+    """A component that a tool runs by itself (`test`, `log replay`), held to the policy.
 
     `agent`: whether it is the agent of a chain, whatever its manifest says. Raises `UsageError`
     where the policy does not let it run.

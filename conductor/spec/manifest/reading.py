@@ -90,7 +90,7 @@ class Build(_Table, frozen=True, kw_only=True):
     `{dir}`, `{sdk}`, `{source}` and `{file}` are replaced."""
     made: str = ""
     """The file the command writes if it cannot write `file`, relative to the folder; `conductor
-    build` copies it from there."""
+    test --build` copies it from there."""
     env: dict[str, str] = {}
     """Variables for the command, besides those of `conductor test --build`."""
     needs: str = ""
