@@ -36,7 +36,7 @@ MOST_ANNOTATION: Final = 4096
 """Characters of our annotation."""
 MOST_LAYER: Final = 64 * 1024 * 1024
 _MOST_CONFIG: Final = 1024 * 1024
-_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
+DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 _EMPTY_BYTES: Final = b"{}"
 _ASK: Final = "ask its publisher to push it again"
 
@@ -211,7 +211,7 @@ def read_index(content: bytes) -> list[Descriptor]:
 
 def checked(one: Descriptor, most: int) -> Descriptor:
     """A descriptor of bytes that may be fetched. Raises `ComponentError`."""
-    if not _DIGEST.fullmatch(one.digest):
+    if not DIGEST.fullmatch(one.digest):
         raise ComponentError(
             f"`{one.digest}` in its manifest is no digest that is checked",
             "a digest is `sha256:` and 64 small hexadecimal digits",

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 from typing import Final
 
 from conductor.errors import ComponentError, visible_path
@@ -13,7 +12,6 @@ from conductor.packages.oci.repository import Repository
 from conductor.spec import untrusted_files
 
 _INDEX: Final = "index.json"
-_DIGEST: Final = re.compile(r"sha256:[0-9a-f]{64}")
 
 
 class Layout(Repository):
@@ -53,7 +51,7 @@ class Layout(Repository):
         return self.listed()
 
     def _blob(self, digest: str, most: int) -> bytes | None:
-        if not _DIGEST.fullmatch(digest):
+        if not artifact.DIGEST.fullmatch(digest):
             return None
         return self._read(os.path.join("blobs", *digest.split(":")), most)
 

@@ -231,12 +231,12 @@ class Places:
         return Config(
             options=self.options(file.options, "options"),
             components={
-                name: Written(what, self._here, self._at("components", name))
+                name: Written(what, self._here, self.origin("components", name))
                 for name, what in file.components.items()
             },
             chains={name: self._chain(name, chain) for name, chain in file.chains.items()},
             choose=[
-                WrittenChoice(choice, self._at("choose", number))
+                WrittenChoice(choice, self.origin("choose", number))
                 for number, choice in enumerate(file.choose)
             ],
             serve=self.options(file.serve, "serve"),
@@ -250,7 +250,7 @@ class Places:
             self._entry(what, *at, number) for number, what in enumerate(chain.components)
         ]
         options = self.options(chain.options, "chains", name, "options")
-        return NamedChain(components, options, self._at("chains", name))
+        return NamedChain(components, options, self.origin("chains", name))
 
     def _entry(self, entry: str | dict[str, Any], *at: Key) -> Written:
         """An entry of a chain: a component, or the name of a chain."""
@@ -258,16 +258,16 @@ class Places:
         if isinstance(what, dict) and when is not None and what.keys() == {"component"}:
             name = what["component"]
             what = name if isinstance(name, str) and is_name(name) else what  # maybe a chain's
-        return Written(what, self._here, self._at(*at), when)
+        return Written(what, self._here, self.origin(*at), when)
 
     def options(self, options: dict[str, Any], *at: Key) -> dict[str, WrittenOption]:
         """The options of a table."""
         return {
-            key: WrittenOption(value, self._at(*at, key), self._here)
+            key: WrittenOption(value, self.origin(*at, key), self._here)
             for key, value in options.items()
         }
 
-    def _at(self, *at: Key) -> str:
+    def origin(self, *at: Key) -> str:
         """Where something stands, or else what is around it."""
         while at and at not in self._origins:
             at = at[:-1]

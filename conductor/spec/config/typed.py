@@ -7,7 +7,7 @@ TOML, or else the text that it is. Paths start at the current folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -52,15 +52,14 @@ def over(lower: Config, words: Sequence[str]) -> Typed:
     for word in words:
         _add(tables, origins, word)
     chains = _partly_set(tables, lower)
+    places = reading.Places("", origins)
     try:
-        places = reading.Places("", origins)
         said = places.config(reading.checked(tables))
         for name, options in chains.items():
             said.chains[name] = _with_options(lower.chains[name], places, name, options)
     except Mistake as mistake:
-        raise UsageError(
-            f"{_origin(origins, mistake.at)}: {mistake}", mistake.hint or _HINT
-        ) from None
+        origin = places.origin(*mistake.at) or "command line"
+        raise UsageError(f"{origin}: {mistake}", mistake.hint or _HINT) from None
     options = {key: _joined(lower.options.get(key), it) for key, it in said.options.items()}
     components = {
         name: _component(lower.components.get(name), it) for name, it in said.components.items()
@@ -116,12 +115,6 @@ def _value(path: Sequence[str], text: str) -> Any:
     value = tables["value"]
     is_number = isinstance(value, int | float) and not isinstance(value, bool)
     return text if len(tables) > 1 or (is_number and path[0] in _PLAIN) else value
-
-
-def _origin(origins: Mapping[tuple[Key, ...], str], at: tuple[Key, ...]) -> str:
-    while at and at not in origins:
-        at = at[:-1]
-    return origins.get(at, "command line")
 
 
 # -- over what a file has --------------------------------------------------------------------------
