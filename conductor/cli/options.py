@@ -159,7 +159,6 @@ ALL: Final = ("agent", "proxy", "exec", "chat")
 LISTED: Final = (*ALL, "serve", "fleet gateway", "fleet worker")
 """The commands whose help has one sentence for each option; `conductor help options` has all."""
 
-
 LONG_LIVED: Final = ("agent", "proxy")
 
 TURNS: Final = ("exec", "chat")
@@ -532,7 +531,7 @@ FLEET: Final = (
     Option(
         "--project-id",
         Kind("NAME", str),
-        "Whose `kv` of the scope `project` is: on all workers.",
+        "The project that values (`kv`) belong to: those of the scope `project`, on all workers.",
         commands=("fleet worker",),
         panel=_FLEET,
         default="the pool",

@@ -523,8 +523,7 @@ def _load(context: ssl.SSLContext, settings: Settings) -> None:
 
 
 def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gate:
-    """Whom the server lets in; `start` starts a task for
-    that. Raises `ConductorError`."""
+    """Whom the server lets in; `start` starts the tasks of that. Raises `ConductorError`."""
     from conductor.serve.access import origins, tokens
     from conductor.serve.access.gate import Gate
     from conductor.serve.access.oidc import Oidc

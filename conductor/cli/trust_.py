@@ -22,7 +22,7 @@ from conductor.spec.trust import Agreement, Trust
 HELP: Final = paragraphs(
     "Trust a folder: its components get what they ask for, programs among them may run, and its "
     f"`{paths.CONFIG}` counts as it is now. Or trust one component, in this version.",
-    "Chains that run take it over at once; what is trusted no longer ends at once, too.",
+    "Chains that run follow at once, also where you trust something no longer (`--remove`).",
 )
 EPILOG: Final = paragraphs(
     "Examples:",

@@ -119,7 +119,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     refused: str = ""
     """Why the record that NATS has counts for nothing there."""
     config: str = ""
-    """The digest of the bundle that holds; empty: the files of the machine."""
+    """Where the bundle is that holds, by its digest; empty: the files of the machine count."""
     bundles: dict[str, str] | None = None
     """What a worker has of the bundles of its pool (`conductor.fleet.rollout`); None: it follows no
     rollouts."""

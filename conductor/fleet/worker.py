@@ -94,7 +94,7 @@ class Worker:
         self.record: Callable[[], tuple[str, str]] = lambda: ("", "")
         """The newest signed record of its pool that it knows, and why that of NATS is refused."""
         self.config: Callable[[], str] = lambda: ""
-        """The digest of the bundle that new chains start from."""
+        """Where the bundle is that new chains start from, by its digest; empty: none."""
         self._gateways = Beats(bus, "worker", "gateway", self.id)
         self._gateways.lag = self._verify_soon
         self._server: Server
