@@ -42,14 +42,14 @@ class _Findings:
 
 def check(file: str | None, values: Mapping[str, Any]) -> int:
     """Checks a file, or else all that count here; 1 if there is a mistake. Raises `UsageError`."""
+    if "c" in values:
+        raise UsageError("`-c` is in no file", "`conductor config show -c KEY=VALUE` reads it")
     found = _Findings()
     folder = configured.project(values)
     configs = [_file(file, found)] if file is not None else list(_files(folder, values, found))
     whole = layers.merged(configs, folder)
     if file is None:
         _variables(values, found)
-    if "c" in values:
-        raise UsageError("`-c` is in no file", "`conductor config show -c KEY=VALUE` reads it")
     for config in configs:
         _check(config, whole, found)
     _hidden(configs, found)
