@@ -11,7 +11,7 @@ import shlex
 import signal
 import sys
 import tempfile
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Final
 
 import anyio
@@ -125,110 +125,115 @@ async def _run(
     file: str,
 ) -> int:
     async with tasks.group() as watching:
-        await _serve(watching, components, many, listen, server, login, file)
+        fleet = _Fleet(watching, login)
+        for signalled in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(signalled, fleet.signalled)
+        try:
+            await fleet.serve(components, many, listen, server, file)
+        finally:
+            await fleet.end()
         watching.cancel_scope.cancel()
     return 0
 
 
-async def _serve(
-    watching: TaskGroup,
-    components: Sequence[str],
-    many: int,
-    listen: str,
-    server: Sequence[str],
-    login: Mapping[str, str],
-    file: str,
-) -> None:
-    ours = [sys.executable, "-m", "conductor"]
-    ending = asyncio.Event()
-    parts: dict[str, _Part] = {}
-    loop = asyncio.get_running_loop()
-    for signalled in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(signalled, _end, ending, parts)
+class _Fleet:
+    """The parts of a fleet, as processes that end in order."""
 
-    async def start(name: str, command: Sequence[str]) -> _Part:
+    def __init__(self, watching: TaskGroup, login: Mapping[str, str]) -> None:
+        self._watching, self._login = watching, login
+        self._parts: dict[str, _Part] = {}
+        self._ending = asyncio.Event()
+
+    async def serve(
+        self, components: Sequence[str], many: int, listen: str, server: Sequence[str], file: str
+    ) -> None:
+        """Starts all parts, and serves until a signal. Raises `ComponentError` where NATS or the
+        gateway ends, or any part at first."""
+        nats = await self._start(_NATS, server)
+        if not await self._all_serve():
+            return
+        ours, url = [sys.executable, "-m", "conductor", "fleet"], f"nats://{nats.place}"
+        worker = [*ours, "worker", *components, "--nats", url]
+        workers = {f"worker {number}": worker for number in range(1, many + 1)}
+        for name, command in workers.items():
+            await self._start(name, command)
+        gateway = await self._start(
+            "gateway", [*ours, "gateway", "--nats", url, "--listen", listen]
+        )
+        if not await self._all_serve():
+            return
+        address = gateway.place.split()[0]
+        report.write(f"the fleet is there: conductor connect {address}")
+        read = f"set -a; . {shlex.quote(file)}"  # the login stays out of command lines
+        report.write(f"to look at it: ({read}; conductor fleet status --nats {url})")
+        async with tasks.group() as keeping:
+            for name, command in workers.items():
+                keeping.start_soon(self._keep, name, command)
+            await tasks.first(gateway.ended.wait, nats.ended.wait, self._ending.wait)
+            keeping.cancel_scope.cancel()
+        self._need(gateway, nats)
+
+    async def _start(self, name: str, command: Sequence[str]) -> _Part:
         # A session of its own: Ctrl-C reaches this process alone, and the parts end in order.
         process = await asyncio.create_subprocess_exec(
             *command,
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.PIPE,
-            env=children.inherited() if name == _NATS else {**os.environ, **login},
+            env=children.inherited() if name == _NATS else {**os.environ, **self._login},
             start_new_session=True,
         )
-        parts[name] = part = _Part(name, process)
-        watching.start_soon(part.read)
-        watching.start_soon(part.wait)
+        self._parts[name] = part = _Part(name, process)
+        self._watching.start_soon(part.read)
+        self._watching.start_soon(part.wait)
         return part
 
-    async def keep(name: str, command: Sequence[str]) -> None:
+    async def _keep(self, name: str, command: Sequence[str]) -> None:
         """Starts a worker again when it has ended."""
-        while not ending.is_set():
+        loop = asyncio.get_running_loop()
+        while not self._ending.is_set():
             began = loop.time()
-            await parts[name].ended.wait()
-            if ending.is_set():
+            await self._parts[name].ended.wait()
+            if self._ending.is_set():
                 return
-            how = parts[name].how
+            how = self._parts[name].how
             report.write(f"the {name} has ended {how}; another one starts", word="warning")
             await asyncio.sleep(max(0.0, began + _PAUSE - loop.time()))
-            await start(name, command)
+            await self._start(name, command)
 
-    try:
-        nats = await start(_NATS, server)
-        await tasks.first(nats.serving.wait, nats.ended.wait, ending.wait)
-        _need(parts.values(), ending)
-        if ending.is_set():
-            return
-        url = f"nats://{nats.place}"
-        worker = [*ours, "fleet", "worker", *components, "--nats", url]
-        workers = {f"worker {number}": worker for number in range(1, many + 1)}
-        for name, command in workers.items():
-            await start(name, command)
-        gateway = await start(
-            "gateway", [*ours, "fleet", "gateway", "--nats", url, "--listen", listen]
-        )
-        started = [part.serving for part in parts.values()]
+    async def _all_serve(self) -> bool:
+        """Waits until all parts serve; False: a signal has come. Raises `ComponentError`."""
+        parts = [*self._parts.values()]
 
         async def all_serve() -> None:
-            for serving in started:
-                await serving.wait()
+            for part in parts:
+                await part.serving.wait()
 
-        ended = [part.ended.wait for part in parts.values()]
-        await tasks.first(all_serve, *ended, ending.wait)
-        _need(parts.values(), ending)
-        if not ending.is_set():
-            address = gateway.place.split()[0]
-            report.write(f"the fleet is there: conductor connect {address}")
-            read = f"set -a; . {shlex.quote(file)}"  # the login stays out of command lines
-            report.write(f"to look at it: ({read}; conductor fleet status --nats {url})")
-            async with tasks.group() as keeping:
-                for name, command in workers.items():
-                    keeping.start_soon(keep, name, command)
-                await tasks.first(gateway.ended.wait, nats.ended.wait, ending.wait)
-                keeping.cancel_scope.cancel()
-            _need((gateway, nats), ending)
-    finally:
-        ending.set()
+        await tasks.first(all_serve, *(part.ended.wait for part in parts), self._ending.wait)
+        self._need(*parts)
+        return not self._ending.is_set()
+
+    def _need(self, *parts: _Part) -> None:
+        """Raises `ComponentError` for a part that has ended by itself."""
+        failed = [part for part in parts if part.ended.is_set()]
+        if failed and not self._ending.is_set():
+            raise ComponentError(
+                f"the {failed[0].name} of the fleet has ended {failed[0].how}",
+                "its lines above say why",
+            )
+
+    def signalled(self) -> None:
+        """A signal: all ends in order; the second time at once."""
+        if self._ending.is_set():
+            for part in self._parts.values():
+                part.kill()
+        self._ending.set()
+
+    async def end(self) -> None:
+        """Ends all parts, also while this task is cancelled."""
+        self._ending.set()
         with anyio.CancelScope(shield=True):
             # The gateway first: then no client sees its worker go. NATS last: leases are given
             # back.
-            for name in reversed([*parts]):
-                await parts[name].end()
-
-
-def _end(ending: asyncio.Event, parts: dict[str, _Part]) -> None:
-    """A signal: all ends in order; the second time at once."""
-    if ending.is_set():
-        for part in parts.values():
-            part.kill()
-    ending.set()
-
-
-def _need(parts: Iterable[_Part], ending: asyncio.Event) -> None:
-    """Raises `ComponentError` for a part that has ended by itself."""
-    failed = [part for part in parts if part.ended.is_set()]
-    if failed and not ending.is_set():
-        raise ComponentError(
-            f"the {failed[0].name} of the fleet has ended {failed[0].how}",
-            "its lines above say why",
-        )
+            for name in reversed([*self._parts]):
+                await self._parts[name].end()
