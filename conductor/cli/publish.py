@@ -103,7 +103,7 @@ def publish(
             "--replace": replace,
             "--repository": bool(repository),
         }
-        for flag in (flag for flag, is_set in others.items() if is_set):
+        if flag := next((flag for flag, is_set in others.items() if is_set), ""):
             raise UsageError(f"`{flag}` is for a registry, and `--archive` sends nothing", _EITHER)
         return _archive(places, archive, include or ())
     if not 1 <= len(places) <= 2:
