@@ -28,7 +28,7 @@ from conductor.fleet.rollout import Effect, Event, Forget, Holding, Prepare
 from conductor.transports import process_groups
 
 if TYPE_CHECKING:
-    from conductor.fleet.bus import Bus
+    from conductor.fleet.bus import Bus, End
 
 Found = TypeVar("Found")
 
@@ -92,7 +92,7 @@ class Follower:
         """Whether the record of an earlier process was looked for."""
         self._refused = ""
         self._changed = asyncio.Event()
-        self._end: Callable[[], Awaitable[None]] | None = None
+        self._end: End | None = None
         self._following: asyncio.Task[None] | None = None
 
     @property

@@ -21,7 +21,7 @@ from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.arrivals import Arrivals
 from conductor.fleet.beats import Beats
-from conductor.fleet.bus import Bucket, Bus
+from conductor.fleet.bus import Bucket, Bus, End
 from conductor.fleet.placing import Lease
 from conductor.fleet.sealed import Identity
 from conductor.fleet.transport import RoomTransport, Seat
@@ -31,8 +31,6 @@ from conductor.run.runtime import Runtime
 from conductor.version import version
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable
-
     from conductor.serve.server import Server
     from conductor.transports.base import Transport
 
@@ -64,7 +62,7 @@ class Gateway:
         self._log = log
         self._server: Server | None = None
         self._rooms: Bucket | None = None
-        self._ends: list[Callable[[], Awaitable[None]]] = []
+        self._ends: list[End] = []
 
     async def begin(self, server: Server) -> None:
         """Listens on the bus. Raises `ConductorError`."""

@@ -34,9 +34,9 @@ from conductor.transports.base import Wrapper
 from conductor.transports.framing import split
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
+    from collections.abc import Callable
 
-    from conductor.fleet.bus import Bus
+    from conductor.fleet.bus import Bus, End
     from conductor.transports.base import Owner, Transport
 
 KEPT: Final = 16 * 1024 * 1024
@@ -94,7 +94,7 @@ class Journal:
         self._losing: dict[Journalled, None] = {}
         """The chains whose gap is not marked yet."""
         self._inbox = ""
-        self._ends: list[Callable[[], Awaitable[None]]] = []
+        self._ends: list[End] = []
         self._working: asyncio.Handle | None = None
         self._looking: asyncio.TimerHandle | None = None
         self._written = self._lost = self._lost_bytes = 0

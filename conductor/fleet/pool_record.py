@@ -8,7 +8,7 @@ none of another. Who may write a value proves nothing: workers believe signature
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -20,7 +20,7 @@ from conductor.packages import signatures
 from conductor.packages.signatures import Offer
 
 if TYPE_CHECKING:
-    from conductor.fleet.bus import Bucket, Bus
+    from conductor.fleet.bus import Bucket, Bus, End
     from conductor.packages.signatures import Demand
 
 BUCKET: Final = "config"
@@ -128,7 +128,7 @@ class PoolRecords:
             )
         return Signed(record, value, revision=revision)
 
-    async def watch(self, pool: str, changed: Callable[[], None]) -> Callable[[], Awaitable[None]]:
+    async def watch(self, pool: str, changed: Callable[[], None]) -> End:
         """Calls `changed` after the record has changed, while NATS is there; what it returns ends
         that."""
         return await self._bus.listen(f"$KV.{BUCKET}.{pool}", lambda *_: changed())

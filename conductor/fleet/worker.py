@@ -18,7 +18,7 @@ from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.arrivals import Arrivals
 from conductor.fleet.beats import Beats
-from conductor.fleet.bus import Bucket, Bus, Unanswered, Unkept
+from conductor.fleet.bus import Bucket, Bus, End, Unanswered, Unkept
 from conductor.fleet.held import Event, Held, State
 from conductor.fleet.owners import KeptOwners
 from conductor.fleet.room_outlet import RoomOutlet
@@ -107,8 +107,8 @@ class Worker:
         self._tasks: set[asyncio.Task[None]] = set()
         """What ends rooms."""
         self._queueing = asyncio.Lock()
-        self._ends: list[Callable[[], Awaitable[None]]] = []
-        self._leave_queue: Callable[[], Awaitable[None]] | None = None
+        self._ends: list[End] = []
+        self._leave_queue: End | None = None
         self._looking: asyncio.Task[None] | None = None
         self._verifying: asyncio.Task[None] | None = None
         self._is_unsure = False
