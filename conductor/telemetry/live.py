@@ -18,7 +18,7 @@ from conductor.record.turns.line import Line
 from conductor.run.log import Sink
 from conductor.run.plan import Options
 from conductor.spec.model import Spec
-from conductor.telemetry import names
+from conductor.telemetry import names, payloads
 from conductor.telemetry.book import Book
 from conductor.telemetry.context import with_context
 from conductor.telemetry.measures import MEMORY, OUTBOX, RESTARTS, Keeper, Labels, Measures, Number
@@ -70,11 +70,11 @@ class Telemetry(Sink[Line]):
         self.traceparent = ""
         """The context of the run, for programs; empty: they get none."""
         self._keepers = keepers
-        self._fold = Fold()
+        content = otlp is not None and names.captures(os.environ.get(names.CAPTURE))
+        self._fold = Fold(most_words=payloads.MOST_TEXT if content else 0)
         self._measures = Measures(self._fold, *keepers)
         self._translator: Translator | None = None
         if otlp is not None:
-            content = names.captures(os.environ.get(names.CAPTURE))
             facts = {spec.name: _facts(spec) for spec in specs}
             ids = Ids(os.urandom(32))
             run = _run(ids) if options.propagate else None

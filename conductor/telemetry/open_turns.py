@@ -10,15 +10,12 @@ import msgspec
 
 from conductor.record.turns.fold import Asked, Event
 from conductor.record.turns.line import AGENT, CLIENT, Line, Prompted, Update
-from conductor.record.turns.open_turn import OpenTurn
+from conductor.record.turns.open_turn import OpenTurn, ToolCall
 from conductor.telemetry import names, payloads
 from conductor.telemetry.progress import TOOLS, TURNS, Progress
 from conductor.telemetry.span import Attributes, Span, What, read_traceparent
 
 _MOST_OPEN: Final = 10_000
-_MOST_TOOLS: Final = 1_000
-"""Tool calls of one turn that are open."""
-_DONE: Final = frozenset({"completed", "failed", "cancelled"})
 
 
 class Turn(msgspec.Struct, eq=False):
@@ -26,8 +23,6 @@ class Turn(msgspec.Struct, eq=False):
 
     of: OpenTurn
     span: Span
-    answer: str = ""
-    """The words of the answer, where content is exported."""
     tools: dict[str, Span] = {}
 
 
@@ -85,7 +80,7 @@ class Turns:
         if model := self._models.get(session):
             span.attributes[names.MODEL] = model
         if self._progress.content:
-            span.attributes[names.INPUT] = payloads.message("user", payloads.words(line.params))
+            span.attributes[names.INPUT] = payloads.message("user", event.turn.prompt)
         self._open[session] = Turn(event.turn, span, tools={})
         if len(self._open) > _MOST_OPEN:
             self._end(next(iter(self._open.values())), line.ts)
@@ -130,8 +125,8 @@ class Turns:
                 turn.of.usage.cost,
                 payloads.name_of(turn.of.usage.currency),
             )
-        if self._progress.content and turn.answer:
-            found[names.OUTPUT] = payloads.message("assistant", turn.answer, stop)
+        if self._progress.content and turn.of.answer:
+            found[names.OUTPUT] = payloads.message("assistant", turn.of.answer, stop)
         del self._open[turn.of.session]
         self._progress.free(turn.span.place)
         self._progress.finish(turn.span, at)
@@ -162,11 +157,8 @@ class Turns:
         turn = self.of(event.turn)
         if turn is None:
             return
-        if update.kind in ("agent_message_chunk", "agent_message"):
-            if self._progress.content and len(turn.answer) < payloads.MOST_TEXT:
-                turn.answer = (turn.answer + (update.text or ""))[: payloads.MOST_TEXT]
-        elif update.kind in ("tool_call", "tool_call_update"):
-            self._tool(turn, event, update, asked)
+        if event.tool is not None:
+            self._tool(turn, event, event.tool, update, asked)
         elif event.ends:
             self._end(turn, event.line.ts, payloads.name_of(turn.of.stop))
 
@@ -174,15 +166,16 @@ class Turns:
         self,
         turn: Turn,
         event: Event,
+        call: ToolCall,
         update: Update,
         asked: Callable[[Turn], Span | None],
     ) -> None:
         line = event.line
-        id_ = payloads.name_of(update.id)
+        id_ = call.id
         span = turn.tools.get(id_)
         if span is None:
-            if len(turn.tools) >= _MOST_TOOLS or update.kind != "tool_call":
-                return
+            if call.first != event.number:
+                return  # it has ended
             parent = asked(turn) or turn.span
             name = payloads.name_of(update.name)
             span = turn.tools[id_] = Span(
@@ -209,11 +202,11 @@ class Turns:
             ):
                 if text := payloads.json_text(raw):
                     span.attributes[name] = text
-        if update.status in _DONE:
+        if call.is_done:
             del turn.tools[id_]
-            if update.status == "failed":
+            if call.status == "failed":
                 span.error = span.attributes[names.ERROR] = "tool_error"
-            elif update.status == "cancelled":
+            elif call.status == "cancelled":
                 span.attributes[names.CANCELLED] = True
             self._end_tool(span, line.ts)
 

@@ -7,7 +7,6 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.json_text import Decoder, encode
-from conductor.record.turns import edits
 
 MOST_TEXT: Final = 64 * 1024
 """Characters of one attribute that holds words."""
@@ -94,11 +93,6 @@ def result(body: msgspec.Raw) -> Result:
         return _result(body)
     except _BAD:
         return Result()
-
-
-def words(body: msgspec.Raw) -> str:
-    """The words of a prompt."""
-    return edits.text_of(bytes(body))[:MOST_TEXT]
 
 
 def json_text(raw: msgspec.Raw) -> str:

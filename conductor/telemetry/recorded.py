@@ -9,6 +9,7 @@ from collections.abc import Container, Iterator
 from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import read_line
 from conductor.record.turns.reader import Reader
+from conductor.telemetry import payloads
 from conductor.telemetry.span import Attributes, Ids, Span
 from conductor.telemetry.spans import Translator
 from conductor.version import version
@@ -38,7 +39,7 @@ class Recorded:
         self._turns = turns
         first = trace.line(0)
         seed = hashlib.sha256(first + trace.line(1) + trace.line(2)).digest()
-        self._fold = Fold()
+        self._fold = Fold(most_words=payloads.MOST_TEXT)
         self._translator = Translator(self._fold, Ids(seed), content=content, pictures=pictures)
         self.began = _began(trace, path)
         """When the trace began, in seconds of Unix time."""

@@ -100,6 +100,25 @@ def test_a_turn_is_measured_until_its_end() -> None:
     assert 'conductor_turn_duration_seconds_sum{stop="end_turn"} 4\n' in numbers(*lines)
 
 
+@pytest.mark.parametrize("first", ["tool_call", "tool_call_update"])
+def test_a_tool_call_is_a_span_in_either_version_of_acp(first: str) -> None:
+    def update(number: int, kind: str, status: str) -> bytes:
+        held = {"sessionUpdate": kind, "toolCallId": "t", "status": status}
+        params = {"sessionId": "s", "update": held}
+        line = request(number, "agent", "client", "session/update", params=params)
+        return line.replace(b'"request"', b'"notification"')
+
+    spans = translated(
+        request(1000, "client", "agent", "session/prompt", params={"sessionId": "s", "prompt": []}),
+        update(2000, first, "pending"),
+        update(3000, "tool_call_update", "completed"),
+        update(4000, "tool_call_update", "completed"),
+        response(5000, "agent", "client", 1000, {"stopReason": "end_turn"}),
+    )
+    tools = [span for span in spans if span.name == "execute_tool"]
+    assert [(tool.start, tool.end) for tool in tools] == [(2.0, 3.0)]
+
+
 @pytest.mark.parametrize(("passed", "changed"), [({"b": 1, "a": 2}, False), ({"a": 3}, True)])
 def test_what_is_only_spelled_anew_is_no_change(passed: dict[str, int], changed: bool) -> None:
     spans = translated(

@@ -35,7 +35,7 @@ from conductor.record.turns.line import (
     update_of,
 )
 from conductor.record.turns.model import OTHER_CLIENT, Change, Usage
-from conductor.record.turns.open_turn import SHOWN, OpenTurn
+from conductor.record.turns.open_turn import SHOWN, OpenTurn, ToolCall
 
 _REMEMBERED: Final = 100_000
 """Messages whose numbers are known, to find what passes them on."""
@@ -121,6 +121,8 @@ class Event(msgspec.Struct, eq=False):
     """Of a response for how long its sender had the request and the answer, of another message for
     how long its sender had what it passes on by it, in milliseconds."""
     update: Update | None = None
+    tool: ToolCall | None = None
+    """The tool call that the client is told of."""
     error: Error | None = None
     """Of a response the error that it is."""
     before: msgspec.Raw | None = None
@@ -146,8 +148,12 @@ class Event(msgspec.Struct, eq=False):
 class Fold:
     """Takes the lines of one trace in order. Never raises for what a line holds."""
 
-    def __init__(self, most: int | None = None) -> None:
-        """`most`: how many turns are told apart; None: any number."""
+    def __init__(self, most: int | None = None, most_words: int = SHOWN) -> None:
+        """
+        Args:
+            most: How many turns are told apart; None: any number.
+            most_words: Characters of the prompt and of the answer of each that are kept.
+        """
         self.number = -1
         """The place of the last line."""
         self.order: list[str] = []
@@ -165,6 +171,7 @@ class Fold:
         self.running: dict[str, OpenTurn] = {}
         """The open turn of each session."""
         self._most = most
+        self._most_words = most_words
         self._turns = 0
         self._last = self.rest
         """The last turn that began."""
@@ -290,7 +297,7 @@ class Fold:
             return
         self._remember(own.n, self._met(line, turn, got), line)
         if update is not None:
-            turn.update(line, update, self.top)
+            event.tool = turn.update(event.number, line, update, self.top)
             is_idle = update.kind == "state_update" and update.state == "idle"
             if is_idle and turn.inserted and line.target == self.top:
                 self._end(event, turn, update.stop or "end_turn")
@@ -493,12 +500,14 @@ class Fold:
             return self.rest
         self._turns += 1
         session = line.names_session
-        turn = self._last = event.turn = OpenTurn(self._turns, session, line.ts, self.number)
+        turn = self._last = event.turn = OpenTurn(
+            self._turns, session, line.ts, self.number, self._most_words
+        )
         event.begins = True
         self._loose.pop(session, None)
         if line.method == PROMPT:
             _put(self.running, turn)
-            turn.prompt = edits.text_of(bytes(line.params))[:SHOWN]
+            turn.prompt = edits.text_of(bytes(line.params))[: self._most_words]
             if line.source != CLIENT:
                 turn.by = line.source
             elif len(self._prompted) < _MOST_NAMES:

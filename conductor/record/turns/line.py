@@ -173,6 +173,7 @@ class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
 
     kind: str = ""
     content: Any = None
+    message: Any = msgspec.field(name="messageId", default=None)
     state: str = ""
     stop: str = msgspec.field(name="stopReason", default="")
     cost: _Cost | None = None
@@ -187,8 +188,13 @@ class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
     @property
     def text(self) -> str | None:
         """Its words; None: it has none."""
-        text = self.content.get("text") if isinstance(self.content, dict) else None
-        return text if isinstance(text, str) else None
+        return text_in(self.content)
+
+
+def text_in(block: Any) -> str | None:
+    """The words of a content block; None: it has none."""
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else None
 
 
 class _Updated(msgspec.Struct):

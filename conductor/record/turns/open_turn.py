@@ -7,14 +7,31 @@ from array import array
 from collections.abc import Callable, Iterable
 from typing import Final
 
+import msgspec
+
 from conductor.errors import counted
 from conductor.record.turns import edits, tokens
-from conductor.record.turns.line import AGENT, ENDS, Line, Update, read_line
+from conductor.record.turns.line import (
+    AGENT,
+    CLIENT,
+    ENDS,
+    LONGEST,
+    Line,
+    Update,
+    read_line,
+    text_in,
+)
+from conductor.record.turns.messages import Messages
 from conductor.record.turns.model import Share, Turn, Usage
 
 SHOWN: Final = 500
 """Characters of a prompt and an answer in a turn's summary."""
 _MOST_SPANS: Final = 64
+_MOST_TOOLS: Final = 10_000
+"""Tool calls of one turn that are known."""
+_TOOL: Final = ("tool_call", "tool_call_update")
+_DONE: Final = ("completed", "failed", "cancelled")
+_MESSAGE: Final = ("agent_message_chunk", "agent_message")
 _ACTS: Final = {
     "changed": ("changed", "message", ""),
     "answered": ("answered", "request", ""),
@@ -117,15 +134,34 @@ class OpenShare:
         return self.says
 
 
+class ToolCall(msgspec.Struct, frozen=True):
+    """A tool call of the agent, as the client knows it at one event."""
+
+    id: str
+    first: int
+    """The event that told of it first: in ACP v2 that is an update like all others."""
+    status: str = ""
+
+    @property
+    def is_done(self) -> bool:
+        """Whether it has ended."""
+        return self.status in _DONE
+
+
 class OpenTurn:
     """A turn, as it grows."""
 
-    __slots__ = ("_waits", "_works", "answer", "at", "by", "failed", "first", "inserted", "last",
-                 "ms", "number", "person", "prompt", "session", "shares", "stop", "tokens_in",
-                 "tokens_out", "tools", "usage", "verdicts")  # fmt: skip
+    __slots__ = ("_calls", "_messages", "_most_words", "_waits", "_works", "answer", "at", "by",
+                 "failed", "first", "inserted", "last", "ms", "number", "person", "prompt",
+                 "session", "shares", "stop", "tokens_in", "tokens_out", "tools", "usage",
+                 "verdicts")  # fmt: skip
 
-    def __init__(self, number: int, session: str, at: float, event: int) -> None:
+    def __init__(
+        self, number: int, session: str, at: float, event: int, most_words: int = SHOWN
+    ) -> None:
+        """`most_words`: characters of its prompt and of its answer that are kept."""
         self.number = number
+        self._most_words = most_words
         self.session = session
         self.at = at
         self.first = self.last = event
@@ -136,6 +172,10 @@ class OpenTurn:
         self.shares: dict[str, OpenShare] = {}
         self.usage: Usage | None = None
         self.tokens_in = self.tokens_out = self.tools = self.verdicts = 0
+        self._calls: dict[str, ToolCall] | None = {}
+        """The tool calls by id; None: the turn has ended."""
+        self._messages: dict[str, Messages] = {}
+        """What each end was told of the answer."""
         self.inserted = False
         """Its prompt was answered when it was inserted (ACP v2); its end is an update."""
         self._works: float | None = None
@@ -205,23 +245,51 @@ class OpenTurn:
             share = self.share(line.target)
             share.got_text = zlib.crc32(data, share.got_text)
 
-    def update(self, line: Line, update: Update, top: str) -> None:
-        """A `session/update`: what the summary shows of it. `top`: whose end the client's is."""
-        text = update.text
-        is_message = update.kind in ("agent_message_chunk", "agent_message")
+    def update(self, number: int, line: Line, update: Update, top: str) -> ToolCall | None:
+        """A `session/update`, the event of this number: what the summary shows of it. `top`: whose
+        end the client's is.
+
+        Returns the tool call that it tells the client of; None: it tells of none.
+        """
         if line.source == AGENT:
-            if is_message and text is not None:
-                self.tokens_out += tokens.estimated(text)
+            self.tokens_out += tokens.estimated(self._new_words(AGENT, update))
             if update.kind == "usage_update" and update.cost is not None:
                 usage = self.usage = self.usage or Usage()
                 usage.cost, usage.currency = update.cost.amount, update.cost.currency
             if update.kind == "state_update" and update.state == "idle":
                 self.agent_ends(line.ts)
-        if line.target == top:
-            if is_message and text is not None and len(self.answer) < SHOWN:
-                self.answer = (self.answer + text)[:SHOWN]
-            if update.kind == "tool_call":
-                self.tools += 1
+        if line.target != top:
+            return None
+        if len(self.answer) < self._most_words:
+            self.answer = (self.answer + self._new_words(CLIENT, update))[: self._most_words]
+        return self._tool(number, update) if update.kind in _TOOL else None
+
+    def _new_words(self, end: str, update: Update) -> str:
+        """The words of the answer that an end does not have yet: in ACP v2 a message may come whole
+        once more."""
+        if update.kind not in _MESSAGE:
+            return ""
+        if update.message is None and update.text is not None:
+            return update.text
+        messages = self._messages.setdefault(end, Messages())
+        whole = {"sessionUpdate": update.kind, "content": update.content}
+        whole |= {} if update.message is None else {"messageId": update.message}
+        return "".join(text_in(each["content"]) or "" for each in messages.read(whole))
+
+    def _tool(self, number: int, update: Update) -> ToolCall | None:
+        id_ = update.id if isinstance(update.id, str) else ""
+        if self._calls is None:
+            return None
+        call = self._calls.get(id_)
+        if call is None:
+            if len(self._calls) == _MOST_TOOLS:
+                return None
+            self.tools += 1
+            call = ToolCall(id_[:LONGEST], number)
+        if isinstance(update.status, str):
+            call = msgspec.structs.replace(call, status=update.status)
+        self._calls[id_] = call
+        return call
 
     def end(self, at: float, stop: str) -> list[int]:
         """It has ended. The events with words that their sender has only cut anew."""
@@ -235,11 +303,12 @@ class OpenTurn:
                 uncut += share.cut
             share.cut = array("i")
         self.person.end()
+        self._calls, self._messages = None, {}
         return uncut
 
     def goes_on(self) -> None:
         """It had not ended: its prompt comes again."""
-        self.ms, self.stop, self.failed = None, "", False
+        self.ms, self.stop, self.failed, self._calls = None, "", False, {}
 
     def _within(self, time: Time) -> float:
         """Milliseconds; not more than the turn took, whatever order the events have."""
@@ -274,8 +343,8 @@ class OpenTurn:
             at=self.at,
             ms=None if self.ms is None else round(self.ms, 3),
             by=self.by,
-            prompt=self.prompt,
-            answer=self.answer,
+            prompt=self.prompt[:SHOWN],
+            answer=self.answer[:SHOWN],
             stop=self.stop,
             failed=self.failed,
             person_ms=self._within(self.person),

@@ -232,6 +232,39 @@ def test_a_turn_that_an_update_ends_and_what_it_cost() -> None:
     assert (turn.usage.cost, turn.usage.currency) == (0.25, "EUR")
 
 
+@pytest.mark.parametrize("first", ["tool_call", "tool_call_update"])
+def test_tool_calls_and_words_count_once_in_either_version_of_acp(first: str) -> None:
+    """In ACP v2 a tool call begins with an update, and a message comes whole once more."""
+
+    def line(ts: float, update: dict[str, Any]) -> bytes:
+        made = {"type": "notification", "ts": ts, "from": "agent", "to": "client",
+                "method": "session/update", "session": "s",
+                "params": {"sessionId": "s", "update": update}}  # fmt: skip
+        return json.dumps({**made, "_conductor": {"n": int(ts)}}).encode() + b"\n"
+
+    def words(kind: str, *texts: str) -> dict[str, Any]:
+        content: Any = [{"type": "text", "text": text} for text in texts]
+        content = content if kind == "agent_message" else content[0]
+        return {"sessionUpdate": kind, "messageId": "m", "content": content}
+
+    tool = {"toolCallId": "t", "status": "completed"}
+    prompt = {"type": "request", "ts": 0.0, "from": "client", "to": "agent", "id": 1,
+              "method": "session/prompt", "session": "s", "params": {"prompt": []},
+              "_conductor": {"n": 9}}  # fmt: skip
+    made = read(
+        [
+            json.dumps(prompt).encode() + b"\n",
+            line(1.0, {"sessionUpdate": first, **tool}),
+            line(2.0, {"sessionUpdate": "tool_call_update", **tool}),
+            line(3.0, {"sessionUpdate": first, "toolCallId": "u"}),
+            line(4.0, words("agent_message_chunk", "one ")),
+            line(5.0, words("agent_message", "one ", "two")),
+        ]
+    )
+    turn = made.turns[1]
+    assert (turn.tools, turn.answer, turn.tokens_out) == (2, "one two", 2)
+
+
 def test_a_prompt_that_comes_again_past_a_failed_component_is_one_turn() -> None:
     prompt = {"method": "session/prompt", "session": "s", "params": {"prompt": []}}
 
