@@ -97,9 +97,9 @@ def unread(given: list[str]) -> list[str]:
 
 def _connect(given: list[str]) -> int | None:
     """Runs `connect`, for which an editor waits too; None where typer has to explain something."""
-    from conductor.run import fast_msgspec
+    from conductor.run import stand_ins
 
-    fast_msgspec.load()
+    stand_ins.load("msgspec")
     from conductor.cli import connection
 
     if any(word.startswith(_LOGIN) for word in given):
@@ -113,13 +113,14 @@ def _chain(given: list[str]) -> int | None:
     # In this order: the host of guests starts first, and loads its engine during our own imports.
     import gc
 
-    from conductor.run import fast_msgspec, spawn
+    from conductor.run import spawn, stand_ins
 
     if not given[1:2] or not given[1].startswith(_LOGIN):
         spawn.start(given)
     gc.disable()  # start-up makes next to no garbage, and collecting takes time
     try:
-        fast_msgspec.load()
+        stand_ins.load("msgspec")
+        stand_ins.load("subprocess")
         from conductor.cli import fast
 
         if given[0] == "exec":

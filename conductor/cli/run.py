@@ -476,9 +476,9 @@ def _participate(parsed: Parsed, early: list[int]) -> int:
 
 def _run(started: Started, early: list[int]) -> int:
     if not started.in_process:
-        from conductor.run import fast_loop
+        from conductor.run import stand_ins
 
-        fast_loop.load()
+        stand_ins.load_loop()
     from conductor.transports.stdio import StdioTransport
 
     parsed = started.parsed

@@ -9,7 +9,7 @@ from typing import Final
 
 from conductor.core.component import Component
 from conductor.errors import ComponentError, UsageError
-from conductor.run import fast_loop
+from conductor.run import stand_ins
 from conductor.run.plan import Options, Stderr
 from conductor.spec.model import Spec
 from conductor.transports import backoff
@@ -30,7 +30,7 @@ def carriers(
     nobody can dial it so."""
     assert spec.address is not None
     places = addresses.parse_all(spec.address)
-    if any(place.has_tls for place in places) and fast_loop.is_without_tls():
+    if any(place.has_tls for place in places) and stand_ins.is_without_tls():
         raise UsageError(
             f"{spec.label('component')} joins a chain that was started without TLS",
             "start the chain again: then it is there from the beginning",

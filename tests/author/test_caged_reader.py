@@ -87,7 +87,7 @@ def test_a_file_that_needs_too_much_is_an_error(
     """A child that may have next to no memory, in place of a file that needs very much."""
     code = (
         f"import sys;sys.path[:0]={sys.path!r};"
-        "from conductor.run.fast_msgspec import load;load();"
+        "from conductor.run.stand_ins import load;load('msgspec');"
         "from conductor.author import caged_process as child;"
         f"child.READER_MEMORY={64 * 1024 * 1024};child.main()"
     )

@@ -77,8 +77,8 @@ def test_what_components_need_is_imported_early_for_python_alone(
 
 HOST: Final = """
 import sys
-from conductor.run import fast_msgspec
-fast_msgspec.load()
+from conductor.run import stand_ins
+stand_ins.load("msgspec")
 before = set(sys.modules)
 import conductor.run.segment_start as start
 start._read_spec = lambda: print(*set(sys.modules) - before) or exit()
@@ -146,10 +146,10 @@ def test_manifests_are_read_without_what_takes_long_to_import(tmp_path: Path) ->
 LEAN: Final = """
 import sys
 before = set(sys.modules)
-from conductor.run import fast_msgspec
+from conductor.run import stand_ins
 {prepare}
-fast_msgspec.load()
-fast_msgspec.load()
+stand_ins.load("msgspec")
+stand_ins.load("msgspec")
 import msgspec
 class Point(msgspec.Struct):
     x: int
@@ -173,30 +173,53 @@ def test_msgspec_is_imported_without_what_it_merely_asks_about() -> None:
 
 
 def test_a_msgspec_that_wants_to_know_more_gets_the_real_modules() -> None:
-    asked = run(LEAN.format(prepare='fast_msgspec._STAND_INS = {"uuid": (), "decimal": ()}'))
-    assert {"uuid", "decimal"} <= set(asked)
+    prepare = 'stand_ins._STAND_INS["msgspec"].update(uuid={}, decimal={})'
+    assert {"uuid", "decimal"} <= set(run(LEAN.format(prepare=prepare)))
 
 
 LOOP: Final = """
 import sys
-from conductor.run import fast_loop
+from conductor.run import stand_ins
+stand_ins.load("msgspec")
+stand_ins.load("subprocess")
 {prepare}
-fast_loop.load()
-print(*(name for name in ("ssl", "_ssl", "uvloop") if name in sys.modules))
-import ssl, uvloop
-assert ssl.create_default_context().check_hostname
+stand_ins.load_loop()
+import asyncio, signal, uvloop
 async def nothing():
+    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, print)
     return 1
 assert uvloop.run(nothing()) == 1
+late = ("ssl", "_ssl", "inspect", "linecache", "logging", "traceback", "locale")
+print(*(name for name in late if name in sys.modules))
+assert stand_ins.is_without_tls() == ("ssl" not in sys.modules)
+import inspect, ssl, subprocess
+assert ssl.create_default_context().check_hostname
+assert inspect.signature(nothing).parameters == {{}}
+assert subprocess.run(["echo", "words"], capture_output=True, text=True).stdout.split() == ["words"]
+async def failing():
+    loop = asyncio.get_running_loop()
+    loop.set_debug(True)
+    loop.call_soon(int, "no number")
+    await asyncio.sleep(0)
+    await loop.run_in_executor(None, int)
+uvloop.run(failing())
 """
 
 
-def test_the_event_loop_is_imported_without_tls() -> None:
-    assert run(LOOP.format(prepare="")) == ["uvloop"]
+def test_the_event_loop_is_imported_without_tls_and_what_describes_failures() -> None:
+    assert run(LOOP.format(prepare="")) == []
 
 
 def test_a_uvloop_that_wants_more_of_tls_gets_the_real_module() -> None:
-    assert run(LOOP.format(prepare='del fast_loop._STAND_INS["SSLError"]')) == []
+    prepare = 'del stand_ins._STAND_INS["uvloop"]["ssl"]["SSLError"]'
+    assert set(run(LOOP.format(prepare=prepare))) == {"ssl", "_ssl"}
+
+
+def test_what_goes_wrong_in_the_event_loop_is_told() -> None:
+    code = LOOP.format(prepare="")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "no number" in done.stderr
+    assert "Traceback" in done.stderr
 
 
 CONFIGURED: Final = """
@@ -277,8 +300,8 @@ def counted(*arguments, **options):
         patterns.append(arguments)
     return compile(*arguments, **options)
 re.compile = counted
-from conductor.run import fast_msgspec
-fast_msgspec.load()
+from conductor.run import stand_ins
+stand_ins.load("msgspec")
 from conductor import cli
 from conductor.cli import run
 def shown(work):
@@ -292,8 +315,8 @@ cli.main(sys.argv[1:])
 
 AT_THE_SPAWN: Final = """
 import subprocess, sys
-from conductor.run import fast_msgspec
-fast_msgspec.load()
+from conductor.run import stand_ins
+stand_ins.load("msgspec")
 def shown(*arguments, **options):
     print(*sys.modules)
     raise SystemExit
