@@ -6,8 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
-from conductor.cli import connect, connection
-from conductor.cli.typer_options import paragraphs
+from conductor.cli import connection
+from conductor.cli.typer_options import paragraphs, takes
 from conductor.errors import UsageError
 from conductor.transports.remote import address as addresses
 
@@ -59,6 +59,7 @@ _Json = Annotated[
 ]
 
 
+@takes("attach")
 def attach(
     address: _Address,
     session: _Session = None,
@@ -67,8 +68,8 @@ def attach(
     list_: _List = False,
     name: _Name = "",
     json: _Json = False,
-    token_file: connect.TokenFile = None,
-    ca: connect.Ca = None,
+    token_file: str | None = None,
+    ca: str | None = None,
 ) -> int:
     """Attaches to a live session."""
     from conductor.cli.attached import Attached, Wanted, is_terminal

@@ -1,136 +1,91 @@
-"""`conductor agent`, `proxy`, `exec` and `chat` as typer sees them.
+"""What runs the commands that an editor starts, and their texts.
 
-The first two arrive here only when `conductor.cli.fast` leaves a command line to be explained.
+Each function gets the words before `--`, those behind it (None: there is no `--`), and the options
+that are set, by name: from `conductor.cli.fast`, or from typer, where that has to explain nothing.
 """
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Final
-
-import typer
-
-from conductor.cli import options
-from conductor.cli.log_view import NoOpen, Port
-from conductor.cli.typer_options import paragraphs, takes
+from typing import Any, Final
 
 _SEE: Final = "`conductor help component` explains how to write one."
 
-Components = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help=f"The proxies from the editor's side on, then the agent. {_SEE}",
-        show_default=False,
-    ),
-]
-Proxies = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="The proxies from the editor's side on; without any, the conductor passes every "
-        f"message on unchanged. {_SEE}",
-        show_default=False,
-    ),
-]
-
-Prompted = Annotated[
-    list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help=f"The proxies, then the agent, then the prompt. {_SEE}",
-        show_default=False,
-    ),
-]
-
-Attach = Annotated[
-    str | None,
-    typer.Option(
-        "--attach",
-        metavar="SESSION",
-        help="Show this live session of others. The agent is the address of its server.",
-        show_default=False,
-    ),
-]
-View = Annotated[bool, typer.Option("--view", help="Only watch the session of `--attach`.")]
-
 AGENT_HELP: Final = "Run a chain of proxies and an agent. An editor starts this."
-AGENT_EPILOG: Final = paragraphs(
-    "Examples:",
-    "  conductor agent datetime claude",
-    '  conductor agent ./a.wasm "python b.py" claude',
-    "In Zed's settings.json:",
-    '  "agent_servers": {"Conductor": {"type": "custom", "command": "conductor",\n'
-    '    "args": ["agent", "datetime", "claude"]}}',
-)
+AGENT_EPILOG: Final = """\
+Examples:
+
+  conductor agent datetime claude
+
+  conductor agent ./a.wasm "python b.py" claude
+
+In Zed's settings.json:
+
+  "agent_servers": {"Conductor": {"type": "custom", "command": "conductor",
+    "args": ["agent", "datetime", "claude"]}}"""
+AGENT_WORDS: Final = ("COMPONENT", f"The proxies from the editor's side on, then the agent. {_SEE}")
 
 PROXY_HELP: Final = "Run a chain that is itself a proxy of another conductor."
 PROXY_EPILOG: Final = 'Example:\n\n  conductor agent "conductor proxy ./a.wasm ./b.wasm" demo'
+PROXY_WORDS: Final = (
+    "COMPONENT",
+    (
+        "The proxies from the editor's side on; without any, the conductor passes every message on "
+        f"unchanged. {_SEE}"
+    ),
+)
 
 EXEC_HELP: Final = "Send one prompt through a chain and print the answer."
-EXEC_EPILOG: Final = paragraphs(
-    "Examples:",
-    '  conductor exec datetime demo "what day is it?"',
-    "  git diff | conductor exec claude --fs read",
-    "`conductor help exit-codes` lists the exit codes.",
-)
+EXEC_EPILOG: Final = """\
+Examples:
 
-CHAT_HELP: Final = paragraphs(
-    "Talk to a chain in the browser; beside each turn, what each component did.",
-    "The page is served on this machine alone, until Ctrl-C, which ends the chain too; only its "
-    "whole address, with the secret, opens it. The agent's questions wait for your answer there.",
-)
-CHAT_EPILOG: Final = paragraphs(
-    "Examples:",
-    "  conductor chat datetime redact claude",
-    "  conductor chat --fs read --trace today.jsons demo",
-    "  conductor chat ws://127.0.0.1:8790 --attach SESSION --view",
-)
+  conductor exec datetime demo "what day is it?"
 
+  git diff | conductor exec claude --fs read
 
-@takes("agent")
-def agent(context: typer.Context, components: Components = None, **values: Any) -> int:
-    """Runs a chain of proxies and an agent."""
-    return _run("agent", components, context, values)
+`conductor help exit-codes` lists the exit codes."""
+EXEC_WORDS: Final = ("COMPONENT", f"The proxies, then the agent, then the prompt. {_SEE}")
 
+CONNECT_HELP: Final = """\
+Connect an editor to a chain that runs elsewhere: this is its agent, on standard input and output.
 
-@takes("proxy")
-def proxy(context: typer.Context, components: Proxies = None, **values: Any) -> int:
-    """Runs a chain of proxies that is itself a proxy."""
-    return _run("proxy", components, context, values)
+ADDRESS is where the chain listens: ws://HOST, wss://HOST, http://HOST, https://HOST,
+tcp://HOST:PORT or unix:PATH; or several of them between commas. A URL without a path means /acp.
+The variable CONDUCTOR_TOKEN has the token that is shown there. Where the other end is a conductor,
+a connection that is cut goes on as soon as the network is back: nothing is lost. Where that has
+started again, open requests get an error and the sessions go on, if its agent can load them."""
+CONNECT_EPILOG: Final = """\
+Examples:
+
+  conductor connect ws://127.0.0.1:8790
+  conductor connect wss://chains.example.org --token-file ~/.chain-token"""
+CONNECT_WORDS: Final = ("ADDRESS", "Where the chain listens.")
 
 
-def _run(
-    command: str, components: list[str] | None, context: typer.Context, values: dict[str, Any]
-) -> int:
-    from conductor.cli import run  # --help does not need it
-
-    return run.chain(options.assemble(command, components or [], context.obj, **values))
+def agent(words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:
+    """Runs a chain of proxies and an agent. Raises `UsageError`."""
+    return _run("agent", words, rest, values)
 
 
-@takes("exec")
-def exec_(context: typer.Context, components: Prompted = None, **values: Any) -> int:
+def proxy(words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:
+    """Runs a chain of proxies that is itself a proxy. Raises `UsageError`."""
+    return _run("proxy", words, rest, values)
+
+
+def _run(command: str, words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:
+    from conductor.cli import options, run  # --help does not need them
+
+    return run.chain(options.assemble(command, words, rest, **values))
+
+
+def exec_(words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:
     """Sends one prompt through a chain and prints the answer."""
     from conductor.cli import exec_ as turns
 
-    return turns.command(components or [], context.obj, values)
+    return turns.reported(words, rest, values)
 
 
-@takes("chat")
-def chat(
-    context: typer.Context,
-    components: Components = None,
-    no_open: NoOpen = False,
-    port: Port = 0,
-    attach: Attach = None,
-    view: View = False,
-    **values: Any,
-) -> int:
-    """Serves a page that is the client of a chain."""
-    from conductor.cli import chat as talking
-    from conductor.cli import configured
+def connect(words: list[str], _rest: None, values: dict[str, Any]) -> int:
+    """Connects standard input and output to an address."""
+    from conductor.cli import connection
 
-    parsed = options.assemble("chat", components or [], context.obj, **values)
-    parsed = configured.applied(parsed)
-    return talking.execute(
-        parsed, port=port, opens=not no_open, attach=attach, view=view, **parsed.values
-    )
+    return connection.run(words[0], **values)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from typing import Annotated, Any, Final
 
 import typer
 
 from conductor.cli.typer_options import Json, paragraphs, takes
 
-app = typer.Typer(help="Show and check what `conductor.toml` files and variables configure.")
+HELP: Final = "Show and check what `conductor.toml` files and variables configure."
 
-
-@app.command(
-    epilog="Example:\n\n  conductor config show --origin",
-    help=paragraphs(
-        "Show what is configured here: options, components, chains and choices, and which files "
-        "they come from.",
-        "Secrets are never shown, only where they are.",
-    ),
+SHOW_HELP: Final = paragraphs(
+    "Show what is configured here: options, components, chains and choices, and which files they "
+    "come from.",
+    "Secrets are never shown, only where they are.",
 )
+SHOW_EPILOG: Final = "Example:\n\n  conductor config show --origin"
+CHECK_HELP: Final = paragraphs(
+    "Check every file of configuration, also one that is not trusted: reading it runs nothing. "
+    "Resolves each component and chain without starting any, and shows what hides what.",
+    "Exit code 1 when there is a mistake.",
+)
+CHECK_EPILOG: Final = (
+    "Examples:\n\n  conductor config check\n\n  conductor config check ./conductor.toml"
+)
+SCHEMA_HELP: Final = (
+    "Print the JSON Schema of `conductor.toml`, for editors that complete and check it."
+)
+
+
 @takes("config")
 def show(
     origin: Annotated[
@@ -33,14 +43,6 @@ def show(
     return config_show.show(values, origins=origin, as_json=json_)
 
 
-@app.command(
-    epilog="Examples:\n\n  conductor config check\n\n  conductor config check ./conductor.toml",
-    help=paragraphs(
-        "Check every file of configuration, also one that is not trusted: reading it runs nothing. "
-        "Resolves each component and chain without starting any, and shows what hides what.",
-        "Exit code 1 when there is a mistake.",
-    ),
-)
 @takes("config")
 def check(
     file: Annotated[
@@ -59,9 +61,6 @@ def check(
     return config_check.check(file, values)
 
 
-@app.command(
-    help="Print the JSON Schema of `conductor.toml`, for editors that complete and check it."
-)
 def schema() -> int:
     """Prints the JSON Schema of the file."""
     from conductor.cli import config_schema, report

@@ -24,32 +24,6 @@ if TYPE_CHECKING:
 TOKEN: Final = "CONDUCTOR_TOKEN"  # noqa: S105 - the variable's name, not a secret
 
 
-def plain(arguments: list[str]) -> tuple[str, str | None, str | None] | None:
-    """The address, the file of the token and that of the authorities, as an editor's command line
-    has them; None for anything else: typer explains it."""
-    options: dict[str, str | None] = {"--token-file": None, "--ca": None}
-    address, *rest = arguments or [""]
-    if not address or address.startswith("-") or len(rest) % 2:
-        return None
-    for name, value in zip(rest[::2], rest[1::2], strict=True):
-        if name not in options or options[name] is not None or value.startswith("-"):
-            return None
-        options[name] = value
-    return address, options["--token-file"], options["--ca"]
-
-
-def refuse_login() -> int:
-    """Tells that nothing can log in from here; the exit code."""
-    from conductor.cli import report
-
-    report.error(
-        "`conductor connect` has no agent on this machine that could log in",
-        "log in where the chain runs, by the agent's own command or by "
-        "`conductor agent AGENT --agent-login=AGENT …`",
-    )
-    return 2
-
-
 def run(address: str, token_file: str | None = None, ca: str | None = None) -> int:
     """Connects standard input and output to an address, until either end is done; the exit code."""
     from conductor.cli import options, report

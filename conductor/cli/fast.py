@@ -1,31 +1,89 @@
-"""Parses `conductor agent`, `proxy` and `exec` without loading typer.
+"""Starts what another program waits for, without loading typer: the rows of
+`conductor.cli.commands` with the trait `STARTED`.
 
-An editor starts the first two and waits, and a person waits for the third; importing typer takes
-100 to 200 ms. What this parser does not understand it leaves to typer (`conductor.cli.app`), which
-explains what is wrong.
+An editor starts most of them and waits, and a person waits for `exec`; importing typer takes 100 to
+200 ms. What this parser does not understand it leaves to typer (`conductor.cli.app`), which
+explains what is wrong. An agent waits for `mcp`: it loads nothing that it does not need.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from conductor.cli import commands
+from conductor.cli.commands import Trait
 
-from conductor.cli import options, surroundings
-from conductor.cli.options import Parsed
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from conductor.cli.options import Parsed
+
+_LOGIN = "--agent-login="
+"""Begins the argument behind which a client appends those of an agent's login by terminal
+(`conductor.core.logins`)."""
 
 
-class Words(NamedTuple):
+class Words:
     """A command line behind the command."""
 
-    typed: list[str]
-    """The words before `--` that belong to no option."""
-    rest: list[str] | None
-    """What follows `--`; None: there is no `--`."""
-    values: dict[str, Any]
-    """The options that are set, by name."""
+    def __init__(self) -> None:
+        self.typed: list[str] = []
+        """The words before `--` that belong to no option."""
+        self.rest: list[str] | None = None
+        """What follows `--`; None: there is no `--`."""
+        self.values: dict[str, Any] = {}
+        """The options that are set, by name."""
+
+
+def bare(given: list[str]) -> int | None:
+    """Runs a command that takes one word and no option; None: this is no such line."""
+    if len(given) != 2 or given[1].startswith("-") or not commands.has(given[:1], Trait.BARE):
+        return None
+    run = commands.TABLE[given[0]].function()
+    assert run is not None
+    code: int = run(given[1:])
+    return code
+
+
+def started(given: list[str]) -> int | None:
+    """Runs a command that another program waits for; None: it is no such command, or typer has to
+    explain something."""
+    if not commands.has(given[:1], Trait.STARTED):
+        return None
+    # In this order: the host of guests starts first, and loads its engine during our own imports.
+    import gc
+
+    from conductor.run import spawn, stand_ins
+
+    if not given[1:2] or not given[1].startswith(_LOGIN):
+        spawn.start(given)
+    gc.disable()  # start-up makes next to no garbage, and collecting takes time
+    try:
+        stand_ins.load("msgspec")
+        stand_ins.load("subprocess")
+        run = commands.TABLE[given[0]].function()
+        if run is not None and (found := words(given)) is not None:
+            code: int = run(found.typed, found.rest, found.values)
+            return code
+    finally:
+        gc.enable()
+    spawn.discard()
+    return None
+
+
+def unread(given: list[str]) -> list[str]:
+    """The words of a command line; with those of an agent's login as values of the option, so that
+    nothing else reads them."""
+    at = next((at for at, word in enumerate(given) if word.startswith(_LOGIN)), 0)
+    if not at or given[0] != "agent":
+        return given
+    login = [given[at], *(_LOGIN + word for word in given[at + 1 :])]
+    return ["agent", *login, *given[1:at]]
 
 
 def parse(arguments: list[str]) -> Parsed | None:
     """The chain that a command line describes, or None where typer has to explain something."""
+    from conductor.cli import options
+
     found = words(arguments)
     if found is None:
         return None
@@ -34,11 +92,13 @@ def parse(arguments: list[str]) -> Parsed | None:
 
 def words(arguments: list[str]) -> Words | None:
     """A command line taken apart, or None where typer has to explain something."""
+    from conductor.cli import options, surroundings
+
     if surroundings.unfit(arguments) is not None:
         return None
     command, *left = arguments
     rows = {flag: row for row in options.of(command) for flag in row.flags.split()}
-    found = Words([], None, {})
+    found = Words()
     while left and left[0] != "--":
         flag, equals, text = left[0].partition("=")
         word = left.pop(0)
@@ -61,4 +121,6 @@ def words(arguments: list[str]) -> Words | None:
             return None
         many = row.kind.many
         found.values[row.name] = (*found.values.get(row.name, ()), value) if many else value
-    return None if left == ["--"] else found._replace(rest=left[1:] if left else None)
+    found.rest = left[1:] if left else None
+    has_one = not commands.has(arguments[:1], Trait.ONE_WORD) or (len(found.typed), left) == (1, [])
+    return found if has_one and left != ["--"] else None

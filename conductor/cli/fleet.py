@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from conductor.cli import fleet_bundle, fleet_init, fleet_journal, fleet_rollout, gateway, report
-from conductor.cli import worker as worker_
+from conductor.cli import fleet_bundle, report
 from conductor.cli.fleet_place import needs_extra, on_bus, place
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import ConductorError
@@ -20,7 +19,6 @@ if TYPE_CHECKING:
 HELP: Final = (
     "Run a fleet: gateways let clients in, workers run the chains; or see one, and drain it."
 )
-app = typer.Typer(name="fleet", help=HELP, no_args_is_help=True)
 
 _SEEN: Final = 0.5
 """Seconds that the parts of a fleet have to show what they are."""
@@ -38,7 +36,6 @@ DEV_EPILOG: Final = paragraphs(
 )
 
 
-@app.command(name="dev", help=DEV_HELP, epilog=DEV_EPILOG)
 def dev(
     components: Annotated[
         list[str],
@@ -69,7 +66,9 @@ def dev(
     return fleet_dev.run(components, workers, listen, folder)
 
 
-@app.command(name="status", help="Show the gateways and the workers that are there.")
+STATUS_HELP: Final = "Show the gateways and the workers that are there."
+
+
 @takes("fleet")
 def status(json: Json = False, **values: Any) -> int:
     """Shows a fleet."""
@@ -100,7 +99,6 @@ DRAIN_HELP: Final = paragraphs(
 )
 
 
-@app.command(name="drain", help=DRAIN_HELP)
 @takes("fleet")
 def drain(
     worker: Annotated[
@@ -158,12 +156,3 @@ def _table(found: list[Status]) -> list[str]:
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in (heads, *rows)
     ]
-
-
-app.command(help=gateway.HELP, epilog=gateway.EPILOG)(gateway.gateway)
-app.command(help=worker_.HELP, epilog=worker_.EPILOG)(worker_.worker)
-app.command(help=fleet_bundle.HELP, epilog=fleet_bundle.EPILOG)(fleet_bundle.bundle)
-app.command(help=fleet_bundle.CHECK_HELP, epilog=fleet_bundle.CHECK_EPILOG)(fleet_bundle.check)
-app.command(help=fleet_rollout.HELP, epilog=fleet_rollout.EPILOG)(fleet_rollout.rollout)
-app.command(help=fleet_init.HELP)(fleet_init.init)
-app.command(help=fleet_journal.HELP, epilog=fleet_journal.EPILOG)(fleet_journal.journal)

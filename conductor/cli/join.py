@@ -15,6 +15,9 @@ import threading
 
 from conductor.cli import report
 
+HELP = "Carry a proxy's successor traffic. Proxies start this themselves."
+WORDS = ("PATH", "The conductor's socket.")
+
 TOKEN_VARIABLE = "CONDUCTOR_JOIN_TOKEN"  # noqa: S105 - the variable's name, not a secret
 _CHUNK = 256 * 1024
 _BY_HAND = "proxies start this command themselves; you need not run it"

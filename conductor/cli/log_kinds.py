@@ -11,6 +11,12 @@ import typer
 from conductor.errors import UsageError
 from conductor.spec import untrusted_files
 
+HELP: Final = (
+    "Look at what is on record of a chain: the files that --trace and --audit write, and the ring "
+    "of a failure. The first line of a file says which kind it is."
+)
+"""Of the group of commands."""
+
 _LOOKED_AT: Final = 64 * 1024
 """Bytes of a first line that are looked at."""
 

@@ -1,8 +1,8 @@
 """The options of the commands: a row declares all about an option.
 
-Both parsers of the command line (`conductor.cli.fast` and, for help and errors, typer through
-`conductor.cli.typer_options`) and the tables of docs/cli.md come from `TABLE`. Must not import
-typer: an editor waits for `agent` and `proxy` to start.
+`conductor.cli.commands` has the commands. Both parsers of the command line (`conductor.cli.fast`
+and, for help and errors, typer through `conductor.cli.typer_options`), the help and the tables of
+the documents come from the two. Must not import typer: an editor waits for `agent` to start.
 """
 
 from __future__ import annotations
@@ -946,6 +946,19 @@ TABLE: Final = (
         page="See [Running chains](cli.md#running-chains).",
     ),
     Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
+    Option(
+        "--token-file",
+        FILE,
+        "A file with the token.",
+        ("connect", "attach"),
+        default="the variable CONDUCTOR_TOKEN",
+    ),
+    Option(
+        "--ca",
+        FILE,
+        "The certificates (PEM) of the authorities to trust, instead of the system's.",
+        ("connect", "attach"),
+    ),
     *SERVE,
     *FLEET,
     *_DOCTOR,
@@ -1035,6 +1048,11 @@ TABLE: Final = (
 def of(command: str) -> list[Option]:
     """The flags of one command."""
     return [option for option in TABLE if command in option.commands and option.is_flag]
+
+
+def in_order(flags: Sequence[str]) -> list[str]:
+    """Flags with the short ones first."""
+    return sorted(flags, key=lambda flag: flag.startswith("--"))
 
 
 def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:

@@ -1,7 +1,6 @@
-"""Pages of help: what typer knows of a command, laid out for a terminal or as a man page.
+"""Pages for people: words with what they mean, below headings, and how a terminal shows them.
 
-`page_of` reads a command, `conductor.cli.topics` makes pages of tables, `laid_out` writes either
-for a terminal of any width, and `conductor.cli.man` for `man`. Nobody else lays help out.
+`conductor.cli.manual` makes pages of help, and writes them for `man` too.
 """
 
 from __future__ import annotations
@@ -9,16 +8,10 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Iterator
-from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
-import typer
-from typer.core import TyperCommand, TyperGroup
-
-from conductor.cli import options, report
-
-Foreign: TypeAlias = Any
-"""An object of typer's parser. Its classes have no public names."""
+from conductor.cli import report
 
 WIDEST: Final = 100
 """Columns of a text: longer lines are hard to read."""
@@ -27,16 +20,6 @@ _ROOM: Final = 36
 """Columns that an explanation needs beside its word. With less it stands below."""
 _MOST_WORD: Final = 28
 """Columns of the words. A longer one has its explanation below."""
-
-HEADINGS: Final = ("Run a chain", "Set up", "Look", "Make components")
-"""The headings of conductor's commands, in their order on a page."""
-RARE: Final = frozenset(
-    {
-        "attach", "completion", "connect", "fleet", "help",
-        "proxy", "ps", "publish", "remove", "test",
-    }
-)  # fmt: skip
-"""Commands that the first page only names: it must fit a terminal."""
 
 _SENTENCE: Final = re.compile(r"(?<=\.)\s+(?=[A-Z`])")
 _PAUSE: Final = re.compile("[:;] ")
@@ -77,125 +60,6 @@ def gist(text: str) -> str:
     """The first sentence without its full stop, up to a colon or semicolon."""
     first = _SENTENCE.split(" ".join(text.split()), maxsplit=1)[0]
     return _PAUSE.split(first, maxsplit=1)[0].rstrip(".")
-
-
-# -- from typer ------------------------------------------------------------------------------------
-
-
-def dress(app: typer.Typer) -> None:
-    """Gives every command of `app`, and of what is added to it, this module's help."""
-    for command in app.registered_commands:
-        command.cls = _Command
-    for group in app.registered_groups:
-        if group.typer_instance is not None:
-            group.typer_instance.info.cls = _Group
-            dress(group.typer_instance)
-    app.info.cls = _Group
-
-
-class _Command(TyperCommand):
-    def get_help(self, ctx: Foreign) -> str:
-        _show(self, ctx)
-
-
-class _Group(TyperGroup):
-    def get_help(self, ctx: Foreign) -> str:
-        _show(self, ctx)
-
-
-def _show(command: Foreign, context: Foreign) -> NoReturn:
-    """Shows the page instead of returning it: typer would print it past `report`."""
-    report.page(laid_out(page_of(command, str(context.command_path))))
-    raise typer.Exit
-
-
-def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
-    """The page of a command.
-
-    Args:
-        command: What typer has made of the command.
-        path: How it is called: `conductor log show`.
-        whole: With every command. Else the rare ones have only their names, and the options of a
-            command that runs a chain a sentence each.
-    """
-    arguments = [p for p in command.params if not p.opts[0].startswith("-")]
-    pieces = [path, "[OPTIONS]", *map(_usage, arguments)]
-    commands = getattr(command, "commands", {})
-    if commands:
-        pieces.append("[COMMAND]" if command.invoke_without_command else "COMMAND")
-    rare = () if whole or command.name != "conductor" else sorted(RARE & commands.keys())
-    sections = [
-        Section("", tuple(Entry(_metavar(p), p.help or "") for p in arguments)),
-        *headed({name: each for name, each in commands.items() if name not in rare}),
-        *_options(command, path.removeprefix("conductor "), whole=whole),
-    ]
-    more = f"More: {', '.join(rare)}; see `conductor help commands`.\n\n" if rare else ""
-    return Page(
-        " ".join(pieces),
-        command.help or "",
-        tuple(section for section in sections if section.entries),
-        more + (command.epilog or ""),
-    )
-
-
-def _metavar(argument: Foreign) -> str:
-    return str(argument.metavar or argument.name.upper())
-
-
-def _usage(argument: Foreign) -> str:
-    word = _metavar(argument)
-    word += "…" if argument.nargs == -1 and not word.startswith("[") else ""
-    return word if argument.required or word.startswith("[") else f"[{word}]"
-
-
-def headed(commands: dict[str, Foreign]) -> Iterator[Section]:
-    """The commands of a group, below the headings that they name."""
-    headings: dict[str, list[Entry]] = {name: [] for name in HEADINGS}
-    for name, command in commands.items():
-        if not command.hidden:
-            heading = command.rich_help_panel or "Commands"
-            entry = Entry(name, command.short_help or gist(command.help or ""))
-            headings.setdefault(str(heading), []).append(entry)
-    for heading, entries in headings.items():
-        if entries:
-            yield Section(heading, tuple(entries), commands=True)
-
-
-def _options(command: Foreign, name: str, *, whole: bool) -> Iterator[Section]:
-    rows = {row.flags.split()[0]: row for row in options.of(name)}
-    short = not whole and name in options.LISTED
-    panels: dict[str, list[Entry]] = {}
-    for parameter in command.params:
-        flag = parameter.opts[0]
-        if not flag.startswith("-") or parameter.hidden:
-            continue
-        row = rows.get(flag)
-        panel = row.panel if row is not None and whole else "Options"
-        panels.setdefault(panel, []).append(_option(parameter, short=short))
-    more = "; more: `conductor help options`" if short else ""
-    meaning = f"Show this page{more}."
-    panels.setdefault("Options", []).append(Entry("-h, --help", meaning))
-    for panel, entries in panels.items():
-        yield Section(panel, tuple(entries))
-
-
-def in_order(*flags: str) -> list[str]:
-    """Flags with the short ones first."""
-    return sorted(flags, key=lambda flag: flag.startswith("--"))
-
-
-def _option(parameter: Foreign, *, short: bool) -> Entry:
-    flags = in_order(*parameter.opts, *parameter.secondary_opts)
-    word = ", ".join(flags) + ("" if parameter.is_flag else f" {parameter.metavar}")
-    what, _, default = str(parameter.help or "").partition(" Default: ")
-    if not default and parameter.show_default and parameter.default and not parameter.is_flag:
-        default = f"{parameter.default}."
-    if short:
-        what = f"{gist(what)}."
-    return Entry(word, f"{what} Default: {default}" if default else what)
-
-
-# -- for a terminal --------------------------------------------------------------------------------
 
 
 def columns() -> int:

@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from conductor.cli import ps_change, report
+from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.control import client
 from conductor.control.places import Id
@@ -29,12 +29,9 @@ EPILOG: Final = paragraphs(
     "  conductor ps pause datetime",
 )
 
-app = typer.Typer(help=HELP, epilog=EPILOG)
-
 _HEAD: Final = ("component", "state", "memory", "open", "restarts", "verdicts")
 
 
-@app.callback(invoke_without_command=True)
 def ps(
     context: typer.Context,
     watch: Annotated[
@@ -76,14 +73,6 @@ def ps(
     if wanted is not None:
         raise UsageError("`--filter` counts messages, which `--watch` shows", "add `--watch`")
     return _show(client.read_id(pid), as_json=json_)
-
-
-for _name, _command, _help, _epilog in (
-    ("pause", ps_change.pause, ps_change.PAUSE_HELP, ps_change.PAUSE_EPILOG),
-    ("resume", ps_change.resume, ps_change.RESUME_HELP, ps_change.RESUME_EPILOG),
-    ("reload", ps_change.reload, ps_change.RELOAD_HELP, ps_change.RELOAD_EPILOG),
-):
-    app.command(name=_name, help=_help, epilog=_epilog)(_command)
 
 
 def chains(only: Id | None) -> list[client.Running]:

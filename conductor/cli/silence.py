@@ -15,20 +15,12 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Final
 
-from conductor.cli import report
+from conductor.cli import commands, report
 
 _SILENT: Final = 2.0
 """Seconds without a word until the status line comes."""
 _REDRAWN: Final = 0.5
 """Seconds between two drawings."""
-
-_LASTING: Final = frozenset(
-    {
-        *("agent", "proxy", "exec", "chat", "connect", "serve", "fleet"),
-        *("attach", "ps", "dev", "join", "mcp", "agents", "test", "log replay", "log view"),
-    }
-)
-"""Commands that show what goes on by themselves, or run until somebody ends them."""
 
 _doing: list[tuple[str, float]] = []
 """What is being done, and since when; the innermost last."""
@@ -62,7 +54,7 @@ def during(text: str, *, anywhere: bool = False) -> Iterator[None]:
 @contextmanager
 def of(arguments: Sequence[str]) -> Iterator[None]:
     """The same for a whole command line, unless its command shows what goes on."""
-    if not arguments or not _LASTING.isdisjoint((arguments[0], " ".join(arguments[:2]))):
+    if not arguments or commands.has(arguments, commands.LASTING):
         yield
         return
     with during(f"`conductor {arguments[0]}` is at work"):

@@ -15,12 +15,6 @@ if TYPE_CHECKING:
     from conductor.errors import UsageError
 
 
-TAKE_COMPONENTS: Final = frozenset(
-    {"agent", "proxy", "exec", "chat", "serve", "inspect", "lock", "test", "log replay"}
-)
-"""Commands whose paths begin in the current folder, and end up in messages."""
-
-
 _PLACES: Final = (
     "HOME", "XDG_CACHE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME",
 )  # fmt: skip
@@ -52,7 +46,9 @@ def unfit(words: Sequence[str]) -> UsageError | None:
     for word in words:
         if not _is_text(word):
             return _error(f"`{word}` is not UTF-8", "rename the file, or write the text, in UTF-8")
-    if TAKE_COMPONENTS.isdisjoint((words[0], " ".join(words[:2]))):
+    from conductor.cli import commands
+
+    if not commands.has(words, commands.PATHS):
         return None
     try:
         folder = os.getcwd()

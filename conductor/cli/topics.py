@@ -2,126 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator
+from typing import Final, NamedTuple
 
-from conductor.cli import options, pages
-from conductor.cli.pages import Entry, Page, Section, entries
+from conductor.cli import commands, options
+from conductor.cli.commands import Command
+from conductor.cli.pages import Entry, Page, Section, entries, gist
 from conductor.cli.typer_options import paragraphs
 from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, SAYS
 from conductor.core.service_table import ALWAYS_GRANTED, CALLS
+from conductor.packages import sources
 from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.spec import component_options, limits
-
-GRAMMAR: Final = (
-    ("`./proxy.wasm`", "a path that ends in `.wasm`: a sandboxed proxy"),
-    (
-        "`./proxy.py`, `./folder/`",
-        (
-            "Python source, sandboxed; of a folder conductor runs `proxy.py`, `main.py` or "
-            "`__main__.py`, see [`guest_sdk/python`](../guest_sdk/python/README.md)"
-        ),
-    ),
-    (
-        "`./my-proxy`",
-        (
-            "a folder with a `component.toml`, which says what to run, see "
-            "[authoring.md](authoring.md#the-manifest)"
-        ),
-    ),
-    (
-        "`datetime`",
-        (
-            "a chain or a component of the [configuration](configuration.md#chains-and-names), "
-            "else an [installed component](packages.md), else a bundled one "
-            "(`conductor list --bundled` shows them), else an agent that conductor knows, else a "
-            "program on PATH"
-        ),
-    ),
-    ("`@work`", "a chain of the configuration, in place of its components"),
-    ("`path:claude`", "the program `claude` on PATH, whatever else has that name"),
-    (
-        '`"python my_proxy.py --fast"`',
-        "a command: split as a shell would split it, run without a shell; not sandboxed",
-    ),
-    ('`"demo --no-v2"`', "a bundled agent with arguments of its own"),
-    (
-        "`wss://host`, `unix:/run/x`",
-        "a component that runs elsewhere, by its [address](#addresses); not sandboxed",
-    ),
-    ("`py:package.module:function`", "Python code in this process; not sandboxed"),
-    ("""`'{"command":"node","args":["p.js"]}'`""", "[a JSON object](#as-a-json-object)"),
-    (
-        "`-- claude-agent-acp`",
-        "the last component: all that follows `--` is one command, as it is typed",
-    ),
-)
-"""How a component is written, in Markdown: docs/cli.md has the same table."""
-
-SOURCES: Final = (
-    ("`./weather.wasm`, `./weather.py`", "a file"),
-    (
-        "`./weather`",
-        (
-            "a folder with a component: a `component.toml`, one `.wasm`, or Python source. Names "
-            "that begin with a dot, `__pycache__`, `node_modules` and `venv` stay behind"
-        ),
-    ),
-    ("`./weather.tar.gz`, `./weather.zip`", "an archive of such a folder"),
-    (
-        "`https://HOST/weather.wasm#sha256=HEX`",
-        "a file or an archive on the web, with the SHA-256 of its bytes",
-    ),
-    (
-        "`git+https://HOST/NAME.git@COMMIT`",
-        (
-            "the files of a commit, 40 digits; `#subdirectory=FOLDER` behind it takes one folder. "
-            "Also `git+ssh://` and `git+file://`"
-        ),
-    ),
-    (
-        "`oci://HOST/NAME:TAG`, `oci://HOST/NAME@sha256:HEX`",
-        "an artifact in an OCI registry",
-    ),
-    (
-        "`pypi:NAME==VERSION`, `pypi:NAME`",
-        "a Python package whose wheel carries one `component.toml`",
-    ),
-    ("`weather`", "a name that a [catalogue](#catalogues) offers"),
-)
-"""How a source is written, in Markdown: docs/packages.md has the same table."""
-
-EXIT_CODES: Final = (
-    ("0", "the client is done; for `exec`: the turn ended"),
-    (
-        "1",
-        (
-            "the chain failed; for `inspect`: conductor would refuse the module; for `doctor`: "
-            "something needed is missing; for `log verify` and `log show`: somebody changed "
-            "the audit; for `lock --check`: the file would change; for `test` and `log replay`: "
-            "the component sent something else; for `test` also: it broke a rule, or its build "
-            "failed"
-        ),
-    ),
-    (
-        "2",
-        (
-            "a mistake in the command line: an unknown name, a file that is missing or is no "
-            "module; a chain that the lock does not allow"
-        ),
-    ),
-    ("3", "`exec`: out of time"),
-    ("4", "`exec`: no session"),
-    ("5", "`exec`: the agent or a component refused"),
-    (
-        "130",
-        (
-            "interrupted; 128 + number for other signals (SIGHUP: see `--reload`; SIGUSR1: "
-            "[health](#health); SIGUSR2: [rings](#rings))"
-        ),
-    ),
-)
-"""What conductor exits with, in Markdown: docs/cli.md has the same table."""
+from conductor.spec.syntax import WRITTEN
 
 
 class Topic(NamedTuple):
@@ -143,7 +36,7 @@ def _component() -> Page:
         "",
         "A chain is a list of components, from the editor's side on. The last one is the agent.",
         (
-            Section("How to write a COMPONENT", _bare(GRAMMAR)),
+            Section("How to write a COMPONENT", _bare(WRITTEN)),
             Section(
                 "Options of one component follow it after a comma",
                 entries(options_),
@@ -164,7 +57,7 @@ def _sources() -> Page:
         "Where `conductor add` takes a component from. What is behind a source may change, so a "
         "URL has a digest and a git address a commit; of a tag conductor keeps the digest it has "
         "now.",
-        (Section("How to write a SOURCE", _bare(SOURCES)),),
+        (Section("How to write a SOURCE", _bare(sources.WRITTEN)),),
         paragraphs("Examples:", "  conductor add ./weather.wasm", "  conductor list --available"),
     )
 
@@ -209,7 +102,7 @@ def _by_panel(
 
 
 def _flag(row: options.Option) -> str:
-    flags = ", ".join(pages.in_order(*row.flags.split()))
+    flags = ", ".join(options.in_order(row.flags.split()))
     return f"{flags} {row.kind.metavar}".rstrip()
 
 
@@ -300,15 +193,34 @@ def _filters() -> Page:
     )
 
 
-def _commands() -> Page:
-    from conductor.cli import app  # it imports this module
+def briefly(row: Command) -> str:
+    """A command in a line."""
+    return row.brief or gist(row.text("HELP"))
 
-    root: Any = app.command()
-    return Page("", "All commands.", tuple(pages.headed(root.commands)))
+
+def headed(rows: Iterable[Command]) -> tuple[Section, ...]:
+    """Commands, below their headings."""
+    found = [row for row in rows if not row.is_hidden]
+    return tuple(
+        Section(
+            "Commands" if found[0].above else heading,
+            tuple(
+                Entry(row.path.removeprefix(f"{row.above} "), briefly(row))
+                for row in found
+                if row.heading == heading
+            ),
+            commands=True,
+        )
+        for heading in dict.fromkeys(row.heading for row in found)
+    )
+
+
+def _commands() -> Page:
+    return Page("", "All commands.", headed(commands.below("")))
 
 
 def _exit_codes() -> Page:
-    return Page("", "", (Section("Exit codes", _bare(EXIT_CODES)),))
+    return Page("", "", (Section("Exit codes", _bare(commands.EXIT_CODES)),))
 
 
 TOPICS: Final[dict[str, Topic]] = {

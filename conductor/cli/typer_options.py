@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from conductor.cli import options
+from conductor.cli.commands import Command, Trait
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
 Folder = Annotated[
@@ -90,3 +91,30 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
         return run
 
     return decorate
+
+
+def typed_by_typer(row: Command) -> Callable[..., int]:
+    """The function from which typer makes a command that starts without it otherwise."""
+    words, what = row.text("WORDS")
+    many = Trait.ONE_WORD not in row.traits
+    function = row.function()
+    assert function is not None
+
+    def run(context: typer.Context, words: Any = None, **values: Any) -> int:
+        if Trait.BARE in row.traits:
+            return int(function([words]))
+        return int(function(words or [] if many else [words], context.obj, values))
+
+    declared = typer.Argument(metavar=words, help=what, show_default=False)
+    kind = Annotated[list[str] | None if many else str, declared]  # type: ignore[valid-type]
+    argument = inspect.Parameter(
+        "words",
+        inspect.Parameter.POSITIONAL_OR_KEYWORD,
+        default=None if many else inspect.Parameter.empty,
+        annotation=kind,
+    )
+    signature = inspect.signature(run, eval_str=True)
+    context = signature.parameters["context"]
+    run.__dict__["__signature__"] = signature.replace(parameters=[context, argument])
+    run.__doc__ = None
+    return takes(row.path)(run)  # type: ignore[no-any-return]

@@ -8,9 +8,9 @@ from typing import Any, Final, TypeAlias, cast
 import typer
 
 from conductor import installation
+from conductor.cli import commands as table
 from conductor.cli import options, topics
 from conductor.cli.meant import meant, nearly_meant
-from conductor.cli.surroundings import TAKE_COMPONENTS
 from conductor.errors import UsageError, a, did_you_mean
 from conductor.spec.catalog import may_be
 
@@ -105,11 +105,11 @@ def _options_like(option: str, context: Foreign) -> str:
         return f"write `-c serve.{key}=VALUE`, or put it into `[serve]` of conductor.toml"
     others = [row.commands for row in options.TABLE if option in row.flags.split()]
     if others:
-        commands = " and ".join(f"`conductor {name}`" for name in others[0])
-        return f"`{option}` is an option of {commands}"
+        named = " and ".join(f"`conductor {name}`" for name in others[0])
+        return f"`{option}` is an option of {named}"
     quote = (
         _QUOTE
-        if context is None or context.command_path.removeprefix("conductor ") in TAKE_COMPONENTS
+        if context is None or table.has(context.command_path.split()[1:], table.PATHS)
         else ""
     )
     # Without the dashes, which make all alike; and stricter where an option may be that of a

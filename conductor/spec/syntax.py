@@ -12,6 +12,51 @@ from conductor.errors import UsageError, one_line
 from conductor.patterns import lazy_pattern
 from conductor.spec.component_options import HINT, PATTERN, Options, option_like
 
+WRITTEN: Final = (
+    ("`./proxy.wasm`", "a path that ends in `.wasm`: a sandboxed proxy"),
+    (
+        "`./proxy.py`, `./folder/`",
+        (
+            "Python source, sandboxed; of a folder conductor runs `proxy.py`, `main.py` or "
+            "`__main__.py`, see [`guest_sdk/python`](../guest_sdk/python/README.md)"
+        ),
+    ),
+    (
+        "`./my-proxy`",
+        (
+            "a folder with a `component.toml`, which says what to run, see "
+            "[authoring.md](authoring.md#the-manifest)"
+        ),
+    ),
+    (
+        "`datetime`",
+        (
+            "a chain or a component of the [configuration](configuration.md#chains-and-names), "
+            "else an [installed component](packages.md), else a bundled one "
+            "(`conductor list --bundled` shows them), else an agent that conductor knows, else a "
+            "program on PATH"
+        ),
+    ),
+    ("`@work`", "a chain of the configuration, in place of its components"),
+    ("`path:claude`", "the program `claude` on PATH, whatever else has that name"),
+    (
+        '`"python my_proxy.py --fast"`',
+        "a command: split as a shell would split it, run without a shell; not sandboxed",
+    ),
+    ('`"demo --no-v2"`', "a bundled agent with arguments of its own"),
+    (
+        "`wss://host`, `unix:/run/x`",
+        "a component that runs elsewhere, by its [address](#addresses); not sandboxed",
+    ),
+    ("`py:package.module:function`", "Python code in this process; not sandboxed"),
+    ("""`'{"command":"node","args":["p.js"]}'`""", "[a JSON object](#as-a-json-object)"),
+    (
+        "`-- claude-agent-acp`",
+        "the last component: all that follows `--` is one command, as it is typed",
+    ),
+)
+"""How a component is written, in Markdown: docs/cli.md has the same table."""
+
 _decode: Final = json_text.Decoder(dict[str, Any]).decode
 _LIKE_OPTION: Final = lazy_pattern(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")
 _OBJECT_HINT: Final = (

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
-from conductor.cli.completion import SHELLS
+from conductor.cli.manual import SHELLS
 from conductor.spec import catalog
 from tests.harness.process.command import conductor
 from tests.places import DEADLINE

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from conductor.cli import app, main, options
+from conductor.cli import commands as command_table
 from conductor.cli import pages as help_pages
-from conductor.cli.pages import HEADINGS, RARE
+from conductor.cli.commands import HEADINGS
 from conductor.cli.topics import TOPICS
 from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.core.service_table import SERVICES
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 COMMAND: Any = app.command()
 COMMANDS: dict[str, Any] = COMMAND.commands
 SHOWN = [name for name, command in COMMANDS.items() if not command.hidden]
+RARE = {name for name in SHOWN if command_table.has([name], command_table.RARE)}
 
 
 def shown(
@@ -67,9 +69,9 @@ def only_named(page: str) -> list[str]:
 
 
 def test_each_command_is_below_a_heading_and_the_others_are_hidden() -> None:
-    headings = {command.rich_help_panel for name, command in COMMANDS.items() if name in SHOWN}
-    assert headings == set(HEADINGS)
-    assert set(SHOWN) >= RARE
+    rows = command_table.TABLE.values()
+    assert list(dict.fromkeys(row.heading for row in rows if not row.is_hidden)) == [*HEADINGS]
+    assert [row.path for row in rows if row.is_hidden] == ["join", "mcp"]
     assert COMMANDS["join"].hidden
     assert COMMANDS["mcp"].hidden
 
@@ -107,6 +109,11 @@ def test_pages_of_other_widths(columns: int, capsys: pytest.CaptureFixture[str])
         for line in shown(arguments, capsys, columns).splitlines():
             # Nothing is cut: neither a word nor an example.
             assert len(line) <= min(columns, 100) or " " not in line.strip() or line in verbatim
+
+
+@pytest.mark.parametrize("group", ["config", "fleet", "log"])
+def test_a_group_alone_shows_its_page(group: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert shown([group], capsys) == shown([group, "--help"], capsys)
 
 
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:

@@ -241,7 +241,6 @@ WRONG = {
     "inspect nothing": (["inspect"], "needs a COMPONENT", "conductor inspect --help"),
     "inspect two": (["inspect", "a", "b"], "unexpected extra argument", "inspect --help"),
     "inspect missing": (["inspect", "./no.wasm"], "no such module", "check the path"),
-    "config nothing": (["config"], "`conductor config` needs a command", "check"),
     "log what": (["log", "frob", "x"], "unknown command `frob`", "commands are: show, stats"),
     "log misspelled": (
         ["log", "verfy", "x"],

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from conductor.cli import app as command_line
-from conductor.cli import config_schema, configured, man, topics
+from conductor.cli import commands, config_schema, configured, manual, topics
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
@@ -27,9 +27,10 @@ from conductor.core.service_table import TABLE as CALLS
 from conductor.core.service_table import Call
 from conductor.http import limits as http
 from conductor.mcp import limits as mcp
+from conductor.packages import sources as package_kinds
 from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.run.plan import Options
-from conductor.spec import agents, catalog, component_options, toml_files
+from conductor.spec import agents, catalog, component_options, syntax, toml_files
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.spec.manifest import drawn as drawn_manifests
 from conductor.spec.paths import MANIFEST
@@ -355,18 +356,32 @@ def component_options_table() -> str:
 
 def written() -> str:
     """How a component is written."""
-    return table(("written", "is"), topics.GRAMMAR)
+    return table(("written", "is"), syntax.WRITTEN)
 
 
 def package_sources() -> str:
     """How a source is written."""
-    return table(("written", "is"), topics.SOURCES)
+    return table(("written", "is"), package_kinds.WRITTEN)
 
 
 def filters() -> str:
     """The terms of the language that chooses events, and how they are put together."""
     terms = ((f"`~{name} {t.value}`".replace(" `", "`"), t.what) for name, t in TERMS.items())
     return table(("filter", "chooses events"), [*terms, *TOGETHER])
+
+
+def command_table() -> str:
+    """Every command, with what help says of it in a line."""
+    root = command_line.command()
+    rows = [
+        (
+            "`" + manual.usage(command, f"conductor {row.path}").replace("|", r"\|") + "`",
+            topics.briefly(row),
+        )
+        for row, command in manual.listed(root)
+        if not commands.below(row.path) or row.function() is not None
+    ]
+    return table(("command", "does"), rows)
 
 
 def help_topics() -> str:
@@ -377,7 +392,7 @@ def help_topics() -> str:
 
 def exit_codes() -> str:
     """What conductor exits with."""
-    return table(("code", "meaning"), topics.EXIT_CODES)
+    return table(("code", "meaning"), commands.EXIT_CODES)
 
 
 def config_options() -> str:
@@ -427,6 +442,7 @@ def agent_quirks() -> str:
 
 
 TABLES: Final[dict[str, Callable[[], str]]] = {
+    "commands": command_table,
     "written": written,
     "sources": package_sources,
     "known_agents": known_agents,
@@ -458,7 +474,7 @@ def drawn(text: str) -> str:
 
 def man_page() -> str:
     """The man page, as it should be."""
-    return f"{man.page(command_line.command())}\n"
+    return f"{manual.man_page(command_line.command())}\n"
 
 
 def schema() -> str:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from conductor.cli import app, configured, exec_, fast, report, unread, usage
+from conductor.cli import app, commands, configured, exec_, fast, report, usage
 from conductor.errors import UsageError
 from conductor.spec import catalog, component_options
 from conductor.spec.config import typed
@@ -78,7 +78,7 @@ def test_links_lead_somewhere(page: Path) -> None:
 
 def parses(arguments: list[str]) -> bool:
     """Whether the command line would be taken; nothing is run."""
-    arguments = unread(arguments)
+    arguments = fast.unread(arguments)
     words = [word for flag, word in pairwise(arguments) if flag == "-c"]
     for key, option in typed.over(Config(), words).options.items():
         configured.value(key, option)
@@ -147,8 +147,8 @@ def test_editors_start_what_parses() -> None:
 
 def test_every_command_has_its_sentence() -> None:
     text = pages.read(CLI)
-    for name, command in COMMAND.commands.items():
-        assert f"conductor {name}" in text or (command.hidden and f"`{name}`" in text), name
+    for row in commands.TABLE.values():
+        assert f"`conductor {row.path}" in text or (row.is_hidden and f"`{row.path}`" in text), row
 
 
 def test_no_page_names_a_flag_that_is_not_there() -> None:

@@ -1,27 +1,13 @@
+#compdef conductor
 # The words that may follow on a command line, for bash and zsh.
-# The tables print candidates, one a line. `@files`, `@folders` and `@component` stand for what the
-# shell or a function knows, and `@any` for what nobody can guess.
 
-@TABLES@
-
-# Prints each of the further arguments behind the first.
-_conductor_each() {
-  local start=$1 each
-  shift
-  for each in "$@"; do
-    printf '%s%s\n' "$start" "$each"
-  done
-}
-
-# The lines of its input, with the components that the argument may become.
-_conductor_expand() {
-  local each
-  while IFS= read -r each; do
-    case $each in
-      @component) _conductor_component "$1" ;;
-      *) printf '%s\n' "$each" ;;
-    esac
-  done
+# Prints the words of a place, one a line: `log show`, `log show -` for options, `log show --turn`
+# for the values of one. `@files`, `@folders` and `@component` stand for what the shell or a function
+# knows, and `@any` for what nobody can guess.
+_conductor_words() {
+  case $1 in
+@CASES@
+  esac
 }
 
 # Candidates for the last argument; the others are the words before it.
@@ -37,35 +23,39 @@ _conductor_candidates() {
     case $word in
       --) after=yes ;;
       -*=*) ;;
-      -*) if [ -z "$after" ] && [ -n "$(_conductor_values "$command" "$word")" ]; then flag=$word; fi ;;
-      *) if _conductor_is_command "$command" "$word"; then command="${command:+$command }$word"; fi ;;
+      -*) if [ -z "$after" ] && [ -n "$(_conductor_words "$command $word")" ]; then flag=$word; fi ;;
+      *) if [ -n "$(_conductor_words "${command:+$command }$word -")" ]; then command="${command:+$command }$word"; fi ;;
     esac
   done
-  if [ -n "$flag" ]; then
-    _conductor_values "$command" "$flag" | _conductor_expand "$1"
-    return
-  fi
-  case $after$1 in
-    -*=*) _conductor_values "$command" "${1%%=*}" | _conductor_assigned "${1%%=*}=" ;;
-    -*) _conductor_options "$command" ;;
-    *) _conductor_arguments "$command" | _conductor_expand "$1" ;;
+  case $flag$after$1 in
+    -*=*) _conductor_expand "$1" "$command ${1%%=*}" "${1%%=*}=" ;;
+    *) if [ -n "$flag" ]; then
+        _conductor_expand "$1" "$command $flag"
+      elif [[ -z $after && $1 == -* ]]; then
+        _conductor_expand "$1" "$command -"
+      else
+        _conductor_expand "$1" "$command"
+      fi ;;
   esac
 }
 
-# The lines of its input as values of an option that is written --option=VALUE.
-_conductor_assigned() {
-  local each
+# The words of a place, each behind a text, with the components that the argument may become.
+_conductor_expand() {
+  local each key last=${1##*,}
   while IFS= read -r each; do
     case $each in
+      @component)
+        case $last in
+          *=*) key=${last%%=*}= ;;
+          limit.*) key=limit. ;;
+          *) key= ;;
+        esac
+        case $1 in
+          *,*) _conductor_expand '' "@component,$key" "${1%,*},$key" ;;
+          *) _conductor_words @component ;;
+        esac ;;
       @*) printf '%s\n' "$each" ;;
-      *) printf '%s%s\n' "$1" "$each" ;;
+      *) printf '%s\n' "$3$each" ;;
     esac
-  done
-}
-
-_conductor_is_command() {
-  case "$1/$2" in
-    @COMMANDS@) return 0 ;;
-  esac
-  return 1
+  done < <(_conductor_words "$2")
 }

@@ -24,6 +24,9 @@ if TYPE_CHECKING:  # importing typing takes several milliseconds
     from collections.abc import Callable, Iterator
     from typing import Any
 
+HELP = "Be an MCP server over stdio. Agents start this themselves."
+WORDS = ("ADDRESS", "The conductor's socket, or its port on 127.0.0.1.")
+
 TOKEN_VARIABLE = "CONDUCTOR_MCP_TOKEN"  # noqa: S105 - the variable's name, not a secret
 _CHUNK = 256 * 1024
 _SERVER_ERROR = -32603

@@ -34,6 +34,39 @@ KINDS: Final = {
 }
 """What makes a `Source` of a text, by what the text begins with. Anything else is a path."""
 
+WRITTEN: Final = (
+    ("`./weather.wasm`, `./weather.py`", "a file"),
+    (
+        "`./weather`",
+        (
+            "a folder with a component: a `component.toml`, one `.wasm`, or Python source. Names "
+            "that begin with a dot, `__pycache__`, `node_modules` and `venv` stay behind"
+        ),
+    ),
+    ("`./weather.tar.gz`, `./weather.zip`", "an archive of such a folder"),
+    (
+        "`https://HOST/weather.wasm#sha256=HEX`",
+        "a file or an archive on the web, with the SHA-256 of its bytes",
+    ),
+    (
+        "`git+https://HOST/NAME.git@COMMIT`",
+        (
+            "the files of a commit, 40 digits; `#subdirectory=FOLDER` behind it takes one folder. "
+            "Also `git+ssh://` and `git+file://`"
+        ),
+    ),
+    (
+        "`oci://HOST/NAME:TAG`, `oci://HOST/NAME@sha256:HEX`",
+        "an artifact in an OCI registry",
+    ),
+    (
+        "`pypi:NAME==VERSION`, `pypi:NAME`",
+        "a Python package whose wheel carries one `component.toml`",
+    ),
+    ("`weather`", "a name that a [catalogue](#catalogues) offers"),
+)
+"""How a source is written, in Markdown: docs/packages.md has the same table."""
+
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\\)")
 _LOCAL: Final = "conductor.packages.sources.local:parse"
 
