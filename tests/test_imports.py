@@ -224,6 +224,11 @@ RULES: Final = (
         ),
         ("msgspec",),
     ),
+    Rule(
+        "conductor.fleet.journal_trace",
+        ("conductor.fleet", "conductor.record", "conductor.core", *BASE),
+        ("msgspec",),
+    ),
     # How a room is found is pure.
     Rule("conductor.fleet.placing", BASE, ("msgspec",)),
     Rule(

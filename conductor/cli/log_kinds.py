@@ -83,12 +83,6 @@ KINDS: Final = (
     AUDIT,
     EMPTY,
     Kind(
-        "a fleet's journal",
-        r'\{"at":.*"epoch":',
-        {"": "it holds the frames of the client alone"},
-        "`conductor fleet journal PRINCIPAL --session ID` chooses what it shows",
-    ),
-    Kind(
         "a log file",
         r'[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9:.]+Z |\{"ts":"[^"]*","level":',
         {"": "it is text"},

@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import report
-from conductor.cli.log_kinds import TracePath, kind_for
+from conductor.cli.log_kinds import UNKNOWN, TracePath, kind_for
 from conductor.cli.typer_options import output_option, paragraphs
 from conductor.errors import UsageError
+from conductor.record.turns import reader as turns
 from conductor.spec.limits import size_in_words
 
 if TYPE_CHECKING:
@@ -72,8 +73,9 @@ def view(
     """Shows a trace as a page."""
     from conductor.page.source import TraceFile
 
-    if not live or os.path.exists(file):  # what is followed need not be there yet
-        kind_for(file, "view")
+    # What is followed need not be there yet, and a first line that nobody knows may be cut.
+    if (not live or os.path.exists(file)) and kind_for(file, "view") is UNKNOWN and not live:
+        turns.opened(file)
     if output is not None:
         if live:
             raise UsageError("a saved page does not grow", "leave out --live or --output")

@@ -11,6 +11,8 @@ import msgspec
 import pytest
 
 from conductor.cli import main
+from conductor.fleet.journal_reader import Written
+from conductor.fleet.journal_trace import Trace
 from conductor.record.audit.file import Head, sealed
 
 if TYPE_CHECKING:
@@ -33,6 +35,22 @@ def lines(*of: object) -> bytes:
     return b"".join(json.dumps(one).encode() + b"\n" for one in of)
 
 
+JOURNAL: Final = b"".join(
+    line
+    for trace in (Trace(),)
+    for number, (way, frame) in enumerate(
+        [
+            ("mark", {"begins": "", "epoch": 1}),
+            ("c2a", {"id": 1, "method": "session/prompt", "params": {"prompt": []}}),
+            ("a2c", {"id": 1, "result": {"stopReason": "end_turn"}}),
+        ]
+    )
+    for line in trace.lines(
+        Written(at=1e9 + number, epoch=1, chain="c", way=way, number=number,
+                frame=json.dumps({"jsonrpc": "2.0", **frame}).encode())
+    )
+)  # fmt: skip
+
 RECORD, LAST = sealed(Head(), "2026-03-01T12:00:00.000000Z", "end", {"failure": None})
 AUDIT: Final = {"verify", "show"}
 TRACE: Final = COMMANDS.keys() - {"verify"}
@@ -43,11 +61,7 @@ FILES: Final = {
     "one spelled with space": (b" " + lines(PROMPT, ANSWER), TRACE, "it is not sealed"),
     "a ring": (lines(RING, PROMPT, ANSWER), TRACE, "it is not sealed"),
     "an audit": (RECORD, AUDIT, "it holds what components changed"),
-    "a journal": (
-        b'{"at":"2026-03-01T12:00:00Z","epoch":1,"chain":"c","number":1,"way":"c2a","frame":{}}\n',
-        set(),
-        "a fleet's journal",
-    ),
+    "a fleet's journal": (JOURNAL, TRACE, "it is not sealed"),
     "a log": (b"2026-03-01T12:00:00.000Z agent demo: ready\n", set(), "a log file"),
     "a log as JSON": (
         b'{"ts":"2026-03-01T12:00:00.000Z","level":"info","component":"p","text":"x"}\n',
@@ -79,6 +93,19 @@ def test_what_takes_which_file(
     assert said.startswith(f"error: `conductor log {command}` does not take `f`, ")
     assert why in said
     assert "\nhint: " in said
+
+
+@pytest.mark.parametrize("command", sorted(TRACE))
+def test_a_file_of_another_kind(
+    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A page is served of none either."""
+    path = tmp_path / "f"
+    path.write_bytes(b"hello, world\n")
+    assert main(["log", command, str(path), *COMMANDS[command]]) == 2
+    if command == "view":
+        assert main(["log", "view", str(path), "--no-open"]) == 2
+    assert f"error: `{path}` is no trace\n" in capsys.readouterr().err
 
 
 def test_an_audit_is_verified_in_words(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -17,6 +17,7 @@ from conductor.fleet.bus import Bus, Place, Unkept
 from conductor.fleet.journal import Journal, Journalled
 from conductor.fleet.journal_reader import Written, read
 from conductor.fleet.kv import FleetValues
+from conductor.record.turns import reader as turns
 from conductor.serve.access.gate import LOCAL
 from conductor.transports.base import Events
 from tests.harness.process.nats import Nats
@@ -423,12 +424,18 @@ def test_the_journal_of_a_dead_worker_ends_where_the_next_begins(rig: Rig, nats:
 
     shown = rig.run("fleet", "journal", LOCAL, "--session", second, *place)
     lines, _ = shown.process.communicate()
-    frames = [json.loads(line)["frame"] for line in lines.splitlines()]
-    assert [one["method"] for one in frames if "params" in one][:2] == [
+    trace, held = turns.held()
+    for line in lines.splitlines(keepends=True):
+        held.append(line)
+        trace.take(line)
+    assert trace.head().gaps == ()
+    assert [row.method for row in trace.rows() if row.kind == "request"] == [
         "session/new",
         "session/prompt",
     ]
-    assert frames[-2]["result"] == {"stopReason": "end_turn"}
+    (_, turn) = trace.turns
+    assert (turn.session, turn.prompt[:5], turn.stop) == (second, "again", "end_turn")
+    assert "again" in turn.answer
 
 
 def test_a_leader_that_is_killed_costs_nothing_and_doubles_nothing(tmp_path: Path) -> None:
