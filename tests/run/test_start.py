@@ -231,7 +231,7 @@ for name in list(os.environ):
     if name.startswith("CONDUCTOR_"):
         del os.environ[name]
 os.environ["XDG_CONFIG_HOME"] = str(folder)
-from conductor.cli import configured, fast, run
+from conductor.cli import configured, fast, run, surroundings
 if sys.argv[2:]:
     (folder / "conductor").mkdir()
     (folder / "conductor" / "conductor.toml").write_text(sys.argv[2])
