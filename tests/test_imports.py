@@ -162,7 +162,7 @@ RULES: Final = (
             *("conductor.page", "conductor.control", "conductor.client", "conductor.record"),
             *(
                 "conductor.editor.messages",
-                "conductor.editor.ranges",
+                "conductor.editor.urls",
                 "conductor.http",
                 "conductor.run",
                 "conductor.spec",

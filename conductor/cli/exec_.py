@@ -31,7 +31,6 @@ from conductor.spec.consent import Where
 from conductor.transports.memory import MemoryTransport
 
 if TYPE_CHECKING:
-    from conductor.cli.exec_editor import PlayedEditor
     from conductor.cli.options import Parsed
 
 EXIT_FAILED: Final = 1
@@ -107,7 +106,6 @@ def execute(
     fs: str = "none",
     timeout: float | None = None,
     json: bool = False,
-    editor: str | None = None,
     **_: Any,
 ) -> int:
     """Runs one turn; the exit code: see `conductor exec --help`. Raises `ConductorError`.
@@ -125,11 +123,10 @@ def execute(
     lend_terminal()
     text, answers = _prompt(prompt), _permissions(permissions, prompt)
     session = folder(cwd, "--cwd")
-    played = None if editor is None else _editor(editor, session, view)
     with silence.during("preparing the chain"):
         started = Started(parsed, Where.TERMINAL if _on_terminal(prompt) else Where.NOWHERE)
     spawn.discard()  # nobody took the host: a word of the prompt looked like a guest
-    turn = _turn(text, session, answers, fs, view, started, played)
+    turn = _turn(text, session, answers, fs, view, started)
     runtime = started.runtime(MemoryTransport(turn.run))
     turn.knows(runtime.agent_command)
     started.follow("line" if report.can_cover() else "once")
@@ -144,21 +141,7 @@ def execute(
     if output.line_open and output.terminal:
         report.write("")
     _warn_of_unread(prompt)
-    code = _report(control, turn, started, runtime)
-    if code == 0 and played is not None and played.undone:
-        what = ", ".join(played.undone)
-        hint = "the id is the one that the component shows; what is shown stands above"
-        report.error(f"the user of `{editor}` could not do this: {what}: it was not shown", hint)
-        return EXIT_FAILED
-    return code
-
-
-def _editor(path: str, cwd: str, view: View) -> PlayedEditor:
-    """The editor of a fixture. Raises `UsageError`."""
-    from conductor.cli.editor_fixture import read  # pydantic, which few runs need
-    from conductor.cli.exec_editor import PlayedEditor
-
-    return PlayedEditor(read(path), cwd, view.note)
+    return _report(control, turn, started, runtime)
 
 
 def lend_terminal() -> None:
@@ -208,7 +191,6 @@ def _turn(
     fs: str,
     view: View,
     started: Started,
-    editor: PlayedEditor | None,
 ) -> ExecTurn:
     async def ask(question: str) -> str:
         with started.hushed():
@@ -222,7 +204,6 @@ def _turn(
         view=view,
         handlers=handlers,
         answers=started.answers,
-        editor=editor,
     )
 
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from conductor.cli.exec_output import OutputClosed, View
 from conductor.client.connection import ChainEnded, Connection, Handler
 from conductor.client.handlers import capabilities
 from conductor.errors import RequestError
 from conductor.transports.memory import Channel
-
-if TYPE_CHECKING:
-    from conductor.cli.exec_editor import PlayedEditor
 
 _PARTS: Final = frozenset(
     {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"}
@@ -32,26 +28,16 @@ class ExecTurn:
         view: View,
         handlers: Mapping[str, Handler],
         answers: Callable[[], None],
-        editor: PlayedEditor | None = None,
     ) -> None:
         """`answers`: called with each part of the answer, before it is shown."""
         self._answers = answers
-        self._editor = editor
         self._prompt = prompt
         self._cwd = cwd
         self._capabilities = capabilities(handlers)
         self._view = view
-        if editor is not None:
-            self._capabilities["_meta"] = {"symposium": editor.section}
         self._connection = Connection(
-            "exec",
-            {**handlers, **(editor.handlers() if editor is not None else {})},
-            on_update=self._updated,
-            on_frame=view.frame,
-            hears=editor.hears() if editor is not None else None,
+            "exec", handlers, on_update=self._updated, on_frame=view.frame
         )
-        if editor is not None:
-            editor.connected(self._connection)
         self._session: str | None = None
         self.stop_reason: str | None = None
         self.error: RequestError | ChainEnded | OutputClosed | None = None
@@ -62,9 +48,7 @@ class ExecTurn:
         """The in-process component; returns when the turn is over."""
         async with self._connection.over(channel):
             try:
-                acting = self._editor.present() if self._editor else contextlib.nullcontext()
-                async with acting:
-                    self.stop_reason = await self._turn()
+                self.stop_reason = await self._turn()
             except (RequestError, ChainEnded, OutputClosed) as error:
                 self.error = error
             except Exception as error:
@@ -79,15 +63,7 @@ class ExecTurn:
         await self._connection.initialize(self._capabilities)
         self._session = (await self._connection.new_session(self._cwd))["sessionId"]
         blocks = [{"type": "text", "text": self._prompt}]
-        stopped = await self._connection.prompt(self._session, blocks)
-        if self._editor is not None:
-            await self._editor.settled()
-            while self._editor.prompts:  # of comments whose reply nobody took
-                session, blocks = self._editor.prompts.pop(0)
-                await self._view.finish()
-                stopped = await self._connection.prompt(session, blocks)
-                await self._editor.settled()
-        return stopped
+        return await self._connection.prompt(self._session, blocks)
 
     async def _updated(self, session: str, update: dict[str, Any]) -> None:
         # The id is unknown until the answer to `session/new`; there is only one session.

@@ -645,15 +645,6 @@ TABLE: Final = (
         typed=ALL,
     ),
     Option(
-        "--editor",
-        FILE,
-        "Play an editor and its user: with panels, comments, operations and a log, as this JSON "
-        "file says.",
-        commands=("exec",),
-        typed=ALL,
-        page="See [An editor for tests](editor.md#an-editor-for-tests).",
-    ),
-    Option(
         "--listen",
         Kind("ADDRESS", str),
         "Serve clients at this address of this machine; not at standard input and output. Each has "

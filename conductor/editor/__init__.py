@@ -3,7 +3,7 @@
 transport   before the client's transport; loads the rest with the first such message
 messages    what the messages hold, as types
 content     words for types of content that an editor does not show
-ranges      where a comment stands: its file, and the place in its text
+urls        the paths that URLs of files name
 html        HTML of components as Markdown
 texts       a panel or comment as text, for an editor that cannot show it
 desk        pure: keeps panels and comments, knows whose they are

@@ -9,7 +9,7 @@ from urllib.parse import quote
 from conductor.core.guards.paths import inside
 from conductor.editor.html import markdown
 from conductor.editor.messages import Position
-from conductor.editor.ranges import path_of
+from conductor.editor.urls import path_of
 from conductor.errors import counted, one_line, visible
 
 MOST: Final = 8192

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
-from conductor.editor.ranges import path_of
+from conductor.editor.urls import path_of
 from conductor.errors import UsageError
 
 _MOST_FILE: Final = 1024 * 1024

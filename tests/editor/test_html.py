@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.editor.html import markdown
-from conductor.editor.ranges import path_of
 from conductor.editor.texts import MOST, of_comment
+from conductor.editor.urls import path_of
 
 _ODD = ("<a", " b='", ' c="', "=", "<!--", "-->", "<![", "<?", "</", ">", "&#", "9" * 5000, "\n")
 
