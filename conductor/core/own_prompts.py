@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Final
 
 from conductor.core.effects import Violated
-from conductor.core.guards.mcp_words import samplings
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import session_of
@@ -80,6 +79,8 @@ class OwnPrompts:
     ) -> Malformed | None:
         """Why a message or an answer of a component's own MCP server does not go on, which has the
         agent's model asked; None: it does, and counts. `here`: it is an answer."""
+        from conductor.core.guards.mcp_words import samplings  # few components have MCP servers
+
         for _ in range(samplings(text)):
             wrong = self.refuses(lane, None, request, here=here)
             if wrong is not None:

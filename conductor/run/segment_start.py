@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 LOADED_EARLY: Final = (
     *("wasm_host.carriers.core", "wasm_host.calls.capi"),
+    *("conductor.core.guards.check", "conductor.core.guards.mcp_words"),
     *("base64", "datetime", "json"),
 )
 """What most guests need, and what others load once they use it: a host that is locked up cannot.

@@ -26,10 +26,14 @@ return. See docs/architecture.md.
 
 from __future__ import annotations
 
-from conductor.core.guards.check import answered, forwarded, originated
+from typing import TYPE_CHECKING, Any
+
 from conductor.core.guards.rules import Context, Violation
 from conductor.core.guards.servers import connected, declared
-from conductor.core.guards.table import GUARDS, Guard
+
+if TYPE_CHECKING:
+    from conductor.core.guards.check import answered, forwarded, originated
+    from conductor.core.guards.table import GUARDS, Guard
 
 __all__ = [
     "GUARDS",
@@ -42,3 +46,12 @@ __all__ = [
     "forwarded",
     "originated",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    """What judges; no chain needs it before a component changes a message or sends its own."""
+    if name not in __all__:
+        raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
+    from conductor.core.guards import check, table
+
+    return getattr(table if name in ("GUARDS", "Guard") else check, name)

@@ -12,7 +12,7 @@ from typing import Final, Literal, TypeAlias
 from msgspec import UnsetType
 
 from conductor.core.guards import metas, names, plain_text
-from conductor.core.guards.reading import Document, Params, Unreadable, read
+from conductor.core.guards.reading import MOST_JUDGED, Document, Params, Unreadable, read
 from conductor.core.guards.rules import (
     EVERY,
     OTHERS,
@@ -26,8 +26,6 @@ from conductor.core.guards.updates import key_of
 from conductor.core.policy.key_table import PROMPT, UPDATE
 
 _LONGEST_POINTER: Final = 500
-MOST_JUDGED: Final = 25_000
-"""Values of a message that a component may change or send of its own: judging each takes time."""
 
 _Route: TypeAlias = Literal["forwarded", "originated", "answered", "denied"]
 _Checks: TypeAlias = tuple[tuple[str, Rule], ...]

@@ -54,6 +54,8 @@ _number = lazy_pattern('\\{"\ud800number": "([^"]*)"\\}')
 _half = lazy_pattern("[\ud800-\udfff]")
 MOST_VALUES: Final = 250_000
 """Values of a text that is read at all."""
+MOST_JUDGED: Final = 25_000
+"""Values of a message that a component may change or send of its own: judging each takes time."""
 
 
 class _Repeated(Exception):  # noqa: N818 - never leaves this module

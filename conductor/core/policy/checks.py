@@ -11,7 +11,7 @@ from conductor.core.aliases import named
 from conductor.core.effects import Closure, Violated
 from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
-from conductor.core.guards.check import MOST_JUDGED
+from conductor.core.guards.reading import MOST_JUDGED
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
 from conductor.core.policy.entries import Notification

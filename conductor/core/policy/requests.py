@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Final
 
 from conductor.core.guards import Violation
-from conductor.core.guards.commands import asks_for_one
 from conductor.core.guards.modes import Refused
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes, own_terminals
@@ -160,6 +159,8 @@ class PolicedRequests(HeldRequests):
             return True
         ran = carried.upstream is not None and carried.upstream[0] == b"result"
         if carried.method == PROMPT and ran:
+            from conductor.core.guards.commands import asks_for_one  # few components retry
+
             listed = self._exchange.sessions.find(carried.heading.session).commands
             if asks_for_one(carried.params, listed, policy_state.policy.grants):
                 return False

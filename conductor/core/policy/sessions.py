@@ -13,7 +13,6 @@ from msgspec import UNSET
 from conductor.core.aliases import Aliases
 from conductor.core.component import Role
 from conductor.core.guards import modes
-from conductor.core.guards.commands import spelled
 from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.modes import NOTHING_SET, Settings, asked, begun_with, shown
 from conductor.core.guards.reading import Json, canonical, pairs, value_of
@@ -543,5 +542,7 @@ def _folders(value: Json) -> tuple[str, ...]:
 
 
 def _commands(lists: list[Json]) -> frozenset[str]:
+    from conductor.core.guards.commands import spelled  # no first message lists commands
+
     entries = (entry for held in lists if isinstance(held, list) for entry in held)
     return frozenset(spelled(name) for entry in entries for name in _texts(entry, "name") if name)

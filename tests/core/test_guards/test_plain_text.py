@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from msgspec import Raw
 
-from conductor.core.guards import Context, check, forwarded, plain_text
+from conductor.core.guards import Context, check, forwarded, plain_text, reading
 from conductor.core.guards.rules import Attempt
 from conductor.core.policy.key_table import PROMPT
 from tests.core.test_guards.attack import CONTEXT, PLAIN, granted
@@ -254,7 +254,7 @@ def test_what_is_written_otherwise_is_read() -> None:
         assert not plainly(more.replace(was, now), said), now
     odd = b'"s\x01"'
     assert not plainly(said.replace(b'"s"', odd), more.replace(b'"s"', odd))
-    assert plain_text._MOST_BYTES < check.MOST_JUDGED
+    assert plain_text._MOST_BYTES < reading.MOST_JUDGED
     large = compact([HELLO] * 1000)
     assert not plainly(said, large)
     assert not plainly(large, said)
