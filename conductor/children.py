@@ -8,12 +8,21 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final, TypedDict
+from typing import TYPE_CHECKING, Final
 
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from typing import TypedDict
+
+    class Identity(TypedDict, total=False):
+        """Who a program runs as, as `subprocess.Popen` takes it; empty: as this process."""
+
+        user: int
+        group: int
+        extra_groups: Sequence[int]
+
 
 _PREFIX: Final = "CONDUCTOR_"
 _LOGINS: Final = frozenset(("TOKEN", "TOKENS", "PASSWORD", "SECRET", "KEY", "CREDS", "NATS"))
@@ -32,14 +41,6 @@ _PAST_PROXIES: Final = ("NO_PROXY", "no_proxy")
 """Programs read the one or the other."""
 _HERE: Final = ("127.0.0.1", "localhost", "::1")
 _PR_SET_DUMPABLE: Final = 4
-
-
-class Identity(TypedDict, total=False):
-    """Who a program runs as, as `subprocess.Popen` takes it; empty: as this process."""
-
-    user: int
-    group: int
-    extra_groups: Sequence[int]
 
 
 class _Kept:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -201,7 +201,7 @@ def optimise(
             Cache(cache_dir, engine_identity(limits, baseline=True)).drop(digest)
 
 
-class _Loading(NamedTuple):
+class _Loading(msgspec.Struct, frozen=True):
     """What `load` is to load."""
 
     source: str | os.PathLike[str] | bytes | bytearray

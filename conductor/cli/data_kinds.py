@@ -59,7 +59,8 @@ def _files(rule: retention.Rule) -> Callable[[str], list[Item]]:
     def found(folder: str) -> list[Item]:
         if not os.path.lexists(folder):
             return []
-        return [Item(*one) for one in retention.files(folder, rule.suffix)]
+        kept = retention.files(folder, rule.suffix)
+        return [Item(one.name, one.size, one.changed) for one in kept]
 
     return found
 

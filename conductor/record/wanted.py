@@ -6,7 +6,7 @@ The start path loads this module; what a chain does not want is not loaded.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -25,7 +25,7 @@ Log = Callable[[str, str, str], None]
 """Writes a line: level, component name, text."""
 
 
-class Sinking(NamedTuple):
+class Sinking(msgspec.Struct, frozen=True):
     """A chain whose log gets sinks; its members are as `opened` takes them."""
 
     specs: Sequence[Spec]
@@ -42,7 +42,7 @@ class Sinking(NamedTuple):
         return self.mode != "proxy"
 
 
-class Opened(NamedTuple):
+class Opened(msgspec.Struct, frozen=True):
     """A chain that is ready for its event loop."""
 
     sinks: list[Sink[Item]]

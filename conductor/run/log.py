@@ -11,7 +11,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import Raw
@@ -37,7 +37,7 @@ _LONGEST: Final = 400
 _now: Final = time.monotonic
 
 
-class Chain(NamedTuple):
+class Chain(msgspec.Struct, frozen=True):
     """The chain has these components from now on."""
 
     peers: Sequence[tuple[str, Sequence[str], range | None]] = ()
@@ -49,7 +49,7 @@ class Chain(NamedTuple):
     """Those that have joined it now, while it runs."""
 
 
-class Happened(NamedTuple):
+class Happened(msgspec.Struct, frozen=True):
     """Something happened to a component: `failure`, `restart`, `bypass`, `swap`, `add`, `remove`,
     `replace`; that the user switches: `pause`, `resume`; `adapt`: an agent got words for what it
     does not take."""
@@ -59,7 +59,7 @@ class Happened(NamedTuple):
     text: str
 
 
-class Lines(NamedTuple):
+class Lines(msgspec.Struct, frozen=True):
     """What a component got and sent, as it was written."""
 
     instance: Instance
@@ -71,14 +71,14 @@ class Lines(NamedTuple):
     None: it is no delivery."""
 
 
-class OfHost(NamedTuple):
+class OfHost(msgspec.Struct, frozen=True):
     """What a host reports of its guests; it was checked that they are its own."""
 
     host: str
     entry: Crossed | Delivered
 
 
-class Change(NamedTuple):
+class Change(msgspec.Struct, frozen=True):
     """A component changed the conversation."""
 
     changed: Changed
@@ -87,7 +87,7 @@ class Change(NamedTuple):
     """In place of payloads that were too large for the report of a host."""
 
 
-class Outside(NamedTuple):
+class Outside(msgspec.Struct, frozen=True):
     """A component had an effect outside of the chain, or was refused one, or it failed."""
 
     component: str
@@ -98,20 +98,20 @@ class Outside(NamedTuple):
     text: str = ""
 
 
-class Loaded(NamedTuple):
+class Loaded(msgspec.Struct, frozen=True):
     """A host has loaded the module of a guest, also when the guest was restarted."""
 
     component: str
     digest: str
 
 
-class Gap(NamedTuple):
+class Gap(msgspec.Struct, frozen=True):
     """Something is missing here, for one sink or for all: what and why, in words."""
 
     text: str
 
 
-class Ended(NamedTuple):
+class Ended(msgspec.Struct, frozen=True):
     """The chain has ended, and why it failed if it did."""
 
     failure: str | None

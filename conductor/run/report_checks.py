@@ -123,7 +123,8 @@ class Reports:
                 return of_guest(params, Violated, planned.guests)
             case service_table.CHANGED:
                 changed = change(params or b"", planned.guests)
-                self._add(changed._replace(changed=self._translated(changed.changed, host)))
+                translated = self._translated(changed.changed, host)
+                self._add(msgspec.structs.replace(changed, changed=translated))
             case service_table.REACHED:
                 kept = of_guest(params, Reached, planned.guests)
                 where, size = kept.where, kept.bytes

@@ -10,7 +10,7 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import msgspec
 from msgspec import Raw
@@ -50,7 +50,7 @@ class Kept(msgspec.Struct, frozen=True, eq=False, gc=False):
     """Whether its payload is that of the entry before."""
 
 
-class Held(NamedTuple):
+class Held(msgspec.Struct, frozen=True):
     """What a ring holds at one moment."""
 
     kept: Sequence[Kept]
@@ -60,7 +60,7 @@ class Held(NamedTuple):
     """Whether there was more, before the first."""
 
 
-class Saved(NamedTuple):
+class Saved(msgspec.Struct, frozen=True):
     """A file that a ring is being written to."""
 
     path: str

@@ -8,7 +8,9 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 import wasm_host
 from conductor.core import Closure, Silent, json_text
@@ -30,7 +32,7 @@ _LAST_WORDS: Final = 10
 """First and last lines of a failed guest's standard error that are shown."""
 
 
-class Delivery(NamedTuple):
+class Delivery(msgspec.Struct, frozen=True):
     """What a guest got and returned."""
 
     given: bytes

@@ -10,7 +10,9 @@ import asyncio
 import contextlib
 import os
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import msgspec
 
 from conductor.core import Closure, Silent
 from conductor.core.dialects import INITIALIZE
@@ -37,7 +39,7 @@ Stamp: TypeAlias = tuple[tuple[int, int], ...]
 """Times and sizes of files."""
 
 
-class _Waiting(NamedTuple):
+class _Waiting(msgspec.Struct, frozen=True):
     """A request that a component has not answered."""
 
     since: float

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
@@ -38,7 +38,7 @@ Options: TypeAlias = list[tuple[str, Any]]
 _replace = msgspec.structs.replace
 
 
-class Option(NamedTuple):
+class Option(msgspec.Struct, frozen=True):
     """One option."""
 
     name: str

@@ -9,7 +9,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from conductor.core.accounts import Allowance
 from conductor.errors import UnknownWordError, counted
@@ -26,7 +28,7 @@ _MOST: Final = 2**53
 _MOST_STACK: Final = 1024 * 1024
 
 
-class Limit(NamedTuple):
+class Limit(msgspec.Struct, frozen=True):
     """One limit of a component."""
 
     name: str

@@ -15,7 +15,9 @@ import os
 import stat
 import time
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
+
+import msgspec
 
 from conductor.spec import private_files
 
@@ -35,7 +37,7 @@ _READ: Final = (
 )
 
 
-class Rule(NamedTuple):
+class Rule(msgspec.Struct, frozen=True):
     """How much of a kind of files stays."""
 
     suffix: str
@@ -52,7 +54,7 @@ LOGS: Final = Rule(".log", 20, 100 * MIB, 30 * DAY)
 RINGS: Final = Rule(".jsonl", 20, 100 * MIB, 30 * DAY)
 
 
-class Kept(NamedTuple):
+class Kept(msgspec.Struct, frozen=True):
     """A file that is there: its name, its bytes, and when it was last written (Unix time)."""
 
     name: str

@@ -19,7 +19,9 @@ import contextlib
 import os
 import stat
 import time
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
 
 from wasm_host.cache.digest import sha256
 
@@ -49,7 +51,7 @@ _LOCK_PAUSE: Final = 0.05
 _LEFTOVER_SECONDS: Final = 24 * 3600
 
 
-class Entry(NamedTuple):
+class Entry(msgspec.Struct, frozen=True):
     """A compiled module: its file, its size in bytes, and when it was last used (Unix time)."""
 
     path: Path

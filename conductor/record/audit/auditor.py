@@ -211,18 +211,18 @@ class Auditor(Sink[Item]):
     def _outside(self, effect: Outside) -> None:
         """Records an effect outside of the chain: what of it left, where to, and what became of
         it."""
-        component, what, where, size, outcome, text = effect
+        component, kept = effect.component, self._content != "none"
         self._effects[component] += 1
         if self._effects[component] > MOST_EFFECTS:
             return
         self._record(
             "effect",
             component=component,
-            what=_text(what),
-            where=_text(_clean(where)) if self._content != "none" else None,
-            bytes=size,
-            outcome=outcome,
-            text=_text(_clean(text)) if text and self._content != "none" else None,
+            what=_text(effect.what),
+            where=_text(_clean(effect.where)) if kept else None,
+            bytes=effect.size,
+            outcome=effect.outcome,
+            text=_text(_clean(effect.text)) if effect.text and kept else None,
         )
 
     def _end(self, failure: str | None) -> None:

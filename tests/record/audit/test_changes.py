@@ -386,7 +386,7 @@ def test_what_is_answered_already_is_told_without_its_id(
 def test_a_report_is_read_as_it_was_written(before: object, after: object) -> None:
     change = changed(before, after)
     line = msgspec.json.encode(params(change, 100_000))
-    assert read(line, {"p"}) == (change, None, None)
+    assert read(line, {"p"}) == Change(change)
 
 
 def test_what_does_not_fit_in_a_line_is_reported_by_its_digest(
@@ -395,7 +395,8 @@ def test_what_does_not_fit_in_a_line_is_reported_by_its_digest(
     long, deep = raw(["x" * 10_000]), b"[" * MAX_DEPTH + b"]" * MAX_DEPTH
     assert long is not None
     line = msgspec.json.encode(params(changed(long, deep), 20_000))
-    found, before, after = read(line, {"p"})
+    told = read(line, {"p"})
+    found, before, after = told.changed, told.before, told.after
     assert (found.before, found.after) == (None, None)
     assert before == Sized(**digest(long))
     assert after == Sized(**digest(deep))
