@@ -2,19 +2,20 @@
 
 Any process of a chain may be led by what it reads. So no login of conductor's own is in its
 environment, and on a worker of a fleet only what stands in a list.
+
+Imports nothing that a fresh interpreter has not imported already.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING, Final
 
-from conductor.errors import UsageError
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import TypedDict
+    from typing import Final, TypedDict
 
     class Identity(TypedDict, total=False):
         """Who a program runs as, as `subprocess.Popen` takes it; empty: as this process."""
@@ -128,6 +129,8 @@ def run_as(name: str) -> None:
     Raises:
         UsageError: There is no such user, or this process cannot start programs as another one.
     """
+    from conductor.errors import UsageError
+
     hint = "name a user of this machine, who is not root, and start conductor as root"
     if sys.platform == "win32":
         raise UsageError("programs cannot run as another user on Windows", hint)

@@ -1,17 +1,21 @@
 """What a process finds when it starts: its standard streams, its locale, its words and its folder.
 
 Conductor's text is UTF-8 in any locale: file names, arguments, what it reads and what it prints.
-Loaded before everything else, so it imports nothing of ours at the top.
+Loaded before the host of guests is started, so it imports nothing that a fresh interpreter has not
+imported already.
 """
 
 from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Final
+
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
+
     from conductor.errors import UsageError
 
 

@@ -47,6 +47,25 @@ def test_there_are_bundled_sandboxed_components() -> None:
     assert {"passthrough", "datetime"} <= set(SANDBOXED)
 
 
+AT_THE_HOST: Final = """
+import os, sys
+def shown(*arguments, **options):
+    print(*set(sys.modules) - before)
+    os._exit(0 if sys.stdout.flush() is None else 1)
+os.posix_spawn = shown
+before = set(sys.modules)
+from conductor import cli
+sys.argv[1:] = ["agent", "datetime", "demo"]
+cli.main()
+"""
+
+
+def test_the_host_is_started_before_python_has_its_types() -> None:
+    loaded = run(AT_THE_HOST)
+    assert "conductor.run.spawn" in loaded
+    assert {"typing", "re", "contextlib", "msgspec", "conductor.errors"}.isdisjoint(loaded)
+
+
 @pytest.mark.parametrize(
     "component",
     [*SANDBOXED, "datetime,profile=context", "./proxy.wasm", "../a/b.wasm,memory=1MiB"],
