@@ -91,9 +91,8 @@ def test_what_it_does_not_know_is_compiled_as_usual(tmp_path: Path) -> None:
 
 
 def test_a_module_that_does_not_compile_is_refused_as_usual(tmp_path: Path) -> None:
-    with pytest.raises(wasm_host.LoadError) as refused:
-        load(tmp_path, guest("", "(local i32 i32 i32) (i32.const 1)"), locals=1)
-    assert refused.value.limit == "locals"
+    with pytest.raises(wasm_host.LoadError, match="does not compile"):
+        load(tmp_path, guest("", "(i64.const 1)"))
     assert entries(tmp_path) == 0
 
 
