@@ -61,7 +61,7 @@ class _Trace:
             yield from self._chunk(number)
         for source, target in zip(way[:0:-1], way[-2::-1], strict=True):
             number = asked.pop()
-            own = {"of": number, "method": "session/prompt", "ms": 1000.0, "ms_in": 1.0}
+            own = {"of": number, "method": "session/prompt", "ms": 1000.0}
             more = {"id": number, "is_error": False, "payload": {"stopReason": "end_turn"}}
             yield self._event("response", source, target, 1.0, **more, own=own)
 

@@ -34,7 +34,7 @@ _LONGEST: Final = 4096
 
 _KEPT: Final = ("type", "ts", "protocol", "from", "to", "method", "is_error")
 _KEPT_ABOUT: Final = (
-    "bytes", "n", "of", "passes", "method", "protocol", "ms", "ms_in", "past", "lost", "by",
+    "bytes", "n", "of", "passes", "method", "protocol", "ms", "past", "lost", "by",
     "code", "carrier",
 )  # fmt: skip
 _KEPT_VERDICT: Final = ("component", "rule", "direction", "method")

@@ -161,8 +161,7 @@ class Measures:
         seconds = max(line.ts - asked.at, 0.0)
         labels = {"component": component, "method": method}
         self._record(HOP, seconds, direction=direction, error=failed, **labels)
-        if own.ms_in is not None:
-            self._record(OWN, own.ms_in / 1000, **labels)
+        self._record(OWN, event.ms_in / 1000, **labels)
         if asked.protocol == "mcp":
             number = MCP_CLIENT if line.target == AGENT else MCP_SERVER
             self._record(number, seconds, **{"mcp.method.name": method, "error.type": failed})

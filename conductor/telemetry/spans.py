@@ -198,8 +198,7 @@ class Translator:
         body = payloads.result(line.payload) if not line.is_error else payloads.Result()
         found = span.attributes
         found[names.BYTES_OUT] = own.bytes or len(line.payload)
-        if own.ms_in is not None:
-            found[names.OWN_TIME] = round(own.ms_in / 1000, 6)
+        found[names.OWN_TIME] = round(event.ms_in / 1000, 6)
         if own.lost:
             found[names.LOST] = True
         if asked.target in self.components:

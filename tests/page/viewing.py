@@ -109,7 +109,7 @@ class Lines:
             )
         if ends:
             asked = request["_conductor"]["n"]
-            own = {"of": asked, "method": "session/prompt", "ms": 20.0, "ms_in": 20.0}
+            own = {"of": asked, "method": "session/prompt", "ms": 20.0}
             end = {"is_error": False, "payload": {"stopReason": "end_turn"}}
             events.append(self._event("response", own, **up, **end))
         self._write(*events)

@@ -218,7 +218,7 @@ def test_a_line_of_an_impossible_time_is_no_event(
 ) -> None:
     bad, out, page = tmp_path / "bad", tmp_path / "out", tmp_path / "page"
     event = b'{"type":"request","ts":%s,"from":"client","to":"agent","id":1,"method":"x"%s}\n'
-    times = [(b"1e308", b""), (b"-1e308", b""), (b"1", b',"_conductor":{"ms_in":1e308}')]
+    times = [(b"1e308", b""), (b"-1e308", b""), (b"1", b',"_conductor":{"ms":1e308}')]
     bad.write_bytes(trace.read_bytes() + b"".join(event % time for time in times))
     assert (ran := export(bad, "--format", "otlp", "-o", out)).code == 0, ran.err
     assert len(spans(out)) == len(spans(exported))

@@ -40,7 +40,7 @@ def request(number: int, source: str, target: str, method: str, **more: Any) -> 
 def response(
     number: int, source: str, target: str, of: int, payload: Any = None, **more: Any
 ) -> bytes:
-    own = {"bytes": 1, "n": number, "of": of, "ms": 1.0, "ms_in": 1.0, **more}
+    own = {"bytes": 1, "n": number, "of": of, "ms": 1.0, **more}
     event = {"type": "response", "ts": number / 1000, "from": source, "to": target, "id": of,
              "is_error": False, "payload": payload, "_conductor": own}  # fmt: skip
     return json.dumps(event).encode() + b"\n"

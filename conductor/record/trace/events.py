@@ -62,10 +62,6 @@ class _PendingRequest(msgspec.Struct, gc=False):
     mcp: bool
     wrapped: bool
     """Whether the answer holds MCP's own result or error as a member."""
-    outside: float = 0.0
-    """Seconds that the components further down had it …"""
-    since: float | None = None
-    """… and since when they have it now; None: they do not have it."""
     by: str | None = None
     """The host that reported it; None: the router bounds them."""
     service: ServiceCall | None = None
@@ -214,8 +210,6 @@ class Events:
                 service=called_service(entry, params),
             )
             self._begin(entry.number, request)
-            if (passed_on := self._pending.get(own.passes)) is not None:
-                passed_on.since = departure.left
             line.id, own.id = msgspec.Raw(b"%d" % self._number), self._id(departure.entry)
         line.method = self._name(method)
         line.params = self._shown(params, method, own, called_service(entry, params))
@@ -261,7 +255,6 @@ class Events:
         own.id = self._id(request.departure.entry)
         own.method = self._name(request.method)
         own.ms = round((at - request.at) * 1000, 3)
-        own.ms_in = round(self._seconds_inside(request, departure.left, at) * 1000, 3)
         own.past = departure.entry.past or entry.past
         own.protocol = "mcp" if request.mcp else ""
         own.session = request.session
@@ -269,17 +262,6 @@ class Events:
             own.session = self._session_of(body)
         own.code = _code(body) if domain else None
         line.payload = self._shown(body, None, own, request.service)
-
-    def _seconds_inside(self, request: _PendingRequest, left: float, at: float) -> float:
-        """Seconds that the component itself had a request whose answer leaves it at `left`, without
-        the time further down the chain."""
-        passed_on = self._pending.get(request.departure.entry.passes)
-        if passed_on is not None and passed_on.since is not None:
-            passed_on.outside += max(at - passed_on.since, 0.0)
-            passed_on.since = None
-        if request.since is not None:  # the components it was passed on to have it still
-            left = min(left, request.since)
-        return max(left - request.at - request.outside, 0.0)
 
     def _name(self, method: str) -> str:
         """A method as it is written."""

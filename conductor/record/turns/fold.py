@@ -95,12 +95,20 @@ class Asked(Seen, kw_only=True, eq=False):
     """Whether it has no answer so far."""
     parent: Asked | None = None
     """The open request that its sender passes on by it."""
-    passed: float | None = None
-    """When its receiver passed it on …"""
     changed: bool = False
-    """… and whether with another value."""
+    """Whether its receiver passed it on with another value."""
+    since: float | None = None
+    """Since when those further down have it; None: they do not …"""
+    outside: float = 0.0
+    """… and for how many seconds they had it before."""
     answer: Seen | None = None
     """The answer that its receiver got then; in traces that do not say what passes on what."""
+
+    def came_back(self, at: float) -> None:
+        """What its receiver has passed on is answered."""
+        if self.since is not None:
+            self.outside += max(at - self.since, 0.0)
+            self.since = None
 
 
 class Event(msgspec.Struct, eq=False):
@@ -382,7 +390,7 @@ class Fold:
     ) -> None:
         parent = got if isinstance(got, Asked) and got.is_open else None
         if parent is not None:
-            parent.passed = line.left if parent.passed is None else parent.passed
+            parent.since = line.left
             parent.changed = parent.changed or event.change is Change.CHANGED
         method = line.method[:LONGEST]
         asked = event.asked = Asked(
@@ -424,12 +432,13 @@ class Fold:
         self._remember(own.n, seen, line)
         if asked.parent is not None:
             asked.parent.answer = seen
+            asked.parent.came_back(line.ts)
         if line.source in (CONDUCTOR, AGENT):
-            event.ms_in = _ms_in(own, line.left - asked.at)
+            event.ms_in = max(line.left - asked.at, 0.0) * 1000
             if line.source == AGENT and asked.method == PROMPT and prompted(line).ends:
                 turn.agent_ends(line.left)
         elif line.source == self.top and line.target != CLIENT:
-            event.ms_in = _ms_in(own, line.left - asked.at)
+            event.ms_in = max(line.left - asked.at, 0.0) * 1000
             if asked.method in QUESTIONS:
                 turn.person_had(asked.at, line.left)
             else:
@@ -454,10 +463,11 @@ class Fold:
         got = self._seen.get(own.passes) if own.passes else None
         if got is None and not self.is_ours:
             got = asked.answer
-        before = asked.passed - asked.at if asked.passed is not None else 0.0
-        since = line.left if own.past else got.at if got is not None else asked.at
-        event.ms_in = _ms_in(own, max(before, 0.0) + max(line.left - since, 0.0))
-        turn.had(line.source, since, line.left)
+        left = line.left if asked.since is None else min(line.left, asked.since)
+        event.ms_in = max(left - asked.at - asked.outside, 0.0) * 1000
+        last = asked.answer if got is None else got
+        since = left if own.past else asked.at if last is None else last.at
+        turn.had(line.source, since, left)
         if own.by or own.lost:
             return
         if own.past:
@@ -581,11 +591,6 @@ def _put(turns: dict[str, OpenTurn], turn: OpenTurn) -> None:
     turns[turn.session] = turn
     if len(turns) > _MOST_OPEN:
         del turns[next(iter(turns))]
-
-
-def _ms_in(own: Own, seconds: float) -> float:
-    """For how many milliseconds the sender of a response had what it answers."""
-    return max(seconds * 1000 if own.ms_in is None else own.ms_in, 0.0)
 
 
 def plain(method: str) -> str:

@@ -51,7 +51,6 @@ class Own(msgspec.Struct, gc=False):
     session: Any = None
     protocol: str = ""
     ms: float | None = None
-    ms_in: float | None = None
     way: float = 0.0
     past: bool = False
     lost: bool = False
@@ -306,9 +305,7 @@ def _written(own: Own) -> bytes:
     if own.passes:
         text += b',"passes":%d' % own.passes
     if own.ms is not None:
-        text += b',"method":%b,"ms":%.3f,"ms_in":%.3f' % (
-            _encode(own.method), own.ms, own.ms_in or 0.0,
-        )  # fmt: skip
+        text += b',"method":%b,"ms":%.3f' % (_encode(own.method), own.ms)
     if own.way:
         text += b',"way":%.3f' % own.way
     if own.past:
@@ -333,7 +330,7 @@ def _written(own: Own) -> bytes:
 def _lasts(own: Own) -> bool:
     """Whether the times of an event are possible."""
     most = _LATEST * 1000
-    return own.way < most and (own.ms or 0.0) < most and (own.ms_in or 0.0) < most
+    return own.way < most and (own.ms or 0.0) < most
 
 
 def _name(name: str) -> str:

@@ -76,8 +76,8 @@ def _answer(event: Event, question: Event) -> list[str]:
         said.append(f"asked by {question['from']} of {question['to']}")
     if own.get("of") != question["_conductor"].get("n"):
         said.append(f"it is of {own.get('of')}, not {question['_conductor'].get('n')}")
-    if not 0 <= own["ms_in"] <= own["ms"] + 0.001:
-        said.append(f"{own['ms_in']} ms of {own['ms']} ms in it")
+    if own["ms"] < 0:
+        said.append(f"{own['ms']} ms")
     return said
 
 

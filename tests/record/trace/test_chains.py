@@ -14,6 +14,8 @@ import pytest
 import conductor
 from conductor.errors import ConductorError
 from conductor.record.turns import reader
+from conductor.record.turns.line import KINDS
+from conductor.record.turns.model import Row
 from tests.harness.process.rig import Rig
 from tests.record.trace import pairs
 
@@ -90,8 +92,8 @@ def test_each_request_is_answered_at_every_hop(tmp_path: Path, name: str) -> Non
     asyncio.run(_talk(tmp_path / "t", chain, prompts, options))
     events = pairs.read(tmp_path / "t")
     assert pairs.wrong(events) == []
-    _times_fit(events)
     read = reader.opened(str(tmp_path / "t"))
+    _times_fit(events, read.rows(limit=len(read)))
     assert read.head().gaps == ()
     turns = read.turns[1:]
     assert [turn.prompt for turn in turns] == list(prompts)
@@ -132,21 +134,28 @@ def test_a_turn_of_acp_v2(rig: Rig, tmp_path: Path) -> None:
     assert (turn.stop, agent.component) == ("end_turn", "agent")
     assert turn.ms is not None
     # Not only until it answered that the prompt is inserted.
-    answer = next(one for one in events if one["type"] == "response" and one["from"] == "agent"
-                  and one["_conductor"]["method"] == "session/prompt")  # fmt: skip
-    assert answer["_conductor"]["ms_in"] < agent.ms <= turn.ms
+    read = reader.opened(str(file))
+    rows = read.rows(limit=len(read))
+    answer = next(one for one in rows if (one.kind, one.source, one.method)
+                  == ("response", "agent", "session/prompt"))  # fmt: skip
+    assert answer.ms_in < agent.ms <= turn.ms
 
 
-def _times_fit(events: list[pairs.Event]) -> None:
+def _times_fit(events: list[pairs.Event], rows: Sequence[Row]) -> None:
     """Along the way of a request, the times of those who had it are no longer than the whole."""
     asked = {one["_conductor"]["n"]: one for one in events if "n" in one["_conductor"]}
     times = {
         one["_conductor"]["of"]: one["_conductor"] for one in events if "of" in one["_conductor"]
     }
+    had = {
+        one["_conductor"]["of"]: row.ms_in
+        for one, row in zip(events, (row for row in rows if row.kind in KINDS), strict=True)
+        if "of" in one["_conductor"]
+    }
     for number, own in times.items():
         at, inside = number, 0.0
         while at in times:
-            inside += times[at]["ms_in"]
+            inside += had[at]
             passed = [n for n, one in asked.items() if one["_conductor"].get("passes") == at
                       and one["type"] == "request"]  # fmt: skip
             at = passed[0] if len(passed) == 1 else 0

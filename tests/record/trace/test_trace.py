@@ -187,7 +187,7 @@ def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> Non
         assert [(e["from"], e["to"]) for e in answered] == up
         assert [e["id"] for e in answered] == [e["id"] for e in reversed(asked)]
         assert all(e["is_error"] == (method == "_unknown") for e in answered)
-        assert all(e["_conductor"]["ms"] >= e["_conductor"]["ms_in"] >= 0 for e in answered)
+        assert all(e["_conductor"]["ms"] >= 0 for e in answered)
         # From what the client said to what the agent got, and back.
         numbers = [e["_conductor"]["n"] for e in asked]
         assert [e["_conductor"].get("passes") for e in asked] == [None, *numbers[:-1]]
