@@ -10,9 +10,10 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from conductor.core.policy.key_table import STOP_REASONS
 from conductor.record.turns import edits
-from conductor.record.turns.fold import Asked, Event, Fold
-from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, ENDS, Error, Line
+from conductor.record.turns.fold import Event, Fold
+from conductor.record.turns.line import AGENT, ENDS, Error, Line
 from conductor.record.turns.open_turn import OpenTurn
+from conductor.record.turns.seen import Asked
 from conductor.telemetry import names, payloads
 
 Labels = dict[str, str]
@@ -122,17 +123,6 @@ class Measures:
         known = name in ENDS or name in self._fold.order[:_MOST_NAMES]
         return name if known else names.OTHER
 
-    def _direction(self, source: str, target: str) -> str:
-        """`down`, towards the agent, or `up`; `aside`: between a component and conductor."""
-        if CONDUCTOR in (source, target):
-            return "aside"
-        ends, order = {CLIENT: -1, AGENT: 1 << 31}, self._fold.order
-        places = [
-            ends[name] if name in ends else order.index(name) if name in order else 0
-            for name in (source, target)
-        ]
-        return "down" if places[0] < places[1] else "up"
-
     def _got(self, line: Line, method: str, direction: str, size: int) -> None:
         labels = {
             "component": self._component(line.target),
@@ -144,7 +134,7 @@ class Measures:
 
     def _call(self, event: Event, line: Line) -> None:
         method = names.method(line.method, line.protocol)
-        self._got(line, method, self._direction(line.source, line.target), event.own.bytes)
+        self._got(line, method, self._fold.direction(line.source, line.target), event.own.bytes)
         if line.method == _DISCONNECT:
             self._disconnected(line)
         elif event.before is not None and len(event.before) + len(line.params) < _MOST_PROMPTS:
@@ -154,7 +144,7 @@ class Measures:
 
     def _response(self, event: Event, line: Line, asked: Asked) -> None:
         method, own = names.method(asked.method, asked.protocol), event.own
-        direction = self._direction(asked.source, asked.target)
+        direction = self._fold.direction(asked.source, asked.target)
         back = {"down": "up", "up": "down"}.get(direction, direction)
         self._got(line, method, back, own.bytes)
         component, failed = self._component(line.source), _error(event.error)

@@ -8,9 +8,10 @@ from typing import Final
 
 import msgspec
 
-from conductor.record.turns.fold import Asked, Event
+from conductor.record.turns.fold import Event
 from conductor.record.turns.line import AGENT, CLIENT, Line, Prompted, Update
 from conductor.record.turns.open_turn import OpenTurn, ToolCall
+from conductor.record.turns.seen import Asked
 from conductor.telemetry import names, payloads
 from conductor.telemetry.progress import TOOLS, TURNS, Progress
 from conductor.telemetry.span import Attributes, Span, What, read_traceparent

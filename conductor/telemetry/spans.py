@@ -12,9 +12,10 @@ from typing import Final
 
 import msgspec
 
-from conductor.record.turns.fold import Asked, Event, Fold
+from conductor.record.turns.fold import Event, Fold
 from conductor.record.turns.line import AGENT, CLIENT, PROMPT, Line
 from conductor.record.turns.model import Change
+from conductor.record.turns.seen import Asked
 from conductor.telemetry import hops, names, payloads
 from conductor.telemetry.open_turns import Turn, Turns, is_agents
 from conductor.telemetry.progress import Progress

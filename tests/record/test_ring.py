@@ -19,6 +19,8 @@ from conductor.core.policy.rules import Policy
 from conductor.core.router import Router, RouterOptions
 from conductor.record.ring.figures import Figures
 from conductor.record.ring.file import saved
+from conductor.record.turns import reader
+from conductor.record.turns.line import KINDS
 from conductor.run.host_record import Crossed
 from conductor.run.log import ChainLog, OfHost
 from conductor.run.plan import Planned
@@ -79,12 +81,24 @@ class Ringed:
         return next(one["id"] for one in asked if "method" in one and "id" in one)
 
     def written(self) -> list[Event]:
-        """What is written of it after the handshake; the file goes away again."""
+        """What is written of it after the handshake, with what readers find that each passes on;
+        the file goes away again."""
         made = self.ring.save("", lambda: self.router.mode)
         for _ in made.work:
             pass
-        events = pairs.read(Path(made.path))
-        os.unlink(made.path)
+        path = Path(made.path)
+        events = pairs.read(path)
+        lines = path.read_bytes().splitlines(keepends=True)
+        found, held = reader.held()
+        for line in lines:
+            held.append(line)
+            found.take(line)
+        os.unlink(path)
+        numbers = (row.n for row in found.rows(limit=len(lines)) if row.kind in KINDS)
+        for one, number in zip(events, numbers, strict=True):
+            before = found.before(number)
+            if before is not None:
+                one["passes"] = json.loads(lines[before])["_conductor"]["n"]
         return [one for one in events if "initialize" not in (
             one.get("method"), one["_conductor"].get("method"))]  # fmt: skip
 
@@ -123,10 +137,10 @@ def test_equal_messages_are_each_their_senders() -> None:
     assert [(one["from"], one["to"]) for one in found] == [
         ("agent", "b"), ("a", "client"), ("b", "a"), ("a", "client"),
     ]  # fmt: skip
-    agents, own, kept, on = (one["_conductor"] for one in found)
+    agents, own, kept, on = found
     assert "passes" not in own, "it had got nothing"
-    assert kept["passes"] == agents["n"]
-    assert on["passes"] == kept["n"]
+    assert kept["passes"] == agents["_conductor"]["n"]
+    assert on["passes"] == kept["_conductor"]["n"]
 
 
 def test_what_a_trusted_guest_changes_is_its_change() -> None:
@@ -139,10 +153,10 @@ def test_what_a_trusted_guest_changes_is_its_change() -> None:
     chain.say("b", "p", update("first, late"))
     asked, changed, first, second, passed, late = chain.written()
     assert (changed["from"], changed["params"]["t"]) == ("a", "better")
-    assert changed["_conductor"]["passes"] == asked["_conductor"]["n"]
+    assert changed["passes"] == asked["_conductor"]["n"]
     assert first["_conductor"]["n"] < second["_conductor"]["n"]
-    assert passed["_conductor"]["passes"] == second["_conductor"]["n"]
-    assert "passes" not in late["_conductor"], "what came before it was kept"
+    assert passed["passes"] == second["_conductor"]["n"]
+    assert "passes" not in late, "what came before it was kept"
 
 
 @pytest.mark.parametrize("most", [1 << 20, 24_000])

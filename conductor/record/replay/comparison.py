@@ -15,7 +15,6 @@ import msgspec
 
 from conductor.record import diff
 from conductor.record.turns import edits
-from conductor.record.turns.fold import plain
 from conductor.record.turns.line import (
     AGENT,
     CLIENT,
@@ -24,6 +23,7 @@ from conductor.record.turns.line import (
     Line,
     Own,
     chunk_of,
+    plain,
     update_of,
 )
 from conductor.record.turns.model import Edit, Op, Turn

@@ -21,8 +21,7 @@ from conductor.core.policy.headings import session_of
 from conductor.errors import UsageError
 from conductor.record.trace.chain import ChainComponent
 from conductor.record.turns import reader as turns
-from conductor.record.turns.fold import plain
-from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, Line, read_line
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, Line, plain, read_line
 from conductor.record.turns.reader import Reader
 from conductor.run.guest_host import NUMBERS
 

@@ -1,6 +1,5 @@
 """A trace of what a ring holds, made when a chain fails or somebody asks (docs/cli.md, "Rings").
 
-passed   what components pass on that nobody watched
 played   gives the entries of a ring to another sink
 figures  counts them, for who watches
 file     writes them as a trace

@@ -7,9 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Final
 
-from conductor.core import Entry
-from conductor.record.ring.passed import Passing
-from conductor.run.log import Chain, Item, Sink
+from conductor.run.log import Item, Sink
 from conductor.run.ring import Held, Kept
 
 _STEP: Final = 0.003
@@ -22,19 +20,15 @@ class Player:
     def __init__(self, held: Held, sink: Sink[Item], mode: str) -> None:
         self._sink = sink
         self._mode = mode
-        self._passing = Passing()
         self.start = held.kept[0].at if held.kept else time.monotonic()
         """When the first of them was, by the machine's monotonic clock."""
         self._take(held.chain, self.start)
 
     def take(self, kept: Kept) -> None:
         """Plays an entry."""
-        item = kept.item
-        self._take(self._passing.completed(item) if isinstance(item, Entry) else item, kept.at)
+        self._take(kept.item, kept.at)
 
     def _take(self, item: Item, at: float) -> None:
-        if isinstance(item, Chain):
-            self._passing.chain(item.unwatched)
         # A host's answer to a request that the ring has forgotten is none that a sink knows.
         with contextlib.suppress(ValueError):
             self._sink.take(item, at, self._mode)

@@ -82,6 +82,9 @@ class Tracer(Sink[Item]):
                     self._has_begun = True
                     began = time.time() - (time.monotonic() - self._start)
                     self._put(header(self._content, components(item), began, self._chain))
+                if item.unwatched:
+                    keeps = {shown_name(name): keeps for name, keeps in item.unwatched.items()}
+                    self._put(Line(type="_conductor", ts=round(self._now(at), 6), unwatched=keeps))
             case Violated():
                 name = shown_name(item.peer)
                 self._put(self._events.verdict(item, name, self._now(at)))

@@ -458,7 +458,6 @@ class _Visits:
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
-        self._order = reader.components
         self._all: list[Visit] = []
         self._got: dict[int, Visit] = {}
         """What a component got, by the event."""
@@ -508,7 +507,7 @@ class _Visits:
             component=component,
             method=line.method or own_method,
             kind=line.type,
-            direction=self._direction(line),
+            direction=self._reader.direction(line),
             at=line.ts,
             change=Change.OPEN,
         )
@@ -550,11 +549,6 @@ class _Visits:
                 visit.edits = edits.of_changed(bytes(got.body), bytes(line.body))
                 if line.method == PROMPT:
                     visit.tokens = edits.added_tokens(visit.edits)
-
-    def _direction(self, line: Line) -> str:
-        order = self._order
-        places = [order.index(end) if end in order else 0 for end in (line.source, line.target)]
-        return "down" if places[0] < places[1] else "up"
 
     def in_order(self, components: list[str]) -> list[Visit]:
         """By component in the order of the chain; those with a change first, then by time. Equal

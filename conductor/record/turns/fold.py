@@ -7,7 +7,7 @@ Pure, and bounded: of what has passed it keeps what later messages may belong to
 from __future__ import annotations
 
 from bisect import insort
-from collections import OrderedDict, deque
+from collections import OrderedDict
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -36,14 +36,12 @@ from conductor.record.turns.line import (
 )
 from conductor.record.turns.model import OTHER_CLIENT, Change, Usage
 from conductor.record.turns.open_turn import SHOWN, OpenTurn, ToolCall
+from conductor.record.turns.seen import Asked, Passing, Seen
 
 _REMEMBERED: Final = 100_000
 """Messages whose numbers are known, to find what passes them on."""
 _MOST_OPEN: Final = 10_000
 """Requests without an answer, and turns, that are known."""
-_WAITING: Final = 256
-"""Notifications that a component got and may still pass on, of one method and session; in traces
-that do not say what passes on what."""
 _MOST_NAMES: Final = 1_000
 _LARGEST: Final = 4 * 1024 * 1024
 """Bytes of two messages that are compared by their values …"""
@@ -67,48 +65,6 @@ _BETWEEN: Final = ("prompt_received", "turn_complete")
 """Updates of a server of chains about the prompts of other clients (docs/remote.md)."""
 _LOADS: Final = frozenset({"session/load", "session/resume", "session/attach"})
 _NONE: Final = Own()
-
-
-class Seen(msgspec.Struct, eq=False):
-    """A message that was seen, for what passes it on."""
-
-    event: int
-    at: float
-    fingerprint: int
-    hidden: str
-    turn: OpenTurn
-    maker: str
-    """Who has made it, before others passed it on."""
-    body: msgspec.Raw | None = None
-    """None: only its fingerprint is known."""
-
-
-class Asked(Seen, kw_only=True, eq=False):
-    """A request that was seen."""
-
-    source: str
-    target: str
-    method: str
-    protocol: str
-    session: str
-    is_open: bool = True
-    """Whether it has no answer so far."""
-    parent: Asked | None = None
-    """The open request that its sender passes on by it."""
-    changed: bool = False
-    """Whether its receiver passed it on with another value."""
-    since: float | None = None
-    """Since when those further down have it; None: they do not …"""
-    outside: float = 0.0
-    """… and for how many seconds they had it before."""
-    answer: Seen | None = None
-    """The answer that its receiver got then; in traces that do not say what passes on what."""
-
-    def came_back(self, at: float) -> None:
-        """What its receiver has passed on is answered."""
-        if self.since is not None:
-            self.outside += max(at - self.since, 0.0)
-            self.since = None
 
 
 class Event(msgspec.Struct, eq=False):
@@ -190,8 +146,7 @@ class Fold:
         self._size = 0
         self._open: OrderedDict[Any, Asked] = OrderedDict()
         """By number of the request, else by requester, receiver and id."""
-        self._waiting: dict[tuple[str, str, str], deque[Seen]] = {}
-        """Of traces without numbers: what a component may pass on."""
+        self._passing = Passing()
         self._loose: dict[str, OpenTurn] = {}
         """By session: the last turn that the client had not asked for. What is said there belongs
         to it until another one begins."""
@@ -224,7 +179,8 @@ class Fold:
             return self._about(line)
         if not line.is_event:
             return None
-        self.is_ours = self.is_ours or line.own is not None
+        if line.own is not None and not self.is_ours:
+            self._begins_ours()
         for name in (line.source, line.target):
             if name not in self.met and len(self.met) < _MOST_NAMES:
                 self.met.add(name)
@@ -235,6 +191,21 @@ class Fold:
         else:
             self._call(event, line, event.own)
         return event
+
+    def _begins_ours(self) -> None:
+        self.is_ours = True
+        self._passing.unwatched({})
+
+    def direction(self, source: str, target: str) -> str:
+        """`down`, towards the agent, or `up`; `aside`: between a component and conductor."""
+        if CONDUCTOR in (source, target):
+            return "aside"
+        ends, order = {CLIENT: -1, AGENT: _MOST_NAMES}, self.order
+        places = [
+            ends[name] if name in ends else order.index(name) if name in order else 0
+            for name in (source, target)
+        ]
+        return "down" if places[0] < places[1] else "up"
 
     def _known(self, name: str) -> None:
         if name and name not in ENDS and name not in self.order:
@@ -249,8 +220,10 @@ class Fold:
 
     def _about(self, line: Line) -> Event | None:
         """Its header, a verdict, or what has happened to a component."""
-        if line.components is not None:
-            self.is_ours = True
+        if line.unwatched is not None:
+            self._passing.unwatched(line.unwatched)
+        elif line.components is not None:
+            self._begins_ours()
             for name in line.components:
                 self._known(name[:LONGEST])
             if line.chain and line.chain[-1].role == AGENT:
@@ -340,16 +313,15 @@ class Fold:
 
     def _got_before(self, line: Line, own: Own) -> Seen | None:
         """What the sender got and passes on by this message."""
-        if own.passes:
-            return self._seen.get(own.passes)
-        if self.is_ours or line.source in ENDS:
-            return None
-        waiting = self._waiting.get((line.source, plain(line.method), line.names_session))
-        return waiting.popleft() if waiting else None
+        found = None
+        if self._passing.finds(line.source) and not own.by:
+            found = self._passing.taken(line, self.direction(line.source, line.target))
+        return self._seen.get(own.passes) if found is None else found
 
     def _met(self, line: Line, turn: OpenTurn, got: Seen | None) -> Seen:
         maker = line.source if got is None else got.maker
-        return Seen(self.number, line.ts, line.fingerprint, line.hidden, turn, maker)
+        n = line.own.n if line.own is not None else 0
+        return Seen(self.number, n, line.ts, line.fingerprint, line.hidden, turn, maker)
 
     def _remember(self, n: int, seen: Seen, line: Line) -> None:
         """Keeps a message for what passes it on."""
@@ -357,11 +329,8 @@ class Fold:
             self._seen[n] = seen
             if len(self._seen) > _REMEMBERED:
                 self._seen.popitem(last=False)
-        elif self.is_ours or line.target in ENDS or len(self._waiting) >= _MOST_OPEN:
-            return
-        elif line.type != "response":  # of a trace without numbers: a component may pass this on
-            key = line.target, plain(line.method), line.names_session
-            self._waiting.setdefault(key, deque(maxlen=_WAITING)).append(seen)
+        if line.type != "response":
+            self._passing.got(seen, line, self.direction(line.source, line.target))
         if line.target not in ENDS and len(line.body) < _LARGEST:
             # A copy: a view would keep the whole line.
             seen.body = msgspec.Raw(bytes(line.body))
@@ -394,7 +363,7 @@ class Fold:
             parent.changed = parent.changed or event.change is Change.CHANGED
         method = line.method[:LONGEST]
         asked = event.asked = Asked(
-            self.number, line.ts, line.fingerprint, line.hidden, turn,
+            self.number, own.n, line.ts, line.fingerprint, line.hidden, turn,
             line.source if got is None else got.maker, source=line.source, target=line.target,
             method=method, protocol=line.protocol[:LONGEST], session=line.names_session,
             parent=parent,
@@ -415,6 +384,7 @@ class Fold:
     def _close(self, asked: Asked) -> None:
         """A request waits no more."""
         asked.is_open = False
+        self._passing.answered(asked, self.direction(asked.source, asked.target))
         self._loading.discard(asked.event)
 
     # -- responses -----------------------------------------------------------------------------
@@ -431,8 +401,7 @@ class Fold:
         seen = self._met(line, turn, None)
         self._remember(own.n, seen, line)
         if asked.parent is not None:
-            asked.parent.answer = seen
-            asked.parent.came_back(line.ts)
+            asked.parent.came_back(seen)
         if line.source in (CONDUCTOR, AGENT):
             event.ms_in = max(line.left - asked.at, 0.0) * 1000
             if line.source == AGENT and asked.method == PROMPT and prompted(line).ends:
@@ -461,7 +430,7 @@ class Fold:
     def _answered(self, event: Event, line: Line, own: Own, asked: Asked, turn: OpenTurn) -> None:
         """A component answers a request that it got."""
         got = self._seen.get(own.passes) if own.passes else None
-        if got is None and not self.is_ours:
+        if got is None and self._passing.finds(line.source) and not (own.by or own.past):
             got = asked.answer
         left = line.left if asked.since is None else min(line.left, asked.since)
         event.ms_in = max(left - asked.at - asked.outside, 0.0) * 1000
@@ -591,11 +560,6 @@ def _put(turns: dict[str, OpenTurn], turn: OpenTurn) -> None:
     turns[turn.session] = turn
     if len(turns) > _MOST_OPEN:
         del turns[next(iter(turns))]
-
-
-def plain(method: str) -> str:
-    """A method as any component gets it: proxies are initialized in a way of their own."""
-    return "initialize" if method.endswith("proxy/initialize") else method[:LONGEST]
 
 
 def _place(name: str) -> tuple[int, str]:

@@ -103,6 +103,7 @@ class Line(msgspec.Struct, gc=False):
     happened: dict[str, Any] | None = None
     process: int | None = None
     began: float | None = None
+    unwatched: dict[str, bool] | None = None
     raw: bytes = b""
     """The whole line as it is written, where it says more than is understood of it."""
 
@@ -275,6 +276,8 @@ def written(line: Line) -> bytes:
             name, about = b"verdict", line.verdict
         elif line.happened is not None:
             name, about = b"happened", line.happened
+        elif line.unwatched is not None:
+            name, about = b"unwatched", line.unwatched
         return b'{"type":"_conductor","ts":%.6f,"%b":%b}\n' % (line.ts, name, _encode(about))
     source, target = _encode(line.source), _encode(line.target)
     if line.type == "response":
@@ -383,6 +386,11 @@ def error_text(error: Error) -> str:
     """Code and text of an error."""
     words = error.message[:200] if isinstance(error.message, str) else ""
     return " ".join(part for part in (str(error.code or ""), words) if part) or "error"
+
+
+def plain(method: str) -> str:
+    """A method as any component gets it: proxies are initialized in a way of their own."""
+    return "initialize" if method.endswith("proxy/initialize") else method[:LONGEST]
 
 
 def same_value(one: msgspec.Raw, other: msgspec.Raw) -> bool:

@@ -214,6 +214,10 @@ class Reader:
         place = self._change_of[number]
         return None if place == _NO_CHANGE else _CHANGES[place]
 
+    def direction(self, line: Line) -> str:
+        """See `Fold.direction`."""
+        return self._fold.direction(line.source, line.target)
+
     def ms_in(self, number: int) -> float:
         """Of a response for how long its sender had the request and the answer, of another message
         for how long its sender had what it passes on by it, in milliseconds."""
