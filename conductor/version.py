@@ -2,20 +2,36 @@
 
 from __future__ import annotations
 
-import importlib.metadata
-import tomllib
-from pathlib import Path
+import os
+import sys
 from typing import Final
 
 DISTRIBUTION: Final = "conductor-acp"
+_BEGINS: Final = f"{DISTRIBUTION.replace('-', '_')}-"
+_ENDS: Final = ".dist-info"
 
 
 def version() -> str:
     """The installed version, or that of the checkout this runs from."""
+    # Not importlib.metadata: that takes longer to import than all of the core, for a name of a
+    # folder, and an agent waits for the answer.
+    for folder in sys.path:
+        try:
+            names = os.listdir(folder or os.curdir)
+        except OSError:
+            continue
+        for name in names:
+            if name.startswith(_BEGINS) and name.endswith(_ENDS):
+                return name[len(_BEGINS) : -len(_ENDS)]
+    return _of_checkout()
+
+
+def _of_checkout() -> str:
+    import tomllib
+
+    project = os.path.join(os.path.dirname(os.path.dirname(__file__)), "pyproject.toml")
     try:
-        return importlib.metadata.version(DISTRIBUTION)
-    except importlib.metadata.PackageNotFoundError:
-        project = Path(__file__).parents[1] / "pyproject.toml"
-        if not project.is_file():
-            return "unknown"
-        return str(tomllib.loads(project.read_text(encoding="utf-8"))["project"]["version"])
+        with open(project, "rb") as file:
+            return str(tomllib.load(file)["project"]["version"])
+    except FileNotFoundError:
+        return "unknown"
