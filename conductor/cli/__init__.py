@@ -11,7 +11,7 @@
     run            starts a chain, and runs it on this process's standard input and output
     connection     how `connect`, `attach` and `chat` reach an address
     scp            `proxy --dialect scp`: the client names the components behind this chain
-    exec_          sends a prompt from the terminal: exec_turn, exec_output
+    exec_          sends a prompt from the terminal: exec_run, exec_turn, exec_output
     inspect_       what a component is and may do: inspect_card, inspect_text, and inspect_policy,
                    inspect_lock, which find it out
     consent        what components ask for: agreed to, asked on the terminal, or reported

@@ -10,7 +10,6 @@ import contextlib
 import signal
 import sys
 from functools import partial
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 import anyio
@@ -23,13 +22,13 @@ from conductor.cli.run import Started, run_loop
 from conductor.client.chat import Attach, Chat
 from conductor.client.connection import ChainEnded
 from conductor.client.handlers import Files
-from conductor.client.setup import folder
 from conductor.errors import ConductorError, RequestError, UsageError, with_log
 from conductor.page import server
 from conductor.page.chat import ChatRoutes
 from conductor.page.editor import EditorRoutes
 from conductor.page.running import RunningChain
 from conductor.spec.consent import Where
+from conductor.spec.paths import session_folder
 from conductor.transports.memory import MemoryTransport
 
 if TYPE_CHECKING:
@@ -64,11 +63,11 @@ def execute(
     chain = msgspec.structs.replace(parsed.options, drain=0.0)
     parsed = msgspec.structs.replace(parsed, options=chain)
     lend_terminal()
-    place = folder(cwd, "--cwd")
+    place = session_folder(cwd, "--cwd")
     with contextlib.closing(log_view.listen(port)) as listening:
         source = RunningChain("chat")
         started = Started(parsed, Where.EDITOR, watching=[source])
-        files = Files(Path(place), fs).handlers()
+        files = Files(place, fs).handlers()
 
         chat = Chat(
             place, files, events=lambda: source.count, answers=started.answers, attach=wanted

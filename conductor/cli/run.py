@@ -190,6 +190,13 @@ class Started(Owner):
                 self._status.compiles()
         self.log.heard(name, line, shown=not compiles or self._shown != "line")
 
+    def load_loop(self) -> None:
+        """Imports the event loop, while the components start."""
+        if not self.in_process:
+            from conductor.run import stand_ins
+
+            stand_ins.load_loop()
+
     def runtime(self, upstream: Transport, *, says_failure: bool = False) -> Runtime:
         """The runtime of the chain, with `upstream` at the client's end of it. `says_failure`:
         standard error gets why the chain fails, at once."""
@@ -475,10 +482,7 @@ def _participate(parsed: Parsed, early: list[int]) -> int:
 
 
 def _run(started: Started, early: list[int]) -> int:
-    if not started.in_process:
-        from conductor.run import stand_ins
-
-        stand_ins.load_loop()
+    started.load_loop()
     from conductor.transports.stdio import StdioTransport
 
     parsed = started.parsed

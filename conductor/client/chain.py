@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 import msgspec
 
 from conductor.client.connection import ChainEnded, Connection, Handler
-from conductor.client.setup import Setup, chain_options, folder
+from conductor.client.setup import Setup, chain_options
 from conductor.client.values import (
     Answer,
     ChainOptions,
@@ -34,6 +34,7 @@ from conductor.services.log_lines import LogLines
 from conductor.spec import limits, managed
 from conductor.spec.catalog import resolve_all
 from conductor.spec.model import Spec
+from conductor.spec.paths import session_folder
 from conductor.transports.memory import Channel, MemoryTransport
 
 if TYPE_CHECKING:
@@ -233,7 +234,7 @@ class Chain(Session):
 
     async def session(self, cwd: str | os.PathLike[str] | None = None) -> Session:
         """Opens another session, by default in the chain's folder. Raises as `prompt` does."""
-        place = self.cwd if cwd is None else folder(cwd)
+        place = self.cwd if cwd is None else session_folder(cwd)
         with self._explained():
             id_ = (await self._connection.new_session(place))["sessionId"]
         opened = self._sessions[id_] = Session(self, id_, place)

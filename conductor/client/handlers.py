@@ -9,8 +9,7 @@ from __future__ import annotations
 import asyncio
 import os
 from collections.abc import Awaitable, Callable, Mapping
-from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from conductor.client.acp import asked_call
 from conductor.client.connection import CANCELLED, Handler
@@ -18,6 +17,9 @@ from conductor.client.values import OnPermission, Permission, PermissionOption
 from conductor.core import json_text
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, RESOURCE_NOT_FOUND
 from conductor.errors import RequestError, UsageError, one_line
+
+if TYPE_CHECKING:
+    from pathlib import Path
 
 READ: Final = "fs/read_text_file"
 WRITE: Final = "fs/write_text_file"
@@ -177,8 +179,8 @@ async def ask_terminal(question: str) -> str:
 class Files:
     """Reads and writes text files below `root`; `mode` is `none`, `read` or `write`."""
 
-    def __init__(self, root: Path, mode: str) -> None:
-        self._root = root.resolve()
+    def __init__(self, root: str | os.PathLike[str], mode: str) -> None:
+        self._root = os.path.realpath(root)
         self._reads = mode in ("read", "write")
         self._writes = mode == "write"
 
@@ -227,6 +229,8 @@ class Files:
 
     def _inside(self, params: dict[str, Any]) -> Path:
         """The path, links resolved. Raises `RequestError` if it is not below the root."""
+        from pathlib import Path  # 7 ms; few turns serve files
+
         text = params.get("path")
         if not isinstance(text, str) or not Path(text).is_absolute() or "\0" in text:
             raise RequestError(INVALID_PARAMS, "`path` must be an absolute path")

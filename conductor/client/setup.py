@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -18,6 +16,7 @@ from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS
 from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.spec.paths import session_folder
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}
 
@@ -34,10 +33,10 @@ class Setup:
         handlers: Mapping[str, Handler],
         log: Log | None,
     ) -> None:
-        self.cwd = folder(cwd if cwd is not None else Path.cwd())
+        self.cwd = session_folder(cwd if cwd is not None else os.curdir)
         self.on_update = on_update
         self.log: Log = log or _to_logging
-        access = Files(Path(self.cwd), _one_of("files", files, ("none", "read", "write")))
+        access = Files(self.cwd, _one_of("files", files, ("none", "read", "write")))
         own = {PERMISSION: self._permissions(permissions)}
         self.handlers: dict[str, Handler] = {**own, **access.handlers(), **handlers}
         self.capabilities = capabilities(self.handlers)
@@ -85,13 +84,7 @@ def _one_of(name: str, value: object, known: tuple[str, ...]) -> str:
     return value
 
 
-def folder(path: str | os.PathLike[str], option: str = "cwd") -> str:
-    """The absolute path of a folder that exists. Raises `UsageError`, which names the option."""
-    absolute = Path(path).absolute()
-    if not absolute.is_dir():
-        raise UsageError(f"no such folder: `{path}`", f"`{option}` names the session's directory")
-    return os.path.normpath(absolute)
-
-
 def _to_logging(level: str, name: str, text: str) -> None:
+    import logging  # most programs bring their own
+
     logging.getLogger("conductor").log(_LEVELS[level], "%s: %s", name, text)

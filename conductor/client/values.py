@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias, TypedDict
+
+import msgspec
 
 Block: TypeAlias = Mapping[str, Any]
 """A content block of ACP, such as `{"type": "text", "text": "hi"}`."""
@@ -16,8 +17,7 @@ Log: TypeAlias = Callable[[str, str, str], None]
 """Takes a line of the log: its level, the component, the text."""
 
 
-@dataclass(frozen=True, slots=True)
-class Update:
+class Update(msgspec.Struct, frozen=True):
     """One `session/update`: a piece of the answer, a tool call, a plan …
 
     Attributes:
@@ -38,8 +38,7 @@ class Update:
         return text if isinstance(text, str) else ""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(msgspec.Struct, frozen=True):
     """What a turn came to. `print` shows its text.
 
     Attributes:
@@ -56,8 +55,7 @@ class Answer:
         return self.text
 
 
-@dataclass(frozen=True, slots=True)
-class PermissionOption:
+class PermissionOption(msgspec.Struct, frozen=True):
     """One of the answers that the agent offers.
 
     Attributes:
@@ -71,8 +69,7 @@ class PermissionOption:
     kind: str
 
 
-@dataclass(frozen=True, slots=True)
-class Permission:
+class Permission(msgspec.Struct, frozen=True):
     """A question of the agent: may it do this?
 
     Attributes:

@@ -10,6 +10,7 @@ import sys
 from typing import TYPE_CHECKING, Final
 
 import conductor
+from conductor.errors import UsageError
 
 if TYPE_CHECKING:
     import pathlib
@@ -188,3 +189,11 @@ def _user_folder(variable: str, default: str, on_mac: str, name: str) -> str:
         # An empty variable counts as unset (XDG base directory specification).
         base = os.environ.get(variable) or default
     return os.path.join(os.path.expanduser(base), "conductor", name)
+
+
+def session_folder(path: str | os.PathLike[str], option: str = "cwd") -> str:
+    """The absolute path of a folder that exists. Raises `UsageError`, which names the option."""
+    absolute = os.path.abspath(path)
+    if not os.path.isdir(absolute):
+        raise UsageError(f"no such folder: `{path}`", f"`{option}` names the session's directory")
+    return absolute

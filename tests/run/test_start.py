@@ -347,9 +347,12 @@ cli.main(sys.argv[1:])
 """Prints what has been loaded when the first program of a chain is started."""
 
 
-def test_the_agent_is_started_before_the_engine_and_the_event_loop_are_imported() -> None:
+@pytest.mark.parametrize("words", [["agent"], ["exec", "-p", "hi"]])
+def test_the_agent_is_started_before_the_engine_and_the_event_loop_are_imported(
+    words: list[str],
+) -> None:
     """What an agent does not wait for costs nobody anything: most start more slowly than we do."""
-    loaded = run(AT_THE_SPAWN, "agent", "datetime", "cat")
+    loaded = run(AT_THE_SPAWN, *words, "datetime", "cat")
     assert "conductor.transports.process" in loaded
     late = ("asyncio", "uvloop", "conductor.core.router", "conductor.core.guards", "conductor.mcp.")
     assert [name for name in loaded if name.startswith(late)] == []
@@ -417,6 +420,12 @@ def test_a_chain_starts_without_what_its_first_message_does_not_need(proxies: li
     assert "conductor.run.runtime" in modules
     assert among(modules, SLOW | AT_A_CHANGE | OF_SOME_CHAINS | {"json", "wasm_host"}) == set()
     assert int(patterns) <= 12 or proxies
+
+
+def test_a_prompt_of_exec_is_sent_without_what_takes_long_to_import() -> None:
+    _, *modules = run(BEFORE_THE_LOOP, "exec", "-p", "hi", "demo")
+    assert {"conductor.cli.exec_run", "conductor.run.runtime"} <= set(modules)
+    assert among(modules, SLOW | AT_A_CHANGE) == set()
 
 
 def host_modules() -> list[str]:
