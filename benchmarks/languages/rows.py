@@ -89,7 +89,7 @@ def _project(row: Row, cache: Path, conductor: Sequence[str]) -> Path:
         needs = load_manifest(str(fresh / MANIFEST)).build.needs or "a look at its template"
         if row.install:
             _run(row.install, fresh, needs)
-        _run([*conductor, "test", "--build", "--only", "transcripts"], fresh, needs)
+        _run([*conductor, "test", "--build", "--only", "scenarios"], fresh, needs)
         fresh.replace(folder)
     return folder
 

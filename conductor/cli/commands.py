@@ -185,7 +185,7 @@ _ROWS = (
         "test_:run_tests",
         MAKE,
         LASTING | PATHS | RARE,
-        "Play a component's transcripts, and check its rules",
+        "Play a component's scenarios, and check its rules",
     ),
     Command(
         "publish",

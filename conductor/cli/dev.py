@@ -9,7 +9,7 @@ import typer
 from conductor.cli.typer_options import paragraphs, takes
 
 HELP: Final = paragraphs(
-    "Work on a component: build it when it has a build, play its transcripts, and talk to it. Each "
+    "Work on a component: build it when it has a build, play its scenarios, and talk to it. Each "
     "change of a file in its folder does so again, and replaces the component in the running chain "
     "between two messages.",
     "Each line typed is a prompt; Ctrl-C cancels its turn, or ends the command. Without a "

@@ -26,7 +26,7 @@ EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor exec --trace today.jsons datetime redact demo -p hi",
     "  conductor log replay today.jsons --with redact=./new.wasm --diff",
-    "  conductor log replay today.jsons ./my_proxy.py --output transcripts/today.txt",
+    "  conductor log replay today.jsons ./proxy.py --output test-scenarios/today.txt",
     '  conductor exec ./my_proxy.py "conductor log replay today.jsons --agent" -p hi',
 )
 

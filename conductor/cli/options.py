@@ -956,7 +956,7 @@ TABLE: Final = (
     Option(
         "--only",
         Kind("CHECK", str, many=True),
-        "Only this check, or only `transcripts` or `scenarios`; may be repeated.",
+        "Only this check, or only `scenarios`; may be repeated.",
         ("test",),
     ),
     Option(
@@ -1009,7 +1009,7 @@ TABLE: Final = (
     Option(
         "--component",
         Kind("COMPONENT", str),
-        "Play the transcripts against this component.",
+        "Play the scenarios against this component.",
         commands=("test",),
         default="the component whose folder holds them",
     ),
@@ -1019,13 +1019,6 @@ TABLE: Final = (
         "How to compare lines.",
         commands=("test",),
         default="the manifest's setting, else bytes",
-    ),
-    Option(
-        "--record",
-        Kind("NAME", str),
-        "Write a trace, which is given in place of FOLDER, as the scenario "
-        "`test-scenarios/NAME/scenario.toml`.",
-        commands=("test",),
     ),
     Option(
         "--update",

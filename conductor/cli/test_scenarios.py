@@ -1,196 +1,333 @@
-"""`conductor test` on scenarios: each folder of `test-scenarios` holds one.
+"""The scenarios of `conductor test`: files in the folder `test-scenarios` of a component.
 
-`trace.jsons` is a recorded session, replayed as a chain: nothing may differ. `scenario.toml` is
-written by hand: what the client sends, what the agent does, and what is expected of both.
+`NAME.txt` is a transcript: the lines that the component gets, and those that it must return.
+`NAME.jsons` is the trace of a session, replayed as a chain with the component as it is now: nothing
+may differ.
 """
 
 from __future__ import annotations
 
-import glob
 import os
-import re
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from conductor.cli import configured, log_replay_chain, report, silence
-from conductor.cli.test_ import around_change, cut
-from conductor.core import json_text
-from conductor.errors import UsageError, counted, one_line, visible, visible_path
-from conductor.spec.manifest.reading import load, path_of
+from conductor.errors import UsageError, agrees, counted, visible, visible_path
+from conductor.spec import untrusted_files
+from conductor.spec.manifest.reading import Manifest, load, path_of
+from conductor.spec.paths import MANIFEST, SCENARIOS
 
 if TYPE_CHECKING:
-    from conductor.author.scenario.expectations import Failure
-    from conductor.author.scenario.play import Played
+    from conductor.author.transcripts import Mismatch, Played
 
-FOLDER: Final = "test-scenarios"
-TRACE: Final = "trace.jsons"
-WRITTEN: Final = "scenario.toml"
+EXIT_DIFFERENT: Final = 1
+TRANSCRIPT: Final = ".txt"
+TRACE: Final = ".jsons"
+_MOST_FILES: Final = 1_000
+"""Scenarios that a command plays."""
+
+_MOST_BYTES: Final = 16 * 1024 * 1024
+"""Bytes of a transcript."""
+
 _LIMIT: Final = 60.0
 """Seconds in which nothing moves, after which the replay of a trace fails."""
+
 _PLAYING: Final = "playing scenarios; a component that is new is compiled first"
-_SHOWN: Final = 400
-"""Characters of a text that are shown."""
-_MOST: Final = 5
-"""Texts that are shown of those that came instead."""
+
+_SHOWN: Final = 3
+"""Deliveries that are shown of each transcript; the others are counted."""
+
+_AROUND: Final = 60
+"""Characters shown before and after the first that differs."""
+
+_PASSED: Final = "passed"
+_UPDATED: Final = "updated"
+_FAILED: Final = "failed"
 
 
-def found(path: str) -> list[str]:
-    """The files of the scenarios that a path stands for: one of them, the folder of one scenario
-    or of many, or a folder with `test-scenarios` in it."""
-    if os.path.isfile(path):
-        return [path] if path.endswith(".jsons") or os.path.basename(path) == WRITTEN else []
-    single = _of_folder(path)
-    if single:
-        return single
-    inside = (
-        path if os.path.basename(os.path.abspath(path)) == FOLDER else os.path.join(path, FOLDER)
-    )
-    folders = sorted(glob.glob(os.path.join(glob.escape(os.path.normpath(inside)), "*")))
-    return [file for folder in folders for file in _of_folder(folder)]
-
-
-def _of_folder(folder: str) -> list[str]:
-    files = (os.path.join(folder, name) for name in (WRITTEN, TRACE))
-    return [file for file in files if os.path.isfile(file)]
-
-
-def play(files: Sequence[str], component: str, *, as_json: bool) -> list[dict[str, Any]]:
-    """Plays scenarios and reports each; a row for each. Raises `ConductorError`.
+def play(
+    paths: Sequence[str],
+    component: str | None = None,
+    match: str | None = None,
+    *,
+    update: bool = False,
+    found: dict[str, Any] | None = None,
+) -> int:
+    """Plays scenarios, and reports each; the exit code. Raises `ConductorError`.
 
     Args:
-        files: Those that `found` has found.
-        component: The folder of the component that is tested: it runs in place of the proxy of its
-            name in a trace. Empty: every proxy is the one that the trace names.
-        as_json: Print nothing.
+        paths: A folder, or scenarios.
+        component: What is played instead of the component whose folder that is.
+        match: How lines are compared; None: as its manifest says.
+        update: Write the lines that came into the transcripts.
+        found: Gets what came of them, for programs; without it people are told.
     """
-    rows = []
-    for file in files:
-        is_written = os.path.basename(file) == WRITTEN
-        with silence.during(_PLAYING, anywhere=True):
-            members, lines = _written(file) if is_written else _replayed(file, component)
-        rows.append({"scenario": file, **members})
-        if not as_json:
-            word = "FAILED " if members["outcome"] == "failed" else "passed "
-            report.say(f"{word} {visible_path(file)}")
-            lines()
-    return rows
+    scenarios = _scenarios(paths, component)
+    loose = (match or scenarios.match) == "json"
+    rows: list[dict[str, Any]] = []
+    with silence.during(_PLAYING, anywhere=True):
+        for path, played, text in _played(scenarios, loose=loose):
+            outcome = _outcome(path, played, text, update=update)
+            rows.append({"scenario": path, "outcome": outcome, **_facts(played)})
+            if found is None:
+                _report(path, played, outcome)
+        rows += [_replayed(trace, scenarios, told=found is None) for trace in scenarios.traces]
+    if found is not None:
+        found["scenarios"] = rows
+    failed = sum(row["outcome"] == _FAILED for row in rows)
+    if not failed:
+        return 0
+    report.error(
+        f"{failed} of {counted(len(rows), 'scenario')} {agrees(failed, 'differs', 'differ')}",
+        "if the new lines are right, `conductor test --update` writes them into the transcripts; a "
+        "trace is recorded anew",
+    )
+    return EXIT_DIFFERENT
 
 
-def record(paths: Sequence[str], name: str) -> int:
-    """Writes a trace as a scenario of this folder; the exit code. Raises `UsageError`."""
-    from conductor.author.scenario import recorded
+# -- which scenarios -------------------------------------------------------------------------------
 
-    if len(paths) != 1:
+
+class _Scenarios(NamedTuple):
+    """What is played.
+
+    Attributes:
+        component: What it is played against; empty: there are traces alone, of any chain.
+        home: The folder of the component whose scenarios they are; empty: of none.
+        transcripts: Paths.
+        traces: Paths.
+        match: How the lines of the component are compared.
+    """
+
+    component: str
+    home: str
+    transcripts: list[str]
+    traces: list[str]
+    match: str
+
+
+def _scenarios(paths: Sequence[str], component: str | None) -> _Scenarios:
+    """What a command line names. Raises `UsageError`."""
+    missing = [path for path in paths if not os.path.exists(path)]
+    if missing:
+        raise UsageError(f"no such file or folder: `{missing[0]}`", "check the path")
+    folders = [path for path in paths if os.path.isdir(path)]
+    if folders and len(paths) > 1:
+        raise UsageError("one folder, or scenarios of one component", "run it once for each")
+    files = below(paths[0], inside=component is not None) if folders else list(paths)
+    home = paths[0] if folders and path_of(paths[0]) is not None else _folder_of(paths[0])
+    manifest = load(path) if (path := path_of(home)) is not None else Manifest(name="component")
+    traces = [path for path in files if path.endswith(TRACE)]
+    transcripts = [path for path in files if path not in traces]
+    if not files and home:
         raise UsageError(
-            "`--record` needs one trace",
-            f"record one: `conductor exec --trace t.jsons . demo -p hi`; then `conductor test "
-            f"--record {name} t.jsons`",
+            f"`{manifest.name}` has no scenarios ({SCENARIOS}/*{TRANSCRIPT}, *{TRACE})",
+            "docs/authoring.md shows how to write them",
         )
-    if not re.fullmatch(r"\w[\w.-]{0,99}", name):
-        raise UsageError(f"`{name}` is no name of a folder", "letters, digits and any of `._-`")
-    manifest = path_of(".")
-    text = recorded.text(paths[0], load(manifest).name if manifest is not None else "")
-    file = os.path.join(FOLDER, name, WRITTEN)
+    if component is None and not home and (transcripts or not files):
+        place = paths[0] if folders else os.path.dirname(paths[0]) or "."
+        raise UsageError(
+            f"there is no {MANIFEST} in `{place}`",
+            "`conductor new NAME` makes a component, --component names another",
+        )
+    # The separator says that it is a path: a bare name would be that of a bundled component.
+    ours = os.path.join(home, "") if home else ""
+    return _Scenarios(component or ours, ours, transcripts, traces, manifest.test.match)
+
+
+def below(folder: str, *, inside: bool = False) -> list[str]:
+    """The scenarios of a folder, in order of their names. `inside`: they may lie in the folder
+    itself. Raises `UsageError`."""
+    place = os.path.join(folder, SCENARIOS)
+    if os.path.basename(os.path.abspath(folder)) == SCENARIOS or (
+        inside and not os.path.isdir(place)
+    ):
+        place = folder
     try:
-        os.makedirs(os.path.dirname(file), exist_ok=True)
-        with open(file, "x", encoding="utf-8", newline="\n") as opened:
-            opened.write(text)
-    except FileExistsError:
-        raise UsageError(f"`{file}` is there already", "take another name, or delete it") from None
+        names = sorted(os.listdir(place))
+    except FileNotFoundError:
+        return []
     except OSError as error:
-        raise UsageError(f"`{file}` cannot be written: {error.strerror}", "check it") from None
-    steps = text.count("\n[[step]]\n")
-    report.say(f"written {file}: {counted(steps, 'step')}; read it, then `conductor test`")
-    return 0
+        raise UsageError(f"`{visible_path(place)}`: {error.strerror}", "name scenarios") from None
+    files = [_own(place, name) for name in names if name.endswith((TRANSCRIPT, TRACE))]
+    if len(files) > _MOST_FILES:
+        raise UsageError(
+            f"`{visible_path(place)}` has more than {_MOST_FILES:,} scenarios",
+            "name those you want played",
+        )
+    return files
 
 
-def _replayed(trace: str, component: str) -> tuple[dict[str, Any], Any]:
-    manifest = path_of(component) if component else None
-    name = load(manifest).name if manifest is not None else ""
-    swapped = {name: os.path.join(component, "")} if name else {}
+def _folder_of(path: str) -> str:
+    """The nearest folder above a file that has a manifest, or nothing."""
+    folder = os.path.dirname(os.path.abspath(path))
+    while path_of(folder) is None:
+        parent = os.path.dirname(folder)
+        if parent == folder:
+            return ""
+        folder = parent
+    return os.path.relpath(folder)
+
+
+def _own(folder: str, path: str) -> str:
+    """The path of a scenario in a folder. Raises `UsageError` for what is none."""
+    whole = os.path.normpath(os.path.join(folder, path))
+    shown = visible_path(whole)
+    # A link in a stranger's folder may lead to any file, which `--update` would then write.
+    if os.path.islink(whole):
+        raise UsageError(
+            f"`{shown}` is a link, and links in the folder of a component are not followed",
+            f"it leads to {visible_path(os.path.realpath(whole))}; name it on the command line if "
+            "you want it played",
+        )
+    if not os.path.isfile(whole):
+        raise UsageError(f"`{shown}` is no ordinary file", "take it out of the folder")
+    return whole
+
+
+# -- playing ---------------------------------------------------------------------------------------
+
+
+def _played(scenarios: _Scenarios, *, loose: bool) -> Iterator[tuple[str, Played, bytes]]:
+    """Plays transcripts: each path, what playing it showed, and its text. Raises `UsageError`."""
+    from conductor.author import transcripts
+    from conductor.author.subject import subjects
+    from conductor.spec import lacking
+    from conductor.spec.catalog import resolve
+
+    if not scenarios.transcripts:
+        return
+    spec = resolve(scenarios.component, configured.here())
+    lacking.refuse_unheard(spec)
+    transcripts.require_channel(spec)
+    with subjects(spec) as make:
+        for path in scenarios.transcripts:
+            try:
+                text = untrusted_files.read(path, _MOST_BYTES)
+            except OSError as error:
+                shown = visible_path(path)
+                raise UsageError(f"`{shown}`: {error.strerror}", "check the path") from None
+            try:
+                played = transcripts.play(make, text, path, loose=loose)
+            except ValueError as error:
+                raise UsageError(str(error), "docs/authoring.md describes transcripts") from None
+            yield path, played, text
+
+
+def _replayed(trace: str, scenarios: _Scenarios, *, told: bool) -> dict[str, Any]:
+    """Replays a trace, with the component in place of the proxy of its name; a row of the result.
+    Raises `ConductorError`."""
+    manifest = path_of(scenarios.home) if scenarios.home else None
+    swapped = {load(manifest).name: scenarios.component} if manifest is not None else {}
     run = log_replay_chain.played(trace, swapped, _LIMIT)
-    members = {"outcome": "failed" if run.differs else "passed", **run.members()}
-
-    def show() -> None:
+    outcome = _FAILED if run.differs else _PASSED
+    if told:
+        report.say(f"{outcome.upper() if run.differs else outcome}  {visible_path(trace)}")
         if run.differs:
             report.say_styled(*run.lines(show=True))
-
-    return members, show
-
-
-def _written(file: str) -> tuple[dict[str, Any], Any]:
-    from conductor.author.scenario import play as scenarios
-
-    folder = os.path.dirname(os.path.abspath(file))
-    above = os.path.dirname(folder)
-    home = os.path.dirname(above) if os.path.basename(above) == FOLDER else folder
-    log = report.logger("warning")
-    played = scenarios.play(file, home, configured.here(), log)
-    failed = bool(played.failures or played.ended)
-    members = {"outcome": "failed" if failed else "passed", **_members(file, played)}
-
-    def show() -> None:
-        for line in _lines(file, played):
-            report.say(f"    {line}")
-
-    return members, show
+    return {"scenario": trace, "outcome": outcome, **run.members()}
 
 
-# -- what a scenario in TOML came to ---------------------------------------------------------------
+def _outcome(path: str, played: Played, text: bytes, *, update: bool) -> str:
+    """The outcome of a transcript, which is written anew if it differs and that is wanted."""
+    if played.failure is not None:
+        return _FAILED
+    if not played.mismatches:
+        return _PASSED
+    if not update or played.text == text:
+        return _FAILED
+    with open(path, "wb") as file:
+        file.write(played.text)
+    return _UPDATED
 
 
-def _members(file: str, played: Played) -> dict[str, Any]:
-    from conductor.author.scenario.file import line
-
-    failures = [
+def _facts(played: Played) -> dict[str, Any]:
+    """What playing a transcript showed, for programs."""
+    differences = [
         {
-            "line": line(file, failure.at),
-            "about": failure.about,
-            "expected": failure.expected,
-            "got": list(failure.got),
+            "line": mismatch.line,
+            "given": list(map(_exact, mismatch.given)),
+            "expected": list(map(_exact, mismatch.expected)),
+            "returned": list(map(_exact, mismatch.returned)),
         }
-        for failure in played.failures
+        for mismatch in played.mismatches
     ]
-    return {
-        "chain": list(played.chain),
-        "steps": played.steps,
-        "failures": failures,
-        "ended": played.ended or None,
-        "notes": list(played.notes),
-    }
+    failure = None if played.failure is None else played.failure.text
+    return {"deliveries": played.deliveries, "differences": differences, "failure": failure}
 
 
-def _lines(file: str, played: Played) -> Iterator[str]:
-    from conductor.author.scenario.file import line
-
-    for note in played.notes:
-        yield f"note: {visible(note)}"
-    if played.ended:
-        yield f"it did not come to its end: {visible(played.ended)}"
-    for failure in played.failures:
-        yield f"{visible_path(file)}:{line(file, failure.at)}: {visible(failure.about)}"
-        for each in _explained(failure):
-            yield f"  {each}"
-    if played.failures or played.ended:
-        for each in played.stderr:
-            yield f"| {cut(visible(each), _SHOWN)}"
-
-
-def _explained(failure: Failure) -> Iterator[str]:
-    """What was expected and what came; of two texts where they begin to differ."""
-    if failure.equals is not None and len(failure.got) == 1:
-        left, right, at = around_change(_quoted(failure.equals), _quoted(failure.got[0]))
-        yield f"expected {left}"
-        yield f"got      {right}"
-        yield f"         {' ' * at}^"
+def _report(path: str, played: Played, outcome: str) -> None:
+    """Prints the outcome of a transcript."""
+    shown = visible_path(path)
+    if played.failure is not None:
+        report.say(f"FAILED  {shown}", f"    {played.failure.text}")
+        if played.failure.hint:
+            report.say(f"    hint: {played.failure.hint}")
         return
-    yield f"expected {cut(visible(failure.expected), _SHOWN)}"
-    for text in failure.got[:_MOST]:
-        got = cut(_quoted(text), _SHOWN) if failure.is_text else one_line(text, _SHOWN)
-        yield f"got      {got}"
-    if len(failure.got) > _MOST:
-        yield f"and {len(failure.got) - _MOST} more"
+    if outcome == _PASSED:
+        report.say(f"passed  {shown}: {_deliveries(played.deliveries)}")
+        return
+    if outcome == _UPDATED:
+        report.say(f"updated {shown}: {_deliveries(len(played.mismatches))}")
+        return
+    report.say(f"FAILED  {shown}")
+    for mismatch in played.mismatches[:_SHOWN]:
+        report.say(*(f"    {line}" for line in explained(path, mismatch)))
+    if len(played.mismatches) > _SHOWN:
+        more = len(played.mismatches) - _SHOWN
+        report.say(f"    and {counted(more, 'more delivery')}")
 
 
-def _quoted(text: str) -> str:
-    return visible(json_text.encode(text).decode())
+def _deliveries(count: int) -> str:
+    return counted(count, "delivery")
+
+
+def explained(path: str, mismatch: Mismatch) -> Iterator[str]:
+    """A delivery that differs, for people: `-` is missing, `+` came, as in a diff."""
+    yield f"{visible_path(path)}:{mismatch.line}"
+    for line in mismatch.given:
+        yield f"> {cut(_text(line))}"
+    if not mismatch.returned:
+        yield "nothing came"
+    pairs = list(zip(mismatch.expected, mismatch.returned, strict=False))
+    common = next((at for at, (line, other) in enumerate(pairs) if line != other), len(pairs))
+    if common:
+        yield f"  {counted(common, 'line')} as expected, then"
+    for expected, returned in pairs[common:]:
+        if expected == returned:
+            yield f"  {cut(_text(returned))}"
+            continue
+        left, right, at = around_change(_text(expected), _text(returned))
+        yield f"- {left}"
+        yield f"+ {right}"
+        yield f"  {' ' * at}^"
+    for line in mismatch.expected[len(pairs) :]:
+        yield f"- {cut(_text(line))}"
+    for line in mismatch.returned[len(pairs) :]:
+        yield f"+ {cut(_text(line))}"
+
+
+def _exact(line: bytes) -> str:
+    return line.decode("utf-8", "backslashreplace")
+
+
+def _text(line: bytes) -> str:
+    return visible(_exact(line))
+
+
+def cut(text: str, most: int = 4 * _AROUND) -> str:
+    """A text, or its beginning and how long it is."""
+    return text if len(text) <= most else f"{text[:most]}… ({counted(len(text), 'character')})"
+
+
+def around_change(expected: str, returned: str) -> tuple[str, str, int]:
+    """Two texts around the first character that differs, and its column."""
+    pairs = enumerate(zip(expected, returned, strict=False))
+    at = next((at for at, (a, b) in pairs if a != b), min(len(expected), len(returned)))
+    first = max(0, at - _AROUND)
+    before = "…" if first else ""
+    left, right = (
+        before + text[first : at + _AROUND] + ("…" if len(text) > at + _AROUND else "")
+        for text in (expected, returned)
+    )
+    return left, right, at - first + len(before)

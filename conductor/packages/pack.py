@@ -28,7 +28,7 @@ from conductor.packages.sources.local import files_of
 from conductor.secret_shapes import HINTS, NAMED, SHAPES
 from conductor.spec import catalog, digests, private_files, untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
-from conductor.spec.paths import MANIFEST
+from conductor.spec.paths import MANIFEST, SCENARIOS
 from conductor.spec.python_guest import scripts
 
 _BESIDE: Final = ("readme*", "license*", "licence*", "copying*", "notice*", "changelog*")
@@ -143,9 +143,8 @@ def _names(folder: str, manifest: Manifest) -> Iterator[str]:
         yield manifest.file
     if manifest.source is not None and os.path.isfile(os.path.join(folder, manifest.source)):
         yield manifest.source
-    for pattern in manifest.test.transcripts:
-        found = glob.glob(pattern, root_dir=folder)
-        yield from (name for name in found if os.path.isfile(os.path.join(folder, name)))
+    scenarios = glob.glob(f"{SCENARIOS}/*.txt", root_dir=folder)
+    yield from (name for name in scenarios if os.path.isfile(os.path.join(folder, name)))
     for name in os.listdir(folder):
         if _fits(name.lower(), _BESIDE) and os.path.isfile(os.path.join(folder, name)):
             yield name

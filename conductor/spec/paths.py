@@ -22,6 +22,8 @@ CONFIG: Final = "conductor.toml"
 """The configuration of a project, in its folder, and that of the user."""
 
 MANIFEST: Final = "component.toml"
+SCENARIOS: Final = "test-scenarios"
+"""The folder of a component with what `conductor test` plays."""
 """In the folder of a component."""
 
 

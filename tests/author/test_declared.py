@@ -53,8 +53,8 @@ def component(decorator: str, arguments: str = "", manifest: str = MANIFEST) -> 
     (folder / "proxy.py").write_text(SOURCE.format(arguments=arguments, decorator=decorator))
     if manifest:
         (folder / "component.toml").write_text(manifest)
-        (folder / "transcripts").mkdir()
-        (folder / "transcripts" / "none.txt").write_text("# Nothing comes.\n")
+        (folder / "test-scenarios").mkdir()
+        (folder / "test-scenarios" / "none.txt").write_text("# Nothing comes.\n")
     return "./mine" if manifest else "./mine/proxy.py"
 
 

@@ -106,7 +106,7 @@ class Author:
 
 def build(author: Author) -> str:
     """Builds `mine`; what was said of it."""
-    ran = author("test", "--build", "--only", "transcripts", "mine")
+    ran = author("test", "--build", "--only", "scenarios", "mine")
     assert ran.code == 0, ran.err
     return ran.out
 
@@ -125,11 +125,10 @@ def test_from_an_empty_folder_to_a_proxy_behind_an_agent(author: Author) -> None
     assert "my-proxy/proxy.py" in made
     assert made.endswith("conductor exec . demo -p hi\n")
     assert author.ok("test", at="my-proxy").splitlines() == [
-        "passed  transcripts/prompt.txt: 4 deliveries",
-        "passed  test-scenarios/prompt/scenario.toml",
+        "passed  test-scenarios/prompt.txt: 4 deliveries",
         "my-proxy: 36 passed, 1 skipped",
     ]
-    built = author("test", "--build", "--only", "transcripts", at="my-proxy")
+    built = author("test", "--build", "--only", "scenarios", at="my-proxy")
     assert "nothing to compile; it loads" in built.out
     checked = author.ok("test", "--only", "handshake", "--only", "turn", ".", at="my-proxy")
     assert checked.endswith("my-proxy: 2 passed\n")
@@ -150,29 +149,26 @@ def test_an_edit_shows_in_the_transcripts(author: Author) -> None:
     author.ok("new", "my-proxy")
     source = author.folder / "my-proxy" / "proxy.py"
     source.write_text(source.read_text().replace("Answer briefly.", "Answer in verse."))
-    transcript = author.folder / "my-proxy" / "transcripts" / "prompt.txt"
+    transcript = author.folder / "my-proxy" / "test-scenarios" / "prompt.txt"
     before = transcript.read_text()
     ran = author("test", at="my-proxy")
-    ran.assert_error(1, "1 of 1 transcript differs", "--update")
-    assert "FAILED  transcripts/prompt.txt\n    transcripts/prompt.txt:6\n    > p{" in ran.out
+    ran.assert_error(1, "1 of 1 scenario differs", "--update")
+    assert "FAILED  test-scenarios/prompt.txt\n    test-scenarios/prompt.txt:6\n    > p{" in ran.out
     old, new = re.findall(r"^    ([-+] .*)$", ran.out, re.MULTILINE)
     assert ("briefly" in old, "in verse" in new) == (True, True)
     caret = ran.out.splitlines()[ran.out.splitlines().index(f"    {new}") + 1]
     assert new[len(caret) - 5 :].startswith("in verse")
     told = json.loads(author("test", "--json", at="my-proxy").out)
-    (row,) = told["transcripts"]
+    (row,) = told["scenarios"]
     assert (told["ok"], row["outcome"], row["deliveries"]) == (False, "failed", 4)
     (difference,) = row["differences"]
     assert difference["line"] == 6
     assert "in verse" in difference["returned"][0]
-    assert "FAILED  test-scenarios/prompt/scenario.toml" in ran.out
-    scenario = author.folder / "my-proxy" / "test-scenarios" / "prompt" / "scenario.toml"
-    scenario.write_text(scenario.read_text().replace("Answer briefly.", "Answer in verse."))
     assert author.ok("test", "--update", "my-proxy").startswith(
-        "updated my-proxy/transcripts/prompt.txt: 1 delivery\n"
+        "updated my-proxy/test-scenarios/prompt.txt: 1 delivery\n"
     )
     assert transcript.read_text() == before.replace("Answer briefly.", "Answer in verse.")
-    author.ok("test", "my-proxy/transcripts/prompt.txt")
+    author.ok("test", "my-proxy/test-scenarios/prompt.txt")
     source.write_text("proxy = 1 +\n")
     broken = author("test", at="my-proxy")
     assert (broken.code, "SyntaxError" in broken.out + broken.err) == (1, True)
@@ -202,7 +198,7 @@ def test_a_template_is_complete(author: Author, lang: str) -> None:
     assert bool(found.build.command) is not found.scripted
     for name in ("README.md", ".gitignore", found.source or str(found.file)):
         assert (folder / name).is_file(), name
-    assert list(folder.glob("transcripts/*.txt"))
+    assert list(folder.glob("test-scenarios/*.txt"))
     for path in folder.rglob("*"):
         assert "@" not in path.name
         assert path.is_dir() or not re.search(r"@(NAME|IDENT)@", path.read_text("utf-8")), path
@@ -226,7 +222,7 @@ def test_what_is_compiled_is_built_recorded_and_played(author: Author, lang: str
     assert path.read_text() == before.replace('sha256 = ""', f'sha256 = "{digest}"')
     word = "recorded" if lang in DIFFERENT_EACH_TIME else "as recorded"
     assert word in build(author)
-    assert "passed  mine/transcripts/" in author.ok("test", "mine", "--only", "transcripts")
+    assert "passed  mine/test-scenarios/" in author.ok("test", "mine", "--only", "scenarios")
     checked = author.ok("test", "--only", "ids", "--only", "turn", "./mine")
     assert checked.endswith("mine: 2 passed\n")
     said = author.ok("exec", "./mine/", "demo", "-p", "hi")
@@ -398,7 +394,7 @@ clock = "to tell the time"
 def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     """It says that it is a program, cannot speak to the terminal, and leads nowhere else."""
     folder = author.folder / "theirs"
-    (folder / "transcripts").mkdir(parents=True)
+    (folder / "test-scenarios").mkdir(parents=True)
     (folder / "proxy.py").write_text(
         "import sys\n"
         "for line in sys.stdin:\n"
@@ -409,7 +405,7 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
         'command = ["{python}", "{dir}/proxy.py"]\n'
         '[wants.services]\nclock = "to know\\nhint: forged too\\u001b[2J"\n'
     )
-    odd = folder / "transcripts" / "a\x1b[31m\nerror: forged.txt"
+    odd = folder / "test-scenarios" / "a\x1b[31m\nerror: forged.txt"
     odd.write_text("# nothing is given\n")
     for command in (["test"], ["test", "--only", "handshake"], ["exec", "-p", "hi"]):
         author(*command, "./theirs").assert_error(
@@ -417,17 +413,17 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
         )
     author.ok("trust", "theirs")
     assert author.ok("test", "./theirs") == (
-        "passed  theirs/transcripts/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n"
+        "passed  theirs/test-scenarios/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n"
     )
     assert author("test", "--only", "handshake", "./theirs").err == ""
     outside = author.folder / "outside.txt"
     outside.write_text("> p{}\n< s{}\n")
-    (folder / "transcripts" / "z.txt").symlink_to("../../outside.txt")
+    (folder / "test-scenarios" / "z.txt").symlink_to("../../outside.txt")
     author("test", "--update", "./theirs").assert_error(
         2, "z.txt` is a link, and links in the folder"
     )
     assert outside.read_text() == "> p{}\n< s{}\n"
-    os.mkfifo(folder / "transcripts" / "b.txt")
+    os.mkfifo(folder / "test-scenarios" / "b.txt")
     author("test", "./theirs").assert_error(2, "b.txt` is no ordinary file")
 
 
@@ -438,7 +434,7 @@ def test_a_program_can_be_played_and_tried_by_another_name(author: Author) -> No
     assert "passed  t/a.txt" in author.ok("test", "--component", "passthrough", "t")
     (folder / "a.txt").write_text('> p{"id":1,"method":"_x"}\n< s{"method":"_x", "id":1}\n')
     played = ("test", "--component", "passthrough", "t")
-    author(*played).assert_error(1, "1 of 1 transcript differs")
+    author(*played).assert_error(1, "1 of 1 scenario differs")
     author.ok(*played, "--match", "json")
     author(*played, "--match", "x").assert_error(2, "invalid value `x` for `--match`")
     author("test", "--component", "demo", "t").assert_error(2, "no deliveries to play")

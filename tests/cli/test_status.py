@@ -169,7 +169,7 @@ def test_where_no_line_can_be_taken_away_a_cold_test_says_once_what_it_waits_for
     demo = str(ROOT / "components" / "datetime")
     for _ in range(2):
         assert app.main(["test", "--component", demo, str(tmp_path)]) == 0
-    said = "playing transcripts; a component that is new is compiled first …"
+    said = "playing scenarios; a component that is new is compiled first …"
     assert capsys.readouterr().err.count(said) == 1
 
 

@@ -25,7 +25,7 @@ NAMES = ("datetime", "passthrough", "tools-demo")
 LARGEST = {"tools-demo": 32 * 1024}
 """Bytes of the larger ones; the others stay below 12 KiB."""
 TRANSCRIPTS = sorted(
-    path for name in NAMES for path in (COMPONENTS / name / "transcripts").glob("*.txt")
+    path for name in NAMES for path in (COMPONENTS / name / "test-scenarios").glob("*.txt")
 )
 
 

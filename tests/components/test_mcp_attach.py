@@ -14,7 +14,7 @@ from tests.components.transcripts import read_transcript
 from tests.places import COMPONENTS
 
 FOLDER = COMPONENTS / "mcp-attach"
-TRANSCRIPTS = sorted((FOLDER / "transcripts").glob("*.txt"))
+TRANSCRIPTS = sorted((FOLDER / "test-scenarios").glob("*.txt"))
 
 
 def converse(given: bytes, **env: str) -> bytes:

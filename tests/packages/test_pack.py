@@ -28,14 +28,14 @@ def folder(tmp_path: Path) -> Path:
     (made / "notes.txt").write_text("mine\n")
     (made / ".git").mkdir()
     (made / ".git" / "config").write_text("secret\n")
-    (made / "transcripts").mkdir()
-    (made / "transcripts" / "a.txt").write_text("")
+    (made / "test-scenarios").mkdir()
+    (made / "test-scenarios" / "a.txt").write_text("")
     return made
 
 
 def test_what_belongs_to_it(folder: Path) -> None:
     package = pack.pack(str(folder))
-    names = ["LICENCE", "README.md", "component.toml", "p.py", "transcripts/a.txt"]
+    names = ["LICENCE", "README.md", "component.toml", "p.py", "test-scenarios/a.txt"]
     assert list(package.files) == names
     assert package.file_name == "p-1.0.0.tar.gz"
 
@@ -116,7 +116,7 @@ def test_no_module(folder: Path) -> None:
     refused(folder, "p.wasm")
 
 
-@pytest.mark.parametrize("name", ["README.md", "transcripts/a.txt", "p.py"])
+@pytest.mark.parametrize("name", ["README.md", "test-scenarios/a.txt", "p.py"])
 def test_links(folder: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "outside").write_text("somebody's\n")
     (folder / name).unlink()
@@ -125,10 +125,10 @@ def test_links(folder: Path, tmp_path: Path, name: str) -> None:
 
 
 def test_a_folder_that_is_a_link(folder: Path, tmp_path: Path) -> None:
-    shutil.rmtree(folder / "transcripts")
+    shutil.rmtree(folder / "test-scenarios")
     (tmp_path / "outside").mkdir()
     (tmp_path / "outside" / "a.txt").write_text("somebody's\n")
-    (folder / "transcripts").symlink_to(tmp_path / "outside")
+    (folder / "test-scenarios").symlink_to(tmp_path / "outside")
     refused(folder, "outside")
 
 
@@ -141,9 +141,9 @@ def test_a_folder_that_is_a_link(folder: Path, tmp_path: Path) -> None:
     ],
 )
 def test_what_looks_like_a_secret(folder: Path, secret: str) -> None:
-    (folder / "transcripts" / "a.txt").write_text(f"first line\n{secret}")
-    refused(folder, "transcripts/a.txt", "line 2", "--include transcripts/a.txt")
-    assert "transcripts/a.txt" in pack.pack(str(folder), ["./transcripts/a.txt"]).files
+    (folder / "test-scenarios" / "a.txt").write_text(f"first line\n{secret}")
+    refused(folder, "test-scenarios/a.txt", "line 2", "--include test-scenarios/a.txt")
+    assert "test-scenarios/a.txt" in pack.pack(str(folder), ["./test-scenarios/a.txt"]).files
 
 
 @pytest.mark.parametrize("name", ["server.key", "id_rsa", "credentials.json"])
@@ -155,7 +155,7 @@ def test_files_that_are_called_like_secrets(folder: Path, name: str) -> None:
 
 def test_too_much(folder: Path) -> None:
     for number in range(archive.BOUNDS.entries + 1):
-        (folder / "transcripts" / f"{number}.txt").touch()
+        (folder / "test-scenarios" / f"{number}.txt").touch()
     refused(folder, "more than")
 
 

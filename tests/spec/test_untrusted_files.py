@@ -115,16 +115,14 @@ def test_what_is_named_is_an_ordinary_file_of_bounded_size(
 def theirs(tmp_path: Path) -> Path:
     """A component of a stranger's."""
     place = tmp_path / "theirs"
-    (place / "transcripts").mkdir(parents=True)
+    (place / "test-scenarios").mkdir(parents=True)
     (place / "p.py").write_text("from guest_sdk.python import Proxy\nproxy = Proxy('p')\n")
-    (place / "component.toml").write_text(
-        "name = 'p'\nfile = 'p.py'\n[test]\ntranscripts = ['transcripts/**']\n"
-    )
+    (place / "component.toml").write_text("name = 'p'\nfile = 'p.py'\n")
     return place
 
 
 def test_transcripts_do_not_come_from_behind_links(theirs: Path, tmp_path: Path) -> None:
-    inner = theirs / "transcripts"
+    inner = theirs / "test-scenarios"
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.txt").write_text("# theirs\n")
     (inner / "up").symlink_to(tmp_path / "elsewhere")
@@ -133,20 +131,20 @@ def test_transcripts_do_not_come_from_behind_links(theirs: Path, tmp_path: Path)
     (inner / "own.txt").write_text("# own\n")
     for name in ("all", "loop", "up"):  # in the order in which they are found
         refused = bounded("test", "./theirs", cwd=tmp_path)
-        refused.assert_error(2, f"theirs/transcripts/{name}` is a link")
+        refused.assert_error(2, f"theirs/test-scenarios/{name}` is a link")
         (inner / name).unlink()
     ran = bounded("test", "./theirs", cwd=tmp_path)
-    assert (ran.code, ran.out) == (0, "passed  theirs/transcripts/own.txt: 0 deliveries\n")
+    assert (ran.code, ran.out) == (0, "passed  theirs/test-scenarios/own.txt: 0 deliveries\n")
 
 
 def test_transcripts_are_bounded_in_number(theirs: Path, tmp_path: Path) -> None:
     for number in range(1001):
-        (theirs / "transcripts" / f"{number}.txt").touch()
-    bounded("test", "./theirs", cwd=tmp_path).assert_error(2, "more than 1,000 transcripts")
+        (theirs / "test-scenarios" / f"{number}.txt").touch()
+    bounded("test", "./theirs", cwd=tmp_path).assert_error(2, "more than 1,000 scenarios")
 
 
 def test_a_transcript_is_bounded_in_size(theirs: Path, tmp_path: Path) -> None:
-    sparse(theirs / "transcripts" / "a.txt")
+    sparse(theirs / "test-scenarios" / "a.txt")
     bounded("test", "./theirs", cwd=tmp_path).assert_error(2, "it is larger than 16 MiB")
 
 

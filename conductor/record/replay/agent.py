@@ -19,7 +19,7 @@ from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
 from conductor.record import diff
 from conductor.record.redaction import redacted
-from conductor.record.replay.recording import RECORD_ANEW, members
+from conductor.record.replay.recording import members
 from conductor.record.turns.line import AGENT, Line
 
 
@@ -39,17 +39,8 @@ class _Exchange(msgspec.Struct):
 class Agent:
     """The agent of a trace."""
 
-    def __init__(
-        self, events: Iterable[Line], noun: str = "trace", hint: str = RECORD_ANEW
-    ) -> None:
-        """
-        Args:
-            events: What passed at the agent's end.
-            noun: What they come from, for people.
-            hint: What to do about a request that is not among them.
-        """
-        self._noun = noun
-        self._hint = hint
+    def __init__(self, events: Iterable[Line]) -> None:
+        """`events`: what passed at the agent's end."""
         self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
         self._requests: dict[tuple[bool, bytes], tuple[str | None, _Exchange | None]] = {}
         """Session of each request, and its exchange; true with those that the agent made."""
@@ -161,8 +152,11 @@ class Agent:
     def _unknown(self, message: Message) -> list[bytes]:
         if not isinstance(message.method, str) or not isinstance(message.id, msgspec.Raw):
             return []
-        self.warnings.append(f"`{message.method}` is not in the {self._noun}, or not as often")
-        text = f"the {self._noun} has no answer to this `{message.method}`\nhint: {self._hint}"
+        self.warnings.append(f"`{message.method}` is not in the trace, or not as often")
+        text = (
+            f"the trace has no answer to this `{message.method}`\n"
+            "hint: send the requests of the trace, or record it anew"
+        )
         body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text)
         return [jsonrpc.answer(bytes(message.id), b"error", body)]
 

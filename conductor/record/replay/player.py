@@ -8,7 +8,7 @@ ends: with the last answer, when nothing moves for too long, or when a component
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import anyio
@@ -18,7 +18,7 @@ from conductor import tasks
 from conductor.core.component import Component
 from conductor.record.replay.agent import Agent
 from conductor.record.replay.client import Client
-from conductor.record.replay.recorded_services import PERFORMED, RecordedServices
+from conductor.record.replay.recorded_services import RecordedServices
 from conductor.record.replay.recording import Recording
 from conductor.record.trace.chain import described
 from conductor.record.trace.file import TraceFile
@@ -39,8 +39,6 @@ _MOST_LINES: Final = 512 * 1024 * 1024
 """Bytes of what the new run passes on that are kept."""
 _FLOOD: Final = 10_000
 """Messages beyond ten times those of the recording, after which a run is ended."""
-_GLANCE: Final = 0.05
-"""Seconds for what comes together, before it is looked at."""
 _QUIET: Final = 0.5
 """Seconds without a message after which nothing more is expected behind the last answer."""
 
@@ -58,6 +56,10 @@ class Replayed(msgspec.Struct):
     """Calls of services that the recording has no answer to: component and call."""
     failure: str
     """Why the chain failed, in words; empty: it did not."""
+
+
+def _leave_out(_component: str, _line: str) -> None:
+    """Takes what programs write."""
 
 
 class _Held(Sink[Line]):
@@ -87,11 +89,6 @@ class Player:
         options: How they are run.
         limit: Seconds without progress after which the run ends.
         log: Takes level, component and text.
-        is_due: Whether a message of the run so far is still to come, though every request has its
-            answer …
-        patience: … and for how many seconds without a message it is waited for.
-        performed: The calls of services that are performed where the recording has none.
-        on_stderr: Takes component and line of what programs write.
     """
 
     def __init__(
@@ -101,11 +98,6 @@ class Player:
         options: Options,
         limit: float,
         log: Log,
-        *,
-        is_due: Callable[[turns.Reader], bool] = lambda reader: False,
-        patience: float = 0.0,
-        performed: Collection[str] = PERFORMED,
-        on_stderr: Callable[[str, str], None] = lambda name, line: None,
     ) -> None:
         self._recording = recording
         self._specs = specs
@@ -119,16 +111,12 @@ class Player:
         )
         self._limit = limit
         self._log = log
-        self._is_due = is_due
-        self._patience = patience
-        self._on_stderr = on_stderr
-        self._agent = Agent(recording.agent, recording.noun, recording.hint)
+        self._agent = Agent(recording.agent)
         self._client = Client(recording.client, recording.agent, self._agent.came)
-        self._services = RecordedServices(recording.services, performed)
+        self._services = RecordedServices(recording.services)
         self._ended = ""
         self._moves = 0
         """Messages that came to either end."""
-        self._moved = asyncio.Event()
         self._channel: Channel | None = None
         self._over = asyncio.Event()
 
@@ -146,7 +134,7 @@ class Player:
             records=file.gather if file is not None else None,
         )
         options = self._options
-        launcher = Launcher(options, agent_last=False, on_stderr=self._on_stderr, tried=True)
+        launcher = Launcher(options, agent_last=False, on_stderr=_leave_out, tried=True)
         planned, guardian = launcher.plan(self._specs), launcher.guardian
         agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))
         self._runtime = Runtime(
@@ -186,7 +174,7 @@ class Player:
 
     async def _read_client(self, channel: Channel) -> None:
         while (line := await channel.receive()) is not None:
-            self._move()
+            self._moves += 1
             for answer in self._client.receive(line):
                 channel.send(answer)
             self._send()
@@ -208,18 +196,6 @@ class Player:
         while not self._ended and moves != self._moves and self._is_more_due:
             moves = self._moves
             await asyncio.sleep(_QUIET)
-        while not self._ended and self._is_due(self._held.reader):
-            self._moved.clear()
-            with anyio.move_on_after(self._patience) as waiting:
-                await self._moved.wait()
-            if waiting.cancelled_caught:
-                return
-            await asyncio.sleep(_GLANCE)
-
-    def _move(self) -> None:
-        """A message has come to either end."""
-        self._moves += 1
-        self._moved.set()
 
     @property
     def _is_more_due(self) -> bool:
@@ -228,7 +204,7 @@ class Player:
     async def _play_agent(self, channel: Channel) -> None:
         came = 0
         while (line := await channel.receive()) is not None:
-            self._move()
+            self._moves += 1
             came += 1
             for each in self._agent.receive(line):
                 channel.send(each)

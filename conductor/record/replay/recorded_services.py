@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import defaultdict, deque
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +22,7 @@ from conductor.record.turns.line import CONDUCTOR, Line
 from conductor.run.owner import Answer, Owner, Tell
 from conductor.run.segment_spec import FIRED
 
-PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
+_PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
 _NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"
 _REFUSED: Final = -32001
 _FAILED: Final = -31901
@@ -40,13 +40,11 @@ class _Call(msgspec.Struct):
 class RecordedServices(Owner):
     """Stands in for the performers of services."""
 
-    def __init__(self, events: Iterable[Line], performed: Collection[str] = PERFORMED) -> None:
+    def __init__(self, events: Iterable[Line]) -> None:
         """
         Args:
             events: What passed between components and the conductor.
-            performed: The calls that are performed where the recording has none.
         """
-        self._performed = performed
         self._calls: dict[tuple[str, str], deque[_Call]] = defaultdict(deque)
         """By component and call."""
         self._fired: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
@@ -86,7 +84,7 @@ class RecordedServices(Owner):
             return recorded
         if call == "clock" and self._time is not None:
             return self._time
-        if call in self._performed:
+        if call in _PERFORMED:
             return None
         if call.startswith("kv/") and len(self._values) < _MOST_VALUES:
             return self._kv(name, call, members(msgspec.Raw(params or b"null")))

@@ -28,7 +28,6 @@ from conductor.run.guest_host import NUMBERS
 _LATEST: Final = 1e11
 """Seconds: times beyond the year 5000 are none."""
 _MARK: Final = b'"[redacted'
-RECORD_ANEW: Final = "send the requests of the trace, or record it anew"
 _RECORD_HINT: Final = "record a trace: `conductor agent --trace FILE …`"
 _MOST_HELD: Final = 512 * 1024 * 1024
 """Bytes of the messages of a trace that are taken into memory."""
@@ -39,10 +38,6 @@ class Recording(msgspec.Struct):
     when it was sent."""
 
     path: str
-    noun: str = "trace"
-    """What it comes from, for people …"""
-    hint: str = RECORD_ANEW
-    """… and what to do about a request of the agent's that it does not have."""
     content: str = "all"
     """What it holds of messages: `all` or `redacted`."""
     began: str | None = None

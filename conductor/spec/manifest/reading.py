@@ -100,8 +100,6 @@ class Build(_Table, frozen=True, kw_only=True):
 class Tests(_Table, frozen=True, kw_only=True):
     """What `conductor test` plays."""
 
-    transcripts: list[str] = msgspec.field(default_factory=lambda: ["transcripts/*.txt"])
-    """Patterns of files, relative to the folder."""
     match: Match = "bytes"
     """How received lines are compared with expected ones: `bytes`, or `json` (the same values,
     whatever the spacing and the ids of the component's own requests)."""
@@ -213,7 +211,7 @@ def _too_large(path: str) -> UsageError:
 
 def _checked(manifest: Manifest) -> Manifest:
     """The manifest with its limits as numbers. Raises `Mistake`."""
-    for check in (_identity, _what_runs, _wants, _settings, _tests):
+    for check in (_identity, _what_runs, _wants, _settings):
         check(manifest)
     return msgspec.structs.replace(manifest, limits=_limits(manifest))
 
@@ -306,10 +304,3 @@ def _settings(manifest: Manifest) -> None:
                 raise Mistake(f"`{key}`: {value!r} is no {setting.type}", *at)
         if setting.enum and values[-1] not in setting.enum:
             raise Mistake(f"the default of `{key}` is not in its `enum`", *at, "default")
-
-
-def _tests(manifest: Manifest) -> None:
-    for pattern in manifest.test.transcripts:
-        if os.path.isabs(pattern) or ".." in pattern.split("/"):
-            text = f"`{pattern}` leaves the component's folder"
-            raise Mistake(text, "test", "transcripts")

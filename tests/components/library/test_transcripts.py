@@ -20,7 +20,7 @@ def scripted() -> list[str]:
 
 
 TRANSCRIPTS = sorted(
-    path for name in scripted() for path in (COMPONENTS / name / "transcripts").glob("*.txt")
+    path for name in scripted() for path in (COMPONENTS / name / "test-scenarios").glob("*.txt")
 )
 
 

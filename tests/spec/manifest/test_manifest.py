@@ -69,7 +69,6 @@ cpu_ms = 50
 command = ["cc", "{source}"]
 needs = "a compiler"
 [test]
-transcripts = ["t/*.txt"]
 match = "json"
 """
     )
@@ -153,7 +152,6 @@ match = "json"
         (HEAD + "[config.a]\nenum = [1]\ndefault = 2", "line 5: the default of `a`", ""),
         (HEAD + "[config]\n'a-b' = 'x'", "line 4: the setting `a-b` cannot be given", ""),
         (HEAD + "[test]\nmatch = 'x'", "line 4: `test.match` should be 'bytes' or 'json'", ""),
-        (HEAD + "[test]\ntranscripts = ['../x']", "line 4: `../x` leaves", ""),
         ("# " + "x" * 70_000, "a manifest is at most", ""),
         (HEAD + ".".join("a" * 20_000) + " = 1", "line 3: a line of a manifest is at most", ""),
         (HEAD + "[config]\na = " + "[\n" * 20_000, "it nests too deeply", "tables"),
