@@ -170,7 +170,7 @@ TABLE: Final = (
         "files/write",
         Performer.THREAD,
         "write:FOLDER",
-        '`{"path", "root", "text" or "base64"}`',
+        '`{"path", "root", "text" or "base64", "ifSha256"}`',
         '`{"path", "size", "used", "quota"}`',
         "writes a file",
         most=2 * 1024 * 1024,

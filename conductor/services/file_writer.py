@@ -10,6 +10,8 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
+import fcntl
+import hashlib
 import os
 import secrets
 import stat
@@ -31,16 +33,20 @@ PATH_BYTES: Final = 1024
 _NAME_BYTES: Final = 200
 _DEEPEST: Final = 16
 _FOLDER: Final = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_READ: Final = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 _NEW: Final = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Write(msgspec.Struct, forbid_unknown_fields=True):
-    """The params. `root`: one of the folders of the client's sessions, where there are several."""
+class Write(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
+    """The params. `root`: one of the folders of the client's sessions, where there are several.
+    `if_sha256`: the digest of the content that it replaces, empty for none; None: whatever is
+    there."""
 
     path: str
     root: str | None = None
     text: str | None = None
     base64: str | None = None
+    if_sha256: str | None = None
 
 
 def write(roots: tuple[str, ...], grantee: Grantee, request: Write) -> object:
@@ -57,6 +63,8 @@ def write(roots: tuple[str, ...], grantee: Grantee, request: Write) -> object:
             used = _used(place, names[granted:], len(data))
             for name in names[granted:-1]:
                 place = _opened(opened, name, place)
+            if request.if_sha256 is not None:
+                _held(place, names[-1], request.if_sha256)
             _replace(place, names[-1], data)
         except OSError as error:
             raise ServiceError("io", f"{request.path}: {error.strerror}") from None
@@ -175,6 +183,26 @@ def _files(folder: int, above: tuple[str, ...] = ()) -> Iterator[tuple[list[str]
                 except OSError:  # gone meanwhile, or not to be read
                     continue
                 yield from _files(inner, place)
+
+
+def _held(folder: int, name: str, digest: str) -> None:
+    """Holds a folder for this write until it is closed. Raises `ServiceError` if a file there has
+    other content than this, or another such write is under way."""
+    changed = ServiceError("conflict", f"{name}: has other content now\nhint: read it again")
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        handle = os.open(name, _READ, dir_fd=folder)
+    except BlockingIOError:
+        raise changed from None
+    except FileNotFoundError:
+        content = None
+    else:
+        with os.fdopen(handle, "rb") as file:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                raise ServiceError("not-a-file", f"{name}: is no ordinary file")
+            content = file.read(FILE_BYTES + 1)
+    if ("" if content is None else hashlib.sha256(content).hexdigest()) != digest:
+        raise changed
 
 
 def _replace(folder: int, name: str, data: bytes) -> None:

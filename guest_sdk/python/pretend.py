@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import datetime
 import fnmatch
+import hashlib
 import posixpath
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
@@ -142,8 +143,6 @@ class Services:
 
     def _random(self, params: dict[str, Any]) -> dict[str, str]:
         """The same bytes in every run, so that tests can tell."""
-        import hashlib
-
         self._drawn += 1
         count = params.get("bytes", 16)
         return {"hex": hashlib.shake_128(str(self._drawn).encode()).hexdigest(count)}
@@ -229,7 +228,7 @@ class Services:
     def _read(self, params: dict[str, Any]) -> dict[str, Any]:
         path = self._path(params["path"])
         if path not in self.files:
-            data = {"service": "files", "reason": "no such file"}
+            data = {"service": "files/read", "reason": "not-found"}
             raise ProxyError(f"files/read: no such file: {path}", _FAILED, data)
         content = self.files[path].encode()
         offset = params.get("offset", 0)
@@ -252,6 +251,11 @@ class Services:
         content = params.get("text")
         if content is None:
             content = base64.b64decode(params["base64"]).decode("utf-8", "replace")
+        was, digest = self.files.get(f"{root}/{path}"), params.get("ifSha256")
+        found = "" if was is None else hashlib.sha256(was.encode()).hexdigest()
+        if digest is not None and digest != found:
+            data = {"service": "files/write", "reason": "conflict"}
+            raise ProxyError(f"files/write: {path}: has other content now", _FAILED, data)
         self.files[f"{root}/{path}"] = content
         size = len(content.encode())
         return {"path": f"{root}/{path}", "size": size, "used": size, "quota": 16 << 20}

@@ -245,15 +245,25 @@ class Files(Service):
         held = await self.ask("files/list", path=path, glob=glob, limit=limit)
         return [Record(entry) for entry in held["entries"]]
 
-    async def write(self, path: str, content: str | bytes, *, root: str | None = None) -> str:
+    async def write(
+        self,
+        path: str,
+        content: str | bytes,
+        *,
+        root: str | None = None,
+        if_sha256: str | None = None,
+    ) -> str:
         """Writes a whole file, at most 1 MiB, into a folder that is granted for it; its absolute
-        path. `root`: the session's folder that `path` counts from, where there are several."""
+        path. `root`: the session's folder that `path` counts from, where there are several.
+        `if_sha256`: the digest of the content that was read (empty: there was no file). Where the
+        file has other content by now, it raises `Refused`, whose `reason` is `conflict`."""
         held = await self.ask(
             "files/write",
             path=path,
             root=root,
             text=content if isinstance(content, str) else None,
             base64=base64.b64encode(content).decode() if isinstance(content, bytes) else None,
+            ifSha256=if_sha256,
         )
         return str(held["path"])
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import fcntl
+import hashlib
 import os
 import stat
 from pathlib import Path
@@ -159,3 +161,24 @@ def test_a_draft_that_cannot_be_written_goes(home: Path, monkeypatch: pytest.Mon
     assert [one.name for one in (home / "notes").iterdir()] == ["a"]
     assert (home / "notes/a").read_text() == "old"
     assert refusal(reader(home.parent / "missing"), path="notes/a") == "io"
+
+
+def test_a_file_is_replaced_only_if_it_is_as_it_was_read(home: Path) -> None:
+    files, path = reader(home), home / "notes/a"
+    first, second = (hashlib.sha256(text).hexdigest() for text in (b"one", b"two"))
+    assert refusal(files, path="notes/a", ifSha256=first) == "conflict"
+    assert not path.exists()
+    write(files, path="notes/a", text="one", ifSha256="")
+    assert refusal(files, path="notes/a", ifSha256="") == "conflict"
+    assert refusal(files, path="notes/a", ifSha256=second) == "conflict"
+    write(files, path="notes/a", text="two", ifSha256=first)
+    assert path.read_text() == "two"
+    folder = os.open(path.parent, os.O_RDONLY)  # another conductor is at it
+    fcntl.flock(folder, fcntl.LOCK_EX)
+    assert refusal(files, path="notes/a", ifSha256=second) == "conflict"
+    os.close(folder)
+    write(files, path="notes/a", text="three", ifSha256=second)
+    (home / "notes/link").symlink_to(path)
+    assert refusal(files, path="notes/link", ifSha256=second) == "io"
+    os.mkfifo(home / "notes/pipe")
+    assert refusal(files, path="notes/pipe", ifSha256=second) == "not-a-file"

@@ -139,7 +139,7 @@ def test_a_missing_file_is_an_error_that_can_be_caught() -> None:
         except Refused as refused:
             return [refused.service, refused.granted, refused.data["reason"]]
 
-    assert asked(code) == ["files/read", True, "no such file"]
+    assert asked(code) == ["files/read", True, "not-found"]
 
 
 def test_files_are_written_where_that_is_granted() -> None:
