@@ -583,7 +583,7 @@ class Runtime:
             await self._teardown.settled(self.options.drain, self.options.drain_total)
             self._report_overdue()
             if self.router.observers():
-                await self._teardown.observed(_OBSERVED)
+                await self._teardown.observed(_OBSERVED, self.services.is_serving)
 
     def _report_overdue(self) -> None:
         """Fails the chain for requests it did not answer in time after the client closed its end.

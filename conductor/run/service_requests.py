@@ -156,6 +156,10 @@ class ServiceRequests:
         relayed = Relayed("", PAUSED, msgspec.Raw(json_text.encode(sorted(guests))))
         self._relay(host, PAUSED, relayed)
 
+    def is_serving(self) -> bool:
+        """Whether a call that takes time is being performed."""
+        return self._executor is not None and self._executor.is_serving
+
     def forget(self, name: str) -> None:
         """Does nothing more for a component, or the guests of a host, that ended or starts anew."""
         if self._executor is not None:

@@ -126,22 +126,30 @@ class Teardown:
         seconds; at most `most` seconds."""
         await self._quiet(lambda: quiet if self._router.pending() else 0.0, most)
 
-    async def observed(self, most: float) -> None:
-        """Waits until observers have taken their last copies and sent what those lead to; at most
-        `most` seconds."""
+    async def observed(self, most: float, serving: Callable[[], bool]) -> None:
+        """Waits until observers have taken their last copies and sent what those lead to, and
+        until nothing of that is being performed (`serving`); at most `most` seconds."""
         await self._quiet(
-            lambda: _OBSERVER_REPLIES if self._router.observed() else _OBSERVER_STARTS, most
+            lambda: _OBSERVER_REPLIES if self._router.observed() else _OBSERVER_STARTS,
+            most,
+            serving,
         )
 
-    async def _quiet(self, patience: Callable[[], float], most: float) -> None:
-        """Waits until there was no progress for as long as `patience` says at that moment."""
+    async def _quiet(
+        self,
+        patience: Callable[[], float],
+        most: float,
+        works: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """Waits until there was no progress for as long as `patience` says at that moment. While
+        it `works`, that is progress."""
         loop = asyncio.get_running_loop()
         seen, since = self._progress_seen(), loop.time()
         end = since + most
         while loop.time() < min(end, since + patience()) and self.phase is not Phase.STOPPED:
             await asyncio.sleep(_POLL)
             # A host that compiles works at what waits for it, and its limits end that.
-            if self._progress_seen() != seen or self._router.loading():
+            if self._progress_seen() != seen or self._router.loading() or works():
                 seen, since = self._progress_seen(), loop.time()
 
     def _progress_seen(self) -> tuple[int, int]:

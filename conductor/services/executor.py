@@ -115,6 +115,11 @@ class ServiceExecutor:
         else:
             done(json_text.encode(result), None)
 
+    @property
+    def is_serving(self) -> bool:
+        """Whether a call is being performed, or waits for that."""
+        return any(self._in_flight.values())
+
     def forget(self, name: str) -> None:
         """Stops the timers of a component that has ended or is started again."""
         self._timers.forget(name)
