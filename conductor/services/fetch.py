@@ -3,7 +3,8 @@
 A name is looked up once; every address it has must be public (unless the grant itself names a
 private one), and the connection goes to the address that was checked, so a name cannot change its
 meaning in between. Redirects are followed only as far as the grants go. Proxy settings, cookies
-and credentials of the user's are not used.
+and credentials of the user's are not used. A socket of this machine, `unix:PATH`, is reached only
+if a grant names it.
 """
 
 from __future__ import annotations
@@ -12,9 +13,11 @@ import base64
 import binascii
 import contextlib
 import functools
+import os
 import re
 import socket
 import ssl
+import stat
 from collections.abc import Iterable
 from typing import Any, Final
 from urllib.parse import quote, urljoin, urlsplit
@@ -26,7 +29,15 @@ import msgspec
 from conductor.core import json_text
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.files import content
-from conductor.services.scopes import METHODS, READING, Destination, destinations, is_public
+from conductor.services.scopes import (
+    METHODS,
+    READING,
+    UNIX,
+    Destination,
+    destinations,
+    is_public,
+    socket_path,
+)
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
@@ -59,6 +70,9 @@ _PRINTED: Final = "".join(map(chr, range(0x21, 0x7F)))
 _AGENT: Final = ("User-Agent", "conductor")
 """Sent where the component sets none: some servers refuse requests without it."""
 
+_BEHIND_SOCKETS: Final = "http://localhost"
+"""What a URL begins with for who listens at a socket."""
+
 _SECRET: Final = frozenset({"authorization", "cookie"})
 """Headers that a redirect to another host must not carry there."""
 
@@ -73,11 +87,20 @@ class _Params(msgspec.Struct, forbid_unknown_fields=True, rename="camel"):
     timeout_ms: int = 10_000
 
 
-class _Request(msgspec.Struct):
+class _Request(msgspec.Struct, frozen=True):
     url: str
     method: str
     headers: list[tuple[str, str]]
     body: bytes | None
+    socket: str = ""
+    """The path of a socket of this machine that takes the request, if one does."""
+
+    @property
+    def shown(self) -> str:
+        """Where it goes, as the component has named it."""
+        if not self.socket:
+            return self.url
+        return f"{UNIX}:{self.socket}:{self.url.removeprefix(_BEHIND_SOCKETS)}"
 
 
 class _Pinned(httpcore.AsyncNetworkBackend):
@@ -113,6 +136,25 @@ class _Pinned(httpcore.AsyncNetworkBackend):
                 )
         return await self._inner.connect_tcp(last, port, timeout, local_address, socket_options)
 
+    async def connect_unix_socket(
+        self,
+        path: str,
+        timeout: float | None = None,  # noqa: ASYNC109 - the library's interface
+        socket_options: Iterable[Any] | None = None,
+    ) -> httpcore.AsyncNetworkStream:
+        """Connects to a socket that has this path itself: no part of it is a link."""
+        real = await anyio.to_thread.run_sync(os.path.realpath, path)
+        if real != path:
+            text = f"{path} leads to {real}\nhint: grant that: `,grant=fetch:{UNIX}:{real}`"
+            raise ServiceError("not-granted", text)
+        try:
+            kind = os.lstat(path).st_mode
+        except OSError as error:
+            raise ServiceError("unreachable", f"{path}: {error.strerror}") from None
+        if not stat.S_ISSOCK(kind):
+            raise ServiceError("unreachable", f"{path}: is no socket")
+        return await self._inner.connect_unix_socket(path, timeout, socket_options)
+
 
 @functools.cache
 def trusted_context() -> ssl.SSLContext:
@@ -135,9 +177,9 @@ async def fetch(grantee: Grantee, params: bytes | None) -> object:
         raise ServiceError("timeout", f"no answer within {call.timeout_ms} ms") from None
     except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.TimeoutException) as error:
         what = str(error) or type(error).__name__
-        raise ServiceError("unreachable", f"{request.url}: {what}") from None
+        raise ServiceError("unreachable", f"{request.shown}: {what}") from None
     except (OSError, ssl.SSLError) as error:
-        raise ServiceError("unreachable", f"{request.url}: {error}") from None
+        raise ServiceError("unreachable", f"{request.shown}: {error}") from None
 
 
 def _checked(call: _Params) -> _Request:
@@ -164,7 +206,21 @@ def _checked(call: _Params) -> _Request:
     headers = list(chosen.items())
     if not any(name.lower() == "user-agent" for name in chosen):
         headers.append(_AGENT)
-    return _Request(call.url, call.method, headers, body)
+    socket, url = _split(call.url)
+    return _Request(url, call.method, headers, body, socket)
+
+
+def _split(url: str) -> tuple[str, str]:
+    """The socket that a URL begins with, `unix:PATH:/v1/data`, and what is asked for there."""
+    if not url.startswith(f"{UNIX}:"):
+        return "", url
+    path, _, rest = url.removeprefix(f"{UNIX}:").partition(":")
+    if rest and not rest.startswith("/"):
+        raise bad_params(f"`{url}` has no path behind its socket: unix:PATH:/PATH")
+    try:
+        return socket_path(path), _BEHIND_SOCKETS + (rest or "/")
+    except ValueError as error:
+        raise bad_params(str(error)) from None
 
 
 async def _follow(places: tuple[Destination, ...] | None, request: _Request, most: int) -> object:
@@ -174,7 +230,7 @@ async def _follow(places: tuple[Destination, ...] | None, request: _Request, mos
         if status not in _MOVED or target is None:
             return {
                 "status": status,
-                "url": request.url,
+                "url": request.shown,
                 "headers": _joined(headers),
                 "truncated": truncated,
                 **content(body),
@@ -190,7 +246,9 @@ async def _once(
     private = _allowed(places, request)
     body = bytearray()
     async with httpcore.AsyncConnectionPool(
-        ssl_context=trusted_context(), network_backend=_Pinned(private=private)
+        ssl_context=None if request.socket else trusted_context(),
+        network_backend=_Pinned(private=private),
+        uds=request.socket or None,
     ) as pool:
         headers = [("Host", urlsplit(request.url).netloc), *request.headers]
         async with pool.stream(
@@ -219,13 +277,17 @@ def _allowed(places: tuple[Destination, ...] | None, request: _Request) -> bool:
         raise bad_params(f"`{request.url}` names no plain host")
     if not _URL.fullmatch(request.url):
         raise bad_params(f"`{request.url}` is not plain ASCII: write other characters as %XX")
-    if places is None:
+    if request.socket:
+        where, shown = (UNIX, request.socket, 0), f"{UNIX}:{request.socket}"
+    else:
+        where, shown = (parts.scheme, host, port), _place(parts.scheme, host, port)
+    if places is None and not request.socket:
         return False
-    fitting = [place for place in places if place.covers(parts.scheme, host, port)]
-    shown = _place(parts.scheme, host, port)
+    fitting = [place for place in places or () if place.covers(*where)]
     method = "" if request.method in READING else f"{request.method}@"
     if not fitting:
-        raise _refused(f"{parts.scheme}://{_bracketed(host)}:{port}", f"fetch:{method}{shown}")
+        place = shown if request.socket else f"{parts.scheme}://{_bracketed(host)}:{port}"
+        raise _refused(place, f"fetch:{method}{shown}")
     if not any(request.method in place.methods for place in fitting):
         raise _refused(f"{request.method} to {shown}", f"fetch:{request.method}@{shown}")
     return any(place.private for place in fitting)
@@ -249,12 +311,15 @@ def _refused(what: str, grant: str) -> ServiceError:
 def _redirected(request: _Request, status: int, url: str) -> _Request:
     before, after = urlsplit(request.url), urlsplit(url)
     headers = request.headers
+    if request.socket and (before.scheme, before.netloc) != (after.scheme, after.netloc):
+        raise ServiceError("redirects", f"{request.shown} redirects away from its socket")
     if (before.scheme, before.netloc) != (after.scheme, after.netloc):
         headers = [header for header in headers if header[0].lower() not in _SECRET]
     if status == 303 or (status in (301, 302) and request.method == "POST"):
         headers = [header for header in headers if header[0].lower() != "content-type"]
-        return _Request(url, "HEAD" if request.method == "HEAD" else "GET", headers, None)
-    return _Request(url, request.method, headers, request.body)
+        method = "HEAD" if request.method == "HEAD" else "GET"
+        return _Request(url, method, headers, None, request.socket)
+    return _Request(url, request.method, headers, request.body, request.socket)
 
 
 def _joined(headers: list[tuple[str, str]]) -> dict[str, str]:

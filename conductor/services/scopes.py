@@ -7,6 +7,7 @@ Three services reach outside the conversation, so they are never granted without
 from __future__ import annotations
 
 import ipaddress
+import posixpath
 import re
 from collections.abc import Iterable, Iterator
 from functools import lru_cache
@@ -18,7 +19,7 @@ from conductor.core.service_table import SERVICES, SHOWN_GRANTS
 from conductor.errors import UnknownWordError
 
 _EXAMPLES: Final = {
-    "fetch": "fetch:api.example.com or fetch:POST@api.example.com:8443",
+    "fetch": "fetch:api.example.com, fetch:POST@api.example.com:8443 or fetch:unix:/run/x.sock",
     "files": "files:**/AGENTS.md",
     "write": "write:notes",
 }
@@ -38,12 +39,20 @@ _HOST: Final = re.compile(
 )
 
 
+UNIX: Final = "unix"
+"""The scheme of a socket of this machine: `unix:PATH`."""
+_SOCKET_BYTES: Final = 107
+"""Bytes of a path that a socket of Linux can have; elsewhere three less."""
+_SOCKET: Final = re.compile(r"(?:(?P<method>[A-Z]+)@)?unix:(?P<path>.*)", re.DOTALL)
+
+
 class Destination(msgspec.Struct, frozen=True):
     """Where a proxy may send HTTP requests, and by which methods."""
 
     scheme: str
     host: str
-    """In lower case; `*.example.org` stands for every name below it, not for itself."""
+    """In lower case; `*.example.org` stands for every name below it, not for itself. With the
+    scheme `unix` the path of a socket; its port is 0."""
     port: int
     methods: frozenset[str]
 
@@ -61,6 +70,8 @@ class Destination(msgspec.Struct, frozen=True):
         """Whether it stands for this place, whatever the method."""
         if (scheme, port) != (self.scheme, self.port):
             return False
+        if scheme == UNIX:
+            return host == self.host
         if self.host.startswith("*."):
             return host.endswith(self.host[1:])
         return host == self.host
@@ -120,19 +131,34 @@ def _check_folder(scope: str) -> None:
 
 def destination(scope: str) -> Destination:
     """Reads what stands behind `fetch:`. Raises `ValueError`."""
-    match = _HOST.fullmatch(scope)
+    match = _SOCKET.fullmatch(scope) or _HOST.fullmatch(scope)
     if match is None:
-        raise ValueError(f"`{scope}` is no [METHOD@][http://]HOST[:PORT]")
+        raise ValueError(f"`{scope}` is no [METHOD@][http://]HOST[:PORT], nor [METHOD@]unix:PATH")
     method = match["method"]
     if method is not None and method not in METHODS:
         text = f"`{method}` is no method; methods are: {', '.join(sorted(METHODS))}"
         raise UnknownWordError(text, method, METHODS)
+    methods = frozenset({method}) if method else READING
+    if match.re is _SOCKET:
+        return Destination(UNIX, socket_path(match["path"]), 0, methods)
     scheme = (match["scheme"] or "https://")[:-3]
     port = int(match["port"]) if match["port"] else {"http": 80, "https": 443}[scheme]
     if not 0 < port < 65536:
         raise ValueError(f"there is no port {port}")
-    methods = frozenset({method}) if method else READING
     return Destination(scheme, match["host"].strip("[]").lower(), port, methods)
+
+
+def socket_path(path: str) -> str:
+    """The path of a socket, as a grant or a URL names it. Raises `ValueError` for one that is not
+    absolute and plain."""
+    plain = path.isprintable() and not set(path) & set("*?:")
+    whole = path[:1] == "/" and path[:2] != "//" and posixpath.normpath(path) == path
+    if not plain or not whole or len(path.encode()) > _SOCKET_BYTES:
+        raise ValueError(
+            f"`{path}` is no path of a socket: absolute, without `..`, `*`, `?` and `:`, of at "
+            f"most {_SOCKET_BYTES} bytes"
+        )
+    return path
 
 
 def destinations(grants: Iterable[str]) -> tuple[Destination, ...]:

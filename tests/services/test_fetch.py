@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+import os
+import socket
 import ssl
+import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -327,3 +330,83 @@ def test_certificates_are_read_once(monkeypatch: pytest.MonkeyPatch) -> None:
         assert refusal(["http://127.0.0.1:9"], "http://127.0.0.1:9/").reason == "unreachable"
     assert len(read) == 1
     trusted_context.cache_clear()
+
+
+class UnixServer(Server):
+    """The same at a socket of this machine."""
+
+    address_family = socket.AF_UNIX
+
+    def __init__(self, path: str) -> None:
+        ThreadingHTTPServer.__init__(self, path, Handler)  # type: ignore[arg-type]
+        self.released = threading.Event()
+
+    def server_bind(self) -> None:
+        """Binds, without looking a name up."""
+        self.socket.bind(self.server_address)
+        self.server_name, self.server_port = "localhost", 80
+
+    def get_request(self) -> Any:
+        """A connection; its address is written to logs."""
+        return self.socket.accept()[0], ("local", 0)
+
+
+@pytest.fixture(name="path")
+def at_a_socket() -> Iterator[str]:
+    """The path of a socket where `Handler` answers."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = f"{os.path.realpath(folder)}/s"
+        with UnixServer(path) as one:
+            thread = threading.Thread(target=one.serve_forever, args=(0.01,))
+            thread.start()
+            yield path
+            one.released.set()
+            one.shutdown()
+            thread.join()
+
+
+def test_a_socket_of_this_machine(path: str) -> None:
+    found = get([f"unix:{path}"], f"unix:{path}:/a?b=c")
+    seen = json.loads(found["text"])
+    assert (seen["path"], seen["headers"]["Host"]) == ("/a?b=c", "localhost")
+    assert found["url"] == f"unix:{path}:/a?b=c"
+    assert json.loads(get([f"unix:{path}"], f"unix:{path}")["text"])["path"] == "/"
+    posted = get([f"POST@unix:{path}"], f"unix:{path}:/x", method="POST", text="hi")
+    assert json.loads(posted["text"])["body"] == "hi"
+    assert get([f"unix:{path}"], f"unix:{path}:/to?/b")["url"] == f"unix:{path}:/b"
+    assert get([f"unix:{path}"], f"unix:{path}:/big", maxBytes=10)["truncated"]
+    assert refusal([f"unix:{path}"], f"unix:{path}:/slow", timeoutMs=100).reason == "timeout"
+
+
+def test_a_socket_is_reached_only_by_its_own_name(path: str, server: Server) -> None:
+    folder = os.path.dirname(path)
+    os.symlink(path, f"{folder}/link")
+    os.symlink(folder, f"{folder}/folder")
+    for grants in (["http://localhost:80"], [], None, [f"unix:{folder}/other"], [server.place]):
+        wrong = refusal(grants, f"unix:{path}:/a")
+        assert (wrong.reason, wrong.text.rpartition("\n")[2]) == (
+            "not-granted",
+            f"hint: grant it with `,grant=fetch:unix:{path}`",
+        )
+    assert refusal([f"unix:{path}"], f"unix:{path}", method="POST").reason == "not-granted"
+    assert refusal([f"unix:{path}"], "http://localhost/a").reason == "not-granted"
+    for link in (f"{folder}/link", f"{folder}/folder/s"):
+        wrong = refusal([f"unix:{link}"], f"unix:{link}:/a")
+        assert (wrong.reason, f"leads to {path}" in wrong.text) == ("not-granted", True)
+    with open(f"{folder}/file", "w", encoding="ascii"):
+        pass
+    for name, why in (("file", "is no socket"), ("none", "No such file")):
+        wrong = refusal([f"unix:{folder}/{name}"], f"unix:{folder}/{name}:/")
+        assert (wrong.reason, why in wrong.text) == ("unreachable", True)
+    both = [f"unix:{path}", server.place]
+    assert refusal(both, f"unix:{path}:/to?{server.place}/a").reason == "redirects"
+    assert refusal(both, f"{server.place}/to?unix:{path}:/a").reason == "params"
+
+
+@pytest.mark.parametrize(
+    "url",
+    ["unix:", "unix:s:/a", "unix:/a/../s:/a", "unix://a/s:/", "unix:/a//s:/", "unix:/s:a",
+     "unix:/\0:/", "unix:/" + "a" * 107],
+)  # fmt: skip
+def test_what_names_no_socket(url: str) -> None:
+    assert refusal(["unix:/s"], url).reason == "params"

@@ -22,6 +22,8 @@ READING = frozenset({"GET", "HEAD"})
         ("POST@http://10.0.0.1", Destination("http", "10.0.0.1", 80, frozenset({"POST"}))),
         ("*.example.org", Destination("https", "*.example.org", 443, READING)),
         ("[::1]:99", Destination("https", "::1", 99, READING)),
+        ("unix:/run/a.sock", Destination("unix", "/run/a.sock", 0, READING)),
+        ("POST@unix:/a", Destination("unix", "/a", 0, frozenset({"POST"}))),
     ],
 )
 def test_destinations(scope: str, found: Destination) -> None:
@@ -29,7 +31,27 @@ def test_destinations(scope: str, found: Destination) -> None:
 
 
 @pytest.mark.parametrize(
-    "scope", ["", "*", "a/b", "ftp://a", "a:0", "a:70000", "LOOK@a", "a b", "user@a", "https://"]
+    "scope",
+    [
+        "",
+        "*",
+        "a/b",
+        "ftp://a",
+        "a:0",
+        "a:70000",
+        "LOOK@a",
+        "a b",
+        "user@a",
+        "https://",
+        "unix:",
+        "unix:a",
+        "unix:/a/",
+        "unix:/a/../b",
+        "unix://a",
+        "unix:/a*",
+        "LOOK@unix:/a",
+        "unix:/a\n",
+    ],
 )
 def test_what_is_no_destination(scope: str) -> None:
     with pytest.raises(ValueError, match=r"."):
