@@ -174,6 +174,7 @@ _ROWS = (
     Command("log stats", "log_stats:stats", LOOK),
     Command("log view", "log_view:view", LOOK, LASTING),
     Command("log verify", "log_verify:verify", LOOK),
+    Command("log blame", "log_blame:show", LOOK),
     Command("log export", "log_export:export", LOOK),
     Command("log replay", "log_replay:replay", LOOK, LASTING | PATHS),
     Command("help", "manual:help_", LOOK, RARE),

@@ -13,7 +13,8 @@ from conductor.spec import untrusted_files
 
 HELP: Final = (
     "Look at what is on record of a chain: the files that --trace and --audit write, and the ring "
-    "of a failure. The first line of a file says which kind it is."
+    "of a failure. The first line of a file says which kind it is. `blame` shows who made the "
+    "lines of a file of the project."
 )
 """Of the group of commands."""
 
