@@ -221,9 +221,12 @@ def _joined(texts: Sequence[str], cuts: Sequence[Sequence[Span]]) -> list[Span]:
 
 
 def _digest(text: str) -> str:
-    import hashlib  # loads OpenSSL, which an editor would wait for
-
-    return hashlib.sha256(text.encode(errors="surrogatepass")).hexdigest()[:32]
+    # Not from `hashlib`: that loads OpenSSL, and a user waits for the answer.
+    try:
+        from _blake2 import blake2b
+    except ImportError:  # this Python has it from OpenSSL alone
+        from hashlib import blake2b
+    return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
 # -- what an agent says later ----------------------------------------------------------------------

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -314,6 +315,11 @@ def test_equal_texts_belong_to_their_prompts_in_order(join: str | None) -> None:
     plain.prompts(session, DATE, "hi")
     mine = [f"> {DATE}", "> hi"] if join is None else [f"> {DATE}{join}hi"]
     assert Chain(agent, kept).load() == [*mine, "ok", "> hi", "ok", *mine, "ok"]
+
+
+def test_a_python_that_has_digests_from_openssl_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "_blake2", None)
+    test_equal_texts_belong_to_their_prompts_in_order(None)
 
 
 def test_with_an_agent_alone_only_the_beginning_of_a_session_is_kept() -> None:
