@@ -21,7 +21,7 @@ import typer
 
 from conductor import tasks
 from conductor.cli import report, status
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import argument, paragraphs
 from conductor.client import probe
 from conductor.client.probe import Login, Probe
 from conductor.errors import UsageError, did_you_mean, visible_path
@@ -79,9 +79,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
 def agents(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NAME", help="Agents to show in detail; default: all.", show_default=False
-        ),
+        argument("NAME", "Agents to show in detail; default: all."),
     ] = None,
     timeout: Annotated[
         float,

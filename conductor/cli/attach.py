@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from conductor.cli import connection
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.errors import UsageError
 from conductor.transports.remote import address as addresses
 
@@ -28,12 +28,10 @@ EPILOG: Final = paragraphs(
     "130 interrupted.",
 )
 
-_Address = Annotated[
-    str, typer.Argument(metavar="ADDRESS", help="Where the chains are served.", show_default=False)
-]
+_Address = Annotated[str, argument("ADDRESS", "Where the chains are served.")]
 _Session = Annotated[
     str | None,
-    typer.Argument(metavar="[SESSION]", help="The id of a live session.", show_default=False),
+    argument("[SESSION]", "The id of a live session."),
 ]
 _View = Annotated[bool, typer.Option("--view", help="Only watch: nothing is sent.")]
 _History = Annotated[

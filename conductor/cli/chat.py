@@ -8,7 +8,7 @@ import typer
 
 from conductor.cli import chains, options
 from conductor.cli.log_view import NoOpen, Port
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import argument, option, paragraphs, takes
 
 HELP: Final = paragraphs(
     "Talk to a chain in the browser; beside each turn, what each component did.",
@@ -24,15 +24,14 @@ EPILOG: Final = paragraphs(
 
 _Components = Annotated[
     list[str] | None,
-    typer.Argument(metavar=chains.AGENT_WORDS[0], help=chains.AGENT_WORDS[1], show_default=False),
+    argument(chains.AGENT_WORDS[0], chains.AGENT_WORDS[1]),
 ]
 _Attach = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--attach",
-        metavar="SESSION",
-        help="Show this live session of others. The agent is the address of its server.",
-        show_default=False,
+        "SESSION",
+        "Show this live session of others. The agent is the address of its server.",
     ),
 ]
 _View = Annotated[bool, typer.Option("--view", help="Only watch the session of `--attach`.")]

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, paragraphs, takes
 
 HELP: Final = "Show and check what `conductor.toml` files and variables configure."
 
@@ -47,11 +47,7 @@ def show(
 def check(
     file: Annotated[
         str | None,
-        typer.Argument(
-            metavar="FILE",
-            help="Check this file alone. Default: those of the user and of the project.",
-            show_default=False,
-        ),
+        argument("FILE", "Check this file alone. Default: those of the user and of the project."),
     ] = None,
     **values: Any,
 ) -> int:

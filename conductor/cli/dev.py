@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-import typer
-
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import argument, paragraphs, takes
 
 HELP: Final = paragraphs(
     "Work on a component: build it when it has a build, play its scenarios, and talk to it. Each "
@@ -28,10 +26,8 @@ EPILOG: Final = paragraphs(
 def dev(
     folder: Annotated[
         str,
-        typer.Argument(
-            metavar="[FOLDER]",
-            help="The component's folder; options may follow a comma. Default: this one.",
-            show_default=False,
+        argument(
+            "[FOLDER]", "The component's folder; options may follow a comma. Default: this one."
         ),
     ] = ".",
     *,

@@ -9,7 +9,7 @@ import typer
 
 from conductor.cli import fleet_bundle, report
 from conductor.cli.fleet_place import needs_extra, on_bus, place
-from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.cli.typer_options import Json, option, paragraphs, takes
 from conductor.errors import ConductorError
 
 if TYPE_CHECKING:
@@ -51,11 +51,8 @@ def dev(
     ] = "ws://127.0.0.1:8790",
     folder: Annotated[
         str | None,
-        typer.Option(
-            "--store",
-            metavar="FOLDER",
-            help="What NATS keeps. Default: a new folder, which goes at the end.",
-            show_default=False,
+        option(
+            "--store", "FOLDER", "What NATS keeps. Default: a new folder, which goes at the end."
         ),
     ] = None,
 ) -> int:

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.typer_options import Json, paragraphs
+from conductor.cli.typer_options import Json, argument, option, paragraphs
 from conductor.errors import ConductorError, counted
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle import Where
@@ -43,11 +43,10 @@ CHECK_EPILOG: Final = paragraphs(
 
 Keys: TypeAlias = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--bundle-key",
-        metavar="FILE",
-        help="A public key (PEM) that bundles are signed with; may be repeated: one of them.",
-        show_default=False,
+        "FILE",
+        "A public key (PEM) that bundles are signed with; may be repeated: one of them.",
     ),
 ]
 BUNDLE: Final = "oci://HOST/NAME:TAG, or a folder; also with @sha256:HEX."
@@ -56,39 +55,19 @@ BUNDLE: Final = "oci://HOST/NAME:TAG, or a folder; also with @sha256:HEX."
 def bundle(
     out: Annotated[
         str,
-        typer.Option(
-            "--out",
-            "-o",
-            metavar="WHERE",
-            help="oci://HOST/NAME:TAG, or a new folder: an OCI layout.",
-            show_default=False,
-        ),
+        option("--out -o", "WHERE", "oci://HOST/NAME:TAG, or a new folder: an OCI layout."),
     ],
     folder: Annotated[
         str,
-        typer.Argument(
-            metavar="[FOLDER]",
-            help="The folder of conductor.toml. Default: this one.",
-            show_default=False,
-        ),
+        argument("[FOLDER]", "The folder of conductor.toml. Default: this one."),
     ] = ".",
     key: Annotated[
         str,
-        typer.Option(
-            "--key",
-            metavar="FILE",
-            help="Sign it with this private key (PEM, without a password).",
-            show_default=False,
-        ),
+        option("--key", "FILE", "Sign it with this private key (PEM, without a password)."),
     ] = "",
     policy: Annotated[
         str,
-        typer.Option(
-            "--policy",
-            metavar="FILE",
-            help="A managed policy that holds on the workers.",
-            show_default=False,
-        ),
+        option("--policy", "FILE", "A managed policy that holds on the workers."),
     ] = "",
     components: Annotated[
         bool,
@@ -96,12 +75,7 @@ def bundle(
     ] = False,
     include: Annotated[
         list[str] | None,
-        typer.Option(
-            "--include",
-            metavar="FILE",
-            help="Add another file of FOLDER; may be repeated.",
-            show_default=False,
-        ),
+        option("--include", "FILE", "Add another file of FOLDER; may be repeated."),
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Let the tag name this, if it names something else.")
@@ -150,7 +124,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def check(
-    bundle: Annotated[str, typer.Argument(metavar="BUNDLE", help=BUNDLE, show_default=False)],
+    bundle: Annotated[str, argument("BUNDLE", BUNDLE)],
     bundle_key: Keys = None,
     json_: Json = False,
 ) -> int:

@@ -8,7 +8,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.fleet_place import on_bus, place
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import option, paragraphs, takes
 
 if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
@@ -37,9 +37,7 @@ def journal(
     ],
     session: Annotated[
         str,
-        typer.Option(
-            "--session", metavar="ID", help="Only what belongs to this session.", show_default=False
-        ),
+        option("--session", "ID", "Only what belongs to this session."),
     ] = "",
     **values: Any,
 ) -> int:

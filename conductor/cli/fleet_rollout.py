@@ -12,7 +12,7 @@ import typer
 from conductor.cli import report
 from conductor.cli.fleet_bundle import BUNDLE, Keys, short
 from conductor.cli.fleet_place import on_bus, place
-from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, option, paragraphs, takes
 from conductor.errors import ConductorError, UsageError, agrees, are, counted, one_line
 from conductor.fleet import bundle as bundles
 from conductor.fleet import rollout as rolling
@@ -51,7 +51,7 @@ _SETTLED: Final = 30.0
 def rollout(
     bundle: Annotated[
         str | None,
-        typer.Argument(metavar="[BUNDLE]", help=BUNDLE, show_default=False),
+        argument("[BUNDLE]", BUNDLE),
     ] = None,
     pool: Annotated[
         str, typer.Option("--pool", metavar="NAME", help="The pool of the workers.")
@@ -73,12 +73,11 @@ def rollout(
     ] = False,
     key: Annotated[
         str,
-        typer.Option(
+        option(
             "--key",
-            metavar="FILE",
-            help="Sign what the pool runs with this private key (PEM, no password); workers have "
-            "its `--bundle-key`.",
-            show_default=False,
+            "FILE",
+            "Sign what the pool runs with this private key (PEM, no password); workers have its "
+            "`--bundle-key`.",
         ),
     ] = "",
     bundle_key: Keys = None,

@@ -10,7 +10,7 @@ from conductor.cli import log_notes, report
 from conductor.cli.blame import Blame, blame
 from conductor.cli.log_notes import worded
 from conductor.cli.log_rows import DIM, PLAIN, Line
-from conductor.cli.typer_options import Json, paragraphs
+from conductor.cli.typer_options import Json, argument, paragraphs
 from conductor.errors import UsageError
 
 EXIT_NO_RECORD: Final = 1
@@ -31,7 +31,7 @@ EPILOG: Final = paragraphs(
 def show(
     file: Annotated[
         str,
-        typer.Argument(metavar="[FILE]", help="A file of the project.", show_default=False),
+        argument("[FILE]", "A file of the project."),
     ] = "",
     notes: Annotated[
         bool, typer.Option("--notes", help="Write a note on the last commit, for all its files.")

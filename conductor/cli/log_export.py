@@ -6,12 +6,10 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from conductor.cli import options, report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_show import matching
-from conductor.cli.typer_options import output_option, paragraphs
+from conductor.cli.typer_options import option, output_option, paragraphs
 from conductor.errors import UsageError, counted, visible_path
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
@@ -45,22 +43,19 @@ def export(
     ] = None,
     format_: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--format",
-            metavar="|".join(FORMATS),
-            help="What the file holds: trace events of Chrome, which Perfetto draws, or OTLP as "
+            "|".join(FORMATS),
+            "What the file holds: trace events of Chrome, which Perfetto draws, or OTLP as "
             "JSON. Default: perfetto.",
-            show_default=False,
         ),
     ] = None,
     otlp: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--otlp",
-            metavar="URL|env",
-            help="Send the spans to this collector; env: to the one that the variables OTEL_… "
-            "name.",
-            show_default=False,
+            "URL|env",
+            "Send the spans to this collector; env: to the one that the variables OTEL_… name.",
         ),
     ] = None,
 ) -> int:

@@ -6,8 +6,7 @@ import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, NamedTuple
 
-import typer
-
+from conductor.cli.typer_options import argument
 from conductor.errors import UsageError
 from conductor.spec import untrusted_files
 
@@ -23,7 +22,7 @@ _LOOKED_AT: Final = 64 * 1024
 
 
 def _file(what: str) -> Any:
-    return typer.Argument(metavar="FILE", help=what, show_default=False)
+    return argument("FILE", what)
 
 
 LogPath = Annotated[str, _file("What --trace or --audit wrote, or the ring of a failure.")]
@@ -31,11 +30,7 @@ TracePath = Annotated[str, _file("What --trace wrote, or the ring of a failure."
 AuditPath = Annotated[str, _file("What --audit wrote.")]
 Wanted = Annotated[
     str,
-    typer.Argument(
-        metavar="[FILTER]",
-        help="Which events are of interest (`conductor help filters`).",
-        show_default=False,
-    ),
+    argument("[FILTER]", "Which events are of interest (`conductor help filters`)."),
 ]
 
 

@@ -9,7 +9,7 @@ import typer
 
 from conductor.cli import configured, report
 from conductor.cli.log_kinds import TracePath, kind_for
-from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, option, paragraphs, takes
 from conductor.errors import UsageError
 from conductor.spec import catalog
 
@@ -32,41 +32,26 @@ EPILOG: Final = paragraphs(
 
 _Components = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="Recorded components, or changed builds of them; each runs by itself.",
-        show_default=False,
-    ),
+    argument("COMPONENT", "Recorded components, or changed builds of them; each runs by itself."),
 ]
 # Not in the table of options, which names parameters by their flags: `as` is a keyword.
 _Name = Annotated[
     str | None,
-    typer.Option(
-        "--as",
-        metavar="NAME",
-        help="The component's name in the trace. Default: its own name.",
-        show_default=False,
-    ),
+    option("--as", "NAME", "The component's name in the trace. Default: its own name."),
 ]
 
 
 _Swapped = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--with",
-        metavar="NAME=COMPONENT",
-        help="Run this component in place of the proxy NAME. May be repeated.",
-        show_default=False,
+        "NAME=COMPONENT",
+        "Run this component in place of the proxy NAME. May be repeated.",
     ),
 ]
 _Without = Annotated[
     list[str] | None,
-    typer.Option(
-        "--without",
-        metavar="NAME",
-        help="Leave the proxy NAME out. May be repeated.",
-        show_default=False,
-    ),
+    option("--without", "NAME", "Leave the proxy NAME out. May be repeated."),
 ]
 _Diff = Annotated[bool, typer.Option("--diff", help="Show what differs, turn by turn.")]
 

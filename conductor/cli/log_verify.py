@@ -7,11 +7,10 @@ from collections.abc import Iterator
 from typing import Annotated, Final
 
 import msgspec
-import typer
 
 from conductor.cli import report
 from conductor.cli.log_kinds import AuditPath, kind_for, unreadable
-from conductor.cli.typer_options import Json, paragraphs
+from conductor.cli.typer_options import Json, option, paragraphs
 from conductor.record.audit.file import BrokenChainError, Head, Record, verified
 from conductor.spec import untrusted_files
 
@@ -47,11 +46,10 @@ def verify(
     file: AuditPath,
     head: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--head",
-            metavar="HASH",
-            help="The last hash of an earlier check; the audit must still hold that line.",
-            show_default=False,
+            "HASH",
+            "The last hash of an earlier check; the audit must still hold that line.",
         ),
     ] = None,
     json_: Json = False,

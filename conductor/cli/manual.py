@@ -19,7 +19,7 @@ from conductor.cli import commands, options, pages, report, topics
 from conductor.cli.commands import RARE, Command
 from conductor.cli.meant import meant, nearly_meant
 from conductor.cli.pages import Entry, Page, Section, gist
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import argument, paragraphs
 from conductor.errors import UsageError, did_you_mean
 from conductor.spec import catalog, component_options
 from conductor.spec.limits import LIMITS
@@ -81,19 +81,19 @@ def page_of(command: Foreign, path: str, *, whole: bool = False) -> Page:
 def usage(command: Foreign, path: str) -> str:
     """How a command is written: `conductor log show [OPTIONS] FILE [FILTER]`."""
     pieces = [path, "[OPTIONS]"]
-    for argument in command.params:
-        if not argument.opts[0].startswith("-"):
-            word = _metavar(argument)
-            word += "…" if argument.nargs == -1 and not word.startswith("[") else ""
-            is_optional = not argument.required and not word.startswith("[")
+    for parameter in command.params:
+        if not parameter.opts[0].startswith("-"):
+            word = _metavar(parameter)
+            word += "…" if parameter.nargs == -1 and not word.startswith("[") else ""
+            is_optional = not parameter.required and not word.startswith("[")
             pieces.append(f"[{word}]" if is_optional else word)
     if hasattr(command, "commands"):
         pieces.append("[COMMAND]" if command.invoke_without_command else "COMMAND")
     return " ".join(pieces)
 
 
-def _metavar(argument: Foreign) -> str:
-    return str(argument.metavar or argument.name.upper())
+def _metavar(parameter: Foreign) -> str:
+    return str(parameter.metavar or parameter.name.upper())
 
 
 def _options(command: Foreign, name: str, *, whole: bool) -> Iterator[Section]:
@@ -143,11 +143,7 @@ def help_(
     context: typer.Context,
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[TOPIC|COMMAND]",
-            help="What to explain. Default: the list of topics.",
-            show_default=False,
-        ),
+        argument("[TOPIC|COMMAND]", "What to explain. Default: the list of topics."),
     ] = None,
     man: Annotated[
         bool, typer.Option("--man", help="Print the man page of conductor, for `man -l -`.")
@@ -260,7 +256,7 @@ Words: TypeAlias = "dict[str, str]"
 def completion(
     shell: Annotated[
         str,
-        typer.Argument(metavar="bash|zsh|fish", help="The shell.", show_default=False),
+        argument("bash|zsh|fish", "The shell."),
     ],
     context: typer.Context,
 ) -> int:

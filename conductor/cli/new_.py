@@ -8,6 +8,7 @@ import typer
 
 from conductor.author import project
 from conductor.cli import report
+from conductor.cli.typer_options import argument
 from conductor.errors import UsageError
 from conductor.spec import trust
 
@@ -21,9 +22,7 @@ EPILOG: Final = "Examples:\n\n  conductor new my-proxy\n\n  conductor new my-pro
 def new(
     name: Annotated[
         str,
-        typer.Argument(
-            metavar="NAME", help="The component's name, and its folder's.", show_default=False
-        ),
+        argument("NAME", "The component's name, and its folder's."),
     ],
     lang: Annotated[
         str,

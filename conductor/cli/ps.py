@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from conductor.cli import report
-from conductor.cli.typer_options import Json, paragraphs
+from conductor.cli.typer_options import Json, option, paragraphs
 from conductor.control import client
 from conductor.control.places import Id
 from conductor.control.protocol import ChainState, ComponentState
@@ -42,20 +42,14 @@ def ps(
     ] = False,
     pid: Annotated[
         str | None,
-        typer.Option(
-            "--pid",
-            metavar="PID",
-            help="Only the chains of this process, or one of them, as in 4711-2.",
-            show_default=False,
-        ),
+        option("--pid", "PID", "Only the chains of this process, or one of them, as in 4711-2."),
     ] = None,
     wanted: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--filter",
-            metavar="FILTER",
-            help="With `--watch`: count only these messages (`conductor help filters`).",
-            show_default=False,
+            "FILTER",
+            "With `--watch`: count only these messages (`conductor help filters`).",
         ),
     ] = None,
     json_: Json = False,

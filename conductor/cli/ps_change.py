@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 from typing import Annotated, Final
 
-import typer
-
 from conductor.cli import report
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import argument, option, paragraphs
 from conductor.control import client
 from conductor.errors import one_line
 
@@ -35,18 +33,15 @@ RELOAD_EPILOG: Final = paragraphs("Example:", "  conductor ps reload")
 
 _Name = Annotated[
     str,
-    typer.Argument(
-        metavar="NAME", help="The component, as `conductor ps` names it.", show_default=False
-    ),
+    argument("NAME", "The component, as `conductor ps` names it."),
 ]
 _Pid = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--pid",
-        metavar="PID",
-        help="The process of the chain; of a server's chain also its number, as in 4711-2. "
+        "PID",
+        "The process of the chain; of a server's chain also its number, as in 4711-2. "
         "Default: the only one; of several, the one that was started in this folder.",
-        show_default=False,
     ),
 ]
 

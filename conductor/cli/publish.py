@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import report
-from conductor.cli.typer_options import output_option, paragraphs
+from conductor.cli.typer_options import argument, option, output_option, paragraphs
 from conductor.errors import UsageError, counted
 from conductor.spec.paths import MANIFEST
 
@@ -39,20 +39,18 @@ EPILOG: Final = paragraphs(
 def publish(
     words: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="[REFERENCE] [FOLDER]",
-            help="oci://HOST/NAME[:TAG]; default tag: the component's version. Then the "
+        argument(
+            "[REFERENCE] [FOLDER]",
+            "oci://HOST/NAME[:TAG]; default tag: the component's version. Then the "
             "component's folder; default: this one.",
-            show_default=False,
         ),
     ] = None,
     archive: Annotated[
         str | None,
-        typer.Option(
+        option(
             "--archive",
-            metavar="FILE",
-            help="Write the archive to this file, or as NAME-VERSION.tar.gz into a folder.",
-            show_default=False,
+            "FILE",
+            "Write the archive to this file, or as NAME-VERSION.tar.gz into a folder.",
         ),
     ] = None,
     dry_run: Annotated[
@@ -64,32 +62,21 @@ def publish(
     ] = None,
     sign: Annotated[
         str | None,
-        typer.Option(
-            "--sign",
-            metavar="KEY",
-            help="Sign it with this private key (PEM, without a password).",
-            show_default=False,
-        ),
+        option("--sign", "KEY", "Sign it with this private key (PEM, without a password)."),
     ] = None,
     replace: Annotated[
         bool, typer.Option("--replace", help="Let the tag name this, if it names something else.")
     ] = False,
     repository: Annotated[
         str,
-        typer.Option(
-            "--repository",
-            metavar="URL",
-            help="Where its source code is, for the entry.",
-            show_default=False,
-        ),
+        option("--repository", "URL", "Where its source code is, for the entry."),
     ] = "",
     include: Annotated[
         list[str] | None,
-        typer.Option(
+        option(
             "--include",
-            metavar="FILE",
-            help="Take in this file although it looks like a secret; may be repeated.",
-            show_default=False,
+            "FILE",
+            "Take in this file although it looks like a secret; may be repeated.",
         ),
     ] = None,
 ) -> int:

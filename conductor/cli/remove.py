@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
-import typer
-
 from conductor.cli import configured, report
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import argument, paragraphs
 from conductor.errors import UsageError, visible_path
 from conductor.packages import store
 from conductor.spec import installed, syntax
@@ -24,7 +22,7 @@ EPILOG: Final = "Example:\n\n  conductor remove weather"
 def remove(
     names: Annotated[
         list[str],
-        typer.Argument(metavar="NAME", help="As `conductor list` shows it.", show_default=False),
+        argument("NAME", "As `conductor list` shows it."),
     ],
 ) -> int:
     """Removes components."""

@@ -23,7 +23,7 @@ from conductor.cli import configured, options, report
 from conductor.cli.chain_failures import Failures
 from conductor.cli.options import Parsed
 from conductor.cli.run import Started, run_loop, settled_memory
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.control.server import About
 from conductor.errors import ConductorError, UsageError, place_of
 from conductor.spec import paths
@@ -67,11 +67,9 @@ _WEB: Final = ("ws", "wss", "http", "https")
 
 _Components = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="The proxies from the client's side on, then the agent; or `token NAME`, to make a "
-        "token.",
-        show_default=False,
+    argument(
+        "COMPONENT",
+        "The proxies from the client's side on, then the agent; or `token NAME`, to make a token.",
     ),
 ]
 

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from conductor.cli import configured, pages, report
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import argument, paragraphs
 from conductor.editors import apply, chain, launcher, record, table
 from conductor.editors.json_editor import JsonEditor
 from conductor.editors.record import Settings
@@ -74,17 +74,14 @@ def setup(
     context: typer.Context,
     target: Annotated[
         str | None,
-        typer.Argument(
-            metavar="EDITOR", help=f"One of: {', '.join(table.TARGETS)}.", show_default=False
-        ),
+        argument("EDITOR", f"One of: {', '.join(table.TARGETS)}."),
     ] = None,
     components: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="COMPONENT",
-            help="The proxies, then the agent, as `conductor agent` takes them; with --wrap the "
+        argument(
+            "COMPONENT",
+            "The proxies, then the agent, as `conductor agent` takes them; with --wrap the "
             "proxies alone.",
-            show_default=False,
         ),
     ] = None,
     chain_name: Annotated[

@@ -6,38 +6,23 @@ from typing import Annotated, TypeAlias
 
 import typer
 
+from conductor.cli.typer_options import option
+
 Identity: TypeAlias = Annotated[
     str,
-    typer.Option(
-        "--signer",
-        metavar="IDENTITY",
-        help="Who must have signed it: an address, or a workflow's URL.",
-        show_default=False,
-    ),
+    option("--signer", "IDENTITY", "Who must have signed it: an address, or a workflow's URL."),
 ]
 Issuer: TypeAlias = Annotated[
     str,
-    typer.Option(
-        "--issuer", metavar="URL", help="Who vouches for that identity.", show_default=False
-    ),
+    option("--issuer", "URL", "Who vouches for that identity."),
 ]
 Key: TypeAlias = Annotated[
     str,
-    typer.Option(
-        "--key",
-        metavar="FILE",
-        help="The public key (PEM) that it must be signed with.",
-        show_default=False,
-    ),
+    option("--key", "FILE", "The public key (PEM) that it must be signed with."),
 ]
 TrustedRoot: TypeAlias = Annotated[
     str,
-    typer.Option(
-        "--trusted-root",
-        metavar="FILE",
-        help="The root of a sigstore of one's own.",
-        show_default=False,
-    ),
+    option("--trusted-root", "FILE", "The root of a sigstore of one's own."),
 ]
 AnySigner: TypeAlias = Annotated[
     bool,

@@ -6,10 +6,8 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
-import typer
-
 from conductor.cli import report, silence
-from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, paragraphs, takes
 from conductor.errors import UsageError, visible
 from conductor.spec.manifest.reading import path_of
 
@@ -29,11 +27,10 @@ EPILOG: Final = paragraphs(
 
 _Words = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="[FOLDER|COMPONENT|FILE…]",
-        help="The component's folder; default: this one. Or any proxy, written as for `conductor "
+    argument(
+        "[FOLDER|COMPONENT|FILE…]",
+        "The component's folder; default: this one. Or any proxy, written as for `conductor "
         "agent`: then its checks. Or single scenarios.",
-        show_default=False,
     ),
 ]
 _SCENARIOS: Final = "scenarios"

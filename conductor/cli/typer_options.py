@@ -23,9 +23,19 @@ Folder = Annotated[
 ]
 
 
+def option(flags: str, metavar: str, what: str) -> Any:
+    """An option with a value. `flags`: as typed, separated by spaces; `what`: the help."""
+    return typer.Option(*flags.split(), metavar=metavar, help=what, show_default=False)
+
+
+def argument(metavar: str, what: str) -> Any:
+    """An argument; `what`: the help."""
+    return typer.Argument(metavar=metavar, help=what, show_default=False)
+
+
 def output_option(what: str, metavar: str = "FILE") -> Any:
     """The option `--output`; `what`: the help."""
-    return typer.Option("--output", "-o", metavar=metavar, help=what, show_default=False)
+    return option("--output -o", metavar, what)
 
 
 def paragraphs(*texts: str) -> str:

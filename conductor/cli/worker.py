@@ -15,7 +15,7 @@ from conductor.cli import serve as serving
 from conductor.cli.fleet_place import place
 from conductor.cli.run import run_loop
 from conductor.cli.serve import Serving
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.cli.worker_bundles import Bundles
 from conductor.errors import UsageError
 
@@ -57,11 +57,7 @@ _JOURNAL_DAYS: Final = 30.0
 
 _Components = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="The proxies from the client's side on, then the agent.",
-        show_default=False,
-    ),
+    argument("COMPONENT", "The proxies from the client's side on, then the agent."),
 ]
 
 

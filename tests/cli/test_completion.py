@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 CASES: Final = {
     "conductor ex": {"exec"},
     "conductor lo": {"lock", "log"},
-    "conductor log ": {"export", "replay", "show", "stats", "verify", "view"},
+    "conductor log ": {"blame", "export", "replay", "show", "stats", "verify", "view"},
     "conductor ps pa": {"pause"},
     "conductor exec --f": {"--fs"},
     "conductor log show --t": {"--turn"},
