@@ -18,8 +18,7 @@ from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError, counted
 from conductor.record.redaction import redacted as redact
 from conductor.run.plan import Options
-from conductor.spec import digests, managed, peer_agents, syntax
-from conductor.spec.catalog import resolve_all
+from conductor.spec import digests, syntax
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file
 from conductor.spec.lock.entries import entries as entries_of
@@ -30,7 +29,7 @@ from conductor.spec.paths import LOCK_FILE
 from conductor.version import version
 
 if TYPE_CHECKING:
-    from conductor.spec.config.model import Config, Written
+    from conductor.cli.options import Parsed
 
 HELP: Final = paragraphs(
     "Write a lock file: what the components of a chain are, and the most that each may do. "
@@ -81,25 +80,6 @@ _BY_SHAPE = ("core", "component")
 """Carriers that speak the channel by their ABI."""
 
 
-class LockOptions(msgspec.Struct, frozen=True, kw_only=True):
-    """The command line."""
-
-    components: list[str]
-    """As they were typed."""
-    chain: Sequence[str | Written] | None = None
-    """What they come to with the configuration; None: themselves."""
-    path: str = LOCK_FILE
-    check: bool = False
-    proxy: bool = False
-    isolation: str = Options().isolation
-    beside: Options = Options()
-    """Options of a chain: of these, what stands beside it (`conductor.spec.peer_agents`)."""
-    config: Config | None = None
-    """What files configure."""
-    pin_agent: bool | None = None
-    """None: keep the lock file's setting; off in a new one."""
-
-
 @takes("lock")
 def lock(
     components: _Lockable = None,
@@ -111,47 +91,46 @@ def lock(
 ) -> int:
     """Writes the lock file of a chain."""
     parsed = options.assemble("proxy" if proxy else "agent", components or [], **values)
-    parsed = configured.applied(parsed)
-    wanted = LockOptions(
-        components=components or [],
-        chain=parsed.components,
-        path=output,
-        check=check,
-        proxy=proxy,
-        pin_agent=None
-        if lock_agent is None
-        else options.read("--lock-agent", lock_agent, _on) == "on",
-        isolation=parsed.options.isolation,
-        beside=parsed.options,
-        config=parsed.config,
-    )
-    return run(wanted)
+    pinned = None
+    if lock_agent is not None:
+        pinned = options.read("--lock-agent", lock_agent, _on) == "on"
+    return run(configured.applied(parsed), components or [], output, pinned=pinned, check=check)
 
 
-def run(options: LockOptions) -> int:
-    """Writes or checks the file; the exit code. Raises `UsageError`."""
-    chain = options.components if options.chain is None else options.chain
-    agent_last = not options.proxy
-    specs = resolve_all(chain, agent_last=agent_last, config=options.config)
-    if not specs:
+def run(
+    parsed: Parsed,
+    typed: Sequence[str],
+    path: str = LOCK_FILE,
+    *,
+    pinned: bool | None = None,
+    check: bool = False,
+) -> int:
+    """Writes or checks the file; the exit code. Raises `ConductorError`.
+
+    Args:
+        parsed: The chain.
+        typed: Its components as they were typed.
+        path: The file.
+        pinned: Whether another program of the agent is refused; None: as the file says.
+        check: Write nothing.
+    """
+    from conductor.cli.run import resolved
+
+    if not parsed.components:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = peer_agents.resolved(
-        specs, options.beside, agent_last=agent_last, config=options.config
-    )
-    specs = managed.required(specs, agent_last=agent_last)
-    specs = consent.kept(specs)  # as `--locked` will see them
-    lock = _existing(options.path)
+    specs = consent.kept(resolved(parsed))  # as `--locked` will see them
+    lock = _existing(path)
     before = lock.component if lock is not None else None
-    entries = _entries(options, specs, before)
-    if options.check:
-        return _check(options, lock, entries)
+    entries = _entries(parsed, path, specs, before, pinned)
+    if check:
+        return _check(path, lock, entries)
     if lock is not None and _placeless(lock) == _placeless(entries):
-        report.say(f"{options.path} is up to date: {_count(entries)}")
+        report.say(f"{path} is up to date: {_count(entries)}")
         return 0
-    file.save(options.path, file.document(entries, _head(options)))
+    file.save(path, file.document(entries, _head(parsed, typed, pinned=pinned)))
     lines = [_line(entry) for entry in entries] if before is None else _changes(before, entries)
     written = "written" if before is None else "updated"
-    report.say(f"{options.path} {written}: {_count(entries)}", *lines)
+    report.say(f"{path} {written}: {_count(entries)}", *lines)
     return 0
 
 
@@ -166,14 +145,17 @@ def _existing(path: str) -> Lock | None:
 
 
 def _entries(
-    options: LockOptions, specs: Sequence[Spec], before: list[Entry] | None
+    parsed: Parsed,
+    path: str,
+    specs: Sequence[Spec],
+    before: list[Entry] | None,
+    pinned: bool | None,
 ) -> list[Entry]:
-    agent_last = not options.proxy and not specs[-1].sandboxed
+    agent_last = parsed.mode != "proxy" and not specs[-1].sandboxed
     entries = entries_of(
-        specs, options.path, redact, agent_last=agent_last, isolation=options.isolation
+        specs, path, redact, agent_last=agent_last, isolation=parsed.options.isolation
     )
     entries = [_with_module(entry, spec) for entry, spec in zip(entries, specs, strict=True)]
-    pinned = options.pin_agent
     if pinned is not None and not agent_last:
         raise UsageError("there is no agent in this chain to be locked", "leave out --lock-agent")
     if pinned is None:
@@ -216,14 +198,14 @@ def _with_module(entry: Entry, spec: Spec) -> Entry:
     )
 
 
-def _check(options: LockOptions, lock: Lock | None, entries: list[Entry]) -> int:
+def _check(path: str, lock: Lock | None, entries: list[Entry]) -> int:
     if lock is None:
-        raise UsageError(f"no lock file `{options.path}`", "make it: leave out --check")
+        raise UsageError(f"no lock file `{path}`", "make it: leave out --check")
     if _fixed(lock.component) == _fixed(entries):
-        report.say(f"{options.path} is up to date: {_count(entries)}")
+        report.say(f"{path} is up to date: {_count(entries)}")
         return 0
     lines = "\n".join(_changes(lock.component, entries))
-    report.error(f"{options.path} would change\n{lines}", "leave out --check to write it")
+    report.error(f"{path} would change\n{lines}", "leave out --check to write it")
     return EXIT_STALE
 
 
@@ -256,23 +238,22 @@ def _count(entries: Sequence[Entry]) -> str:
     return counted(len(entries), "component")
 
 
-def _head(options: LockOptions) -> list[str]:
+def _head(parsed: Parsed, typed: Sequence[str], *, pinned: bool | None) -> list[str]:
     """The comment: what the file is, and how it was made."""
-    components = [_shown(component) for component in options.components]
-    words = ["--proxy"] if options.proxy else []
+    components, options = [_shown(component) for component in typed], parsed.options
+    words = ["--proxy"] if parsed.mode == "proxy" else []
     if options.isolation != Options().isolation:
         words += ["-c", f"isolation={options.isolation}"]
-    if options.pin_agent:
+    if pinned:
         words += ["--lock-agent", "on"]
-    beside = (("peer", options.beside.peer), ("branch", options.beside.branch))
+    beside = (("peer", options.peer), ("branch", options.branch))
     peers = [word for key, named in beside for one in named for word in ("-c", f"{key}.{one}")]
-    command = "proxy" if options.proxy else "agent"
     return [
         f"{LOCK_FILE}: which components may run, and what each may do at most.",
         f"Written by conductor {version()}; not to be edited by hand. Made, and made anew, by",
         f"    {shlex.join(['conductor', 'lock', *words, *peers, *components])}",
         "and obeyed by",
-        f"    {shlex.join(['conductor', command, '--locked', *peers, *components])}",
+        f"    {shlex.join(['conductor', parsed.command, '--locked', *peers, *components])}",
         'What is pinned and what is not: docs/cli.md, "Locks".',
     ]
 

@@ -7,11 +7,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
 from conductor.cli import lock as locking
+from conductor.cli import options
 from conductor.core.accounts import Allowance
 from conductor.core.policy import rules
 from conductor.core.policy.rules import PROFILES
@@ -36,9 +38,9 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def lock(*components: str, isolation: str = "process") -> None:
-    wanted = locking.LockOptions(components=list(components), isolation=isolation)
-    assert locking.run(wanted) == 0
+def lock(*components: str, check: bool = False, **values: Any) -> None:
+    chain = options.assembled("agent", components, values)
+    assert locking.run(chain, components, check=check) == 0
 
 
 def refusal(*components: str, isolation: str = "process", proxy: bool = False) -> str:
@@ -270,13 +272,12 @@ def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> No
 
 
 def test_a_peer_agent_is_pinned_and_does_not_pin_the_chains_agent(here: Path) -> None:
-    beside = plan.Options(peer=("a=demo",), branch=("b=datetime",))
+    beside: dict[str, Any] = {"peer": ("a=demo",), "branch": ("b=datetime",)}
     components = ["./p.wasm,peers=a+b", "demo"]
-    assert locking.run(locking.LockOptions(components=components, beside=beside)) == 0
+    lock(*components, **beside)
     locked = [(one.name, one.role, one.pinned) for one in lock_file.read(LOCK_FILE).component]
     assert locked[1:] == [("a", "agent", True), ("b", "agent", True), ("demo", "agent", False)]
-    again = locking.LockOptions(components=components, beside=beside, check=True)
-    assert locking.run(again) == 0
+    lock(*components, check=True, **beside)
 
 
 def test_the_default_limits_are_those_of_who_keeps_the_account() -> None:
