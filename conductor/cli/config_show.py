@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
@@ -17,127 +17,50 @@ from conductor.spec import managed, secrets, syntax
 from conductor.spec.config.layers import State
 
 if TYPE_CHECKING:
-    from conductor.spec.config.layers import Layer
-    from conductor.spec.config.model import Config, NamedChain, When, Written, WrittenOption
+    from conductor.spec.config.model import NamedChain, When, Written, WrittenOption
 
 _STATES: Final = {
-    State.READ: "",
-    State.UNTRUSTED: " (ignored: not trusted)",
-    State.ABSENT: " (absent)",
+    State.READ.value: "",
+    State.UNTRUSTED.value: " (ignored: not trusted)",
+    State.ABSENT.value: " (absent)",
 }
+
+Shown: TypeAlias = "dict[str, Any]"
+"""What is configured, as JSON."""
 
 
 def show(values: Mapping[str, Any], *, origins: bool, as_json: bool) -> int:
     """Shows it; `values` are those of the command line. Raises `UsageError` for broken files."""
-    layers, config, options, rules = _loaded(values)
+    found = _found(values)
     if as_json:
-        report.say_json(_plain(layers, config, options) | {"managed": _plain_rules(rules)})
+        report.say_json(found)
     else:
-        lines = _lines(layers, config, options, origins=origins)
-        report.say(*_rules(rules, origins=origins), *lines)
+        report.say(*_lines(found, origins=origins))
     return 0
 
 
 def page() -> list[str]:
     """The lines that people see, each value with where it is written. Raises `UsageError`."""
-    layers, config, options, rules = _loaded({})
-    return [*_rules(rules, origins=True), *_lines(layers, config, options, origins=True)]
+    return [*_lines(_found({}), origins=True)]
 
 
-def _loaded(
-    values: Mapping[str, Any],
-) -> tuple[list[Layer], Config, dict[str, WrittenOption], list[tuple[str, str, str]]]:
-    """The files, what they and variables say together, and the managed policy."""
+def _found(values: Mapping[str, Any]) -> Shown:
+    """What the managed policy, files and variables say together."""
     layers, config, spoken = configured.loaded(values)
     variables, complaints = configured.from_environment(values)
-    options = {**config.options, **variables, **spoken}
     for complaint in complaints:
         report.write(complaint, word="warning")
-    for chain in config.chains.values():
-        _refuse_impossible(chain.options)
-    _refuse_impossible(options)
     policy = managed.policy()
-    return layers, config, options, list(policy.rows()) if policy is not None else []
-
-
-def _refuse_impossible(options: Mapping[str, WrittenOption]) -> None:
-    for key, written in options.items():
-        configured.value(key, written)
-
-
-# -- for people ------------------------------------------------------------------------------------
-
-
-def _rules(rules: Sequence[tuple[str, str, str]], *, origins: bool) -> Iterator[str]:
-    """The managed policy, which stands above everything else."""
-    if rules:
-        yield "managed policy:"
-    for key, value, origin in rules:
-        yield f"  {key} = {value}" + (f"  ({origin})" if origins else "")
-
-
-def _lines(
-    layers: Sequence[Layer], config: Config, options: Mapping[str, WrittenOption], *, origins: bool
-) -> Iterator[str]:
-    def entry(text: str, origin: str) -> str:
-        return f"  {text}  ({origin})" if origins and origin else f"  {text}"
-
-    yield "files:" if layers else "files: none are read"
-    for layer in layers:
-        if layer.path:
-            yield f"  {layer.kind.value}: {layer.path}{_STATES[layer.state]}"
-    if options:
-        yield "options:"
-        for key, option in options.items():
-            yield entry(f"{key} = {_json(shown_option(key, option))}", option.origin)
-    if config.components:
-        yield "components:"
-        for name, component in config.components.items():
-            yield entry(f"{name} = {_json(shown(component.what))}", component.origin)
-    if config.chains:
-        yield "chains:"
-        for name, chain in config.chains.items():
-            yield entry(f"{name}:", chain.origin)
-            for component in chain.components:
-                when = f" when {_json(_when(component.when))}" if component.when else ""
-                yield "  " + entry(_json(shown(component.what)) + when, component.origin)
-            for key, option in chain.options.items():
-                text = f"option {key} = {_json(shown_option(key, option))}"
-                yield "  " + entry(text, option.origin)
-    if config.choose:
-        yield "choices:"
-        for choice in config.choose:
-            when = _json(_when(choice.choice.when))
-            yield entry(f"{choice.choice.use} when {when}", choice.origin)
-    if config.serve:
-        yield "serve:"
-        for key, option in config.serve.items():
-            yield entry(f"{key} = {_json(option.value)}", option.origin)
-    if config.indexes:
-        yield "catalogues:"
-        for where in config.indexes:
-            yield f"  {where}"
-
-
-def _json(value: Any) -> str:
-    return json_text.encode(value).decode()
-
-
-# -- for programs ----------------------------------------------------------------------------------
-
-
-def _plain(
-    layers: Iterable[Layer], config: Config, options: Mapping[str, WrittenOption]
-) -> dict[str, Any]:
+    rules = policy.rows() if policy is not None else ()
     return {
         "folder": config.folder,
         "files": [
             {"kind": layer.kind.value, "path": layer.path, "state": layer.state.value}
             for layer in layers
         ],
-        "options": _plain_options(options),
-        "components": {name: _plain_written(one) for name, one in config.components.items()},
-        "chains": {name: _plain_chain(chain) for name, chain in config.chains.items()},
+        "options": _options({**config.options, **variables, **spoken}),
+        "components": {name: _written(one) for name, one in config.components.items()},
+        "chains": {name: _chain(chain) for name, chain in config.chains.items()},
         "choices": [
             {"use": one.choice.use, "when": _when(one.choice.when), "origin": one.origin}
             for one in config.choose
@@ -147,32 +70,29 @@ def _plain(
             for key, option in config.serve.items()
         },
         "indexes": config.indexes,
+        "managed": {
+            key: {"value": json_text.decode(value), "origin": origin}
+            for key, value, origin in rules
+        },
     }
 
 
-def _plain_rules(rules: Iterable[tuple[str, str, str]]) -> dict[str, Any]:
-    return {
-        key: {"value": msgspec.Raw(value.encode()), "origin": origin}
-        for key, value, origin in rules
-    }
-
-
-def _plain_options(options: Mapping[str, WrittenOption]) -> dict[str, Any]:
+def _options(options: Mapping[str, WrittenOption]) -> Shown:
     return {
         key: {"value": shown_option(key, option), "origin": option.origin}
         for key, option in options.items()
     }
 
 
-def _plain_written(written: Written) -> dict[str, Any]:
+def _written(written: Written) -> Shown:
     when = {"when": _when(written.when)} if written.when is not None else {}
     return {"value": shown(written.what), **when, "here": written.here, "origin": written.origin}
 
 
-def _plain_chain(chain: NamedChain) -> dict[str, Any]:
+def _chain(chain: NamedChain) -> Shown:
     return {
-        "components": [_plain_written(one) for one in chain.components],
-        "options": _plain_options(chain.options),
+        "components": [_written(one) for one in chain.components],
+        "options": _options(chain.options),
         "origin": chain.origin,
     }
 
@@ -180,6 +100,52 @@ def _plain_chain(chain: NamedChain) -> dict[str, Any]:
 def _when(when: When) -> dict[str, str]:
     named = {key: getattr(when, key) for key in when.__struct_fields__}
     return {key: value for key, value in named.items() if value is not None}
+
+
+# -- for people ------------------------------------------------------------------------------------
+
+
+def _lines(found: Shown, *, origins: bool) -> Iterator[str]:
+    """The same for people; the managed policy stands above everything else."""
+
+    def entry(text: str, one: Shown) -> str:
+        return f"  {text}  ({one['origin']})" if origins and one["origin"] else f"  {text}"
+
+    def named(heading: str, values: Shown) -> Iterator[str]:
+        if values:
+            yield heading
+        for key, one in values.items():
+            yield entry(f"{key} = {_json(one['value'])}", one)
+
+    yield from named("managed policy:", found["managed"])
+    yield "files:" if found["files"] else "files: none are read"
+    for file in found["files"]:
+        if file["path"]:
+            yield f"  {file['kind']}: {file['path']}{_STATES[file['state']]}"
+    yield from named("options:", found["options"])
+    yield from named("components:", found["components"])
+    if found["chains"]:
+        yield "chains:"
+    for name, chain in found["chains"].items():
+        yield entry(f"{name}:", chain)
+        for one in chain["components"]:
+            when = f" when {_json(one['when'])}" if one.get("when") else ""
+            yield "  " + entry(_json(one["value"]) + when, one)
+        for key, one in chain["options"].items():
+            yield "  " + entry(f"option {key} = {_json(one['value'])}", one)
+    if found["choices"]:
+        yield "choices:"
+    for one in found["choices"]:
+        yield entry(f"{one['use']} when {_json(one['when'])}", one)
+    yield from named("serve:", found["serve"])
+    if found["indexes"]:
+        yield "catalogues:"
+    for where in found["indexes"]:
+        yield f"  {where}"
+
+
+def _json(value: Any) -> str:
+    return json_text.encode(value).decode()
 
 
 # -- secrets ---------------------------------------------------------------------------------------
