@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import os
 import re
 import shlex
@@ -137,7 +138,7 @@ def _record(manifest: Manifest, folder: str, path: str) -> str:
 
 def without_digest(source: str) -> str:
     """A manifest's text as the module can hold it: a file cannot contain its own digest."""
-    lines = source.splitlines(keepends=True)
+    lines = list(io.StringIO(source))
     at = line_of(source, ("sha256",))
     return "".join(lines[: at - 1] + lines[at:]) if at else source
 
@@ -147,7 +148,7 @@ def with_digest(source: str, digest: str) -> str:
 
     Raises `UsageError` for one that is written so that there is no place for it.
     """
-    lines = source.splitlines(keepends=True)
+    lines = list(io.StringIO(source))
     at = line_of(source, ("sha256",))
     if at:
         lines[at - 1] = re.sub(r"""(["'])[^"']*\1""", f'"{digest}"', lines[at - 1], count=1)

@@ -8,16 +8,17 @@ because it names the exact place of a mistake; msgspec says `[...]` for every ke
 
 from __future__ import annotations
 
-import contextlib
+import re
 import types
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Annotated, Any, Final, TypeAlias, TypeVar, Union
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Annotated, Any, Final, NamedTuple, TypeAlias, TypeVar, Union
 from typing import get_args as arguments
 from typing import get_origin as origin
 
 import msgspec
 
 from conductor.errors import UsageError, did_you_mean
+from conductor.patterns import lazy_pattern
 
 if TYPE_CHECKING:
     import pydantic
@@ -29,9 +30,6 @@ _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
 _MOST_WORK: Final = 4_000_000
 """Steps the parser may need for keys with dots; a second or two."""
-
-_MOST_READ: Final = 1024 * 1024
-"""Characters that `line_of` reads again, in all."""
 
 
 class Mistake(Exception):  # noqa: N818 - becomes a `UsageError` once its line is known
@@ -98,44 +96,14 @@ def among(value: str | None, choices: Iterable[str], *at: str) -> None:
 
 
 def line_of(source: str, at: tuple[Key, ...]) -> int:
-    """The line of a key, or of the nearest table around it; 0 if there is none, or it would take
-    too long to find.
-
-    tomllib reports no lines. But a value begins behind the longest beginning of the text that is
-    whole TOML and lacks the key; bisecting finds that in a few readings.
-    """
-    lines = source.splitlines(keepends=True)
-    left = _MOST_READ
+    """The line of a key, or of the nearest table around it; 0 if there is none."""
+    found = lines(source) if at else {}
     while at:
-        start, low, high = 0, 0, len(lines) + 1
-        while high - low > 1:
-            number = middle = (low + high) // 2
-            has_key = None
-            while has_key is None and number > low:
-                beginning = "".join(lines[:number])
-                left -= 2 * len(beginning)  # `_has_key` may read it twice
-                if left < 0:
-                    return 0
-                has_key = _has_key(beginning, at)
-                number -= 1
-            if has_key:
-                high = number + 1
-            else:
-                low, start = middle, number + 1 if has_key is False else start
-        if start < len(lines):
-            return start + 1
+        for keys, line in found.items():
+            if keys[: len(at)] == at:
+                return line
         at = at[:-1]
     return 0
-
-
-def _has_key(text: str, at: tuple[Key, ...]) -> bool | None:
-    """Whether a text has a key; None if it ends in the middle of a value, but for a list."""
-    import tomllib
-
-    for end in ("", "]"):
-        with contextlib.suppress(tomllib.TOMLDecodeError):
-            return len(_known(tomllib.loads(text + end), at)) == len(at)
-    return None
 
 
 def _known(value: Any, at: Iterable[Key]) -> tuple[Key, ...]:
@@ -147,6 +115,117 @@ def _known(value: Any, at: Iterable[Key]) -> tuple[Key, ...]:
             value = members[key]
             known.append(key)
     return tuple(known)
+
+
+# -- where it stands -------------------------------------------------------------------------------
+
+_TOKEN: Final = lazy_pattern(
+    r"""
+      (?P<blank>[ \t\r]+|\#[^\n]*)
+    | (?P<newline>\n)
+    | (?P<text>\"{3}(?:[^\\]|\\.)*?\"{3,5} | '{3}.*?'{3,5} | "(?:[^"\\\n]|\\.)*" | '[^'\n]*')
+    | (?P<mark>[\[\]{},=])
+    | (?P<word>[^\s\[\]{},="'\#]+)
+    """,
+    re.VERBOSE | re.DOTALL,
+)
+
+
+class _Token(NamedTuple):
+    kind: str
+    text: str
+    start: int
+    line: int
+
+
+def lines(source: str) -> dict[tuple[Key, ...], int]:
+    """The lines of tables, keys and members of lists, from 1, by the keys that lead to them, in one
+    pass over a text.
+
+    Args:
+        source: A text that tomllib has read without an error.
+    """
+    found: dict[tuple[Key, ...], int] = {}
+    counts: dict[tuple[Key, ...], int] = {}
+    table: tuple[Key, ...] = ()
+    tokens = _tokens(source)
+    for token in tokens:
+        if token.text == "[" and token.kind == "mark":
+            table = _header(source, token, tokens, counts)
+            found.setdefault(table, token.line)
+        elif token.kind in ("word", "text"):
+            end = next(mark.start for mark in tokens if mark.text == "=")
+            key = _key(source[token.start : end])
+            for depth in range(1, len(key) + 1):
+                found.setdefault((*table, *key[:depth]), token.line)
+            _value(tokens, (*table, *key), found)
+    return found
+
+
+def _tokens(source: str) -> Iterator[_Token]:
+    line = 1
+    for match in _TOKEN.finditer(source):
+        kind = str(match.lastgroup)
+        if kind != "blank":
+            yield _Token(kind, match[0], match.start(), line)
+        line += match[0].count("\n")
+
+
+def _header(
+    source: str, first: _Token, tokens: Iterator[_Token], counts: dict[tuple[Key, ...], int]
+) -> tuple[Key, ...]:
+    """The table that a header names; `counts` holds how many each list of tables has so far."""
+    import tomllib
+
+    end = next((token.start for token in tokens if token.kind == "newline"), len(source))
+    text = source[first.start : end].rstrip()
+    keys = _leading(tomllib.loads(text))
+    path: tuple[Key, ...] = ()
+    for depth, key in enumerate(keys, 1):
+        path = (*path, key)
+        if depth == len(keys) and text.startswith("[["):
+            counts[path] = counts.get(path, 0) + 1
+        if path in counts:
+            path = (*path, counts[path] - 1)
+    return path
+
+
+def _key(text: str) -> tuple[Key, ...]:
+    """The parts of a key with dots."""
+    import tomllib
+
+    return tuple(_leading(tomllib.loads(f"{text} = {{}}")))
+
+
+def _leading(node: Any) -> list[str]:
+    """The keys of nested tables that have one key each."""
+    keys: list[str] = []
+    while isinstance(node, dict) and node:
+        key, node = next(iter(node.items()))
+        node = node[0] if isinstance(node, list) else node
+        keys.append(key)
+    return keys
+
+
+def _value(
+    tokens: Iterator[_Token], path: tuple[Key, ...], found: dict[tuple[Key, ...], int]
+) -> None:
+    """Reads a value to the end of its line; records the members of lists in it."""
+    inside: list[int | None] = []  # the index in each list around; None for a table
+    for token in tokens:
+        if token.kind == "newline":
+            if not inside:
+                return
+            continue
+        closes = token.kind == "mark" and token.text in "]}"
+        if not closes and token.text != "," and inside and None not in inside:
+            found.setdefault((*path, *(at for at in inside if at is not None)), token.line)
+        if closes:
+            inside.pop()
+        elif token.text == "," and inside[-1] is not None:
+            inside[-1] += 1
+        elif token.kind == "mark" and token.text in "[{":
+            inside.append(0 if token.text == "[" else None)
 
 
 # -- once msgspec has refused a file ---------------------------------------------------------------

@@ -24,10 +24,9 @@ from conductor.spec.config.model import (
     WrittenChoice,
     WrittenOption,
 )
-from conductor.spec.config.places import lines
 from conductor.spec.programs import NAME_RULE, is_name
 from conductor.spec.syntax import ComponentObject
-from conductor.spec.toml_files import Key, Mistake
+from conductor.spec.toml_files import Key, Mistake, lines
 
 MOST: Final = 256 * 1024
 """Bytes of a file."""
