@@ -75,8 +75,14 @@ def _types(*names: str) -> dict[str, object]:
 
 def _is_coroutine_function(function: Any) -> bool:
     """As `inspect.iscoroutinefunction`: uvloop asks it about each handler of a signal."""
-    code = getattr(getattr(function, "__func__", function), "__code__", None)
-    return code is not None and bool(code.co_flags & _CO_COROUTINE)
+    from functools import partial
+
+    while isinstance(function, partial):
+        function = function.func
+    function = getattr(function, "__func__", function)
+    code = getattr(function, "__code__", None)
+    is_one = code is not None and bool(code.co_flags & _CO_COROUTINE)
+    return is_one or hasattr(function, "_is_coroutine_mark")
 
 
 def _unwrapped(function: Any) -> Any:

@@ -212,7 +212,14 @@ assert uvloop.run(nothing()) == 1
 late = ("ssl", "_ssl", "inspect", "linecache", "logging", "traceback", "locale")
 print(*(name for name in late if name in sys.modules))
 assert stand_ins.is_without_tls() == ("ssl" not in sys.modules)
-import inspect, ssl, subprocess
+import functools, inspect, ssl, subprocess
+class Some:
+    async def method(self):
+        pass
+    def __call__(self):
+        pass
+for one in (nothing, print, Some, Some(), Some().method, functools.partial(nothing), None):
+    assert asyncio.iscoroutinefunction(one) == inspect.iscoroutinefunction(one)
 assert ssl.create_default_context().check_hostname
 assert inspect.signature(nothing).parameters == {{}}
 assert subprocess.run(["echo", "words"], capture_output=True, text=True).stdout.split() == ["words"]
