@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from conductor.cli import report
+from conductor.cli import pages, report
 from conductor.errors import one_line
 
 if TYPE_CHECKING:
@@ -35,8 +35,4 @@ def table(sessions: list[LiveSession]) -> list[str]:
         state = "a turn runs" if one.turn else "idle"
         cells = (one_line(name, 60), state, one_line(one.cwd, 60), one_line(clients, 200))
         rows.append((str(number), *cells))
-    widths = [max(len(row[at]) for row in rows) for at in range(len(rows[0]))]
-    return [
-        "  ".join(f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in rows
-    ]
+    return pages.aligned(rows)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from conductor.cli import fleet_bundle, report
+from conductor.cli import fleet_bundle, pages, report
 from conductor.cli.fleet_place import needs_extra, on_bus, place
 from conductor.cli.typer_options import Json, option, paragraphs, takes
 from conductor.errors import ConductorError
@@ -148,8 +148,4 @@ def _table(found: list[Status]) -> list[str]:
         heads.append("bundle")
         for row, one in zip(rows, found, strict=True):
             row.append(fleet_bundle.short(one.config) if one.config else "")
-    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
-    return [
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
-        for row in (heads, *rows)
-    ]
+    return pages.aligned([heads, *rows])

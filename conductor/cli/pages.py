@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from conductor.cli import report
@@ -112,6 +112,19 @@ def _paragraphs(text: str, width: int) -> list[str]:
         else:
             blocks.append(paragraph if indented else wrapped(" ".join(paragraph.split()), width))
     return blocks
+
+
+def aligned(rows: Sequence[Sequence[str]], left: int | None = None) -> list[str]:
+    """Rows in columns that are as wide as their widest cell. `left`: how many columns begin at
+    their left, the others end at their right; None: all."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            cell.ljust(width) if left is None or at < left else cell.rjust(width)
+            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
+        for row in rows
+    ]
 
 
 def wrapped(text: str, width: int, indent: str = "") -> str:

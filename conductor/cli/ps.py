@@ -8,7 +8,7 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from conductor.cli import report
+from conductor.cli import pages, report
 from conductor.cli.typer_options import Json, option, paragraphs
 from conductor.control import client
 from conductor.control.places import Id
@@ -103,14 +103,8 @@ def _lines(each: client.Running) -> Iterator[str]:
         yield f"{each.id}  does not answer: {one_line(each.why, 200)}"
         return
     yield heading(each.id, each.state)
-    rows = [_HEAD, *map(_row, each.state.components)]
-    widths = [max(len(row[at]) for row in rows) for at in range(len(_HEAD))]
-    for row in rows:
-        cells = [
-            f"{cell:<{width}}" if at < 2 else f"{cell:>{width}}"
-            for at, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        yield "  " + "  ".join(cells).rstrip()
+    for line in pages.aligned([_HEAD, *map(_row, each.state.components)], left=2):
+        yield f"  {line}"
 
 
 def heading(id_: Id, state: ChainState) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from conductor.cli import ps
+from conductor.cli import pages, ps
 from conductor.cli.log_rows import cut, duration
 from conductor.control.places import Id
 from conductor.control.protocol import ChainState, ComponentState
@@ -21,7 +21,7 @@ _DROPPED: Final = (
     "restarts", "p50", "changed", "memory", "p99", "cpu", "messages", "open", "p95", "state",
 )  # fmt: skip
 """What a narrow terminal does not show, the least important first."""
-_LEFT: Final = ("name", "state")
+_LEFT: Final = frozenset({"name", "state"})
 _FIGURES: Final = ("p50", "p95", "p99", "messages", "changed")
 _SAME: Final = '"'
 """In place of figures that are those of the row above."""
@@ -62,13 +62,9 @@ def _chain(seen: Seen, state: ChainState, width: int) -> Iterator[Row]:
     longest = min(max(width // 3, _SHORTEST), _LONGEST)
     table = [_HEADS, *_cells(seen, state, longest)]
     names = _fitting(table, width)
-    widths = {name: max(len(row[name]) for row in table) for name in names}
-    for place, row in enumerate(table):
-        cells = [
-            f"{row[name]:<{widths[name]}}" if name in _LEFT else f"{row[name]:>{widths[name]}}"
-            for name in names
-        ]
-        text = cut("  " + "  ".join(cells).rstrip(), width)
+    cells = [[row[name] for name in names] for row in table]
+    for place, line in enumerate(pages.aligned(cells, left=len(_LEFT & {*names}))):
+        text = cut(f"  {line}", width)
         if not place:
             yield Row(text, "dim")
         else:
