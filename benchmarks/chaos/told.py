@@ -87,6 +87,14 @@ def compare(trace: Path, sent: Sequence[bytes], got: Sequence[bytes], tally: Tal
             # An instance that takes the place of another gets its role from the conductor alone.
             if way == "got" and name.startswith("process") and left.total() > 2 * roles:
                 _untold(tally, left.total(), f"`{name}`: it got more than is told")
+            # A request may wait until who sent it is killed, a cancellation may be of what is over.
+            asked = sum(
+                count
+                for said, count in left.items()
+                if said.kind == "notification" and said.method != _CANCEL
+            )
+            if way == "sent" and name.startswith("process") and asked > 0:
+                _untold(tally, asked, f"`{name}`: it sent more than is told")
 
 
 def _untold(tally: Tally, count: int, text: str) -> None:
