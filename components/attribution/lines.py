@@ -190,6 +190,12 @@ def _common(old: Sequence[str], new: Sequence[str], span: Span) -> list[tuple[in
 
 # -- what an edit has made -------------------------------------------------------------------------
 
+
+def holds(text: str, part: str) -> bool:
+    """Whether a text holds another, whatever its lines end with."""
+    return part.replace("\r\n", "\n") in text.replace("\r\n", "\n")
+
+
 _PLACES: Final = 64
 """Places of a text in a file that are looked at."""
 

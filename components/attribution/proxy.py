@@ -22,8 +22,10 @@ CHARS = 4_000_000
 """Characters of edits that are remembered, and of those that wait to be written down."""
 JOBS = 1_000
 """Jobs that wait."""
-EARLY = 8
-"""Tool calls that wait for the folder of their session."""
+TOGETHER = 64
+"""Edits that are written down together."""
+EARLY = 500
+"""Edits of a session that wait for its folder."""
 FINISHED = ("completed", "failed", "cancelled")
 
 
@@ -94,7 +96,15 @@ class Worker:
         self.warned: set[str] = set()
 
     def add(self, job: Job) -> None:
-        """Does a job, behind those that wait."""
+        """Does a job, behind those that wait; with the last of them, if it is of the same."""
+        last = self.jobs.pop() if self.jobs else None
+        if last is not None:
+            together = last.root == job.root and last.origin == job.origin is not None
+            if together and len(last.edits) + len(job.edits) <= TOGETHER:
+                self.waiting -= last.chars
+                job = last._replace(edits=[*last.edits, *job.edits])
+            else:
+                self.jobs.append(last)
         if len(self.jobs) >= JOBS or self.waiting + job.chars > CHARS:
             self.warn("edits come faster than they are written down: some have no record")
             return
@@ -258,7 +268,10 @@ def made(session: Session, found: list[Edit], *, done: bool = True) -> None:
     """Edits that were made in a session, or are about to be; paths elsewhere count for nothing."""
     root = posixpath.normpath(session.cwd) if session.cwd else None
     if root is None and found:  # an observer that starts late gets answers behind what followed
-        session.state.early = [*session.state.early, (found, done)][-EARLY:]
+        early = session.state.early
+        early.append((found, done))
+        while len(early) > EARLY or sum(one.chars for held, _ in early for one in held) > CHARS:
+            del early[0]
         return
     named = [(below(root, one.path), below(root, one.source), one) for one in found]
     within = [one._replace(path=path, source=source) for path, source, one in named if path]

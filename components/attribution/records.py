@@ -15,6 +15,8 @@ TRIES = 20
 """How often a file of records is read again, since another conductor has written it meanwhile."""
 LARGEST = 2_000_000
 """Bytes of a file that has a record."""
+READS = 5
+"""How often a file is read that does not hold the last edit: the next one may just be written."""
 SEEN = 32
 """Files whose lines before an edit are remembered."""
 
@@ -64,6 +66,10 @@ async def settle(root: str, path: str, about: list[Edit], origin: dict[str, Any]
                 await forget(root, one.source)
     try:
         text = await after(root, path, about[-1])
+        for _ in range(READS - 1):
+            if text is not None and lines.holds(text, about[-1].new or ""):
+                break
+            text = await after(root, path, about[-1])
     except ValueError:
         await forget(root, path)
         raise
@@ -77,8 +83,10 @@ async def settle(root: str, path: str, about: list[Edit], origin: dict[str, Any]
 
     def put(held: lines.Book) -> None:
         known = held["files"].get(path, {}).get("lines", runs)
-        held["files"][path] = {"at": at, "lines": found.runs(known)}
-        held["edits"] = {**theirs, **held["edits"], name: edit}
+        now = found.runs(known)
+        if now is not None:
+            held["files"][path] = {"at": at, "lines": now}
+            held["edits"] = {**theirs, **held["edits"], name: edit}
 
     await change(root, path, put)
 
@@ -117,24 +125,27 @@ class Found:
         self.was = was if was != self.now else None  # else it was read behind the edit
         self.edit = edit
 
-    def runs(self, known: list[lines.Run] | None) -> list[lines.Run]:
-        """The record of the file, out of the one so far."""
+    def runs(self, known: list[lines.Run] | None) -> list[lines.Run] | None:
+        """The record of the file, out of the one so far; None: it holds nothing of the edits, so
+        that one stays, which has more of it."""
         if known is None and self.was is not None:
             known = lines.packed(self.was, [None] * len(self.was))
         owners, fresh = lines.moved(known or [], self.now)
+        is_there = any(one.source or lines.holds(self.text, one.new or "") for one in self.about)
         for one in self.about:
             for at in lines.made(self.text, fresh, one.old, one.new or ""):
+                is_there = True
                 # A line that was nobody's may be of an edit that was made before the file was read.
                 if fresh[at] or (owners[at] is None and one.old is not None):
                     owners[at] = self.edit
-        return lines.packed(self.now, owners)
+        return lines.packed(self.now, owners) if is_there else None
 
 
 # -- files of records ------------------------------------------------------------------------------
 
 
-async def book(root: str, path: str) -> tuple[lines.Book, str]:
-    """The file of records for a path, and the digest of its bytes; empty: there is none."""
+async def book(root: str, path: str) -> tuple[lines.Book, bytes | None]:
+    """The file of records for a path, and its bytes; None: there is none."""
     content = None
     try:
         content = await Proxy.files.read_bytes(posixpath.join(root, lines.shard(path)))
@@ -145,7 +156,7 @@ async def book(root: str, path: str) -> tuple[lines.Book, str]:
         held = lines.book(None if content is None else content.decode())
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{lines.shard(path)}: {error}; move it away") from None
-    return held, "" if content is None else hashlib.sha256(content).hexdigest()
+    return held, content
 
 
 async def change(root: str, path: str, new: Callable[[lines.Book], Any]) -> None:
@@ -154,13 +165,12 @@ async def change(root: str, path: str, new: Callable[[lines.Book], Any]) -> None
     Raises `Refused`, `ValueError`.
     """
     for left in range(TRIES, 0, -1):
-        held, digest = await book(root, path)
-        was = lines.written(held)
+        held, was = await book(root, path)
         new(held)
-        text = lines.written(held)
-        if text == was:
+        text, name = lines.written(held), lines.shard(path)
+        if (text.encode() if held["files"] else None) == was:
             return
-        name = lines.shard(path)
+        digest = "" if was is None else hashlib.sha256(was).hexdigest()
         try:
             await Proxy.files.write(name, text, root=root, if_sha256=digest)
         except Refused as refused:

@@ -201,6 +201,17 @@ async def test_what_failed_was_loaded_or_lies_elsewhere_is_no_edit() -> None:
 
 
 @plays
+async def test_a_file_that_is_read_while_it_is_written_keeps_its_record() -> None:
+    async with play("attribution", files={"/project/a.py": "one\n"}) as p:
+        await p.new_session()
+        await edit(p, "first", "one\n", "one\ntwo\n")
+        whole, p.services.files["/project/a.py"] = p.services.files["/project/a.py"], ""
+        call(p, [diff("two\n", "two\nthree\n")], "x")
+        p.services.files["/project/a.py"] = whole
+        assert owned(p) == ["- one", "first two"]
+
+
+@plays
 async def test_another_conductor_s_record_is_kept() -> None:
     async with play("attribution", files={"/project/a.py": "one\n"}) as p:
         await p.new_session()
@@ -238,7 +249,7 @@ async def test_a_hostile_agent_and_a_hostile_file_cost_no_more_than_a_record() -
         changes = [{"operation": "modify", "path": "/project/a.py"}]
         call(p, [{"type": "diff", "changes": changes, "patch": patch}], "4")
         call(p, [diff("one", "one", "/project/" + "d/" * 600 + "x")], "5")
-        assert owned(p) == ["- one"]
+        assert owned(p) == []
         p.services.files[f"/project/{LINES.shard('a.py')}"] = '{"version": 9}'
         await edit(p, "later", "one\n", "one\ntwo\n")
         assert "it is no file of records" in p.services.log[-1]
