@@ -154,6 +154,8 @@ def _event(line: str, *, with_content: bool) -> str:
     for name, kept in (("_conductor", _KEPT_ABOUT), ("verdict", _KEPT_VERDICT)):
         if isinstance(event.get(name), dict):
             shown[name] = _only(event[name], kept)
+    if isinstance(whom := event.get("unwatched"), dict):  # readers find what these pass on
+        shown["unwatched"] = _only(whom, tuple(whom))
     return json.dumps(shown)
 
 

@@ -24,6 +24,7 @@ EVENTS = (
      "_conductor": {"n": 1, "bytes": 99, "id": PLAN}},
     {"type": "_conductor", "ts": 0.6, "verdict": {"component": "evil", "rule": "rights",
      "direction": "up", "method": "x", "pointer": f"/{PLAN}", "text": PLAN}},
+    {"type": "_conductor", "unwatched": {"demo": True}},
     {"type": "_conductor", "records": [{"lines": [PLAN]}]},
 )  # fmt: skip
 
@@ -79,6 +80,7 @@ def test_it_is_shown_written_privately_and_holds_what_helps(alice: Path) -> None
     assert "[mine] [secret env:TOKEN] of [user] at ~/x" in text
     assert '"method": "session/prompt"' in text
     assert '"verdict": {"component": "evil", "rule": "rights", ' in text
+    assert '"unwatched": {"demo": true}' in text
     assert [line for line in HARMLESS if line not in text] == []
     for kind, secret in [
         ("plan", PLAN),
