@@ -159,9 +159,9 @@ def _proxy(kind: Kind, programs: Programs) -> str:
     return {
         Kind.ALONE: "",
         Kind.NONE: "",
-        Kind.SANDBOXED: "passthrough,profile=full",
-        Kind.CONTEXT: "passthrough,profile=context",
-        Kind.CHANGING: f"{shlex.quote(str(programs.changing))},profile=full",
+        Kind.SANDBOXED: "passthrough,only=full",
+        Kind.CONTEXT: "passthrough,only=context",
+        Kind.CHANGING: f"{shlex.quote(str(programs.changing))},only=full",
         Kind.SUBPROCESS: shlex.quote(str(programs.proxy)),
         Kind.SDK: shlex.quote(str(programs.sdk_proxy)),
     }[kind]

@@ -114,8 +114,8 @@ def test_json_is_safe_on_a_terminal_and_means_the_same(
 MANIFEST: Final[dict[str, str]] = {
     "description": "description = {text}",
     "unknown key": "{text} = 1",
-    "reason": '[wants]\nprofile = "full"\nreason = {text}',
-    "service": '[wants.services]\n"clock" = {text}',
+    "reason": "[rights]\nfull = {text}",
+    "right": '[rights]\n{text} = "why"',
     "setting": "[config]\n{text} = 'x'",
     "meaning": "[config]\na = {text}",
 }
@@ -158,7 +158,7 @@ def test_only_agents_are_called_agent() -> None:
 def test_names_are_plain_ascii(name: str) -> None:
     with pytest.raises(UsageError, match="a name is up to 64"):
         component_options.apply(Spec(name="p"), [("name", name)])
-    lock = f'version = 2\n[[component]]\nname = {json.dumps(name)}\nrole = "agent"\n'
+    lock = f'version = 3\n[[component]]\nname = {json.dumps(name)}\nrole = "agent"\n'
     lock += 'kind = "command"\nsource = "x"\n'
     with pytest.raises(UsageError, match="a name is up to 64"):
         locks.parse(lock, "conductor.lock")
@@ -194,7 +194,7 @@ def test_the_agent_of_a_chain_may_be_called_so() -> None:
 
 def test_what_python_source_raises_is_its_own_words(tmp_path: Path) -> None:
     (tmp_path / "p.py").write_text(f"raise ValueError({FORGED + ' conductor: x'!r})\n")
-    ran = conductor("exec", "./p.py,profile=context", "demo", "-p", "hi", cwd=tmp_path)
+    ran = conductor("exec", "./p.py,only=context", "demo", "-p", "hi", cwd=tmp_path)
     assert ran.code == 1
     assert_harmless(ran.err)
     assert "error: p: its own words:\n  | " in ran.err

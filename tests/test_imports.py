@@ -102,7 +102,7 @@ RULES: Final = (
         "conductor.spec",
         (
             *("conductor.spec", "conductor.core", *BASE),
-            *("conductor.services.scopes", "conductor.mcp", "conductor.version"),
+            *("conductor.core.policy.scopes", "conductor.mcp", "conductor.version"),
             "conductor.transports.remote.address",
         ),
         ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
@@ -197,7 +197,7 @@ RULES: Final = (
         "conductor.packages",
         (
             *("conductor.packages", "conductor.spec", *BASE, "conductor.version"),
-            *("conductor.services.scopes", "wasm_host"),
+            *("conductor.core.policy.scopes", "wasm_host"),
         ),
         ("anyio", "cryptography", "httpcore2", "msgspec", "packaging", "sigstore"),
     ),

@@ -17,7 +17,7 @@ _AGENT: Final = Path(__file__).parent / "agent.py"
 def component(row: Row, folder: Path) -> str:
     """The proxy as it stands on the command line."""
     if row.sandboxed:
-        return f"{folder},profile=full"
+        return f"{folder},only=full"
     return shlex.join([sys.executable, str(folder / "proxy.py")])
 
 

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.words import PolicyWords
 from conductor.run import guest_module, segment
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import catalog
@@ -137,7 +137,7 @@ def spec(folder: Path) -> GuestSpec:
         dialect=found.dialect,
         limits=found.limits,
         # With less it would not be told of updates at all: they would pass it by.
-        policy=PolicyWords("full"),
+        policy=PolicyWords(("full",)),
     )
 
 

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 from a11y_reports import Element, Finding, Place, read
-from a11y_sources import BUILT, ENDINGS, Match, Wanted, best, matches, wanted
+from a11y_sources import BUILT, Match, Wanted, best, matches, wanted
 from a11y_topics import RULES, TOPICS
 from wcag import CRITERIA, sentence
 
@@ -40,12 +40,7 @@ class Config:
 
 proxy = Proxy(
     "a11y",
-    profile="tools",
     description="Explains findings of accessibility checkers, with the lines that they are about.",
-    wants={
-        f"files:**/*.{ending}": "to show where what a checker found is written"
-        for ending in ENDINGS
-    },
     config=Config,
 )
 

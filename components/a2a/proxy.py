@@ -1,7 +1,7 @@
 """Gives the agent a tool for each skill of A2A agents.
 
 conductor agent 'a2a,config.agents={"weather": "https://weather.example"},\
-grant=fetch:weather.example+fetch:POST@weather.example' claude-agent-acp
+allow=web:weather.example+fetch:POST@weather.example' claude-agent-acp
 """
 
 import json
@@ -72,12 +72,7 @@ class Talks:
 
 proxy = Proxy(
     "a2a",
-    profile="tools",
     description="Other agents, reached by A2A. What they answer is said by strangers.",
-    wants={
-        "random": "to give its messages ids of their own",
-        "timer": "to ask again for a task that takes long",
-    },
     config=Config,
     session=Talks,
 )

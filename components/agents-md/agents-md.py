@@ -67,9 +67,7 @@ KEPT = ("folders", "before", "told", "mentioned")
 
 proxy = Proxy(
     "agents-md",
-    profile="context",
     description="Tells the agent what the project's AGENTS.md files say.",
-    wants={"files:**/AGENTS.md": "to read the instructions it tells the agent"},
     config=Config,
     session=Known,
 )
@@ -198,7 +196,7 @@ async def complain(folder: str, name: str) -> None:
         await proxy.files.read_bytes(posixpath.join(folder, name), max_bytes=1)
     except Refused as refused:
         if isinstance(refused.data, dict) and refused.data.get("reason") == "not-granted":
-            wanted = f"`,grant=files:**/{name}`"
+            wanted = f"`,allow=read:**/{name}`"
             proxy.log.warn(f"`names`: {name} is not looked for, it needs {wanted}")
 
 

@@ -53,14 +53,7 @@ class State:
 
 proxy = Proxy(
     "attribution",
-    profile="none",
     description="Keeps which agent, model and prompt made each line of the project's files.",
-    wants={
-        "clock": "to keep when an edit was made",
-        "files:**": "to find an edit in the file, and what others have changed there",
-        "files:.conductor/attribution/*.json": "to go on with the records that are there",
-        "write:.conductor/attribution": "to keep the records there",
-    },
     config=Config,
     session=State,
 )

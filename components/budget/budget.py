@@ -55,7 +55,6 @@ KEPT = ("turns", "context", "cost", "currency", "busy", "warned", "stopped")
 
 proxy = Proxy(
     "budget",
-    profile="context",
     description="Warns when a session has used much of its budget, and stops it when all is used.",
     config=Config,
     session=Spent,

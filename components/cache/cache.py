@@ -83,9 +83,7 @@ class Known:
 
 proxy = Proxy(
     "cache",
-    profile="context",
     description="Answers a prompt that was answered before with the same answer.",
-    wants={"clock": "to forget answers that are too old"},
     config=Config,
     session=Known,
 )

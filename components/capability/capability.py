@@ -36,7 +36,6 @@ class Config:
 
 proxy = Proxy(
     "capability",
-    profile="none",
     description="Adds, hides or renames what client and agent say they can do.",
     config=Config,
 )

@@ -63,9 +63,7 @@ class Seen:
 
 proxy = Proxy(
     "context",
-    profile="context",
     description="The files of the project: list them, read them.",
-    wants={"files:**": "to summarise the project, and let the agent look at its files"},
     config=Config,
     session=Seen,
 )

@@ -51,7 +51,6 @@ class Turns:
 proxy = Proxy(
     "coordinator",
     description="Hands a task from a research agent to the chain's agent, and to a review agent",
-    profile="context",
     config=Config,
     session=Turns,
 )
@@ -64,7 +63,7 @@ def started() -> None:
     if not {config.research, config.review} & {*proxy.peers}:
         proxy.log.warn(
             f"it has neither of the peer agents `{config.research}` and `{config.review}`, so it "
-            "does nothing: `,peers=NAME` gives it one"
+            "does nothing: `,allow=peer:NAME` gives it one"
         )
 
 

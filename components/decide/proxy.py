@@ -1,7 +1,7 @@
 """Asks a policy engine of the user's about permissions and tool calls; it never allows anything.
 
 conductor agent decide,config.url=unix:/run/opa.sock:/v1/data/agents/decision,\\
-grant=fetch:POST@unix:/run/opa.sock claude-agent-acp
+allow=web:POST@unix:/run/opa.sock claude-agent-acp
 """
 
 from collections.abc import Iterator
@@ -34,9 +34,7 @@ class State:
 
 proxy = Proxy(
     "decide",
-    profile="tools",
     description="Asks a policy engine about permissions and tool calls; never allows anything.",
-    wants={"clock": "to know how old a decision is"},
     config=Config,
     session=State,
 )

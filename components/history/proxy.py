@@ -44,9 +44,7 @@ COMMAND = {
 
 proxy = Proxy(
     "history",
-    profile="trusted",
     description="Keeps long sessions short for the agent.",
-    wants={"kv": "to find a session's parts again when it is loaded later"},
     config=Config,
     session=Chat,
 )

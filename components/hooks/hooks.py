@@ -84,7 +84,6 @@ class Turn:
 
 proxy = Proxy(
     "hooks",
-    profile="context",
     description="Rules that block or rewrite prompts, deny tool calls, and act after a turn.",
     config=Config,
     session=Turn,

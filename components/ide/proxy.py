@@ -65,9 +65,7 @@ class Config:
 
 proxy = Proxy(
     "ide",
-    profile="tools",
     description="What the user's editor can do.",
-    wants={"timer": "to end what takes too long"},
     config=Config,
 )
 tools = proxy.server("editor")

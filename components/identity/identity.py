@@ -81,9 +81,7 @@ class Preference(NamedTuple):
 
 proxy = Proxy(
     "identity",
-    profile="context",
     description="How the user likes to work together. Remember what they say of it for good.",
-    wants={"kv": "to keep your preferences, for all projects"},
     config=Config,
     session=Known,
 )

@@ -37,7 +37,6 @@ class Count:
 
 proxy = Proxy(
     "logging",
-    profile="observer",
     description="Writes every message that passes to the conductor's log, once and in order.",
     config=Config,
 )

@@ -35,9 +35,7 @@ class Calls:
 
 proxy = Proxy(
     "metrics",
-    profile="observer",
     description="Counts messages, turns, tool calls and errors, and how long requests take.",
-    wants={"clock": "to measure how long requests take"},
     config=Config,
     session=Calls,
 )

@@ -60,7 +60,6 @@ class Calls:
 
 proxy = Proxy(
     "permission-guard",
-    profile="none",
     description="Refuses permission requests by rule; never grants one.",
     config=Config,
     session=Calls,

@@ -1,6 +1,6 @@
 """Prompts the agent before the user's first prompt, so that it answers in a manner of its own.
 
-conductor agent personality,commands=symposium:hi,config.prompts=/symposium:hi claude-agent-acp
+conductor agent personality,allow=command:symposium:hi,config.prompts=/symposium:hi claude-agent-acp
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,6 @@ class Config:
 
 proxy = Proxy(
     "personality",
-    profile="context",
     description="Prompts the agent before the user's first prompt.",
     config=Config,
 )

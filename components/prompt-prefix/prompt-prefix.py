@@ -33,7 +33,6 @@ class Seen:
 
 proxy = Proxy(
     "prompt-prefix",
-    profile="context",
     description="Puts a text of your own in front of every prompt.",
     config=Config,
     session=Seen,

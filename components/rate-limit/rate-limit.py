@@ -42,12 +42,7 @@ class Passed:
 
 proxy = Proxy(
     "rate-limit",
-    profile="context",
     description="Lets so many prompts pass in so much time, and refuses or delays the rest.",
-    wants={
-        "clock": "to count the prompts of a window of time",
-        "timer": "to let prompts wait",
-    },
     config=Config,
     session=Passed,
 )

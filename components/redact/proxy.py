@@ -114,7 +114,6 @@ class Held:
 
 proxy = Proxy(
     "redact",
-    profile="context",
     description="Keeps secrets out of prompts, and out of what the agent shows.",
     config=Config,
     session=Held,

@@ -78,14 +78,7 @@ class Reminder(NamedTuple):
 
 proxy = Proxy(
     "reminders",
-    profile="tools",
     description="Reminds the user at a time that they name. Writes checkpoints.",
-    wants={
-        "clock": "to know when a reminder is due",
-        "timer": "to be woken then",
-        "kv": "to keep reminders when the conductor ends",
-        "write:.conductor/checkpoints": "to write checkpoints there",
-    },
     config=Config,
 )
 

@@ -50,9 +50,7 @@ class Config:
 
 proxy = Proxy(
     "research",
-    profile="tools",
     description="Researches in the background; the report comes when it is done.",
-    wants={"timer": "to end research that takes too long"},
     config=Config,
 )
 

@@ -37,7 +37,6 @@ class Opened:
 proxy = Proxy(
     "router",
     description="Sends each prompt to the agent that its rules choose",
-    profile="context",
     config=Config,
     session=Opened,
 )

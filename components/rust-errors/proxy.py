@@ -30,9 +30,7 @@ class Config:
 
 proxy = Proxy(
     "rust-errors",
-    profile="tools",
     description="Explains errors of rustc and cargo, with the lines that they are about.",
-    wants={"files:**/*.rs": "to show the lines that an error is about"},
     config=Config,
 )
 

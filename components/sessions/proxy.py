@@ -44,9 +44,7 @@ class Chat:
 
 proxy = Proxy(
     "sessions",
-    profile="trusted",
     description="Keeps sessions for agents that do not.",
-    wants={"kv": "to keep your conversations", "clock": "to say when a session was used last"},
 )
 store = Store(proxy)
 chats: dict[str, Chat] = {}

@@ -49,8 +49,8 @@ class Config:
     only: list[str] = field(default_factory=list)
 
 
-GRANTED = frozenset(Config().folders)
-"""Folders that are granted unasked."""
+USUAL = frozenset(Config().folders)
+"""Folders that need not be there."""
 
 
 @dataclass
@@ -64,13 +64,7 @@ class Known:
 
 proxy = Proxy(
     "skills",
-    profile="context",
     description="Instructions for particular tasks, to be read when they are needed.",
-    wants={
-        "files:skills/**": "to read the project's skills",
-        "files:.claude/skills/**": "to read them where Claude Code keeps them",
-        "files:.agents/skills/**": "to read them where other agents keep them",
-    },
     config=Config,
     session=Known,
 )
@@ -104,14 +98,14 @@ async def shelf(session: Session) -> dict[str, Skill]:
 
 
 async def search(place: str, folder: str) -> list[Skill]:
-    """The skills of one folder, which the settings call `folder`. Raises `Refused` for no grant."""
+    """The skills of one folder, which the settings call `folder`. Raises `Refused`."""
     try:
         paths = sorted(one.path for one in await proxy.files.list(place, glob="*/SKILL.md"))
     except Refused as refused:
         if not refused.granted:
             raise
         return []
-    if not paths and folder not in GRANTED:
+    if not paths and folder not in USUAL:
         await complain(place, folder)
     found = []
     for path in paths:
@@ -143,7 +137,7 @@ async def complain(place: str, folder: str) -> None:
         await proxy.files.read_bytes(posixpath.join(place, "any", "SKILL.md"), max_bytes=1)
     except Refused as refused:
         if isinstance(refused.data, dict) and refused.data.get("reason") == "not-granted":
-            wanted = f"`,grant=files:{folder.strip('/')}/**`"
+            wanted = f"`,allow=read:{folder.strip('/')}/**`"
             warn_once(f"{folder} is not looked into: it is not granted\nhint: {wanted}")
 
 

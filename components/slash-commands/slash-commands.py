@@ -72,9 +72,7 @@ KEPT = ("cwd", "theirs", "shown")
 
 proxy = Proxy(
     "slash-commands",
-    profile="context",
     description="Slash commands out of a folder of Markdown files.",
-    wants={"files:.conductor/commands/**/*.md": "to read the commands"},
     config=Config,
     session=Known,
 )
@@ -239,7 +237,7 @@ async def complain(whole: str, folder: str) -> None:
         await proxy.files.read_bytes(posixpath.join(whole, "any.md"), max_bytes=1)
     except Refused as refused:
         if isinstance(refused.data, dict) and refused.data.get("reason") == "not-granted":
-            wanted = f"`,grant=files:{folder.strip('/')}/**/*.md`"
+            wanted = f"`,allow=read:{folder.strip('/')}/**/*.md`"
             proxy.log.warn(f"{folder} is not looked into: it is not granted\nhint: {wanted}")
 
 

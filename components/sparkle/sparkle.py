@@ -35,7 +35,6 @@ class Config:
 
 proxy = Proxy(
     SERVER,
-    profile="context",
     description="Collaborative patterns for the agent.",
     config=Config,
 )

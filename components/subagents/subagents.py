@@ -36,9 +36,7 @@ class Config:
 
 proxy = Proxy(
     "subagents",
-    profile="tools",
     description="Has tasks done by agents of their own, at once.",
-    wants={"timer": "to give up a task that takes too long"},
     config=Config,
 )
 

@@ -53,7 +53,6 @@ class State:
 
 proxy = Proxy(
     "system-prompt",
-    profile="context",
     description="Puts the agent into a role: by its mode, or by words before a prompt.",
     config=Config,
     session=State,

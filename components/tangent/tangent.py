@@ -67,7 +67,6 @@ class Chat:
 
 proxy = Proxy(
     "tangent",
-    profile="context",
     description="Side conversations that leave no trace.",
     config=Config,
     session=Chat,

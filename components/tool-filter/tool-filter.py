@@ -58,7 +58,6 @@ class Held:
 
 proxy = Proxy(
     "tool-filter",
-    profile="tools",
     description="Hides or denies tools of MCP servers by rule, and rewrites words of the answers.",
     config=Config,
     session=Held,

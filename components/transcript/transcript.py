@@ -37,7 +37,6 @@ class Config:
 
 proxy = Proxy(
     "transcript",
-    profile="observer",
     description="Keeps each conversation as data.",
     config=Config,
 )

@@ -37,12 +37,7 @@ class Config:
 
 proxy = Proxy(
     "ts-errors",
-    profile="tools",
     description="Explains errors of tsc, with the lines that they are about.",
-    wants={
-        f"files:**/*.{ending}": "to show the lines that an error is about"
-        for ending in ("ts", "tsx", "mts", "cts", "js", "jsx", "json")
-    },
     config=Config,
 )
 

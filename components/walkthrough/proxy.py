@@ -62,9 +62,7 @@ class Place:
 
 proxy = Proxy(
     "walkthrough",
-    profile="tools",
     description="Explains code to the user in a panel, with comments in the files.",
-    wants={"files:**": "to find the lines that a walkthrough names"},
     config=Config,
     session=Known,
 )

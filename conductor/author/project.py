@@ -67,7 +67,7 @@ def generated() -> frozenset[str]:
     found = set()
     for path in TEMPLATES.glob(f"*/component.toml{_ENDING}"):
         manifest = tomllib.loads(path.read_text(encoding="utf-8"))
-        found |= {manifest["description"], manifest["wants"]["reason"]}
+        found |= {manifest["description"], *manifest["rights"].values()}
     return frozenset(found)
 
 

@@ -26,7 +26,7 @@ EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor add ./proxy.wasm",
     "  conductor add weather --index ./catalogue",
-    "  conductor add ./proxy.wasm,profile=filter,grant=clock --yes",
+    "  conductor add ./proxy.wasm,allow=filter+clock --yes",
 )
 
 Index = Annotated[
@@ -42,13 +42,11 @@ Yes = Annotated[
     bool,
     typer.Option("--yes", "-y", help="Install without a question; it gets the default rights."),
 ]
-Grant = Annotated[
-    str,
+AllowAll = Annotated[
+    bool,
     typer.Option(
-        "--grant",
-        metavar="all",
+        "--allow-all",
         help="Install without a question, and allow this version all that it asks for.",
-        show_default=False,
     ),
 ]
 Trusting = Annotated[
@@ -72,7 +70,7 @@ def add(
     ] = "",
     index: Index = None,
     yes: Yes = False,
-    grant: Grant = "",
+    allow_all: AllowAll = False,
     trust: Trusting = False,
     identity: signer.Identity = "",
     issuer: signer.Issuer = "",
@@ -84,7 +82,7 @@ def add(
     given = (identity, issuer, key, trusted_root)
     wanted = signatures.demand(*given, any_signer=any_signer)
     source, options = syntax.split(source)
-    allowed = Allowed.of(grant, options)
+    allowed = Allowed.of(allow_all, options)
     words = ["add", source, *(["--name", name] if name else [])]
     words += signer.words(*given, any_signer=any_signer)
     for each in index or ():

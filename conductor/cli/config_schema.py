@@ -16,7 +16,6 @@ import msgspec
 from conductor.cli import configured, pages
 from conductor.cli.options import NUMBER, OPTIONAL_SIZE, SECONDS, SERVE, SIZE, Option
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.rules import PROFILE_NAMES
 from conductor.core.restart_state import CHOICES
 from conductor.mcp import KINDS
 from conductor.spec import component_options, limits
@@ -27,7 +26,6 @@ from conductor.spec.syntax import ComponentObject
 DIALECT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 _NAMED: Final[dict[str, tuple[str, ...]]] = {
-    "profile": tuple(PROFILE_NAMES),
     "dialect": tuple(DIALECTS),
     "on_failure": tuple(CHOICES),
     "mcp_bridge": tuple(KINDS),
@@ -191,8 +189,6 @@ def _value(option: component_options.Option) -> dict[str, Any]:
     """What an option of a component takes."""
     if option.name in _NAMED:
         return {"enum": list(_NAMED[option.name])}
-    if option.bare:
-        return {"enum": ["yes", True]}
     if _WORDS.fullmatch(option.value):
         return {"enum": option.value.split("|")}
     return {} if option.name == "config.KEY" else {"type": list(_ANY)}

@@ -16,19 +16,17 @@ from typing import Final
 import msgspec
 
 from conductor.cli import report
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import SAYS
+from conductor.core.policy.words import CONTEXT, SET_SAYS
 from conductor.spec import lacking, managed, paths, private_files
 from conductor.spec.consent import Where
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Answer, Question
 from conductor.spec.model import Spec
 
-_DEFAULT: Final = PolicyWords().profile
 HIDDEN: Final = (
-    'conductor cannot read a profile off its source, as it could off `Proxy(…, profile="observer")`'
+    'conductor cannot read rights off its source, as it could off `Proxy(…, rights={"clock": "…"})`'
 )
-"""The report of a source that may name a profile in some other form."""
+"""The report of a source that may name rights in some other form."""
 
 _CHOICES: Final = {
     "v": Answer.VERSION,
@@ -115,10 +113,10 @@ def _place(spec: Spec) -> str:
 
 def _claims(spec: Spec) -> str | None:
     """Why a component that asks for nothing has the default; None: it asks, or the user chose."""
-    asks = spec.manifest is not None and spec.manifest.wants
-    if asks or not spec.sandboxed or spec.profile_chosen:
+    asks = spec.manifest is not None and spec.manifest.rights is not None
+    if asks or not spec.sandboxed or spec.chosen:
         return None
-    return HIDDEN if spec.unreadable_profile else "it names no profile"
+    return HIDDEN if spec.unreadable_rights else "it names no rights"
 
 
 def lines(spec: Spec) -> Iterator[str]:
@@ -126,8 +124,8 @@ def lines(spec: Spec) -> Iterator[str]:
     version = f" {spec.manifest.version}" if spec.manifest and spec.manifest.version else ""
     yield f"conductor: first use of `{spec.name}`{version} ({spec.source})"
     yield (
-        f"  {_claims(spec)}, so it gets `{_DEFAULT}`: it {SAYS[_DEFAULT]}; "
-        "add `,profile=full` to grant all within the guards"
+        f"  {_claims(spec)}, so it gets `{CONTEXT}`: it {SET_SAYS[CONTEXT]}; "
+        "add `,only=full` to allow all within the guards"
     )
 
 

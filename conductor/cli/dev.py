@@ -17,7 +17,7 @@ HELP: Final = paragraphs(
 EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor dev",
-    "  conductor dev ./my-proxy,grant=clock",
+    "  conductor dev ./my-proxy,allow=clock",
     '  conductor dev --agent "claude"',
 )
 

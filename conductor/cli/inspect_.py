@@ -28,8 +28,6 @@ from conductor.cli import (
 from conductor.cli.inspect_lock import Locked, locked
 from conductor.cli.inspect_policy import PolicyFacts
 from conductor.cli.typer_options import Json, paragraphs, takes
-from conductor.core import SERVICES
-from conductor.core.service_table import granted_names
 from conductor.errors import UsageError
 from conductor.spec import (
     agents,
@@ -56,7 +54,7 @@ HELP: Final = paragraphs(
     "change, answer and send, and what it may never do.",
     "Exit code 1 when conductor would refuse the module, or a handler can never run.",
 )
-EPILOG: Final = "Example:\n\n  conductor inspect ./proxy.wasm,profile=context --json"
+EPILOG: Final = "Example:\n\n  conductor inspect ./proxy.wasm,only=context --json"
 
 _IMPORTS_HINT: Final = (
     "a guest may import nothing but WASI; it asks for anything else by a message "
@@ -65,31 +63,14 @@ _IMPORTS_HINT: Final = (
 _EXPORTS_HINT: Final = "docs/channel-abi.md says what a guest exports"
 
 
-class Service(msgspec.Struct, frozen=True):
-    """One service of the conductor. `reason`: why the component wants it, in its author's words."""
-
-    name: str
-    granted: bool
-    reason: str | None = None
-
-
 class ShownWants(msgspec.Struct, frozen=True, kw_only=True):
-    """What a component asks for, by name, with its author's reasons."""
+    """What it asks for, in its author's words, and what of that it does not get."""
 
     source: str = "manifest"
     """Where it asks: in its `manifest`, or in its `source` (Python without a manifest)."""
-    profile: str | None = None
-    reason: str = ""
-    """Why it needs that profile."""
-    services: dict[str, str] = {}
-    rights: dict[str, str] = {}
-    grants: dict[str, str] = {}
-    not_granted: list[str] = []
-    """The services that it does not get."""
-    rights_not_granted: list[str] = []
-    grants_not_given: list[str] = []
-    profile_granted: bool = True
-    """Whether its policy allows all that the profile it asks for would."""
+    rights: dict[str, str] | None = None
+    """The words, each with its reason; None: it names none."""
+    lacking: list[str] = []
 
 
 class Facts(msgspec.Struct, frozen=True, kw_only=True):
@@ -122,7 +103,6 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     forbidden: list[str] | None = None
     dialect: str
     """Its name, or `DETECTED`."""
-    services: list[Service] = []
     settings: dict[str, Setting] = {}
     config: dict[str, Any] = {}
     """The settings that the user has given."""
@@ -205,7 +185,7 @@ def gather(component: str, values: Mapping[str, Any] | None = None) -> Facts:
             if os.path.isfile(path):
                 if path.endswith(".wasm"):
                     # Before `resolve`, whose error for a file that is no module says less.
-                    typed = Spec(name=path, wasm=path, grants=frozenset())
+                    typed = Spec(name=path, wasm=path)
                     chosen = component_options.apply(typed, given).limits
                     info = reader.module(path, _module_bytes(chosen))
                 elif _is_module(path):
@@ -261,7 +241,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
         *(text.replace("\n", "; ") for text in lacking.notes(spec)),
     ]
     manifest = manifest or Manifest(name=spec.name)
-    wants = _wants(spec, manifest)
+    wants = _wants(spec)
     if spec.sandboxed:
         held = {**limits.DEFAULT_LIMITS, **spec.limits}
         own |= {
@@ -278,7 +258,6 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "sandboxed": spec.sandboxed,
             "version": manifest.version or None,
             "description": manifest.description or None,
-            "services": _services(spec, wants.services),
             "settings": manifest.settings,
             "config": spec.config,
             "policy": inspect_policy.facts(spec.policy),
@@ -380,8 +359,8 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     declared = reader.source(script, spec.script)
     manifest = spec.manifest
     notes = []
-    if spec.unreadable_profile and not spec.profile_chosen:
-        notes = [f"{consent.HIDDEN}; so it has `{spec.policy.profile}`"]
+    if spec.unreadable_rights and not spec.chosen:
+        notes = [f"{consent.HIDDEN}; so it has `{'+'.join(spec.policy.rights)}`"]
     told = lacking.unheard(spec)
     declares = declared.settings
     if manifest is not None and manifest.settings:
@@ -409,30 +388,9 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     )
 
 
-def _wants(spec: Spec, manifest: Manifest) -> ShownWants:
-    wants, words = manifest.wants, spec.policy
+def _wants(spec: Spec) -> ShownWants:
     return ShownWants(
         source="source" if spec.script and not (spec.manifest_path or spec.bundled) else "manifest",
-        profile=wants.profile,
-        reason=wants.reason,
-        services=wants.services,
-        rights=wants.rights,
-        grants=wants.grants,
-        not_granted=[name for name in wants.services if not lacking.serves(spec, name)],
-        profile_granted=wants.profile is None or lacking.covers(words, wants.profile),
-        rights_not_granted=[rule for rule in wants.rights if not lacking.allows(words, rule)],
-        grants_not_given=[grant for grant in wants.grants if not lacking.gives(words, grant)],
+        rights=lacking.asked(spec),
+        lacking=list(lacking.of(spec)),
     )
-
-
-def _services(spec: Spec, reasons: dict[str, str]) -> list[Service]:
-    """Every service, whether the component may use it, and its reason.
-
-    A service that the user grants, or the component wants, for one purpose is listed with that:
-    `files:**/AGENTS.md`.
-    """
-    named = (spec.grants or frozenset()) | reasons.keys()
-    return [
-        Service(name, lacking.serves(spec, name), reasons.get(name))
-        for name in sorted((SERVICES - granted_names(named)) | named)
-    ]

@@ -1,4 +1,4 @@
-"""The card of `conductor inspect`: what a component is and may do, in eight lines.
+"""The card of `conductor inspect`: what a component is and may do, in few lines.
 
 Its sentences come from the tables that the policy is enforced by. Of the component's author it has
 the name, the version, the description, and names within what the component asks for, each short.
@@ -13,8 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from conductor.cli.inspect_lock import ALARMING
-from conductor.core.policy.rules import Policy
-from conductor.core.service_table import ALWAYS_GRANTED
+from conductor.core.policy import words
 from conductor.errors import one_line, visible_path
 from conductor.spec import policy_text
 from conductor.spec.consent.question import named, quoted
@@ -33,16 +32,17 @@ _NARROWEST: Final = 40
 _LONGEST_WORD: Final = 40
 _DIGITS: Final = 16
 """Of a digest, as elsewhere."""
-_MISSED: Final = 3
-"""Kinds of messages that it does not see: the card names no more."""
 _ALL: Final = "--all"
+_WRAPPED: Final = ("sees", "may")
+"""The lines that say what it can do to a person: they are wrapped, since a cut would hide that."""
+_TALLEST: Final = 8
 
 _NOTHING: Final = "nothing"
 _NOT: Final = "NOT"
 _INSIDE: Final = "no files, network, programs or environment"
 _THROUGH: Final = "nothing outside it but what it gets"
-_REACHING: Final = frozenset({"files", "fetch", "kv", "write"})
-"""Services by which it reaches what is outside of it."""
+_REACHING: Final = frozenset({"read", "web", "storage", "write"})
+"""Verbs of rights by which it reaches what is outside of it."""
 _OUTSIDE: Final = "NO: it runs with all your rights: files, network, other programs"
 _ELSEWHERE: Final = "NO: it runs elsewhere, at "
 _TRUSTED: Final = "no rule limits it"
@@ -72,13 +72,14 @@ def lines(
     rows += [
         ("sandbox", _sandbox(facts)),
         ("sees", _sees(facts)),
-        ("changes", _changes(facts)),
+        ("may", _may(facts)),
         ("asks for", _asks(facts)),
         ("gets", _gets(facts)),
         _identity(facts, signer, state, new=bool(source)),
     ]
     run = [] if source else [f"  {'run':<{_LABEL - 2}}{one_line(_command(facts), 1000)}"]
-    return [_heading(facts, width), *_rows(rows, width, whole=bool(source)), *run]
+    end = [] if facts.policy is None else [f"  {policy_text.THROUGH}"]
+    return [_heading(facts, width), *_rows(rows, width, whole=bool(source)), *end, *run]
 
 
 # -- lines of a bounded width ----------------------------------------------------------------------
@@ -88,7 +89,12 @@ def _rows(rows: Rows, width: int, *, whole: bool = False) -> list[str]:
     lines = []
     for label, items in rows:
         head, pairs = f"  {label:<{_LABEL - 2}}", [_pair(item) for item in items]
-        text = "; ".join(long for long, _ in pairs) if whole else _fitted(pairs, width - _LABEL)
+        if whole:
+            text = "; ".join(long for long, _ in pairs)
+        elif label in _WRAPPED:
+            text = _spread([long for long, _ in pairs], width - _LABEL)
+        else:
+            text = _fitted(pairs, width - _LABEL)
         lines += textwrap.wrap(
             text,
             width,
@@ -119,6 +125,17 @@ def _fitted(pairs: Items, width: int) -> str:
         if len(text) <= width:
             return text
     return _cut(texts[0], width)
+
+
+def _spread(texts: list[str], width: int) -> str:
+    """The items, as many as fit on `_TALLEST` lines, and how many there are besides."""
+    for shown in range(len(texts), 0, -1):
+        left = len(texts) - shown
+        more = f"; and {left} more: {_ALL}" if left else ""
+        text = "; ".join(texts[:shown]) + more
+        if len(textwrap.wrap(text, width)) <= _TALLEST:
+            return text
+    return _cut(texts[0], (_TALLEST - 1) * width)
 
 
 def _cut(text: str, width: int) -> str:
@@ -155,7 +172,8 @@ def _sandbox(facts: Facts) -> list[str]:
     if not facts.sandboxed:
         return [_OUTSIDE if facts.address is None else _ELSEWHERE + one_line(facts.address, 1000)]
     what = "sandboxed Python" if facts.carrier == "python" else "WebAssembly"
-    reaches = {each.name.partition(":")[0] for each in facts.services if each.granted}
+    held = facts.policy.rights if facts.policy is not None else ()
+    reaches = {name.partition(":")[0] for name in words.services(held)}
     return [f"yes: {what}, {_THROUGH if reaches & _REACHING else _INSIDE}"]
 
 
@@ -164,66 +182,45 @@ def _sees(facts: Facts) -> list[str]:
         return [f"your prompts, and what the editor shows it: {_AGENT}"]
     if not facts.policy.enforced:
         return [f"every message: {_TRUSTED}"]
-    missed = facts.policy.unseen[:_MISSED]
-    not_ = [f"not {_joined(missed, 'or')}"] if missed else []
-    return [*(facts.policy.sees or ["no message"]), *not_]
+    return facts.policy.sees or ["no message"]
 
 
-def _changes(facts: Facts) -> list[str]:
+def _may(facts: Facts) -> list[str]:
     if facts.policy is None:
         return [f"what it answers, and what the editor lets it write: {_AGENT}"]
-    if not facts.policy.enforced:
-        return [f"any message: {_TRUSTED}"]
-    peers = [f"may {policy_text.peers(facts.peers)}"] if facts.peers else []
-    return [*peers, *facts.policy.changes] or [_NOTHING]
+    trusted = [] if facts.policy.enforced else [f"do anything to the conversation: {_TRUSTED}"]
+    return [*trusted, *facts.policy.may] or [_NOTHING]
 
 
 def _asks(facts: Facts) -> Items:
-    wants = facts.wants
-    return _powers(wants.profile, wants.services, wants.grants, wants.rights) or [(_NOTHING,) * 2]
+    return _powers(facts.wants.rights or ()) or [(_NOTHING,) * 2]
 
 
 def _gets(facts: Facts) -> Items:
-    """What it has of what it asks for: its profile, what it lacks, what it has besides."""
-    wants, policy = facts.wants, facts.policy
+    """What it has of what it asks for: what it lacks, what it has besides."""
+    policy = facts.policy
     has = [("all your rights on this machine",) * 2]
     if facts.sandboxed or facts.address is not None:
         has = []
     if policy is None or (not facts.sandboxed and not policy.enforced):
         return has
-    lacking = None if wants.profile_granted else wants.profile
-    lacks = _powers(lacking, wants.not_granted, wants.grants_not_given, wants.rights_not_granted)
-    implied = f"turns={Policy(policy.profile).turns}"
-    services = [each.name for each in facts.services if each.granted and facts.sandboxed]
-    grants = [grant for grant in policy.grants if grant != implied]
-    given = _powers(policy.profile, services, grants)
-    asked = _asks(facts)
     if facts.idle:
         has.append((facts.idle.partition(": ")[0].removeprefix("it "), _IDLE))
+    given, lacks = _powers(policy.rights), _powers(facts.wants.lacking)
     if lacks:
         closed = [(_CLOSED,) * 2] if policy.fails == "closed" else []
-        return [*has, *closed, *given[:1], *_marked(_NOT, lacks), *given[1:]]
+        return [*has, *closed, *_marked(_NOT, lacks), *given]
+    asked = _asks(facts)
     if asked[0][0] == _NOTHING:
         return [*has, *given]
     more = [each for each in given if each not in asked]
     return [*has, ("all that it asks for",) * 2, *_marked("also", more)]
 
 
-def _powers(
-    profile: str | None,
-    services: Iterable[str],
-    grants: Iterable[str] = (),
-    rights: Iterable[str] = (),
-) -> Items:
-    """A profile, services, named grants and single rights: what they let it do, and how they are
-    written. What every component may do is worth no word."""
-    order = list(policy_text.SERVICES)
-    uses = [name for name in services if name.partition(":")[0] not in ALWAYS_GRANTED]
-    uses.sort(key=lambda name: order.index(name.partition(":")[0]))
-    items = [(f"profile {profile}",) * 2] if profile else []
-    items += [(f"to {policy_text.service(name, named)}", quoted(name)) for name in uses]
-    items += [(f"to {policy_text.grant(word, named)}", quoted(word)) for word in grants]
-    return [*items, *((f"the right {quoted(rule)}", quoted(rule)) for rule in rights)]
+def _powers(rights: Iterable[str]) -> Items:
+    """Rights: what they let it do, and the words."""
+    return [(f"{quoted(name)}, to {policy_text.says(name, named)}", quoted(name))
+            for name in rights]  # fmt: skip
 
 
 def _marked(word: str, items: Items) -> Items:

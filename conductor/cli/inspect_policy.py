@@ -9,9 +9,10 @@ from __future__ import annotations
 import msgspec
 
 from conductor.core.guards import GUARDS
+from conductor.core.policy import words
 from conductor.core.policy.key_table import COPIES, ROWS, Direction, Right
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import GRANT_NAMES, SAYS, Policy
+from conductor.core.policy.rules import Policy
+from conductor.core.policy.words import PolicyWords
 from conductor.spec import policy_text
 from conductor.spec.consent.question import named
 
@@ -37,23 +38,17 @@ class GuardFact(msgspec.Struct, frozen=True):
 class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What a component may do to the conversation. A trusted one has no rules to enforce."""
 
-    profile: str
-    says: str
-    """The profile in a sentence."""
+    rights: list[str]
+    """The words for what it may do."""
     enforced: bool
-    rights: list[HeldKeys] = []
-    grants: list[str] = []
-    """The named grants, those of its profile included: `turns=within`."""
+    cells: list[HeldKeys] = []
+    """The same by keys."""
     serves: bool = True
     """Whether it may have MCP servers of its own."""
     sees: list[str] = []
-    """What the messages are about that it sees, in short."""
-    unseen: list[str] = []
-    """What some messages are about that it does not see."""
-    changes: list[str] = []
-    """What it may change or do besides, in short."""
-    may: list[tuple[str, str]] = []
-    """The rights for people: `["change", "prompts"]`."""
+    """What the messages are about that it sees."""
+    may: list[str] = []
+    """What else it may do, the worst first."""
     guards: list[GuardFact] = []
     on_violation: str
     fails: str
@@ -63,55 +58,47 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def speaks(self) -> bool:
         """Whether any of its messages can reach anybody."""
-        only_copies = all({*COPIES.words}.issuperset(held.rights) for held in self.rights)
-        return not self.enforced or self.serves or bool(self.grants) or not only_copies
+        only_copies = all({*COPIES.words}.issuperset(held.rights) for held in self.cells)
+        return not self.enforced or self.serves or not only_copies
 
 
-def facts(words: PolicyWords) -> PolicyFacts:
+def facts(held: PolicyWords) -> PolicyFacts:
     """The facts of a component's policy."""
-    policy = words.policy()
+    policy = held.policy()
+    found = PolicyFacts(
+        rights=list(held.rights),
+        enforced=held.enforced,
+        sees=policy_text.sees(held.rights),
+        may=policy_text.may(words.services(held.rights) if policy is None else held.rights, named),
+        on_violation=held.on_violation,
+        fails=held.fails,
+        ids=held.ids,
+        hold=held.hold,
+    )
     if policy is None:
-        return PolicyFacts(
-            profile=words.profile,
-            says=SAYS[words.profile],
-            enforced=False,
-            on_violation=words.on_violation,
-            fails=words.fails,
-        )
-    grants = msgspec.structs.replace(policy.grants, turns=policy.turns)
-    seen, unseen = policy_text.sees(policy, named)
-    return PolicyFacts(
-        profile=policy.profile,
-        says=SAYS[policy.profile],
-        enforced=True,
-        rights=_held(policy),
-        grants=grants.words(),
+        return found
+    names = words.flat(held.rights)
+    return msgspec.structs.replace(
+        found,
+        cells=_held(policy),
         serves=policy.serves,
-        sees=seen,
-        unseen=unseen,
-        changes=policy_text.changes(policy, named),
-        may=policy_text.may(policy),
         guards=[
             GuardFact(
                 guard.name,
                 guard.protects,
                 guard.attack,
                 guard.lifted_by,
-                widener(guard.lifted_by) in grants.names(),
+                any(is_lifted(guard.lifted_by, name) for name in names),
             )
             for guard in GUARDS
         ],
-        on_violation=policy.on_violation,
-        fails=policy.fails,
-        ids=policy.ids,
-        hold=policy.hold,
     )
 
 
-def widener(lifted_by: str) -> str:
-    """The grant in `methods=NAME` that widens a guard; empty if none does."""
-    name = lifted_by.partition("=")[0]
-    return name if name in GRANT_NAMES else ""
+def is_lifted(lifted_by: str, name: str) -> bool:
+    """Whether a word, or its verb, is among those that widen a guard (`show, do`)."""
+    widening = lifted_by.split(", ")
+    return name in widening or name.partition(":")[0] in widening
 
 
 def _held(policy: Policy) -> list[HeldKeys]:

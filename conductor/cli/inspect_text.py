@@ -7,8 +7,9 @@ import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from conductor.cli import inspect_policy
 from conductor.cli.inspect_policy import GuardFact, PolicyFacts
+from conductor.core.policy import words
+from conductor.core.policy.words import TRUSTED
 from conductor.errors import CONTINUED, counted, one_line
 from conductor.spec import limits
 from conductor.spec.limits import DEFAULT_LIMITS
@@ -39,7 +40,7 @@ _ABILITIES: Final = {
     "forbidden": "this module needs functions that no guest gets, so conductor refuses it",
     "subprocess": "UNSANDBOXED: it runs with your rights, so it can read and write your files, "
     "use the network and start programs",
-    "elsewhere": "UNSANDBOXED: it runs elsewhere, and gets all that its profile lets it see",
+    "elsewhere": "UNSANDBOXED: it runs elsewhere, and gets all that its rights let it see",
 }
 _ISOLATION: Final = (
     "process: in a child process with an empty environment, together with sandboxed neighbours "
@@ -54,13 +55,13 @@ _HELD: Final = {
     "closed": "If the component fails, conductor refuses a request that it holds",
 }
 _TRUSTED: Final = (
-    "Trusted: no rule limits what it does to the conversation. A profile changes that, e.g. "
-    "`,profile=filter` after the component: then the guards apply."
+    "Trusted: no rule limits what it does to the conversation. `,only=filter` "
+    "after the component changes that: then the guards apply."
 )
 _SILENT: Final = "none of its messages reaches anybody, so no guard is needed"
 _OTHER_MESSAGES: Final = "it does not see any other message, and cannot send any other of its own"
 _GUARDS: Final = (
-    "Guards hold in addition: a grant widens some of them, the others always hold "
+    "Guards hold in addition: a right widens some of them, the others always hold "
     "(docs/security.md says what each stops)"
 )
 _FAILURES: Final = {
@@ -124,7 +125,6 @@ def _what(facts: Facts) -> Iterator[tuple[str, Iterable[str]]]:
         yield "forbidden", map(one_line, facts.forbidden or ())
         yield "exports", [", ".join(map(one_line, facts.exports or ["none"]))]
     yield "dialect", [facts.dialect] if facts.dialect != "none" else []
-    yield "services", map(one_line, _services(facts))
     yield "settings", _settings(facts)
     yield "config", [f"{key} = {one_line(value)}" for key, value in facts.config.items()]
     yield "limits", [", ".join(_limits(facts))] if facts.limits is not None else []
@@ -153,19 +153,6 @@ def _digest(facts: Facts) -> Iterator[str]:
             yield "as its manifest records"
         else:
             yield f"NOT as its manifest records: {one_line(facts.recorded_sha256)}"
-
-
-def _services(facts: Facts) -> Iterator[str]:
-    others = []
-    for service in facts.services:
-        if not service.granted and not service.reason:
-            others.append(service.name)
-            continue
-        granted = "granted" if service.granted else "not granted"
-        reason = f", wanted {service.reason}" if service.reason else ""
-        yield f"{service.name}: {granted}{reason}"
-    if others:
-        yield f"not granted: {', '.join(others)}"
 
 
 def _settings(facts: Facts) -> Iterator[str]:
@@ -217,15 +204,16 @@ def _policy(policy: PolicyFacts) -> Iterator[Entry]:
     if not policy.enforced:
         yield "", _TRUSTED, ""
         return
-    yield "", f"To the conversation it may (profile {policy.profile})", ""
-    for label, what in [*policy.may, ("", _OTHER_MESSAGES if policy.speaks else _SILENT)]:
-        yield from _field(label, what, width=20)
+    yield "", f"It has: {', '.join(policy.rights) or 'no right'}", ""
+    yield from _field("may", *policy.may)
+    yield from _field("sees", *policy.sees)
+    yield from _field("", _OTHER_MESSAGES if policy.speaks else _SILENT)
     if not policy.speaks:
         return
     yield _BLANK
     yield "", _GUARDS, ""
     for condition, names in _guards(policy.guards):
-        yield from _field(condition, names, width=25)
+        yield from _field(condition, names, width=32)
     yield _BLANK
     yield "", f"{_VIOLATIONS[policy.on_violation]}. {_HELD[policy.fails]}.", ""
     if policy.hold is not None:
@@ -233,11 +221,11 @@ def _policy(policy: PolicyFacts) -> Iterator[Entry]:
 
 
 def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
-    """The guards by the grant that widens them; first those that are widened."""
+    """The guards by the right that widens them; first those that are widened."""
     groups: dict[str, list[str]] = {}
     for guard in guards:
-        grant = inspect_policy.widener(guard.lifted_by)
-        condition = f"WIDENED by {grant}" if guard.lifted else grant or "always"
+        word = "" if guard.lifted_by == TRUSTED else guard.lifted_by
+        condition = f"WIDENED by {word}" if guard.lifted else word or "always"
         groups.setdefault(condition, []).append(guard.name)
     ordered = sorted(groups, key=lambda key: (not key.startswith("WIDENED"), key == "always"))
     for condition in ordered:
@@ -245,24 +233,15 @@ def _guards(guards: Iterable[GuardFact]) -> Iterator[tuple[str, str]]:
 
 
 def _wants(wants: ShownWants, policy: PolicyFacts) -> Iterator[Entry]:
-    if not (wants.profile or wants.services or wants.rights or wants.grants):
+    """What it asks for, each with its author's reason."""
+    asked = wants.rights or {}
+    if not asked:
         return
-    missing = [f"service {name}, {wants.services[name]}" for name in wants.not_granted]
-    if not wants.profile_granted:
-        why = f", {wants.reason}" if wants.reason else ""
-        missing.append(f"profile {wants.profile}{why}; it gets {policy.profile}")
-    missing += [f"the right {rule}, {wants.rights[rule]}" for rule in wants.rights_not_granted]
-    missing += [f"{grant}, {wants.grants[grant]}" for grant in wants.grants_not_given]
     yield _BLANK
-    if missing:
-        yield "", f"Its {wants.source} asks for what it does not get", ""
-        for line in missing:
-            yield from _field("", one_line(line), width=0)
-    else:
-        yield "", f"It gets all that its {wants.source} asks for", ""
-    if wants.profile_granted and wants.profile not in (None, policy.profile):
-        more = (
-            f"It gets more than it asks for: profile {policy.profile}, where {wants.profile} "
-            f"would do (`,profile={wants.profile}` after the component)"
-        )
-        yield "", one_line(more), ""
+    some = "what it does not get" if wants.lacking else "all that it gets"
+    yield "", f"Its {wants.source} asks for {some}", ""
+    for name, reason in asked.items():
+        lacks = "NOT GIVEN: " if name in wants.lacking else ""
+        yield from _field("", one_line(f"{lacks}{name}, {reason}"), width=0)
+    if not wants.lacking and (more := words.lacking(policy.rights, asked)):
+        yield "", one_line(f"It gets more than it asks for: {', '.join(more)}"), ""

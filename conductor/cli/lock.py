@@ -37,8 +37,8 @@ HELP: Final = paragraphs(
     "Exit code 1 with --check, when the file would change.",
 )
 EPILOG: Final = (
-    "Examples:\n\n  conductor lock datetime ./proxy.wasm,grant=clock claude\n\n"
-    "  conductor agent --locked datetime ./proxy.wasm,grant=clock claude"
+    "Examples:\n\n  conductor lock datetime ./proxy.wasm,allow=clock claude\n\n"
+    "  conductor agent --locked datetime ./proxy.wasm,allow=clock claude"
 )
 
 _Lockable = Annotated[

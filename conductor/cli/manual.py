@@ -20,7 +20,7 @@ from conductor.cli.commands import RARE, Command
 from conductor.cli.meant import meant, nearly_meant
 from conductor.cli.pages import Entry, Page, Section, gist
 from conductor.cli.typer_options import argument, paragraphs
-from conductor.errors import UsageError, did_you_mean
+from conductor.errors import UsageError, did_you_mean, hint_of
 from conductor.spec import catalog, component_options
 from conductor.spec.limits import LIMITS
 
@@ -135,6 +135,7 @@ HELP_EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor help component",
     "  conductor help log show",
+    "  conductor help rights answer:prompts",
     "  conductor help --man | man -l -",
 )
 
@@ -166,6 +167,13 @@ def _page(words: list[str], root: Foreign) -> Page:
     found = topics.TOPICS.get(topics.OTHER_NAMES.get(name, name))
     if found is not None:
         return found.page()
+    topic, _, right = name.partition(" ")
+    if right and topics.OTHER_NAMES.get(topic, topic) == "rights":
+        try:
+            return topics.right(right)
+        except ValueError as error:
+            hint = hint_of(error) or "`conductor help rights` lists the words"
+            raise UsageError(str(error), hint) from None
     names = [row.path for row in commands.below("") if not row.is_hidden]
     hint = f"topics are: {', '.join(topics.TOPICS)}; `conductor --help` lists the commands"
     hint = did_you_mean(name, [*topics.TOPICS, *names], hint, prefix="conductor help ")

@@ -13,25 +13,22 @@ import shlex
 import shutil
 import sys
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from conductor.cli import consent, inspect_card, report
-from conductor.core.policy import rules as rights
-from conductor.core.policy.rule_syntax import PolicyWords, parse_rule
-from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.core.policy import words
+from conductor.errors import ConductorError, UsageError, hint_of, one_line, visible_path
 from conductor.packages import install, store
 from conductor.packages.install import Candidate
 from conductor.run import compiled
-from conductor.spec import catalog, component_options, lacking, managed, trust
+from conductor.spec import catalog, lacking, managed, trust
 from conductor.spec.component_options import Options
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Question
 from conductor.spec.digests import short
 from conductor.spec.installed import Receipt
-from conductor.spec.lacking import Wish
-from conductor.spec.manifest.reading import Wants
 from conductor.spec.model import Spec
 
 EXIT_DECLINED: Final = 1
@@ -51,67 +48,48 @@ class Allowed(msgspec.Struct, frozen=True):
     """What of that which a component asks for the user allows by words of the command line."""
 
     everything: bool = False
-    options: tuple[tuple[str, Any], ...] = ()
-    """As behind a component: `profile=filter`, `texts`, `grant=clock`."""
+    rights: tuple[str, ...] = ()
+    """As behind a component: `context+clock`."""
 
     def __bool__(self) -> bool:
-        return self.everything or bool(self.options)
+        return self.everything or bool(self.rights)
 
     @classmethod
-    def of(cls, grant: str, options: Options) -> Allowed:
+    def of(cls, everything: bool, options: Options) -> Allowed:
         """Raises `UsageError` for words that are no rights."""
-        if grant not in ("", "all"):
-            raise UsageError(
-                f"`--grant {one_line(grant)}`: it takes `all`",
-                "single rights stand behind the source: `conductor add SOURCE,grant=clock`",
-            )
-        for key, _ in options:
-            if key not in _RIGHTS:
+        rights: list[str] = []
+        for key, value in options:
+            if key != "allow":
                 raise UsageError(
-                    f"`{one_line(key)}` is no right, and a component is installed without options",
+                    f"`{one_line(key)}` is not `allow`, and a component is installed without "
+                    "options",
                     "write it where a chain names the component",
                 )
-        return cls(bool(grant), tuple(options))
+            try:
+                rights += words.read(value)
+            except ValueError as error:
+                raise UsageError(
+                    f"`allow={one_line(str(value))}`: {error}", hint_of(error) or words.HINT
+                ) from None
+        return cls(everything, tuple(rights))
 
     def check(self, spec: Spec) -> None:
         """Raises `UsageError` for a right that the component does not ask for."""
-        wants = spec.manifest.wants if spec.manifest is not None else Wants()
-        rules = [parse_rule(rule) for rule in wants.rights]
-        given = self._given(spec)
-        names = [str(value) for key, value in self.options if key == "profile"]
-        surplus = [f"profile={name}" for name in names if name != wants.profile]
-        surplus += [f"allow={each}" for each in given.policy.allow if parse_rule(each) not in rules]
-        surplus += rights.lacking(given.policy.grants, wants.named).words()
-        services = sorted((given.grants or frozenset()) - wants.services.keys())
-        surplus += [f"grant={each}" for each in services]
-        if surplus:
-            asks = lacking.options(lacking.wanted(spec)).removeprefix(",") or "nothing"
+        if surplus := words.lacking(self.rights, lacking.wanted(spec)):
+            asks = "+".join(lacking.wanted(spec)) or "nothing"
             raise UsageError(
                 f"`{spec.name}` does not ask for `{one_line(surplus[0])}`",
                 f"it asks for {one_line(asks, 1000)}; what it does not ask for you give it where a "
                 "chain names it",
             )
 
-    def part(self, spec: Spec, wish: Wish) -> Wish:
+    def part(self, wish: Sequence[str]) -> tuple[str, ...]:
         """What of a wish the words allow."""
-        if self.everything:
-            return wish
-        given = self._given(spec)
-        words, rules = given.policy, [parse_rule(rule) for rule in given.policy.allow]
-        return Wish(
-            wish.profile if words.profile == wish.profile else "",
-            tuple(rule for rule in wish.rights if parse_rule(rule) in rules),
-            tuple(each for each in wish.grants if lacking.gives(words, each)),
-            tuple(each for each in wish.services if each in (given.grants or ())),
+        return tuple(
+            name for name in wish if self.everything or not words.lacking([name], self.rights)
         )
 
-    def _given(self, spec: Spec) -> Spec:
-        """A component that has the rights of the words, and no others. Raises `UsageError`."""
-        bare = Spec(name=spec.name, grants=frozenset(), policy=PolicyWords(rights.NO_PROFILE))
-        return component_options.apply(bare, [*self.options])
 
-
-_RIGHTS: Final = frozenset({"profile", "allow", "grant", "grants", *rights.GRANT_NAMES})
 _YES: Final = {"y": Decision.INSTALL, "yes": Decision.INSTALL}
 _PLAIN: Final = "install it? [y/N] "
 _ASKING: Final = (
@@ -243,15 +221,14 @@ def agree(spec: Spec, allowed: Allowed, again: str) -> None:
     question = _question(spec)
     if question is not None and allowed:
         held = question.agreement
-        wish = Wish(held.profile, held.rights, held.grants, held.services)
-        part = allowed.part(spec, wish)
-        words = msgspec.structs.asdict(part)
-        trust.agree(question.key, msgspec.structs.replace(held, since=trust.now(), **words))
-        given = one_line(lacking.options(part).removeprefix(","), 1000) or "nothing"
+        part = allowed.part(tuple(held.rights))
+        rights = {name: held.rights[name] for name in part}
+        trust.agree(question.key, msgspec.structs.replace(held, since=trust.now(), rights=rights))
+        given = one_line("+".join(part), 1000) or "nothing"
         report.say(f"allowed: {given}")
     consent.say_lacking([spec])
     if question is not None and not allowed.everything:
-        report.write(f"`{again} --grant all` allows this version all that it asks for")
+        report.write(f"`{again} --allow-all` allows this version all that it asks for")
 
 
 def prepare(spec: Spec) -> None:

@@ -531,7 +531,8 @@ FLEET: Final = (
     Option(
         "--project-id",
         Kind("NAME", str),
-        "The project that values (`kv`) belong to: those of the scope `project`, on all workers.",
+        "The project that values (`storage`) belong to: those of the scope `project`, on all "
+        "workers.",
         commands=("fleet worker",),
         panel=_FLEET,
         default="the pool",
@@ -797,8 +798,8 @@ TABLE: Final = (
     Option(
         "peer",
         Kind("NAME=COMMAND", peer, many=True),
-        "An agent beside the chain, for the component with `peers=NAME`; or a chain, a JSON list. "
-        "May be repeated.",
+        "An agent beside the chain, for the component with `allow=peer:NAME`; or a chain, a "
+        "JSON list. May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `peer.research = "codex-acp"`. See '
         "[conversation.md](conversation.md#several-agents).",
@@ -806,8 +807,8 @@ TABLE: Final = (
     Option(
         "branch",
         Kind("NAME=PROXIES", peer, many=True),
-        "A chain beside the chain, for `peers=NAME`: these proxies, and an agent like the chain's. "
-        "May be repeated.",
+        "A chain beside the chain, for `allow=peer:NAME`: these proxies, and an agent like the "
+        "chain's. May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `branch.a = "p1 p2"`. See '
         "[conversation.md](conversation.md#branches).",
@@ -891,7 +892,7 @@ TABLE: Final = (
     Option(
         "keep-values",
         DAYS,
-        "How long values that a component keeps (`kv`) stay when it does not use them; 0: for "
+        "How long values that a component keeps (`storage`) stay when it does not use them; 0: for "
         "ever.",
         panel=_LIMITS,
         page="See [what conductor keeps](cli.md#what-conductor-keeps).",

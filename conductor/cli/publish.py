@@ -155,7 +155,8 @@ def _refuse_generated(manifest: Manifest) -> None:
     from conductor.author import project
 
     generated = {_words(text) for text in project.generated()}
-    texts = {"description": manifest.description, "[wants] reason": manifest.wants.reason}
+    texts = {"description": manifest.description}
+    texts |= {f"[rights] {word}": reason for word, reason in (manifest.rights or {}).items()}
     for place, text in texts.items():
         if _words(text) in generated:
             raise UsageError(

@@ -9,12 +9,15 @@ from conductor.cli import commands, options
 from conductor.cli.commands import Command
 from conductor.cli.pages import Entry, Page, Section, entries, gist
 from conductor.cli.typer_options import paragraphs
-from conductor.core.policy.rules import GRANT_NAMES, PROFILE_NAMES, SAYS
-from conductor.core.service_table import ALWAYS_GRANTED, CALLS
+from conductor.core.policy import words
+from conductor.core.policy.key_table import row_of
 from conductor.packages import sources
 from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.spec import component_options, limits
 from conductor.spec.syntax import WRITTEN
+
+_MOST_LISTED: Final = 12
+"""Members of a set that the page names."""
 
 
 class Topic(NamedTuple):
@@ -44,8 +47,8 @@ def _component() -> Page:
         ),
         paragraphs(
             "Examples:",
-            "  conductor exec ./p.wasm,name=filter,grant=clock,cpu=50ms demo -p hello",
-            "  conductor exec ./p.wasm,profile=observer,memory=16MiB demo -p hello",
+            "  conductor exec ./p.wasm,name=filter,allow=clock,cpu=50ms demo -p hello",
+            "  conductor exec ./p.wasm,only=observer,memory=16MiB demo -p hello",
             """  conductor exec 'cache,config.match="^(what|who), "' demo -p hello""",
         ),
     )
@@ -120,43 +123,66 @@ def _only(row: options.Option) -> str:
     return f" For {' and '.join(taking)}." if len(taking) < len(options.ALL) else ""
 
 
-def _profiles() -> Page:
-    rows = entries((name, f"{SAYS[name]}.") for name in PROFILE_NAMES)
+def _rights() -> Page:
+    known = entries((name, f"It may {one.says}.") for name, one in words.TABLE.items())
+    scoped = entries(
+        (f"{one.verb}:{one.shown}", f"It may {one.says.format(one.shown)}.")
+        for one in words.FAMILIES.values()
+    )
+    sets = entries((name, f"It {text}: {_listed(words.SETS[name])}.")
+                   for name, text in words.SET_SAYS.items())  # fmt: skip
+    groups = entries((f"see:{name}", f"{_listed(of)}.") for name, of in words.GROUPS.items())
+    denied = entries((name, f"{_listed(of)}.") for name, of in words.FORBIDDING.items())
     return Page(
         "",
-        "A profile is what a component may do to the conversation. Sandboxed components have "
-        "`context`, or what they ask for within that; programs have `trusted`.",
-        (Section("profile=NAME", rows),),
+        "What a component may do. `only=` is the whole list, `allow=` adds to it, and `deny=` "
+        "takes away and wins: a word, each that includes it, a verb with all its words, a set with "
+        "its members. `change` and `answer` include `see`. A program has the machine anyway, so it "
+        "needs no word for that. `conductor help rights WORD` explains one.",
         (
-            "Example:\n\n  conductor exec ./proxy.wasm,profile=observer demo -p hello\n\n"
-            "`conductor inspect COMPONENT` shows what a component may do."
+            Section("Sets", sets),
+            Section("Sets for deny=", denied),
+            Section("Words with a name, a place or an address", scoped),
+            Section("Words, the worst first", known),
+            Section("Groups of objects, also of change and add", groups),
+        ),
+        "Example:\n\n  conductor exec ./proxy.wasm,only=context+clock,deny=serve:tools demo -p hi",
+    )
+
+
+def _listed(names: tuple[str, ...]) -> str:
+    few = names if len(names) <= _MOST_LISTED else (*names[:_MOST_LISTED], "…")
+    return ", ".join(few) or "nothing"
+
+
+def right(name: str) -> Page:
+    """The page of one word. Raises `ValueError` for what is none."""
+    if name in words.FORBIDDING or name in words.SETS or words.members(name) != (name,):
+        of = words.FORBIDDING.get(name) or words.members(name)
+        lead, rules = f"A name for: {', '.join(of) or 'nothing'}.", []
+    else:
+        one = words.word(name)
+        lead = f"It may {one.says}."
+        rows = {row_of(rule.direction, rule.key).rule: rule.key for rule in one.rules}
+        rules = [(key, f"{rule}.") for rule, key in rows.items()]
+    return Page(
+        name,
+        lead,
+        (
+            *([Section("The rules that bound it", entries(rules))] if rules else []),
+            Section("Bundled components that have it", entries(_having(name))),
         ),
     )
 
 
-def _grants() -> Page:
-    services: dict[str, list[str]] = {}
-    for call in CALLS.values():
-        services.setdefault(call.grant or call.service, []).append(call.summary)
-    named = (
-        (f"{option.name}={option.value}", f"{option.help}.")
-        for option in component_options.OPTIONS
-        if option.name in GRANT_NAMES
-    )
-    always = entries((n, f"{'; '.join(t)}.") for n, t in services.items() if n in ALWAYS_GRANTED)
-    granted = entries(
-        (n, f"{'; '.join(t)}.") for n, t in services.items() if n not in ALWAYS_GRANTED
-    )
-    return Page(
-        "",
-        "A sandboxed component may use a service only if you grant it.",
-        (
-            Section("Services (grant=SERVICE, deny=SERVICE)", granted),
-            Section("Services that every component has", always),
-            Section("Named grants, beyond its profile", entries(named)),
-        ),
-        "Example:\n\n  conductor exec ./proxy.wasm,grant=clock,turns=within demo -p hello",
-    )
+def _having(name: str) -> Iterator[tuple[str, str]]:
+    from conductor.spec import catalog
+
+    for each in catalog.bundled():
+        manifest = catalog.bundled_manifest(each)
+        rights = () if manifest is None else (manifest.rights or ())
+        if name not in words.FORBIDDING and rights and not words.lacking([name], rights):
+            yield each, "yes"
 
 
 def _limits() -> Page:
@@ -227,8 +253,7 @@ TOPICS: Final[dict[str, Topic]] = {
     "component": Topic("How to write a component, and all its options.", _component),
     "sources": Topic("How to write a source of `conductor add`.", _sources),
     "options": Topic("All that `-c` and conductor.toml can set for a chain.", _options),
-    "profiles": Topic("What a component may do to the conversation.", _profiles),
-    "grants": Topic("Services and rights that a component may be granted.", _grants),
+    "rights": Topic("The words for what a component may do.", _rights),
     "limits": Topic("What a component may cost.", _limits),
     "filters": Topic("How to choose events of a trace or an audit.", _filters),
     "commands": Topic("All commands, below their headings.", _commands),
@@ -238,7 +263,10 @@ OTHER_NAMES: Final = {
     "components": "component",
     "filter": "filters",
     "source": "sources",
-    "services": "grants",
-    "profile": "profiles",
+    "services": "rights",
+    "right": "rights",
+    "profile": "rights",
+    "profiles": "rights",
+    "grants": "rights",
 }
 """Topics under names that people try too. Where a command has the name, the command wins."""

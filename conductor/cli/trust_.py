@@ -204,14 +204,7 @@ def _rows(held: Trust) -> Iterator[Shown]:
 
 
 def _rights(agreed: Agreement) -> Iterator[str]:
-    if agreed.profile:
-        yield f"profile {agreed.profile}"
-    for noun, words in (
-        ("right", agreed.rights),
-        ("grant", agreed.grants),
-        ("service", agreed.services),
-    ):
-        yield from (f"{noun} {word}" for word in words)
+    yield from agreed.rights
 
 
 def _when(since: int) -> str:

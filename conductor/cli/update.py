@@ -7,7 +7,7 @@ from typing import Annotated, Final
 import typer
 
 from conductor.cli import offer, report, signer
-from conductor.cli.add import Grant, Trusting, Yes
+from conductor.cli.add import AllowAll, Trusting, Yes
 from conductor.cli.offer import Allowed, Decision
 from conductor.cli.typer_options import paragraphs
 from conductor.errors import ConductorError, UsageError, visible_path
@@ -43,7 +43,7 @@ def update(
         bool, typer.Option("--check", help="Show what is newer, and install nothing.")
     ] = False,
     yes: Yes = False,
-    grant: Grant = "",
+    allow_all: AllowAll = False,
     trust: Trusting = False,
     identity: signer.Identity = "",
     issuer: signer.Issuer = "",
@@ -56,7 +56,7 @@ def update(
     wanted = signatures.demand(*given, any_signer=any_signer)
     if (wanted or any_signer) and len(names or ()) != 1:
         raise UsageError("one component has one signer", "name the component that you update")
-    allowed = Allowed.of(grant, [])
+    allowed = Allowed.of(allow_all, [])
     options = signer.words(*given, any_signer=any_signer)
     found = {each.name: each for each in store.receipts()}
     for name in names or ():

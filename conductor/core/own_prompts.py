@@ -100,7 +100,7 @@ class OwnPrompts:
             return component.name, ""
         if policy_state is None or not policy_state.enforced:
             return "", ""
-        return (peer.launched_by or peer).name, policy_state.policy.turns
+        return (peer.launched_by or peer).name, policy_state.policy.grants.turns
 
     def _payer(self, lane: Lane, session: str | None) -> str:
         """The session of the user's that pays for a prompt in a session."""

@@ -129,17 +129,17 @@ class OwnTurns:
             return None
         if self._exchange.is_set_aside(lane, session):
             return "may not begin a turn in a session that the user's was before it went on as its"
-        kind = policy_state.policy.turns
+        kind = policy_state.policy.grants.turns
         if policy_state.paused:
             return "is paused, and begins no turns"
         own = self._parts.turns.is_own_session(policy_state, session)
         if own or kind == "unprompted" or (kind and nests):
             return None
         if not kind:
-            return "may not begin turns\nhint: `,turns=within` or `,turns=unprompted` lets it"
+            return "may not begin turns\nhint: `,allow=prompt:within` lets it in turns of yours"
         return (
             "may begin a turn only within one of the user's, while it holds that prompt\n"
-            "hint: `,turns=unprompted` lets it at any time"
+            "hint: `,allow=prompt:anytime` lets it at any time"
         )
 
     def end(self, peer: Peer, params: Params, request: Visit | None, guest: str = "") -> None:

@@ -1,7 +1,7 @@
 """What passes at a port: between a component and its peer agent, beside the chain.
 
 A component is the client of its peer agent. A component with a policy may do there what
-`sessions=own` lets it do in the chain: it opens sessions in the folders of the client's sessions,
+`prompt:unseen` lets it do in the chain: it opens sessions in the folders of the client's sessions,
 prompts in them, and serves MCP servers of its own to them. The guards judge all of that as they do
 in the chain, with what the peer agent itself has said of its sessions. No user is there, so what
 that agent asks to be permitted is answered as cancelled.
@@ -246,7 +246,7 @@ def port_of(peer: Peer, name: str, method: str) -> Lane:
     if port is None:
         known = ", ".join(f"`{one}`" for one in peer.ports) or "none"
         text = f"{peer.label} has no peer agent `{name:.80}`; it has {known}"
-        hint = "give it one: `-c peer.NAME=COMMAND`, and `,peers=NAME` behind the component"
+        hint = "give it one: `-c peer.NAME=COMMAND`, and `,allow=peer:NAME` behind the component"
         raise Malformed(INVALID_PARAMS, f"{text}\nhint: {hint}")
     if method in ROLES:
         raise Malformed(INVALID_REQUEST, f"conductor itself initializes peer agent `{name}`")

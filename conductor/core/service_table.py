@@ -108,7 +108,7 @@ TABLE: Final = (
     Call(
         "kv/get",
         Performer.THREAD,
-        "kv",
+        "storage",
         '`{"key", "scope"}`',
         '`{"found": true, "value": …, "revision": N}` or `{"found": false, "revision": 0}`',
         "reads a stored value",
@@ -116,7 +116,7 @@ TABLE: Final = (
     Call(
         "kv/set",
         Performer.THREAD,
-        "kv",
+        "storage",
         '`{"key", "value", "scope", "ifRevision"}`',
         '`{"used", "quota", "revision"}`, the first two in bytes',
         "stores a value",
@@ -126,7 +126,7 @@ TABLE: Final = (
     Call(
         "kv/delete",
         Performer.THREAD,
-        "kv",
+        "storage",
         '`{"key", "scope"}`',
         '`{"deleted": BOOL}`',
         "deletes a stored value",
@@ -135,7 +135,7 @@ TABLE: Final = (
     Call(
         "kv/list",
         Performer.THREAD,
-        "kv",
+        "storage",
         '`{"prefix", "after", "limit", "scope"}`',
         '`{"keys": […], "more": BOOL}`',
         "lists the keys of stored values",
@@ -143,7 +143,7 @@ TABLE: Final = (
     Call(
         "files/roots",
         Performer.THREAD,
-        "files:GLOB",
+        "read:GLOB",
         "none",
         '`{"roots": […]}`',
         "the folders of the client's sessions",
@@ -151,7 +151,7 @@ TABLE: Final = (
     Call(
         "files/read",
         Performer.THREAD,
-        "files:GLOB",
+        "read:GLOB",
         '`{"path", "offset", "maxBytes"}`',
         '`{"path", "size", "mtimeMs", "more"}` and `text` or `base64`',
         "reads a file",
@@ -160,7 +160,7 @@ TABLE: Final = (
     Call(
         "files/list",
         Performer.THREAD,
-        "files:GLOB",
+        "read:GLOB",
         '`{"path", "glob", "limit"}`',
         '`{"entries": [{"path", "kind", "size", "mtimeMs"}], "more": BOOL}`',
         "lists files",
@@ -179,7 +179,7 @@ TABLE: Final = (
     Call(
         "fetch",
         Performer.TASK,
-        "fetch:HOST",
+        "web:HOST",
         '`{"url", "method", "headers", "text" or "base64", "maxBytes", "timeoutMs"}`',
         '`{"status", "url", "headers", "truncated"}` and `text` or `base64`',
         "sends an HTTP request",
@@ -222,7 +222,7 @@ TABLE: Final = (
     Call(
         "rebind",
         Performer.ROUTER,
-        "sessions=own",
+        "prompt:unseen",
         '`{"sessionId", "to"}`, two sessions',
         "`{}`",
         "has a session go on as [another](conversation.md#aliases)",

@@ -248,7 +248,7 @@ class Services:
                 return None
             return (
                 f"Method not found: `{REBIND}` is not granted to {peer.label}\n"
-                "hint: grant it with `,sessions=own` behind it"
+                "hint: `,allow=prompt:unseen` behind it lets it"
             )
         if name not in CALLS:
             return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
@@ -258,7 +258,7 @@ class Services:
         shown = SHOWN_GRANTS.get(service, service)
         return (
             f"Method not found: service `{service}` is not granted to {peer.label}\n"
-            f"hint: grant it with `,grant={shown}` behind it"
+            f"hint: `,allow={shown}` behind it lets it"
         )
 
 

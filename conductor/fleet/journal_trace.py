@@ -73,6 +73,8 @@ class Trace:
         if not isinstance(message.method, str):
             is_error = isinstance(message.error, msgspec.Raw)
             payload = message.error if is_error else message.result
+            if not isinstance(payload, msgspec.Raw):
+                return None
             said = {"is_error": is_error, "payload": payload}
             return {"type": "response", **event, **said, "_conductor": own}
         kind = "notification" if "id" not in event else "request"

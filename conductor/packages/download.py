@@ -19,8 +19,8 @@ import anyio
 import httpcore2 as httpcore
 import msgspec
 
+from conductor.core.policy.scopes import is_public
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
-from conductor.services.scopes import is_public
 from conductor.version import version
 
 MOST: Final = 64 * 1024 * 1024

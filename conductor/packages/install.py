@@ -209,16 +209,8 @@ def _words(spec: Spec) -> Iterator[str]:
     manifest = spec.manifest
     if manifest is None:
         return
-    wants = manifest.wants
-    if wants.profile is not None:
-        yield f"asks for the profile {wants.profile}"
-    for noun, table in (
-        ("right", wants.rights),
-        ("grant", wants.grants),
-        ("service", wants.services),
-    ):
-        for word in table:
-            yield f"asks for the {noun} {one_line(word, 120)}"
+    for word in manifest.rights or ():
+        yield f"asks for the right {one_line(word, 120)}"
     for key, setting in manifest.settings.items():
         must = ", required" if setting.required else ""
         yield f"has the setting {key} ({setting.type}{must})"

@@ -17,7 +17,7 @@ from conductor.core import json_text
 from conductor.core.component import HOLD_INITIALIZE, Component
 from conductor.core.dialects import CHANNEL, INITIALIZE
 from conductor.core.policy.key_table import CARRY, Direction
-from conductor.core.policy.rules import NO_PROFILE, Policy, merged
+from conductor.core.policy.rules import Policy, merged
 from conductor.core.service_table import (
     CHANGED,
     LAST_WORDS,
@@ -200,7 +200,11 @@ class _Host:
             patience=sum(2 * (s.timeout or HOLD_INITIALIZE) for s in self._specs)
             if self._policed
             else self._specs[0].timeout,
-            guests={s.name: p.turns for s in self._specs if (p := s.policy.policy()) is not None},
+            guests={
+                spec.name: policy.grants.turns
+                for spec in self._specs
+                if (policy := spec.policy.policy()) is not None
+            },
             initialize_passes=not any(map(_may_initialize, self._specs)),
         )
 
@@ -242,7 +246,6 @@ def _union(specs: Sequence[Spec]) -> Policy | None:
     if any(policy.hears for policy in policies):
         return None
     return Policy(
-        NO_PROFILE,
         tuple(dict.fromkeys(rule for policy in policies for rule in policy.rules)),
         reduce(merged, (policy.grants for policy in policies)),
         fails="closed" if any(policy.fails == "closed" for policy in policies) else "open",

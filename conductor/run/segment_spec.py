@@ -9,8 +9,8 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import TRUSTED
+from conductor.core.policy import words
+from conductor.core.policy.words import TRUSTED
 from conductor.core.service_table import granted_names
 from conductor.spec.model import Hosted, Spec
 from conductor.transports.framing import LINE_LIMIT
@@ -65,9 +65,16 @@ def guest_spec(
 
     Not `policed`: the parent enforces the policy, so the host's router trusts the guest.
     """
+    # Its services are listed apart: their scopes are read by modules that a host cannot load.
+    services = words.services(spec.policy.rights)
+    held = spec.policy.rights
+    if not policed:
+        held = (TRUSTED, *(f"peer:{name}" for name in spec.peers))
+    rights = tuple(name for name in held if name not in services)
+    policy = msgspec.structs.replace(spec.policy, rights=rights)
     hosted = {field: getattr(spec, field) for field in Hosted.__struct_fields__}
     return GuestSpec(
-        **hosted if policed else {**hosted, "policy": PolicyWords(TRUSTED)},
+        **{**hosted, "policy": policy},
         label=spec.label("proxy"),
         services=granted_names(spec.grants or ()),
         configure=msgspec.Raw(configure),

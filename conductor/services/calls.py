@@ -22,7 +22,7 @@ class Grantee(msgspec.Struct, frozen=True):
     identity: str
     """The same from run to run: stored values belong to it."""
     grants: frozenset[str] | None
-    """As the user wrote them (`files:**/AGENTS.md`); None: everything is granted."""
+    """As the user wrote them (`read:**/AGENTS.md`); None: everything is granted."""
     limits: Mapping[str, int]
     """All limits of the component, by name (`conductor.spec.limits`)."""
 

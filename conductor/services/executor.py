@@ -28,7 +28,7 @@ from conductor.services.kv import Values
 from conductor.services.metrics import Metrics
 from conductor.services.timers import Timers
 
-_AT_ONCE: Final = {"fetch": 4}
+_AT_ONCE: Final = {"web": 4}
 """Calls of one component that are performed at a time, by service; else 1, which keeps values in
 the order in which they were set, and leaves threads to others."""
 
@@ -192,7 +192,7 @@ class ServiceExecutor:
             return await result
         # Calls wait here for the store, not in threads: another conductor may hold its file for
         # seconds, and a few components would take all threads.
-        async with self._storing if CALLS[call].service == "kv" else contextlib.nullcontext():
+        async with self._storing if CALLS[call].service == "storage" else contextlib.nullcontext():
             return await asyncio.to_thread(self._timed, function, grantee, params)
 
     def _timed(self, function: Function, grantee: Grantee, params: bytes | None) -> object:

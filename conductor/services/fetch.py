@@ -27,9 +27,7 @@ import httpcore2 as httpcore
 import msgspec
 
 from conductor.core import json_text
-from conductor.services.calls import Grantee, ServiceError, bad_params, read
-from conductor.services.files import content
-from conductor.services.scopes import (
+from conductor.core.policy.scopes import (
     METHODS,
     READING,
     UNIX,
@@ -38,6 +36,8 @@ from conductor.services.scopes import (
     is_public,
     socket_path,
 )
+from conductor.services.calls import Grantee, ServiceError, bad_params, read
+from conductor.services.files import content
 
 BODY_BYTES: Final = 16 * 1024 * 1024
 _BODY: Final = 1024 * 1024
@@ -145,7 +145,7 @@ class _Pinned(httpcore.AsyncNetworkBackend):
         """Connects to a socket that has this path itself: no part of it is a link."""
         real = await anyio.to_thread.run_sync(os.path.realpath, path)
         if real != path:
-            text = f"{path} leads to {real}\nhint: grant that: `,grant=fetch:{UNIX}:{real}`"
+            text = f"{path} leads to {real}\nhint: allow that: `,allow=web:{UNIX}:{real}`"
             raise ServiceError("not-granted", text)
         try:
             kind = os.lstat(path).st_mode
@@ -163,7 +163,7 @@ def trusted_context() -> ssl.SSLContext:
 
 
 async def fetch(grantee: Grantee, params: bytes | None) -> object:
-    """Performs one HTTP request of a component; without grants it may reach every public address.
+    """Performs one HTTP request of a component; a program may reach every address.
 
     Raises `ServiceError`.
     """
@@ -277,19 +277,19 @@ def _allowed(places: tuple[Destination, ...] | None, request: _Request) -> bool:
         raise bad_params(f"`{request.url}` names no plain host")
     if not _URL.fullmatch(request.url):
         raise bad_params(f"`{request.url}` is not plain ASCII: write other characters as %XX")
+    if places is None:  # of a program, which has the machine anyway
+        return True
     if request.socket:
         where, shown = (UNIX, request.socket, 0), f"{UNIX}:{request.socket}"
     else:
         where, shown = (parts.scheme, host, port), _place(parts.scheme, host, port)
-    if places is None and not request.socket:
-        return False
-    fitting = [place for place in places or () if place.covers(*where)]
+    fitting = [place for place in places if place.covers(*where)]
     method = "" if request.method in READING else f"{request.method}@"
     if not fitting:
         place = shown if request.socket else f"{parts.scheme}://{_bracketed(host)}:{port}"
-        raise _refused(place, f"fetch:{method}{shown}")
+        raise _refused(place, f"web:{method}{shown}")
     if not any(request.method in place.methods for place in fitting):
-        raise _refused(f"{request.method} to {shown}", f"fetch:{request.method}@{shown}")
+        raise _refused(f"{request.method} to {shown}", f"web:{request.method}@{shown}")
     return any(place.private for place in fitting)
 
 
@@ -304,7 +304,7 @@ def _place(scheme: str, host: str, port: int) -> str:
 
 
 def _refused(what: str, grant: str) -> ServiceError:
-    text = f"{what} is not among the addresses granted\nhint: grant it with `,grant={grant}`"
+    text = f"{what} is not among the addresses granted\nhint: `,allow={grant}` lets it"
     return ServiceError("not-granted", text)
 
 

@@ -21,8 +21,8 @@ from typing import Final
 import msgspec
 
 from conductor.core import json_text
+from conductor.core.policy.scopes import folders
 from conductor.services.calls import Grantee, ServiceError, bad_params
-from conductor.services.scopes import folders
 
 FILE_BYTES: Final = 1024 * 1024
 QUOTA_BYTES: Final = 16 * 1024 * 1024
@@ -114,7 +114,7 @@ def _granted(grantee: Grantee, names: list[str]) -> int:
         raise ServiceError(
             "not-granted",
             f"{'/'.join(names)}: is in no folder granted for writing, or is hidden there\n"
-            "hint: a folder is granted by its path: `,grant=write:FOLDER`",
+            "hint: `,allow=write:FOLDER` lets it",
         )
     return max(found)
 

@@ -20,9 +20,9 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import json_text
+from conductor.core.policy.scopes import compile_glob, matches, patterns
 from conductor.services.calls import Grantee, ServiceError, bad_params, read
 from conductor.services.file_writer import Write, write
-from conductor.services.scopes import compile_glob, matches, patterns
 
 READ_BYTES: Final = 8 * 1024 * 1024
 _READ: Final = 1024 * 1024
@@ -181,7 +181,7 @@ def content(data: bytes) -> dict[str, str]:
 
 
 def _not_granted(path: str) -> ServiceError:
-    hint = "hint: files are granted by glob: `,grant=files:GLOB`"
+    hint = "hint: `,allow=read:GLOB` lets it"
     return ServiceError("not-granted", f"{path}: is not among the files granted\n{hint}")
 
 

@@ -15,7 +15,7 @@ Kinds of a component, in the order they are tried:
                                       (`conductor.spec.agents`), else a program on PATH
     program argument …                a subprocess, split as a shell would, but run without one
 
-Options follow a comma: `proxy.wasm,grant=clock,memory=32MiB` (`conductor.spec.component_options`).
+Options follow a comma: `proxy.wasm,allow=clock,memory=32MiB` (`conductor.spec.component_options`).
 The start path loads this module before the event loop's, so it imports nothing heavy.
 """
 
@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from conductor import children
-from conductor.core.policy.rule_syntax import PolicyWords
 from conductor.core.policy.rules import ambiguous_key
+from conductor.core.policy.words import PolicyWords
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import component_options, paths, syntax, untrusted_files
 from conductor.spec.component_options import Options
@@ -318,7 +318,7 @@ def _unambiguous(spec: Spec) -> Spec:
             f"`{spec.name}` is a program that may pass `{key}` on and send some of its own: only "
             "by their ids can the two be told apart",
             "`,ids=kept` says that it passes requests on under the ids they came with; else grant "
-            "it less, such as `,profile=filter`",
+            "it less, such as `,only=filter`",
         )
     return spec
 
@@ -478,7 +478,6 @@ def _module(path: str) -> Spec:
         name=plain(stem(path)),
         wasm=os.path.realpath(path),
         source=path,
-        grants=frozenset(),
         policy=PolicyWords(),
         on_failure="restart",
     )
@@ -497,7 +496,6 @@ def _script(path: str) -> Spec:
         sha256=digest,
         script=whole,
         source=path,
-        grants=frozenset(),
         limits=scripts.LIMITS,
         policy=PolicyWords(),
         on_failure="restart",
@@ -553,8 +551,8 @@ def _self_declared(spec: Spec) -> Spec:
     from conductor.spec.python_guest import facts
 
     manifest = facts.manifest(spec.name, os.path.basename(spec.script), declared)
-    spec = msgspec.structs.replace(spec, unreadable_profile=declared.hidden, declared=declared)
-    return _narrowed(spec, manifest) if manifest.wants else spec
+    spec = msgspec.structs.replace(spec, unreadable_rights=declared.hidden, declared=declared)
+    return _narrowed(spec, manifest) if manifest.rights is not None else spec
 
 
 def _declared(spec: Spec) -> Declared | None:
@@ -567,9 +565,7 @@ def _declared(spec: Spec) -> Declared | None:
     except (OSError, ConductorError):
         return None
     # Reading a source takes milliseconds; some declare nothing, and a search in the text shows it.
-    if not any(
-        w in text for text in script.files.values() for w in ("profile", "wants", "**", "@")
-    ):
+    if not any(w in text for text in script.files.values() for w in ("rights", "**", "@")):
         return None
     from conductor.spec.python_guest import facts
 

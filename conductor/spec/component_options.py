@@ -1,4 +1,4 @@
-"""The options behind a component: `proxy.wasm,grant=clock,memory=32MiB`.
+"""The options behind a component: `proxy.wasm,allow=clock,memory=32MiB`.
 
 `OPTIONS` is the one declaration of each: how it is written, what it changes of a `Spec`, and its
 row in docs/cli.md. A component that is a JSON object has the same options as keys.
@@ -15,20 +15,14 @@ import msgspec
 
 from conductor.core import json_text
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.rule_syntax import parse_rule, read_grant, shown, surplus
-from conductor.core.policy.rules import CHOICES as GRANT_CHOICES
-from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
+from conductor.core.policy import words
 from conductor.core.restart_state import CHOICES
-from conductor.core.service_table import ALWAYS_GRANTED, SERVICES, SHOWN_GRANTS
 from conductor.errors import UnknownWordError, UsageError, hint_of
 from conductor.mcp import KINDS as MCP_KINDS
 from conductor.patterns import lazy_pattern
 from conductor.spec import limits
 from conductor.spec.model import Spec
 from conductor.spec.programs import NAME_RULE, is_name
-
-ALL: Final = "*"
-"""Denies every service that has to be granted."""
 
 _MOST_RETRIES: Final = 100
 
@@ -51,8 +45,6 @@ class Option(msgspec.Struct, frozen=True):
     Raises `ValueError` that says what is wrong with the value."""
     help: str
     """Its meaning, in Markdown."""
-    bare: bool = False
-    """Whether it may stand without a value."""
 
 
 # -- how options change a spec ---------------------------------------------------------------------
@@ -105,62 +97,35 @@ def _seconds(value: Any) -> float:
     return limits.seconds(str(value))
 
 
-def words(value: Any) -> frozenset[str]:
-    """Several words: `a+b`, or a JSON list."""
-    listed = value if isinstance(value, list) else str(value).split("+")
-    return frozenset(str(word) for word in listed if word)
+def _with(spec: Spec, rights: Iterable[str], **fields: Any) -> Spec:
+    """The component with other rights."""
+    policy = _replace(spec.policy, rights=tuple(dict.fromkeys(rights)))
+    return _replace(spec, policy=policy, **fields)
 
 
-def services(value: Any) -> frozenset[str]:
-    """Services to grant: `clock+files:*.md`. Raises `ValueError`."""
-    granted = words(value)
-    scoped = granted - (SERVICES - SHOWN_GRANTS.keys())
-    if scoped:
-        from conductor.services.scopes import check
-
-        for grant in sorted(scoped):
-            check(grant)
-    return granted
-
-
-def _grant(spec: Spec, value: Any, _: str) -> Spec:
-    return _replace(spec, grants=(spec.grants or frozenset()) | services(value))
-
-
-def _deny(spec: Spec, value: Any, _: str) -> Spec:
-    denied = words(value)
-    known = (SERVICES - ALWAYS_GRANTED) | {ALL}
-    if unknown := sorted(denied - known):
-        listed = ", ".join(sorted(known))
-        text = f"services that can be denied are {listed}, not `{', '.join(unknown)}`"
-        raise UnknownWordError(text, unknown[0], known)
-    if spec.grants is None:
-        raise ValueError("it may use every service; name those it may with `grant=SERVICE`")
-    grants = frozenset(g for g in spec.grants if not denies(denied, g))
-    return _replace(spec, grants=grants, denied=spec.denied | denied)
-
-
-def denies(denied: frozenset[str], grant: str) -> bool:
-    """Whether a service is among those that are denied."""
-    return ALL in denied or grant.partition(":")[0] in denied
-
-
-def _profile(spec: Spec, value: Any, _: str) -> Spec:
-    if value not in PROFILE_NAMES:
-        raise UnknownWordError(f"profiles are: {', '.join(PROFILE_NAMES)}", value, PROFILE_NAMES)
-    # The rights and grants of a manifest belong to the profile that it requests.
-    policy = _replace(spec.policy, profile=str(value), allow=(), grants=Grants())
-    return _replace(spec, policy=policy, profile_chosen=True)
+def _only(spec: Spec, value: Any, _: str) -> Spec:
+    return _with(spec, _of_program(spec, words.read(value)), chosen=True)
 
 
 def _allow(spec: Spec, value: Any, _: str) -> Spec:
-    for rule in value if isinstance(value, list) else [value]:
-        read = parse_rule(str(rule))
-        if why := surplus(read):
-            raise ValueError(why)
-        allow = (*spec.policy.allow, shown(read))
-        spec = _replace(spec, policy=_replace(spec.policy, allow=allow))
-    return spec
+    return _with(spec, (*spec.policy.rights, *_of_program(spec, words.read(value))))
+
+
+def _deny(spec: Spec, value: Any, _: str) -> Spec:
+    denied = _of_program(spec, words.read_denied(value))
+    rights = words.without(spec.policy.rights, denied)
+    return _with(spec, rights, denied=(*spec.denied, *denied))
+
+
+def _of_program(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
+    """The words. Raises `ValueError` for a right of the world where no sandbox keeps it away."""
+    outside = words.of_world(names) if spec.has_machine else ""
+    if outside:
+        raise ValueError(
+            f"`{outside}` is a right of the machine, and a program has the machine anyway: "
+            "its services need no word"
+        )
+    return names
 
 
 def _token(spec: Spec, value: Any, _: str) -> Spec:
@@ -194,23 +159,6 @@ def _retries(spec: Spec, value: Any, _: str) -> Spec:
     return _replace(spec, retries=int(value))
 
 
-def _named(name: str, value: str, help: str) -> Option:  # noqa: A002 - as in `Option`
-    """The option of a named grant."""
-
-    def change(spec: Spec, value: Any, _: str) -> Spec:
-        grants = merged(spec.policy.grants, read_grant(name, value))
-        return _replace(spec, policy=_replace(spec.policy, grants=grants))
-
-    return Option(name, value, change, help, bare=value == "yes")
-
-
-def _peers(spec: Spec, value: Any, _: str) -> Spec:
-    names = words(value)
-    for name in sorted(names):
-        _name(name)
-    return _replace(spec, peers=tuple(sorted({*spec.peers, *names})))
-
-
 def _config(spec: Spec, value: Any, key: str) -> Spec:
     setting = _json(value)
     if isinstance(setting, dict | list):
@@ -232,70 +180,29 @@ def _short_limit(name: str) -> Callable[[Spec, Any, str], Spec]:
 
 # fmt: off
 OPTIONS: Final = (
-    # Options change a spec in this order, whatever order they are written in: `profile` replaces
-    # what rights there are, so it precedes all that add to them, and `grant` precedes `deny`.
+    # Options change a spec in this order, whatever order they are written in: `only` replaces what
+    # rights there are, and `deny` wins.
     Option("name", "NAME", _field("name", _name),
            "its name in logs and errors. If the name is taken (`client` always is), it gets a "
            "number: `client-2`"),
     Option("dialect", "NAME", _field("dialect", _dialect),
            "its dialect: `acp`, `sdk`, `sacp`, `pacp`, `scp`, `channel`. Default: detected"),
-    Option("grant", "SERVICE", _grant,
-           "a [service](channel-abi.md#services-side-c) it may use: `clock`, `random`, `timer`, "
-           "`kv`, `files:GLOB`, `write:FOLDER`, `fetch:HOST`. May be repeated, or written "
-           "`clock+random`"),
-    Option("grants", "SERVICES", _grant, "the same"),
-    Option("deny", "SERVICE", _deny,
-           "a service it may not use, such as one that a bundled component asks for: "
-           "`rate-limit,deny=clock`. `deny=*` denies all. Granting and denying a service in the "
-           "same place is an error. Every component has `log` and `metric`"),
-    Option("profile", "NAME", _profile,
-           "what it may do to the conversation: `none`, `observer`, `context`, `filter`, "
-           "`tools`, `full`, `trusted`; see "
-           "[security.md](security.md#modes-rights-and-profiles). Default: `context` for "
-           "sandboxed ones, or what they [ask "
-           "for](authoring.md#what-it-may-ask-for-and-what-it-gets) within that; what the "
-           "manifest asks for, for bundled ones; `trusted` for all others. A profile named here "
-           "replaces what the component asks for"),
-    Option("allow", "DIRECTION:KEY:RIGHT", _allow,
-           "rights in addition to its profile, e.g. `down:session/prompt:answer` or "
-           "`up:session/update[agent_message_chunk]:carry+drop`. DIRECTION is `down` (to the "
-           "agent) or `up`, KEY a method (or the beginning of one and `*`), RIGHT `copy`, "
-           "`carry`, `answer`, `amend`, `drop` or `originate`. May be repeated. A right that no "
-           "[row](security.md#modes-rights-and-profiles) allows is an error"),
-    _named("turns", "within|unprompted",
-           "it may prompt the agent by itself, without that you see it: while a turn of yours "
-           "runs, or also when you are away; 64 times for each prompt of yours"),
-    _named("commands", "NAMES", "it may list and send these commands: `review+plan`; `*` for any"),
-    _named("permission", "narrow",
-           "it may remove options of permission requests, and reject the requests"),
-    _named("mcp", "others", "it may read and alter the traffic of others' MCP servers, also "
-           "calls that you have allowed"),
-    _named("sessions", "own",
-           "it may open sessions that you do not see, in your folders, and prompt the agent there, "
-           "fork a session of yours, have it go on as one of its own, and answer session set-ups"),
-    _named("options", "yes",
-           "it may offer options of its own beside the agent's; also `options` alone"),
-    _named("editor", "WORDS",
-           "it may show panels (`panel`) with scripts (`widget`), comment in files (`comment`), "
-           "have the editor do things (`operation`), write to its log (`log`), read files of the "
-           "session's folders (`read`), run commands (`terminal`), ask you by its MCP servers "
-           "(`ask`): words joined by `+`"),
-    _named("methods", "NAMES", "extension methods it may send, change and answer: `_x/*+_y/z`"),
-    _named("texts", "yes",
-           "it may change words in tool calls, plans and notices, and what terminals show; also "
-           "`texts` alone"),
-    _named("capabilities", "POINTERS",
-           "capabilities it may claim: `/fs/readTextFile+/terminal`; `*` for any"),
-    Option("peers", "NAMES", _peers,
-           "the [peer agents](conversation.md#several-agents) it reaches: names of `peer`, such "
-           "as `research+review`. With a policy it may open sessions with them in the folders of "
-           "yours, prompt there and cancel; what they ask to be permitted is cancelled"),
+    Option("only", "WORDS", _only,
+           "all its [rights](security.md#rights), as words joined by `+`: `context+clock`. "
+           "Without it a component has what you have consented to: `context` for sandboxed ones, "
+           "or what they ask for within that; what the manifest asks for, for bundled ones; "
+           "`trusted` for all others. `conductor help rights` lists the words"),
+    Option("allow", "WORDS", _allow,
+           "rights in addition, such as `add:replies+clock`"),
+    Option("deny", "WORDS", _deny,
+           "rights that it does not get, whatever else gives them: a word and each that includes "
+           "it; a verb (`web`) and all its words; a set and its members"),
     Option("fails", "closed|open", _policy("fails", _one_of("closed", "open")),
            "what happens to a message that it holds when it fails or breaks a rule: conductor "
            "refuses a request and leaves out an update, or passes the original on"),
     Option("ids", "kept", _policy("ids", _ids),
            "for a program: it passes requests on under the ids they came with. Needed where it "
-           "may also send such requests of its own, as with `profile=full` or `turns=`, since "
+           "may also send such requests of its own, as with `full` or `prompt:within`, since "
            "only ids tell the two apart"),
     Option("hold", "SECONDS", _policy("hold", _seconds), "how long it may hold a prompt"),
     Option("on_violation", "pass|fail", _policy("on_violation", _one_of("pass", "fail")),
@@ -349,14 +256,14 @@ OPTIONS: Final = (
 # fmt: on
 
 NAMES: Final = tuple(option.name for option in OPTIONS)
+_RIGHTS: Final = ("only", "allow", "deny")
+_HELP: Final = "`conductor help component` explains every option"
 
 _CHOICES: Final[dict[str, tuple[str, ...]]] = {
     "dialect": tuple(DIALECTS),
-    "grant": tuple(sorted(SERVICES - ALWAYS_GRANTED)),
-    "grants": tuple(sorted(SERVICES - ALWAYS_GRANTED)),
-    "deny": (*sorted(SERVICES - ALWAYS_GRANTED), ALL),
-    "profile": PROFILE_NAMES,
-    "editor": GRANT_CHOICES["editor"],
+    "only": (*words.SETS, *words.TABLE),
+    "allow": (*words.SETS, *words.TABLE),
+    "deny": (*words.FORBIDDING, *words.ALL_VERBS, *words.SETS, *words.TABLE),
     "on_failure": CHOICES,
     "mcp_bridge": MCP_KINDS,
 }
@@ -370,9 +277,10 @@ def choices(option: Option) -> tuple[str, ...]:
 
 _PLACES: Final = {option.name: place for place, option in enumerate(OPTIONS)}
 _WORDS: Final = "|".join(re.escape(name).replace("KEY", r"\w+") for name in _PLACES)
-_BARE: Final = "|".join(option.name for option in OPTIONS if option.bare)
-PATTERN: Final = lazy_pattern(rf",(?:({_WORDS})=|({_BARE})(?=,|$))")
-"""An option behind a comma, up to its value: with one, or bare."""
+_READ: Final = "|".join((_WORDS, *words.FORMER_OPTIONS))
+"""Options of before are read too, so that the error can name the words of now."""
+PATTERN: Final = lazy_pattern(rf",({_READ})=")
+"""An option behind a comma, up to its value."""
 
 HINT: Final = f"options are: {', '.join(NAMES)}"
 
@@ -413,33 +321,56 @@ def option_like(
 def apply(spec: Spec, options: Options) -> Spec:
     """The spec with its options. Raises `UsageError` with a hint."""
     name, settings = spec.name, spec.manifest.config if spec.manifest is not None else {}
-    _refuse_contradiction(name, options)
     for key, value in sorted(options, key=lambda option: _place(option[0])):
+        if key in words.FORMER_OPTIONS:
+            was = f"{key}={'+'.join(words.split(value))}"
+            now = f"{'only' if key == 'profile' else 'allow'}={words.former(was)}"
+            raise UsageError(
+                f"`{was}` of `{name}`: rights are words of `only`, `allow` and `deny`",
+                f"write `{now}`; {words.HINT}{_setting_hint(key, settings)}",
+            )
         if not is_option(key):
             hint = option_like(key, settings) or HINT
             raise UsageError(f"`{key}` of `{name}`: there is no such option", hint)
         try:
             option = OPTIONS[_place(key)]
             # The quotes of `config.KEY="5"` say that the setting is a text.
-            quoted = isinstance(value, str) and value.startswith('"') and option.change != _config
-            spec = option.change(spec, _json(value) if quoted else value, key.partition(".")[2])
+            quoted = isinstance(value, str) and value.startswith(('"', "["))
+            is_json = quoted and option.change != _config
+            spec = option.change(spec, _json(value) if is_json else value, key.partition(".")[2])
         except ValueError as error:
             written = value if isinstance(value, str) else json_text.encode(value).decode()
             # A setting that is refused may be a secret where a reference to it was meant.
             is_hidden = key.startswith("config.") or key == "token"
             shown_as = key if is_hidden else f"{key}={written}"
-            hint = hint_of(error) or "`conductor help component` explains every option"
-            if setting := _setting_like(key, settings):
-                hint += f"; the setting `{setting}` is written `config.{setting}`"
+            hint = hint_of(error) or (words.HINT if key in _RIGHTS else _HELP)
+            hint += _setting_hint(key, settings)
             raise UsageError(f"`{shown_as}` of `{name}`: {error}", hint) from None
-    return spec
+    return spec if spec.manifest is None else filled(spec)
 
 
-def _setting_like(key: str, settings: Iterable[str]) -> str:
-    """The setting whose name an option has, or nearly has; or an empty text."""
+def filled(spec: Spec) -> Spec:
+    """The component with the rights whose scope a setting has (`read:{config.folders}/**`). Raises
+    `UsageError` for a setting that is no such scope."""
+    asked = (spec.manifest.rights or ()) if spec.manifest is not None else ()
+    if not any("{" in name for name in (*spec.policy.rights, *asked)):
+        return spec
+    values = {**spec.defaults, **spec.config}
+    try:
+        words.filled(asked, values)  # what it lacks is told by these
+        rights = words.filled(spec.policy.rights, values)
+    except ValueError as error:
+        hint = f"change the setting; `conductor inspect {spec.name}` shows which there are"
+        raise UsageError(f"a setting of `{spec.name}` gives no right: {error}", hint) from None
+    return _with(spec, words.without(rights, spec.denied))
+
+
+def _setting_hint(key: str, settings: Iterable[str]) -> str:
+    """How the setting is written whose name an option has, or nearly has; or an empty text."""
     import difflib
 
-    return next(iter(difflib.get_close_matches(key, settings, 1, 0.8)), "")
+    setting = next(iter(difflib.get_close_matches(key, settings, 1, 0.8)), "")
+    return f"; the setting `{setting}` is written `config.{setting}`" if setting else ""
 
 
 def is_option(key: str) -> bool:
@@ -451,17 +382,6 @@ def _place(key: str) -> int:
     """Where an option is in the table; behind it if there is no such option."""
     base, _, inner = key.partition(".")
     return _PLACES.get(f"{base}.KEY" if inner else key, len(OPTIONS))
-
-
-def _refuse_contradiction(name: str, options: Options) -> None:
-    denied: frozenset[str] = frozenset().union(*(words(v) for k, v in options if k == "deny"))
-    for key, value in options:
-        for grant in sorted(words(value)) if key in ("grant", "grants") else ():
-            if denies(denied, grant):
-                raise UsageError(
-                    f"`{name}` is granted `{grant}` and denied it",
-                    f"leave out `grant={grant}`, or the `deny` that takes it away",
-                )
 
 
 def _json(value: Any) -> Any:

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import TRUSTED
+from conductor.core.policy import words
+from conductor.core.policy.words import TRUSTED, PolicyWords
 
 if TYPE_CHECKING:
     from conductor.spec.installed import Receipt
@@ -49,11 +49,14 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     timeout: float | None = None
     """Seconds it may take to answer a request other than a prompt; None: no limit, but for
     `initialize`."""
-    peers: tuple[str, ...] = ()
-    """The peer agents that it reaches, by name."""
-    policy: PolicyWords = PolicyWords(TRUSTED)
-    """What it may do to the conversation. By default a sandboxed component has `context`, or less
-    if its manifest requests less, and a bundled component has what its manifest requests."""
+    policy: PolicyWords = PolicyWords((TRUSTED,))
+    """What it may do. By default a sandboxed component has `context`, or less if its manifest
+    requests less, and a bundled component has what its manifest requests."""
+
+    @property
+    def peers(self) -> tuple[str, ...]:
+        """The peer agents that it reaches, by name."""
+        return words.peers(self.policy.rights)
 
 
 class Spec(Hosted, frozen=True, kw_only=True):
@@ -88,25 +91,23 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """What it declares: in its `component.toml`, within its module, or in its Python source."""
     manifest_path: str = ""
     """Its `component.toml`, if it has one and is not bundled."""
-    unreadable_profile: bool = False
-    """Whether its Python source may name a profile in a form that cannot be read off it."""
+    unreadable_rights: bool = False
+    """Whether its Python source may name rights in a form that cannot be read off it."""
     declared: Declared | None = None
     """What its Python source declares, as far as that can be read off it; None of a bundled one."""
     pins: dict[str, str] = {}
     """Digests by path: files and folders that a lock compares whenever the component starts."""
-    grants: frozenset[str] | None = None
-    """Services it may use; None: all."""
     required: bool = False
     """Whether the managed policy requires it as it is: its user need agree to nothing."""
     asked: bool = False
     """Whether its user is about to be asked for what it lacks: until then it runs without that."""
-    denied: frozenset[str] = frozenset()
-    """Services that the user denies it, or `*`: it is not asked about them."""
+    denied: tuple[str, ...] = ()
+    """Rights that the user denies it: it is not asked about them."""
     config: dict[str, Any] = {}
     config_file: str | None = None
     """A file with more of its settings (`conductor.spec.settings`)."""
-    profile_chosen: bool = False
-    """Whether the user named the profile of `policy`."""
+    chosen: bool = False
+    """Whether the user named all the rights of `policy`."""
     quiet: float | None = None
     """Of an agent: seconds without a message from it after which its turns are cancelled."""
     peer_agent: bool = False
@@ -121,9 +122,24 @@ class Spec(Hosted, frozen=True, kw_only=True):
         return self.wasm is not None
 
     @property
+    def has_machine(self) -> bool:
+        """Whether it runs here with all rights of the user, so that services add nothing."""
+        return not self.sandboxed and self.address is None
+
+    @property
+    def grants(self) -> frozenset[str] | None:
+        """Services it may use; None: all, as a program that has the machine anyway."""
+        return None if self.has_machine else words.services(self.policy.rights)
+
+    @property
     def schema(self) -> dict[str, Setting]:
         """The settings its manifest declares."""
         return self.manifest.settings if self.manifest is not None else {}
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The settings that its manifest gives defaults, with these."""
+        return {key: s.default for key, s in self.schema.items() if s.default is not None}
 
     @property
     def aliases(self) -> tuple[str, ...]:

@@ -68,7 +68,8 @@ def resolved(
         if name == "client" or name in {spec.name for spec in (*chain, *peers)}:
             raise UsageError(
                 f"the peer agent `{name}` needs a name that nothing else in the chain has",
-                "give it another: `-c peer.NAME=COMMAND`, and `,peers=NAME` behind the component",
+                "give it another: `-c peer.NAME=COMMAND`, and `,allow=peer:NAME` behind the "
+                "component",
             )
         is_chain = command.startswith("[")
         spec = catalog.resolve(_chain(command) if is_chain else command, config)
@@ -143,7 +144,7 @@ def check(specs: Sequence[Spec], *, agent_last: bool) -> None:
     for at, spec in enumerate(specs, 1):
         if spec.peers and role_of(spec, last=agent_last and at == len(specs)) == "agent":
             raise UsageError(
-                f"`peers` is an option of proxies, and `{spec.name}` is an agent",
+                f"`peer:NAME` is a right of proxies, and `{spec.name}` is an agent",
                 "write it behind the component that reaches the peer agents",
             )
         for name in spec.peers:
@@ -158,7 +159,7 @@ def check(specs: Sequence[Spec], *, agent_last: bool) -> None:
             who = " and ".join(several) if several else "no component"
             raise UsageError(
                 f"a peer agent belongs to one component, and {who} reach{_es(several)} `{name}`",
-                f"write `,peers={name}` behind one component",
+                f"write `,allow=peer:{name}` behind one component",
             )
 
 

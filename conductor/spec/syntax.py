@@ -66,7 +66,7 @@ _OBJECT_HINT: Final = (
 
 
 def split(text: str) -> tuple[str, Options]:
-    """`("p.wasm", [("grant", "clock")])` for `p.wasm,grant=clock`; only known keys are options.
+    """`("p.wasm", [("allow", "clock")])` for `p.wasm,allow=clock`; only known keys are options.
 
     A value reaches to the next comma, or, if it is a JSON string, list or object, to its end. What
     stands in quotes of a command belongs to the command.
@@ -102,10 +102,6 @@ def _options(text: str, at: int) -> Options | None:
         key = PATTERN.match(text, at)
         if key is None:
             return None
-        if key[2]:
-            at = key.end()
-            options.append((key[2], "yes"))
-            continue
         at = _value_end(text, key.end())
         options.append((key[1], text[key.end() : at]))
     return options

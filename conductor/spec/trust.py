@@ -73,10 +73,8 @@ class Agreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_de
     """The path of its file, or of its folder."""
     sha256: str
     """The digest of that."""
-    profile: str = ""
-    rights: tuple[str, ...] = ()
-    grants: tuple[str, ...] = ()
-    services: tuple[str, ...] = ()
+    rights: dict[str, str] = {}
+    """The words, each with what it meant then (`words.meaning`)."""
 
 
 class Untrusted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -313,11 +311,7 @@ def untrust(held: Trust, what: str, path: str) -> Untrusted:
 
 def _both(first: Agreement, second: Agreement) -> Agreement:
     """An agreement to all that two give."""
-    lists = {
-        field: tuple(sorted({*getattr(first, field), *getattr(second, field)}))
-        for field in ("rights", "grants", "services")
-    }
-    return msgspec.structs.replace(second, profile=second.profile or first.profile, **lists)
+    return msgspec.structs.replace(second, rights={**first.rights, **second.rights})
 
 
 # -- programs --------------------------------------------------------------------------------------

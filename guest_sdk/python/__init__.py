@@ -2,7 +2,7 @@
 
     from guest_sdk.python import Proxy
 
-    proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
+    proxy = Proxy("datetime", rights={"change:prompts": "to date", "clock": "to know it"})
 
     @proxy.request("session/prompt")
     async def prompt(request, next):

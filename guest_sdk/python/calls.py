@@ -149,7 +149,7 @@ class Call:
         """Has the agent's model complete something; its answer, e.g. `answer.content.text`.
 
         `messages`: texts or blocks of the user, or pairs `("assistant", "…")`. `more`: further
-        members of `sampling/createMessage`. A sandboxed proxy needs the grant `turns=within`.
+        members of `sampling/createMessage`. A sandboxed proxy needs the right `prompt:within`.
         Raises `NotOffered`.
         """
         if system:
@@ -160,7 +160,7 @@ class Call:
     async def elicit(self, message: str, form: type | None = None) -> Elicited:
         """Asks the person at the client. `form`: a dataclass whose fields are to be filled in.
 
-        The message begins with the proxy's name. A sandboxed proxy needs the grant `editor=ask`.
+        The message begins with the proxy's name. A sandboxed proxy needs the right `ask:user`.
         Fields are text, numbers, true or false, or one of several texts. None asks for nothing but
         consent. Raises `NotOffered`; `ProxyError` if what came is not of that form.
         """

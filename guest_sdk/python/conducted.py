@@ -22,7 +22,7 @@ class Conducted(Speaker):
     def __init__(self, proxy: Proxy[Any]) -> None:
         super().__init__(proxy)
         self.grants: list[str] | None = None
-        """Services the user granted; None: it was not said."""
+        """The rights to services that it has; None: it was not said."""
         self.config: Any = None
         self.instance = ""
         """Which of its lives this is, after it has been started again; empty in the first."""
@@ -50,7 +50,7 @@ class Conducted(Speaker):
         if method == "configure" and isinstance(params, dict):
             if not self._configure(params):
                 return
-            if self.failure is not None:  # under a narrow profile nobody hears it at `initialize`
+            if self.failure is not None:  # with few rights it does not hear it at `initialize`
                 self.log("error", self.failure.message)
                 return
             doubts, self.proxy.doubts = self.proxy.doubts, []

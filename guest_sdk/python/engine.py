@@ -197,7 +197,7 @@ class Engine(Cancelling):
             line = self._error(handling, dumps(self._own(error)) if is_own else error.text)
         except ProxyError as error:
             line = self._error(handling, dumps(self._own(error)))
-            if isinstance(error, Refused):  # under a narrow profile nobody hears the answer
+            if isinstance(error, Refused):  # with few rights nobody hears the answer
                 self.log("warn", f"the handler of `{request.method}` failed: {error.message}")
         except Cancelled:
             if handling.turn_over:

@@ -60,7 +60,7 @@ class Answered(ProxyError):  # noqa: N818 - reads as what happened
 class Refused(ProxyError):  # noqa: N818 - reads as what happened
     """The conductor refused a service (not granted), or could not do what was asked.
 
-    `service` is its name; `granted` is False if a grant is missing; `reason` is one word for
+    `service` is its name; `granted` is False if a right is missing; `reason` is one word for
     programs (`quota`, `timeout`), or empty.
     """
 

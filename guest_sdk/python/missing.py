@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from typing import Final
 
-_NETWORK: Final = (
-    "there is no network; ask the conductor: `await proxy.fetch(url)`, grant=fetch:HOST"
-)
-TIME: Final = "there is no clock; ask the conductor: `await proxy.clock.now()`, grant=clock"
-_SLEEP: Final = "nothing can wait; ask the conductor: `await proxy.timer.sleep(s)`, grant=timer"
+_NETWORK: Final = "there is no network; ask the conductor: `await proxy.fetch(url)`, allow=web:HOST"
+TIME: Final = "there is no clock; ask the conductor: `await proxy.clock.now()`, allow=clock"
+_SLEEP: Final = "nothing can wait; ask the conductor: `await proxy.timer.sleep(s)`, allow=timer"
 FILES: Final = (
-    "there are no files; ask the conductor: `await proxy.files.read(path)`, grant=files:GLOB"
+    "there are no files; ask the conductor: `await proxy.files.read(path)`, allow=read:GLOB"
 )
 STORE: Final = (
-    "there are no files to write; ask the conductor: `await proxy.kv.set(key, value)`, grant=kv"
+    "there are no files to write; ask the conductor: `await proxy.kv.set(key, value)`, "
+    "allow=storage"
 )
 _RANDOM: Final = (
-    "there is no randomness; ask the conductor: `await proxy.random.bytes(16)`, grant=random"
+    "there is no randomness; ask the conductor: `await proxy.random.bytes(16)`, allow=random"
 )
 _THREADS: Final = (
     "there are no threads; run several things with `await gather(…)`, or later with `proxy.timer`"

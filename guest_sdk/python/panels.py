@@ -21,7 +21,7 @@ class Panel(Shown):
         shows no panels, so the user reads its contents as text in the conversation.
 
         A new panel needs `label` and `contents` (HTML). `scripts`: whether those in it run, which
-        takes the grant `editor=widget`. Raises `Answered` where it is refused.
+        takes the right `web:panel`. Raises `Answered` where it is refused.
         """
         return await self._show(label=label, contents=contents, scripts=scripts)
 

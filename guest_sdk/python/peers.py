@@ -1,4 +1,4 @@
-"""Peer agents: agents beside the chain, of which the proxy is the client (`,peers=NAME`)."""
+"""Peer agents: agents beside the chain, of which the proxy is the client (`,allow=peer:NAME`)."""
 
 from __future__ import annotations
 

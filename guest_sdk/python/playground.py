@@ -134,7 +134,7 @@ class Playground(McpClient):
     Args:
         proxy: the proxy.
         config: its settings.
-        grants: services it may use; None: all.
+        grants: the rights to services that it has, such as `read:**`; None: all.
         clock: the time, ISO 8601; `p.services.advance(seconds)` moves it and fires timers.
         files: the project's files by absolute path, for the `files` service.
         fetch: answers `fetch`: called with its parameters, returns its result, or the text.

@@ -13,12 +13,12 @@ from typing import Any
 
 from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
 from .jsontext import dumps
-from .services import NAMES
+from .services import NAMES, RIGHTS
 
 _FREE = ("keep", "log", "metric", "payload", "rebind", "turn")
 _FAILED = -31901
 _QUOTA = 4 << 20
-"""Characters of all values in `kv`."""
+"""Characters of all values in the store."""
 
 
 def _granted(grants: Iterable[str]) -> frozenset[str]:
@@ -114,7 +114,8 @@ class Services:
     def _granted(self, family: str) -> bool:
         if self.grants is None or family in _FREE:
             return True
-        return any(grant.partition(":")[0] == family for grant in self.grants)
+        right = RIGHTS.get(family, family)
+        return any(grant.partition(":")[0] == right for grant in self.grants)
 
     def advance(self, seconds: float) -> None:
         """Lets time pass; timers that are due fire, in order."""

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from dataclasses import is_dataclass
 from types import SimpleNamespace
-from typing import Any, Final, Generic, Protocol, TypeVar, cast, is_typeddict, overload
+from typing import Any, Generic, Protocol, TypeVar, cast, is_typeddict, overload
 
 from . import keeping, names, openings, schemas, services, setup, stdio, summaries
 from .engine import Engine, engine
@@ -24,8 +24,6 @@ from .wire import Wire
 F = TypeVar("F", bound=Callable[..., Any])
 Settings = TypeVar("Settings")
 """What `proxy.config` is."""
-PROFILES: Final = ("none", "observer", "context", "tools", "filter", "full", "trusted")
-"""docs/security.md has what each allows."""
 
 
 class Channel(Protocol):
@@ -47,15 +45,14 @@ class Proxy(Server, Generic[Settings]):
     Args:
         name: what it is called where nobody says otherwise.
         version, description: shown to people and to MCP clients.
-        profile: the least the proxy needs to be allowed (docs/security.md), shown by
-            `conductor inspect`, e.g. `context`.
-        wants: services it asks the conductor for, with the reason: `{"clock": "to say the date"}`.
+        rights: what the proxy asks to be allowed, each with the reason, as `conductor help rights`
+            has the words: `{"change:prompts": "to add the date", "clock": "to know it"}`.
         config: a dataclass or `TypedDict` the settings are read into, and so the type of
             `proxy.config`; None: a dictionary.
         session: called without arguments for the `state` of each session.
 
     Raises `TypeError` for a `config` that is neither, or has fields that settings cannot be, and
-    for a service without a reason; `ValueError` for an unknown profile or service.
+    for a right without a reason.
     """
 
     clock = services.Clock()
@@ -75,8 +72,7 @@ class Proxy(Server, Generic[Settings]):
         *,
         version: str = "0.1.0",
         description: str = "",
-        profile: str | None = None,
-        wants: dict[str, str] | None = None,
+        rights: dict[str, str] | None = None,
         config: None = None,
         session: Callable[[], Any] = SimpleNamespace,
     ) -> None: ...
@@ -88,8 +84,7 @@ class Proxy(Server, Generic[Settings]):
         *,
         version: str = "0.1.0",
         description: str = "",
-        profile: str | None = None,
-        wants: dict[str, str] | None = None,
+        rights: dict[str, str] | None = None,
         config: type[Settings],
         session: Callable[[], Any] = SimpleNamespace,
     ) -> None: ...
@@ -100,18 +95,16 @@ class Proxy(Server, Generic[Settings]):
         *,
         version: str = "0.1.0",
         description: str = "",
-        profile: str | None = None,
-        wants: dict[str, str] | None = None,
+        rights: dict[str, str] | None = None,
         config: type[Any] | None = None,
         session: Callable[[], Any] = SimpleNamespace,
     ) -> None:
         super().__init__(name, instructions=description)
         _settable(name, config)
-        _asked_for(name, profile, wants or {})
+        _asked_for(name, rights or {})
         self.version = version
         self.description = description
-        self.profile = profile
-        self.wants = wants or {}
+        self.rights = rights
         self.config_type = config
         self.session_factory = session
         self.handlers: dict[str, list[Handler]] = {}
@@ -186,14 +179,15 @@ class Proxy(Server, Generic[Settings]):
         `function(conversation, session)`, sync or async, is given the `Conversation` that came from
         the agent's side; what it returns, any JSON or a dataclass, is added to its `_meta` under
         the proxy's name in the chain. It may also add to `meta` of a turn or of what is in one, as
-        `proxy.meta_key`. A proxy with a policy takes `methods=_conversation/summarize`.
+        `proxy.meta_key`. A sandboxed proxy takes the right
+        `extension:_conversation/summarize`.
         """
         self._add(summaries.SUMMARIZE, adapted(summaries.adding(function), Request))
         return function
 
     def augment(self, function: F) -> F:
         """The same for a conversation that the agent presents, which comes back from the client's
-        side. A proxy with a policy takes `methods=_conversation/augment`."""
+        side. A sandboxed proxy takes the right `extension:_conversation/augment`."""
         self._add(summaries.AUGMENT, adapted(summaries.adding(function), Request))
         return function
 
@@ -253,7 +247,7 @@ class Proxy(Server, Generic[Settings]):
 
     @property
     def grants(self) -> list[str] | None:
-        """Services the user granted; None where that was not said."""
+        """The rights to services that it has; None where that was not said."""
         return engine().grants
 
     @property
@@ -269,7 +263,7 @@ class Proxy(Server, Generic[Settings]):
     def keep(self, name: str, value: Any) -> None:
         """Has the conductor keep a JSON value for the next instance of the proxy, which there is
         when this one has failed or is replaced; None: no more. It is gone when the conductor ends:
-        for what shall outlive that, there is `kv`. See `Session.keep`."""
+        for what shall outlive that, there is `proxy.kv`. See `Session.keep`."""
         held = None if value is None else {"value": keeping.plain(value)}
         engine().keep({keeping.of_value(name): held})
 
@@ -324,7 +318,7 @@ class Proxy(Server, Generic[Settings]):
 
     @property
     def peers(self) -> list[str]:
-        """The names of the peer agents that the user gave it (`,peers=NAME`)."""
+        """The names of the peer agents that the user gave it (`,allow=peer:NAME`)."""
         return engine().peers
 
     def peer(self, name: str) -> Peer:
@@ -375,20 +369,13 @@ def _settable(name: str, config: Any) -> None:
         raise TypeError(f"proxy `{name}`, `config`: {error}") from None
 
 
-def _asked_for(name: str, profile: str | None, wants: Any) -> None:
-    """Raises `ValueError` for what there is not, `TypeError` for no reason."""
-    if profile is not None and profile not in PROFILES:
-        known = ", ".join(PROFILES)
-        raise ValueError(f"proxy `{name}`: no profile `{profile}`; profiles are: {known}")
-    if not isinstance(wants, dict) or not all(isinstance(one, str) for one in wants.values()):
+def _asked_for(name: str, rights: Any) -> None:
+    """Raises `TypeError` for a right without a reason. Which rights there are conductor knows."""
+    if not isinstance(rights, dict) or not all(isinstance(one, str) for one in rights.values()):
         raise TypeError(
-            f"proxy `{name}`: `wants` says what for, as in "
-            '`wants={"clock": "to say what day it is"}`'
+            f"proxy `{name}`: `rights` says what for, as in "
+            '`rights={"clock": "to say what day it is"}`'
         )
-    for one in wants:
-        if one.partition(":")[0] not in services.NAMES:
-            known = ", ".join(services.NAMES)
-            raise ValueError(f"proxy `{name}`: no service `{one}`; services are: {known}")
 
 
 def _only_names(declared: tuple[object, ...]) -> None:

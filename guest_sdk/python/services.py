@@ -1,6 +1,6 @@
 """What a proxy asks the conductor for: time, randomness, storage, files, the network, a log.
 
-Each is a message on the proxy's channel, and each needs a grant of the user (`grant=clock`), except
+Each is a message on the proxy's channel, and each needs a right (`allow=clock`), except
 `log` and `metric`. Without it the call raises `Refused`. docs/channel-abi.md has the contract.
 """
 
@@ -17,8 +17,10 @@ from .jsontext import read_json
 from .records import Record
 from .tasks import Waiter
 
-NAMES: Final = ("clock", "fetch", "files", "kv", "log", "metric", "random", "timer", "write")
-"""What can be granted: each with `:` and what for, where it is granted for something."""
+RIGHTS: Final = {"fetch": "web", "files": "read", "kv": "storage"}
+"""The words of services that are called otherwise than their calls."""
+NAMES: Final = ("clock", "random", "read", "storage", "timer", "web", "write")
+"""The rights to services: three with `:` and what for."""
 
 
 class Service:
@@ -33,7 +35,7 @@ class Service:
 
 
 class Clock(Service):
-    """The time (`grant=clock`)."""
+    """The time (`allow=clock`)."""
 
     async def now(self) -> datetime.datetime:
         """The local time of the conductor's machine, with its offset; whole seconds."""
@@ -45,7 +47,7 @@ class Clock(Service):
 
 
 class Random(Service):
-    """Randomness (`grant=random`)."""
+    """Randomness (`allow=random`)."""
 
     async def bytes(self, count: int = 16) -> bytes:
         """So many random bytes, 1 to 4096."""
@@ -66,7 +68,7 @@ class Random(Service):
 
 
 class Kv(Service):
-    """A small store that outlives the session (`grant=kv`): keys are text, values any JSON.
+    """A small store that outlives the session (`allow=storage`): keys are text, values any JSON.
 
     `scope`: `project` (the default: a store for each project) or `user` (one for all).
     """
@@ -143,7 +145,7 @@ class RunningTimer:
 
 
 class Timer(Service):
-    """Things that happen later (`grant=timer`). Times are seconds, at least 0.01."""
+    """Things that happen later (`allow=timer`). Times are seconds, at least 0.01."""
 
     async def sleep(self, seconds: float) -> None:
         """Waits so long."""
@@ -196,7 +198,7 @@ class Response:
 
 
 class Fetch(Service):
-    """The network, by the conductor (`grant=fetch:api.example.com`)."""
+    """The network, by the conductor (`allow=web:api.example.com`)."""
 
     async def __call__(
         self,
@@ -223,7 +225,7 @@ class Fetch(Service):
 
 
 class Files(Service):
-    """The project's files (`grant=files:**/*.md` to read, `grant=write:notes` to write)."""
+    """The project's files (`allow=read:**/*.md` to read, `allow=write:notes` to write)."""
 
     async def roots(self) -> list[str]:
         """The folders the client works in."""
@@ -285,7 +287,7 @@ def _content(held: dict[str, Any]) -> bytes:
 
 
 class Log(Service):
-    """Lines in the conductor's log; no grant is needed."""
+    """Lines in the conductor's log; no right is needed."""
 
     def __call__(self, message: str, *, level: str = "info", **data: Any) -> None:
         """Writes a line; `level` is debug, info, warn or error, `data` anything JSON."""
@@ -312,7 +314,7 @@ class Log(Service):
 
 
 class Payload(Service):
-    """Long texts that come as references (limit `text_bytes`); no grant is needed."""
+    """Long texts that come as references (limit `text_bytes`); no right is needed."""
 
     async def read(self, reference: str) -> str:
         """The text that a reference stands for; any other text is itself."""
@@ -328,7 +330,7 @@ class Payload(Service):
 
 
 class Metric(Service):
-    """Numbers for the conductor's metrics; no grant is needed."""
+    """Numbers for the conductor's metrics; no right is needed."""
 
     def count(self, name: str, value: float = 1, **labels: str) -> None:
         """Adds to a counter."""

@@ -151,7 +151,7 @@ class Session:
         It begins once nobody prompts there, or at once in a handler of the user's prompt that has
         not passed it on; until it ends, prompts of others wait. `show`: whether the client sees
         what the agent says. What is asked of the user meanwhile, and what concerns the session
-        rather than the turn, the client always sees. Raises `Refused` without `turns=`.
+        rather than the turn, the client always sees. Raises `Refused` without `prompt:within`.
         """
         return OwnTurn(self._engine, self.id, show)
 
@@ -167,7 +167,7 @@ class Session:
         None: it is itself again.
 
         The two change places: under the other's id the proxy then finds what this session was.
-        Raises `Refused` without the grant `sessions=own`, and for a session that is not its own.
+        Raises `Refused` without the right `prompt:unseen`, and for a session that is not its own.
         """
         id_ = to.id if isinstance(to, SubSession) else to or self.id
         await self._engine.serve("rebind", {"sessionId": self.id, "to": id_})

@@ -57,12 +57,11 @@ def test_what_is_wrong_with_a_module_is_said_as_it_is_here(tmp_path: Path) -> No
 def test_a_source_is_read_as_it_is_here() -> None:
     text = (
         "@dataclass\nclass Config:\n    a: list = field(default_factory=lambda: [1, 'x'])\n"
-        "proxy = Proxy('p', profile='observer', wants={'clock': 'why'}, config=Config)\n"
+        "proxy = Proxy('p', rights={'observer': 'why'}, config=Config)\n"
     )
     with CagedReader() as reader:
         said = reader.source(Script({"p.py": text}, "p.py", folder=False), "p.py")
-    assert said.profiles == ("observer",)
-    assert said.wants == {"clock": "why"}
+    assert said.rights == {"observer": "why"}
     assert said.settings["a"].default == [1, "x"]
 
 

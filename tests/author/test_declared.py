@@ -22,13 +22,13 @@ kind = "proxy"
 carrier = "python"
 file = "proxy.py"
 
-[wants]
-profile = "context"
+[rights]
+context = "it is what it is for"
 """
 SOURCE: Final = """
 from guest_sdk.python import Proxy
 
-ASKED = "filter"
+ASKED = {{"filter": "why"}}
 MEANT = "session/request_permission"
 proxy = Proxy("mine"{arguments})
 
@@ -58,17 +58,21 @@ def component(decorator: str, arguments: str = "", manifest: str = MANIFEST) -> 
     return "./mine" if manifest else "./mine/proxy.py"
 
 
-FILTER: Final = (', profile="filter"', "declares the profile `filter`, and")
+FILTER: Final = (', rights={"filter": "why"}', "asks for the right `filter`, and")
 
 
 @pytest.mark.parametrize(
     ("arguments", "said", "command"),
     [
         *((*FILTER, command) for command in ("inspect", "test", "exec")),
-        (", profile=ASKED", *FILTER[1:], "inspect"),
-        (", profile=chosen()", "computes its profile, and", "inspect"),
-        (', wants={"kv": "to remember"}', "wants the service `kv`, and", "inspect"),
-        (', profile="context", wants={"fetch": ""}', "wants the service `fetch`, and", "inspect"),
+        (", rights=ASKED", *FILTER[1:], "inspect"),
+        (", rights=chosen()", "computes its rights, and", "inspect"),
+        (', rights={"storage": "to remember"}', "asks for the right `storage`, and", "inspect"),
+        (
+            ', rights={"context": "", "web:a.example": ""}',
+            "asks for the right `web:a.example`, and",
+            "inspect",
+        ),
     ],
 )
 def test_a_source_and_its_manifest_ask_for_the_same(
@@ -82,14 +86,14 @@ def test_a_source_and_its_manifest_ask_for_the_same(
 
 
 UNHEARD: Final = {
-    'update("agent_message_chunk")': "filter",
-    "update()": "filter",
-    'request("session/request_permission")': "filter",
-    'request("fs/read_text_file")': "full",
-    'request("session/set_mode")': "full",
-    'notification("session/cancel")': "full",
-    'request("_mine/question")': "",
-    "request(MEANT)": "filter",
+    'update("agent_message_chunk")': "see:replies",
+    "update()": "see:replies",
+    'request("session/request_permission")': "see:permissions",
+    'request("fs/read_text_file")': "see:files",
+    'request("session/set_mode")': "see:modes",
+    'notification("session/cancel")': "see:cancels",
+    'request("_mine/question")': "[rights]",
+    "request(MEANT)": "see:permissions",
 }
 
 
@@ -101,9 +105,7 @@ def test_a_handler_that_no_message_reaches_is_a_mistake(decorator: str) -> None:
         assert ran.code != 0, command
         shown = decorator.replace("()", "").replace("MEANT", '"session/request_permission"')
         assert f"`@proxy.{shown}` (proxy.py:9) never runs" in ran.err, command
-        enough = UNHEARD[decorator]
-        hint = f"the profile {enough} brings them" if enough else "no profile brings them"
-        assert hint in ran.err
+        assert f"`{UNHEARD[decorator]}`" in ran.err
 
 
 HEARD: Final = (
@@ -124,9 +126,9 @@ def test_handlers_within_the_rights_are_none(decorator: str) -> None:
 
 
 RIGHTS: Final = {
-    'update("agent_message_chunk")': '[wants.rights]\n"up:session/update:carry" = "to read"\n',
-    'request("_mine/question")': '[wants.grants]\n"methods=_mine/*" = "to be asked"\n',
-    'request("session/request_permission")': '[wants.grants]\n"permission=narrow" = "to refuse"\n',
+    'update("agent_message_chunk")': '"see:updates" = "to read"\n',
+    'request("_mine/question")': '"extension:_mine/*" = "to be asked"\n',
+    'request("session/request_permission")': '"refuse:permissions" = "to refuse"\n',
 }
 
 
@@ -142,7 +144,7 @@ def test_a_start_warns_of_such_a_handler() -> None:
     ran = conductor("exec", word, "demo", "-p", "hi")
     assert (ran.code, ran.out) == (0, "hi\n")
     assert '`@proxy.update("agent_message_chunk")` (proxy.py:9) never runs' in ran.err
-    heard = conductor("exec", f"{word},profile=filter", "demo", "-p", "hi")
+    heard = conductor("exec", f"{word},only=filter", "demo", "-p", "hi")
     assert "never runs" not in heard.err
 
 
@@ -153,7 +155,7 @@ def test_a_start_warns_of_numbers_that_are_the_same_in_every_run(line: str) -> N
     file.write_text(f"{line}\n{SOURCE.format(arguments='', decorator='tool')}")
     ran = conductor("exec", "./dice.py", "demo", "-p", "hi")
     assert "`random` draws the same numbers in every run (dice.py:1)" in ran.err
-    assert "in every run" not in conductor("exec", "./dice.py,grant=random", "demo", "-p", "hi").err
+    assert "in every run" not in conductor("exec", "./dice.py,allow=random", "demo", "-p", "hi").err
 
 
 BUNDLED: Final = [name for name in catalog.bundled() if catalog.resolve(name).script]
@@ -186,7 +188,9 @@ def test_nobody_publishes_the_texts_of_a_template(lang: str) -> None:
 def test_nor_in_another_spelling() -> None:
     word = component('request("session/prompt")')
     manifest = Path("mine/component.toml")
-    said = 'version = "1.0.0"\ndescription = "puts a reminder, in front of every prompt"\n\n[wants]'
-    manifest.write_text(manifest.read_text().replace("[wants]", said))
+    said = (
+        'version = "1.0.0"\ndescription = "puts a reminder, in front of every prompt"\n\n[rights]'
+    )
+    manifest.write_text(manifest.read_text().replace("[rights]", said))
     ran = conductor("publish", "oci://example.org/mine", word, "--dry-run")
     ran.assert_error(2, "still has the text of its template: description")

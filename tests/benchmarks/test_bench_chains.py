@@ -124,15 +124,15 @@ PLAYED = ("py", "-m", "conductor", "agent")
         (Chain(Runner.REFERENCE, Kind.NONE), ["ref", "agent", "'/b/my agent'"]),
         (
             Chain(Runner.CONDUCTOR, Kind.SANDBOXED, 2),
-            [*PLAYED, *["passthrough,profile=full"] * 2, "'/b/my agent'"],
+            [*PLAYED, *["passthrough,only=full"] * 2, "'/b/my agent'"],
         ),
         (
             Chain(Runner.CONDUCTOR, Kind.CONTEXT, 1),
-            [*PLAYED, "passthrough,profile=context", "'/b/my agent'"],
+            [*PLAYED, "passthrough,only=context", "'/b/my agent'"],
         ),
         (
             Chain(Runner.CONDUCTOR, Kind.CHANGING, 1),
-            [*PLAYED, "/b/c.wasm,profile=full", "'/b/my agent'"],
+            [*PLAYED, "/b/c.wasm,only=full", "'/b/my agent'"],
         ),
         (
             Chain(Runner.REFERENCE, Kind.SUBPROCESS, 2),

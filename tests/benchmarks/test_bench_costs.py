@@ -26,7 +26,7 @@ def test_what_is_drawn_are_guests(seed: int) -> None:
 
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
 def test_one_chain_is_accounted_for(tmp_path: Path) -> None:
-    attack = Attack("evil", KINDS["clock"], own=True, options="profile=full,grant=clock")
+    attack = Attack("evil", KINDS["clock"], own=True, options="only=full+clock")
     env = checkout_environment()
     found = costs.play([attack], CONDUCTOR, env, tmp_path, prompts=3)
     assert found.trouble == []

@@ -55,13 +55,13 @@ def _here(
     return here
 
 
-def stranger(folder: Path, version: str = "1.0", more: str = "") -> Path:
+def stranger(folder: Path, version: str = "1.0", more: str = "", rights: str = "") -> Path:
     """A component that wants the clock."""
     shutil.copytree(components_folder() / "datetime", folder, dirs_exist_ok=True)
     manifest = (components_folder() / "datetime" / "component.toml").read_text()
     text = manifest.replace('name = "datetime"', 'name = "weather"')
     text = text.replace('version = "0.1.0"', f'version = "{version}"') + more
-    (folder / "component.toml").write_text(text)
+    (folder / "component.toml").write_text(text.replace("[rights]\n", f"[rights]\n{rights}"))
     return folder
 
 
@@ -112,59 +112,67 @@ def test_yes_installs_and_agrees_to_nothing(here: Here) -> None:
     assert (row["version"], row["kind"]) == ("1.0", "module")
     assert row["source"] == str(here.project / "weather")
     assert "you have not agreed" in row["wants"]
-    assert "warning: weather: it does not get what it asks for: the service clock" in ran.err
-    assert "`conductor add ./weather --grant all` allows this version all" in ran.err
+    assert "warning: weather: it does not get what it asks for: `clock`" in ran.err
+    assert "`conductor add ./weather --allow-all` allows this version all" in ran.err
     shutil.rmtree(here.project / "weather")
     narrow = exec_(here, "weather")
     assert (narrow.code, DATE in narrow.out) == (0, False)
-    granted = exec_(here, "weather,grant=clock")
+    granted = exec_(here, "weather,allow=clock")
     assert (granted.code, DATE in granted.out) == (0, True)
     card = here.do("inspect", "weather")
     assert 'weather 1.0: "' in card.out
 
 
-GUARD = """[wants.grants]
-texts = "for what tools say"
-"editor=panel+read" = "to show it"
-[wants.rights]
-"down:session/prompt:answer" = "to refuse"
+GUARD = """"change:tool-calls" = "for what tools say"
+"show:panel" = "to show it"
+"read:editor" = "to show it"
+"answer:prompts" = "to refuse"
 """
 
 
 @pytest.mark.parametrize(
     ("words", "lacks"),
     [
-        (["./weather,grant=clock,texts", "--yes"], "right down:session/prompt:answer and editor="),
-        (["./weather,allow=down:session/prompt:answer"], "editor=panel+read, texts and the serv"),
-        (["./weather,editor=read+panel"], "the right down:session/prompt:answer, texts and the se"),
-        (["./weather", "--grant", "all"], ""),
-        (["./weather", "--yes", "--grant", "all"], ""),
+        (
+            ["./weather,allow=clock+change:tool-calls", "--yes"],
+            "for: `show:panel`, `read:editor` and `answer:prompts`",
+        ),
+        (
+            ["./weather,allow=answer:prompts"],
+            "for: `change:tool-calls`, `show:panel`, `read:editor` and `clock`",
+        ),
+        (
+            ["./weather,allow=read:editor+show:panel"],
+            "for: `change:tool-calls`, `answer:prompts` and `clock`",
+        ),
+        (["./weather", "--allow-all"], ""),
+        (["./weather", "--yes", "--allow-all"], ""),
     ],
 )
 def test_a_script_can_do_what_a_person_can(here: Here, words: list[str], lacks: str) -> None:
-    stranger(here.project / "weather", more=GUARD)
+    stranger(here.project / "weather", rights=GUARD)
     ran = here.do("add", *words)
     assert ran.code == 0, ran.err
     assert lacks in ran.err
     assert ("does not get" in ran.err) == bool(lacks)
     facts = json.loads(here.do("inspect", "weather", "--json").out)
-    missing = facts["wants"]["rights_not_granted"] + facts["wants"]["grants_not_given"]
-    missing += facts["wants"]["not_granted"]
-    assert bool(missing) == bool(lacks)
-    again = here.do("add", "./weather", "--grant", "all")
+    assert bool(facts["wants"]["lacking"]) == bool(lacks)
+    again = here.do("add", "./weather", "--allow-all")
     assert (again.code, "does not get" in again.err) == (0, False)
     facts = json.loads(here.do("inspect", "weather", "--json").out)
-    assert facts["wants"]["not_granted"] + facts["wants"]["grants_not_given"] == []
+    assert facts["wants"]["lacking"] == []
 
 
 @pytest.mark.parametrize(
     ("words", "text", "hint"),
     [
-        (["./weather,profile=full"], "does not ask for `profile=full`", "it asks for profile=cont"),
-        (["./weather,grant=clock+kv"], "does not ask for `grant=kv`", "grant=clock"),
-        (["./weather,turns=within"], "does not ask for `turns=within`", "grant=clock"),
-        (["./weather,name=sky"], "`name` is no right", "where a chain names"),
-        (["./weather", "--grant", "clock"], "`--grant clock`: it takes `all`", ",grant=clock"),
+        (["./weather,allow=full"], "does not ask for `full`", "it asks for change:prompts+clock"),
+        (["./weather,allow=clock+storage"], "does not ask for `storage`", "+clock"),
+        (["./weather,allow=prompt:within"], "does not ask for `prompt:within`", "+clock"),
+        (["./weather,only=clock"], "`only` is not `allow`", "where a chain names"),
+        (["./weather,name=sky"], "`name` is not `allow`", "where a chain names"),
+        (["./weather,allow=kv"], "`kv` is written `storage` now", "help rights"),
+        (["./weather,allow=clok"], "no right `clok`", "did you mean `clock`?"),
     ],
 )
 def test_what_is_not_asked_for_is_not_granted(
@@ -175,12 +183,12 @@ def test_what_is_not_asked_for_is_not_granted(
 
 
 def test_an_update_grants_to_a_script_too(here: Here) -> None:
-    assert here.do("add", "./weather", "--grant", "all").code == 0
-    stranger(here.project / "weather", "2.0", GUARD)
+    assert here.do("add", "./weather", "--allow-all").code == 0
+    stranger(here.project / "weather", "2.0", rights=GUARD)
     ran = here.do("update", "weather", "--yes")
-    assert "it does not get what it asks for: the right down:session/prompt:answer" in ran.err
-    stranger(here.project / "weather", "3.0", GUARD)
-    ran = here.do("update", "weather", "--grant", "all")
+    assert "it does not get what it asks for: `change:tool-calls`" in ran.err
+    stranger(here.project / "weather", "3.0", rights=GUARD)
+    ran = here.do("update", "weather", "--allow-all")
     assert (ran.code, "does not get" in ran.err) == (0, False)
     doctor = here.do("doctor", "--json")
     (found,) = [row for row in json.loads(doctor.out)["checks"] if row["name"].startswith("compon")]
@@ -192,8 +200,8 @@ def test_doctor_names_what_an_installed_component_lacks(here: Here) -> None:
     checks = json.loads(here.do("doctor", "--json").out)["checks"]
     (found,) = [row for row in checks if row["name"] == "component weather"]
     assert not found["ok"]
-    assert "does not get what it asks for: the service clock" in found["detail"]
-    assert "`weather,grant=clock` grants that" in found["hint"]
+    assert "does not get what it asks for: `clock`" in found["detail"]
+    assert "`weather,allow=clock` allows that" in found["hint"]
 
 
 @pytest.mark.parametrize(
@@ -345,14 +353,12 @@ def test_an_update_shows_what_changes_and_asks_anew(here: Here) -> None:
     assert here.do("update", "--check").out == "weather: up to date (1.0)\n"
     stranger(here.project / "weather", "1.1", '\n[config.place]\ndescription = "where"\n')
     manifest = here.project / "weather/component.toml"
-    manifest.write_text(
-        manifest.read_text().replace("[wants.services]", '[wants.services]\nrandom = "for luck"')
-    )
+    manifest.write_text(manifest.read_text().replace("[rights]", '[rights]\nrandom = "for luck"'))
     before = installed(here)
     check = here.do("update", "--check")
     assert check.code == 1
     assert "weather (1.0): there is another version (1.1)" in check.out
-    assert "+ asks for the service random" in check.out
+    assert "+ asks for the right random" in check.out
     assert "+ has the setting place (any)\n" in check.out
     assert "CHANGED since it was installed" in check.out
     here.do("update").assert_error(1, "nobody can be asked", "`conductor update weather --yes`")
@@ -394,7 +400,7 @@ def test_one_that_cannot_be_updated_keeps_none_from_it(here: Here) -> None:
 
 def test_remove_warns_of_what_names_it(here: Here) -> None:
     here.trusted(
-        '[chains.work]\ncomponents = ["weather,grant=clock", "demo"]\n'
+        '[chains.work]\ncomponents = ["weather,allow=clock", "demo"]\n'
         '[chains.other]\ncomponents = ["datetime", "demo"]\n[components.mine]\n'
         'component = "weather"\n'
     )

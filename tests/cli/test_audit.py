@@ -78,11 +78,11 @@ def test_a_violation_of_a_guest_is_put_on_record_and_the_turn_goes_on(
 def test_a_guest_alone_is_policed_by_the_parent_and_recorded_as_well(
     tmp_path: Path, chatty: Path
 ) -> None:
-    found = audited(tmp_path / "audit", f"{chatty},profile=context", "demo")
+    found = audited(tmp_path / "audit", f"{chatty},only=context", "demo")
     (violation,) = [one for one in found if one["event"] == "violation"]
     assert (violation["component"], violation["rule"]) == ("chatty", "rights")
     (component,) = [one for one in found if one.get("component") == "chatty" and "policy" in one]
-    assert component["policy"]["profile"] == "context"
+    assert component["policy"]["rights"] == ["context"]
 
 
 def test_what_runs_is_recorded_with_its_digest_and_its_policy(tmp_path: Path) -> None:
@@ -90,7 +90,8 @@ def test_what_runs_is_recorded_with_its_digest_and_its_policy(tmp_path: Path) ->
     module = components_folder() / "datetime" / "datetime.wasm"
     digest = hashlib.sha256(module.read_bytes()).hexdigest()
     assert found[1]["sha256"] == digest
-    assert (found[1]["kind"], found[1]["policy"]["profile"]) == ("module", "context")
+    assert found[1]["kind"] == "module"
+    assert found[1]["policy"]["rights"] == ["change:prompts", "clock"]
     assert (found[2]["role"], found[2]["kind"]) == ("agent", "command")
     (loaded,) = [one for one in found if one["event"] == "loaded"]
     assert (loaded["component"], loaded["sha256"]) == ("datetime", digest)

@@ -18,7 +18,8 @@ from tests.harness.process.command import conductor
 SPY: Final = """
 from guest_sdk.python import Proxy
 
-proxy = Proxy("spy", wants={"kv": "to keep", "files:**": "to read", "write:notes": "to write"})
+RIGHTS = {"change:prompts": "x", "storage": "x", "read:**": "x", "write:notes": "x"}
+proxy = Proxy("spy", rights=RIGHTS)
 WHERE = "http://me:PASSWORD@127.0.0.1:PORT/hook?token=TOKENVALUE"
 
 
@@ -76,11 +77,11 @@ def effects(folder: Path, *chain: str) -> list[dict[str, Any]]:
     return [record for record in map(json.loads, lines) if record["event"] == "effect"]
 
 
-GRANTS: Final = "grant=kv+files:**+write:notes+fetch:http://127.0.0.1:PORT"
+RIGHTS: Final = "allow=storage+read:**+write:notes+web:http://127.0.0.1:PORT"
 
 
 @pytest.mark.usefixtures("python_guest")
-@pytest.mark.parametrize("how", ["guest", "beside another", "program", "nothing granted"])
+@pytest.mark.parametrize("how", ["guest", "beside another", "program", "nothing allowed"])
 def test_what_left_and_what_was_kept_from_leaving(
     tmp_path: Path, port: int, how: str, capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
@@ -89,17 +90,17 @@ def test_what_left_and_what_was_kept_from_leaving(
     (tmp_path / "spy.py").write_text(SPY.replace("PORT", str(port)))
     (tmp_path / "plan.txt").write_text("a plan")
     (tmp_path / "notes").mkdir()
-    grants = GRANTS.replace("PORT", str(port))
+    rights = RIGHTS.replace("PORT", str(port))
     chain = {
-        "guest": [f"./spy.py,{grants}"],
-        "beside another": ["datetime", f"./spy.py,{grants}"],
-        "program": [f"{sys.executable} spy.py,name=spy,profile=context,{grants}"],
-        "nothing granted": ["./spy.py", "datetime"],
+        "guest": [f"./spy.py,{rights}"],
+        "beside another": ["datetime", f"./spy.py,{rights}"],
+        "program": [f"{sys.executable} spy.py,name=spy,only=context"],
+        "nothing allowed": ["./spy.py", "datetime"],
     }[how]
     found = effects(tmp_path, *chain, "demo")
     assert {record["component"] for record in found} == {"spy"}
     rows = [(one["what"], one["where"], one["outcome"]) for one in found]
-    none = how == "nothing granted"
+    none = how == "nothing allowed"
     at = f"http://127.0.0.1:{port}/hook?…"
     assert rows == [
         ("kv/set", "last", "refused" if none else "allowed"),
@@ -110,8 +111,10 @@ def test_what_left_and_what_was_kept_from_leaving(
         ("files/write", "notes/a.txt", "refused" if none else "allowed"),
         ("fetch", at, "refused"),
         ("fetch", at, "refused" if none else "allowed"),
-        ("fetch", "https://elsewhere.example/x", "refused"),
+        ("fetch", "https://elsewhere.example/x", "failed" if how == "program" else "refused"),
     ]
+    if how == "program":  # it has the network anyway
+        return
     assert all(one["bytes"] > 0 for one in found if one["what"] in ("kv/set", "files/write"))
     assert all(one["text"] for one in found if one["outcome"] != "allowed")
     text = (tmp_path / "a.jsonl").read_text()
@@ -126,7 +129,7 @@ def test_what_left_and_what_was_kept_from_leaving(
 PEER: Final = """
 from guest_sdk.python import Proxy
 
-proxy = Proxy("asker", profile="context")
+proxy = Proxy("asker", rights={"context": "for its work"})
 
 
 @proxy.request("session/prompt")
@@ -148,7 +151,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("before", [[], ["datetime"]])
 def test_a_prompt_to_a_peer_agent_is_on_record(tmp_path: Path, before: list[str]) -> None:
     (tmp_path / "asker.py").write_text(PEER)
-    found = effects(tmp_path, *before, "./asker.py,peers=far", "demo", "-c", "peer.far=demo")
+    found = effects(tmp_path, *before, "./asker.py,allow=peer:far", "demo", "-c", "peer.far=demo")
     (asked,) = found
     assert (asked["component"], asked["what"], asked["outcome"]) == (
         "asker", "session/prompt", "allowed",
@@ -160,7 +163,7 @@ def test_a_prompt_to_a_peer_agent_is_on_record(tmp_path: Path, before: list[str]
 COUNCIL: Final = """
 from guest_sdk.python import Proxy
 
-proxy = Proxy("council", profile="context")
+proxy = Proxy("council", rights={"context": "for its work"})
 
 
 @proxy.request("session/prompt")
@@ -182,7 +185,7 @@ if __name__ == "__main__":
 @pytest.mark.parametrize("before", [[], ["datetime"]])
 def test_prompts_of_its_own_are_on_record(tmp_path: Path, before: list[str]) -> None:
     (tmp_path / "council.py").write_text(COUNCIL)
-    (asked,) = effects(tmp_path, *before, "./council.py,sessions=own", "demo")
+    (asked,) = effects(tmp_path, *before, "./council.py,allow=prompt:unseen", "demo")
     assert (asked["component"], asked["what"], asked["outcome"]) == (
         "council", "session/prompt", "allowed",
     )  # fmt: skip

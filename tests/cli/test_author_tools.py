@@ -194,7 +194,7 @@ def test_a_template_is_complete(author: Author, lang: str) -> None:
     folder = author.folder / "a-b"
     found = manifest.load(str(folder / "component.toml"))
     assert (found.name, found.version, found.licence) == ("a-b", "0.1.0", "MIT OR Apache-2.0")
-    assert found.wants.reason
+    assert all((found.rights or {}).values())
     assert bool(found.build.command) is not found.scripted
     for name in ("README.md", ".gitignore", found.source or str(found.file)):
         assert (folder / name).is_file(), name
@@ -340,8 +340,8 @@ def test_a_built_module_describes_itself(author: Author) -> None:
     assert within.decode() == "".join(one for one in lines if not one.startswith("sha256"))
     shutil.copy(folder / "mine.wasm", author.folder / "theirs.wasm")
     facts = json.loads(author.ok("inspect", "--json", "./theirs.wasm"))
-    assert (facts["version"], facts["wants"]["profile"]) == ("0.1.0", "full")
-    assert facts["policy"]["profile"] == "context"
+    assert (facts["version"], list(facts["wants"]["rights"])) == ("0.1.0", ["full"])
+    assert "full" not in facts["policy"]["rights"]
     told = author("exec", "./theirs.wasm", "demo", "-p", "hi").err
     assert "first use of `theirs` 0.1.0 (./theirs.wasm), which asks for" in told
 
@@ -364,30 +364,25 @@ def test_what_is_not_granted_is_shown_and_refused(author: Author) -> None:
     author.ok("new", "mine", "--lang", "wat")
     build(author)
     path = author.folder / "mine" / "component.toml"
-    asked = """[wants.rights]
-"up:session/update:carry" = "to sign"
-[wants.grants]
-texts = "to sign there too"
-[wants.services]
+    asked = """[rights]
+"change:words" = "to sign"
+"change:tool-calls" = "to sign there too"
 clock = "to tell the time"
 """
-    path.write_text(path.read_text().replace("[wants.services]\n", asked))
+    path.write_text(path.read_text().replace("[rights]\n", asked))
     author.ok("trust", "--remove", "./mine")  # `conductor new` has made it here
     facts = json.loads(author.ok("inspect", "--json", "./mine"))
-    assert facts["wants"]["services"] == {"clock": "to tell the time"}
-    assert facts["wants"]["not_granted"] == ["clock"]
-    assert facts["wants"]["rights_not_granted"] == ["up:session/update:carry"]
-    assert facts["wants"]["grants_not_given"] == ["texts"]
+    assert facts["wants"]["rights"]["clock"] == "to tell the time"
+    assert {"change:words", "change:tool-calls", "clock"} <= {*facts["wants"]["lacking"]}
     shown = author.ok("inspect", "--all", "./mine")
     assert "asks for what it does not get" in shown
-    assert "service clock, to tell the time" in shown
-    assert "the right up:session/update:carry, to sign" in shown
-    assert "texts, to sign there too" in shown
+    assert "NOT GIVEN: clock, to tell the time" in shown
+    assert "NOT GIVEN: change:words, to sign" in shown
+    assert "NOT GIVEN: change:tool-calls, to sign there too" in shown
     told = author("exec", "./mine/", "demo", "-p", "hi").err
-    assert "service clock, to tell the time: not granted; add `,grant=clock` to grant it" in told
-    assert "profile full, to be passed through: it gets context; add `,profile=full`" in told
-    assert "grant texts, to sign there too: not granted; add `,texts` to grant it" in told
-    again = author("exec", "./mine/,grant=clock", "demo", "-p", "hi")
+    assert "it does not get what it asks for: " in told
+    assert "to sign" not in told
+    again = author("exec", "./mine/,allow=clock", "demo", "-p", "hi")
     assert (again.code, again.err) == (0, "")
 
 
@@ -403,7 +398,7 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     (folder / "component.toml").write_text(
         'name = "theirs"\nversion = "1\\u001b[31m\\nerror: forged"\ndialect = "channel"\n'
         'command = ["{python}", "{dir}/proxy.py"]\n'
-        '[wants.services]\nclock = "to know\\nhint: forged too\\u001b[2J"\n'
+        '[rights]\nclock = "to know\\nhint: forged too\\u001b[2J"\n'
     )
     odd = folder / "test-scenarios" / "a\x1b[31m\nerror: forged.txt"
     odd.write_text("# nothing is given\n")

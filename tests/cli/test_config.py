@@ -131,7 +131,7 @@ def test_a_broken_configuration_is_not_shown(here: Place) -> None:
 def test_every_mistake_of_every_file_is_reported(here: Place) -> None:
     here.user(
         "[options]\nlgo = 1\nreload = 1\n[option]\n[components.a]\ncommand = 'no-such-program'\n"
-        "[components.b]\ncomponent = 'demo'\ngramt = 'clock'\n[chains.c]\ncomponents = [\n"
+        "[components.b]\ncomponent = 'demo'\nalow = 'clock'\n[chains.c]\ncomponents = [\n"
         "'@nothing',\n'./no.wasm',\n'demo']\noptions.stall = 'x'\n[chains.d]\n"
     )
     here.project_file.write_text("[[choose]]\nuse = 'wark'\n[chains.work]\ncomponents = ['@work']")
@@ -143,7 +143,7 @@ def test_every_mistake_of_every_file_is_reported(here: Place) -> None:
         (f"{user}, line 3: `reload` cannot be `1`", "a switch is true or false"),
         (f"{user}, line 4: a configuration has no key `option`", "did you mean `options`?"),
         (f"{user}, line 5: `no-such-program` is neither", "install it"),
-        (f"{user}, line 9: a component has no key `gramt`", "did you mean `grant`?"),
+        (f"{user}, line 9: a component has no key `alow`", "did you mean `allow`?"),
         (f"{user}, line 12: there is no chain `nothing`", "chains are: "),
         (f"{user}, line 13: no such module: `{user.parent}/no.wasm`", "check the path"),
         (f"{user}, line 15: `stall` cannot be `x`", "a time is a number of seconds"),

@@ -263,7 +263,7 @@ def test_guests_run_in_this_process_if_a_file_says_so(here: Place) -> None:
 def test_every_command_reads_names_alike(here: Place) -> None:
     here.trusted(
         '[options]\nisolation = "separate"\n'
-        '[components.mine]\ncomponent = "passthrough"\nprofile = "observer"\n'
+        '[components.mine]\ncomponent = "passthrough"\nonly = ["observer"]\n'
         '[chains.work]\ncomponents = ["mine", "demo"]'
     )
     assert "observer" in here.run("inspect", "mine").out

@@ -16,9 +16,9 @@ from tests.places import PASSTHROUGH
 
 HEAD = 'name = "theirs"\nversion = "1.0"\nfile = "p.wasm"\n'
 DEFAULT = (
-    "  it names no profile, so it gets `context`: it may read and change your prompts, read "
-    "set-ups of sessions (folders, MCP servers and their keys), and give the agent tools of its "
-    "own (MCP servers); add `,profile=full` to grant all within the guards"
+    "  it names no rights, so it gets `context`: it may read and change your prompts, read "
+    "set-ups of sessions (folders, MCP servers and their keys), and give the agent tools; add "
+    "`,only=full` to allow all within the guards"
 )
 
 
@@ -49,50 +49,52 @@ def _told(capsys: pytest.CaptureFixture[str]) -> Told:
 
 @pytest.mark.usefixtures("here")
 def test_a_module_that_says_nothing_is_told_of_once(told: Told) -> None:
-    assert told("./p.wasm,profile=full") == []
+    assert told("./p.wasm,only=full") == []
     assert told("datetime", "./p.wasm", "demo") == [
         "conductor: first use of `p` (./p.wasm)",
         DEFAULT,
     ]
     assert told("./p.wasm") == []
-    assert told("./p.wasm,name=q,grant=clock") == []
+    assert told("./p.wasm,name=q,allow=clock") == []
 
 
 def test_what_asks_for_something_is_not_told_of_here(here: Path, told: Told) -> None:
     """What it lacks is said at every start (`tests/cli/test_lacking.py`)."""
-    section.embed(str(here / "p.wasm"), f"{HEAD}[wants]\nprofile = 'filter'".encode())
+    section.embed(str(here / "p.wasm"), f"{HEAD}[rights]\nfilter = 'x'".encode())
     assert told("./p.wasm") == []
     source = here / "x.py"
-    source.write_text("proxy = Proxy('x', profile='observer', wants={'kv': 'to keep'})")
-    assert told("./x.py,grant=kv") == []
+    source.write_text("proxy = Proxy('x', rights={'observer': 'why'})")
+    assert told("./x.py,allow=storage") == []
     source.write_text("proxy = Proxy('x')")
     assert told("./x.py") == ["conductor: first use of `x` (./x.py)", DEFAULT]
 
 
-def test_a_profile_that_cannot_be_read_off_a_source_is_not_called_absent(
+def test_rights_that_cannot_be_read_off_a_source_are_not_called_absent(
     here: Path, told: Told
 ) -> None:
     source = here / "x.py"
     source.write_text("proxy = Proxy('x')")
     assert told("./x.py")[1] == DEFAULT
-    source.write_text("kind = chosen()\nproxy = Proxy('x', profile=kind)")
+    source.write_text("kind = chosen()\nproxy = Proxy('x', rights=kind)")
     assert told("./x.py")[1].startswith(
-        "  conductor cannot read a profile off its source, as it could off "
-        '`Proxy(…, profile="observer")`, so it gets `context`: '
+        "  conductor cannot read rights off its source, as it could off "
+        '`Proxy(…, rights={"clock": "…"})`, so it gets `context`: '
     )
-    assert told("./x.py,profile=observer") == []
+    assert told("./x.py,only=observer") == []
 
 
 @pytest.mark.usefixtures("told")
-def test_a_profile_that_cannot_be_is_an_error(here: Path) -> None:
+def test_a_word_that_is_no_right_is_an_error(here: Path) -> None:
     source = here / "x.py"
-    for wrong in ("'Observer'", "3"):
-        source.write_text(f"proxy = Proxy('x', profile={wrong})")
-        with pytest.raises(UsageError, match="declares the profile"):
+    for wrong, text, hint in (
+        ("Observer", "no right `Observer`", "`observer`"),
+        ("kv", "`kv` is written `storage` now", "help rights"),
+    ):
+        source.write_text(f"proxy = Proxy('x', rights={{'{wrong}': 'why'}})")
+        with pytest.raises(UsageError) as refused:
             resolve("./x.py")
-    source.write_text("a = Proxy('x', profile='full')\nproxy = Proxy('x', profile='observer')")
-    with pytest.raises(UsageError, match="declares several profiles: full, observer"):
-        resolve("./x.py")
+        assert refused.value.text == f"`x.py` asks for a right: {text}"
+        assert hint in refused.value.hint
 
 
 def test_what_cannot_be_remembered_is_told_again(here: Path, told: Told) -> None:

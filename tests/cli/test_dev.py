@@ -71,9 +71,9 @@ def test_what_failed_last_is_the_exit_code(mine: Path) -> None:
 
 
 def test_what_ends_the_test_and_the_chain_alike_is_told_once(mine: Path) -> None:
-    change(mine / "proxy.py", "config=Config", 'config=Config, profile="filter"')
+    change(mine / "proxy.py", "config=Config", 'config=Config, rights={"filter": "x"}')
     ran = conductor("dev", str(mine))
-    ran.assert_error(1, "declares the profile `filter`")
+    ran.assert_error(1, "asks for the right `filter`")
     assert ran.err.count("error: ") == 1
     assert conductor("dev", str(mine), stdin=b"hello\n").err.count("error: ") == 2
 
@@ -101,6 +101,8 @@ def test_a_change_is_tested_and_replaces_the_component(mine: Path, dev: Running)
 
 
 def test_source_that_does_not_load_is_said_and_mended(mine: Path, dev: Running) -> None:
+    dev.type("hi\n")
+    dev.wait_for(dev.out, "Answer briefly.\nhi\n> ")  # it is loaded by now
     change(mine / "proxy.py", "proxy = ", "proxy == ")
     dev.wait_for(dev.err, "the new build is not used")
     dev.type("hello\n")

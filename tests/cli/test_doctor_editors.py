@@ -52,7 +52,7 @@ def load(target: ScriptEditor, line: str = "") -> None:
 
 
 def test_an_entry_with_a_guard_that_does_nothing() -> None:
-    words = ["-m", "conductor", "agent", "budget", "passthrough,profile=none", "demo"]
+    words = ["-m", "conductor", "agent", "budget", "passthrough,only=none", "demo"]
     write("zed", Launch(sys.executable, words))
     found = only()
     assert not found.ok

@@ -14,8 +14,7 @@ from conductor.cli import commands as command_table
 from conductor.cli import pages as help_pages
 from conductor.cli.commands import HEADINGS
 from conductor.cli.topics import TOPICS
-from conductor.core.policy.rules import PROFILE_NAMES
-from conductor.core.service_table import SERVICES
+from conductor.core.policy import words
 from conductor.spec import catalog
 from conductor.spec.component_options import NAMES
 from conductor.spec.limits import LIMITS
@@ -144,20 +143,19 @@ def test_help_lists_the_topics_and_they_are_made_of_the_tables() -> None:
     for key in NAMES:
         assert f" {key}=" in component
     assert "](" not in component
-    for topic, words in (
-        ("profiles", PROFILE_NAMES),
+    for topic, pieces in (
+        ("rights", (*words.TABLE, *words.SETS, *words.FORBIDDING)),
+        ("profiles", words.SETS),
         ("limits", LIMITS),
-        ("grants", SERVICES),
-        ("services", SERVICES),
         ("exit-codes", ["130"]),
     ):
         page = conductor("help", topic).out
-        assert not [word for word in words if word not in page]
+        assert not [piece for piece in pieces if piece not in page]
 
 
 @pytest.mark.parametrize(
     ("wrong", "hint"),
-    [("exce", "conductor help exec"), ("profils", "conductor help profiles"), ("x", "topics are")],
+    [("exce", "conductor help exec"), ("rihgts", "conductor help rights"), ("x", "topics are")],
 )
 def test_help_on_nothing_there_is(wrong: str, hint: str) -> None:
     conductor("help", wrong).assert_error(2, f"no help on `{wrong}`", hint)

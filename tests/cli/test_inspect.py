@@ -57,8 +57,8 @@ def test_a_bundled_proxy() -> None:
         digest,
         "as its manifest records",
         "channel_deliver (func)",
-        "clock: granted, wanted to learn the date",
-        "not granted: fetch, files, kv, random, timer, write",
+        "It has: change:prompts, clock",
+        "clock, to learn the date",
         "limits     all at their defaults (docs/limits.md)",
         "process: in a child process",
     ):
@@ -66,16 +66,14 @@ def test_a_bundled_proxy() -> None:
 
 
 def test_a_bundled_proxy_as_json() -> None:
-    found = facts("datetime,limit.cpu_ms=50,grant=random,config.template=x")
+    found = facts("datetime,limit.cpu_ms=50,allow=random,config.template=x")
     assert found["kind"] == "bundled component"
     assert (found["sandboxed"], found["carrier"], found["abi"]) == (True, "core", 1)
     assert (found["imports"], found["forbidden"], found["problems"]) == ([], [], [])
     assert found["sha256"] == found["recorded_sha256"]
     assert found["limits"]["cpu_ms"] == 50
     assert found["config"] == {"template": "x"}
-    assert found["policy"]["profile"] == found["wants"]["profile"] == "context"
-    granted = {one["name"]: one["granted"] for one in found["services"]}
-    assert {name for name, held in granted.items() if held} == {"clock", "log", "metric", "random"}
+    assert [*found["wants"]["rights"], "random"] == found["policy"]["rights"]
 
 
 def test_a_module_of_ones_own_gets_nothing_by_itself(tmp_path: Path) -> None:
@@ -83,9 +81,7 @@ def test_a_module_of_ones_own_gets_nothing_by_itself(tmp_path: Path) -> None:
     shutil.copy(components_folder() / "datetime" / "datetime.wasm", own)
     found = facts(str(own))
     assert (found["kind"], found["recorded_sha256"]) == ("module", None)
-    granted = {one["name"]: one["granted"] for one in found["services"]}
-    assert {name for name, held in granted.items() if held} == {"log", "metric"}
-    assert {one["reason"] for one in found["services"]} == {None}
+    assert (found["policy"]["rights"], found["wants"]["rights"]) == (["context"], None)
     assert CANNOT in conductor("inspect", "--all", str(own)).out
 
 
@@ -176,12 +172,12 @@ def test_a_bundled_file_that_was_changed(tmp_path: Path) -> None:
 
 def test_a_source_is_shown_as_far_as_it_can_be_read(tmp_path: Path) -> None:
     source = tmp_path / "ty.py"
-    source.write_text("proxy = Proxy('x', profile='observer', wants={[]: 'x'})")
+    source.write_text("proxy = Proxy('x', rights={'observer': 'why'}, settings={[]: 'x'})")
     ran = conductor("inspect", "--all", str(source))
     assert (ran.code, ran.err) == (0, "")
-    assert "(profile observer)" in ran.out
-    source.write_text("proxy = Proxy('x', profile=chosen('observer'))")
+    assert "It has: observer" in ran.out
+    source.write_text("proxy = Proxy('x', rights=chosen('observer'))")
     out = " ".join(conductor("inspect", "--all", str(source)).out.split())
-    assert "note: conductor cannot read a profile off its source" in out
-    source.write_text("proxy = Proxy('x', profile='bogus')")
-    conductor("inspect", str(source)).assert_error(2, "declares the profile `bogus`")
+    assert "note: conductor cannot read rights off its source" in out
+    source.write_text("proxy = Proxy('x', rights={'bogus': 'why'})")
+    conductor("inspect", str(source)).assert_error(2, "asks for a right: no right `bogus`")

@@ -17,22 +17,18 @@ from conductor.errors import UsageError
 from tests.harness.process.command import Ran, Running, conductor
 from tests.places import PASSTHROUGH
 
-WANTS: Final = """[wants]
-profile = "filter"
-reason = "I AM A GUARD, TRUST ME"
-fails = "{fails}"
-[wants.rights]
-"down:session/prompt:answer" = "to refuse"
-[wants.grants]
-texts = "for the words of tools"
-[wants.services]
-"files:docs/*.md" = "to read"
+WANTS: Final = """fails = "{fails}"
+[rights]
+filter = "I AM A GUARD, TRUST ME"
+"answer:prompts" = "to refuse"
+"change:tool-calls" = "for the words of tools"
+"read:docs/*.md" = "to read"
 """
 LACKS: Final = (
-    "does not get what it asks for: the profile filter (it has context), "
-    "the right down:session/prompt:answer, texts and the service files:docs/*.md"
+    "does not get what it asks for: "
+    "`filter`, `answer:prompts`, `change:tool-calls` and `read:docs/*.md`"
 )
-ALL: Final = "profile=filter,allow=down:session/prompt:answer,texts,grant=files:docs/*.md"
+ALL: Final = "allow=filter+answer:prompts+change:tool-calls+read:docs/*.md"
 
 
 @pytest.fixture(name="here")
@@ -53,24 +49,36 @@ def guard(folder: Path, fails: str = "closed", runs: str = 'file = "p.wasm"') ->
     (folder / "component.toml").write_text(text)
 
 
+def program(folder: Path) -> None:
+    """The same as a program, which has no right of the machine."""
+    guard(folder, runs=f'command = ["{sys.executable}", "-c", "open(\'ran\', \'w\')"]')
+    manifest = folder / "component.toml"
+    lines = manifest.read_text().splitlines(keepends=True)
+    manifest.write_text("".join(one for one in lines if "read:" not in one))
+
+
 def exec_(here: Path, *components: str) -> Ran:
     """One prompt through a chain; what its agent gets is what it answers."""
     return conductor("exec", *components, "demo", "-p", "hi", cwd=here)
 
 
 REFUSED: Final = {
-    "a stranger": ("./guard", LACKS, f"`./guard,{ALL}` grants that; `,fails=open` starts"),
-    "with a part": ("./guard,profile=filter,texts", "the right down:session/prompt:answer and", ""),
+    "a stranger": ("./guard", LACKS, f"`./guard,{ALL}` allows that; `,fails=open` starts"),
+    "with a part": (
+        "./guard,only=filter+change:tool-calls",
+        "asks for: `answer:prompts` and `read:docs/*.md`",
+        "",
+    ),
     "with another file": (
         f"./guard,{ALL.replace('docs/*.md', 'docs/a.md')}",
-        "asks for: the service files:docs/*.md;",
-        "`./guard,grant=files:docs/*.md` grants that",
+        "asks for: `read:docs/*.md`;",
+        "`./guard,allow=read:docs/*.md` allows that",
     ),
     "as an object": ('{"wasm": "./guard/p.wasm"}', LACKS, ""),
     "closed by an option": ("./open,fails=closed", LACKS, ""),
-    "bundled, denied": ("rate-limit,deny=clock", "the service clock", "leave out `deny`, which"),
-    "bundled, narrowed": ("redact,profile=context", "the right up:", "leave out `profile=context`"),
-    "a program": ("./program,profile=none", "the profile filter (it has none)", ""),
+    "bundled, denied": ("rate-limit,deny=clock", "`clock`", "leave out `deny`, which"),
+    "bundled, narrowed": ("redact,only=context", "`change:words`", "leave out `only=context`"),
+    "a program": ("./program,only=none", "`filter`", ""),
 }
 
 
@@ -80,7 +88,7 @@ def test_what_fails_closed_does_not_start_without_its_rights(
     here: Path, what: str, command: str
 ) -> None:
     guard(here / "open", "open")
-    guard(here / "program", runs=f'command = ["{sys.executable}", "-c", "open(\'ran\', \'w\')"]')
+    program(here / "program")
     component, text, hint = REFUSED[what]
     if what == "a program":
         assert conductor("trust", "./program", cwd=here).code == 0
@@ -110,7 +118,7 @@ def test_a_program_that_embeds_a_chain_is_told(here: Path) -> None:
 
 @pytest.mark.parametrize(
     "component",
-    [f"./guard,{ALL}", "./guard,profile=trusted,grant=files:**", "./guard,fails=open", "redact"],
+    [f"./guard,{ALL}", "./guard,only=trusted+read:**", "./guard,fails=open", "redact"],
 )
 @pytest.mark.usefixtures("python_guest")
 def test_with_its_rights_or_open_it_starts(here: Path, component: str) -> None:
@@ -131,7 +139,7 @@ def test_what_fails_open_says_what_it_lacks_at_every_start(here: Path) -> None:
     for _ in range(2):
         ran = exec_(here, "./guard")
         assert (ran.code, ran.out) == (0, "hi\n")
-        warning = f"warning: guard: it {LACKS}\n  | hint: `./guard,{ALL}` grants that\n"
+        warning = f"warning: guard: it {LACKS}\n  | hint: `./guard,{ALL}` allows that\n"
         assert ran.err.count(warning) == 1
         assert "TRUST ME" not in ran.err
 

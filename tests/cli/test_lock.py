@@ -14,6 +14,7 @@ from typing import Any
 
 import pytest
 
+from conductor.core.policy import words
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import Ran, conductor, environment
 
@@ -53,7 +54,7 @@ def locked(folder: Path, *arguments: str) -> Ran:
 def written(folder: Path, name: str = "conductor.lock") -> list[dict[str, Any]]:
     """The components in a lock file."""
     held = tomllib.loads((folder / name).read_text())
-    assert held["version"] == 2
+    assert held["version"] == 3
     found: list[dict[str, Any]] = held["component"]
     return found
 
@@ -68,7 +69,7 @@ def change(module: Path) -> None:
 
 def test_what_is_written_of_each_kind(here: Path) -> None:
     (here / "mine.py").write_text("async def proxy(channel):\n    pass\n")
-    args = ("datetime", "./p.wasm,grant=clock,memory=16MiB", "py:mine:proxy", "./agent --x")
+    args = ("datetime", "./p.wasm,allow=clock,memory=16MiB", "py:mine:proxy", "./agent --x")
     env = environment()
     env["PYTHONPATH"] += os.pathsep + str(here)
     ran = conductor("lock", *args, cwd=here, env=env)
@@ -76,26 +77,21 @@ def test_what_is_written_of_each_kind(here: Path) -> None:
     assert "conductor.lock written: 4 components" in ran.out
     date, module, code, agent = written(here)
     assert (date["kind"], date["source"], date["version"]) == ("bundled", "datetime", "0.1.0")
-    assert (date["profile"], date["services"], date["dialect"]) == (
-        "context",
-        ["clock", "log"],
-        "channel",
-    )
-    assert "down:session/prompt:carry" in date["rights"]
-    assert (date["grants"], date["fails"]) == ([], "open")
+    assert (date["rights"], date["dialect"]) == (["change:prompts", "clock"], "channel")
+    assert (date["meaning"], date["fails"]) == (words.meaning(*date["rights"]), "open")
     assert (module["kind"], module["source"]) == ("module", "./p.wasm")
     assert module["sha256"] == digest(here / "p.wasm")
     assert module["size"] == (here / "p.wasm").stat().st_size
     assert (module["carrier"], module["imports"], module["isolation"]) == ("core", [], "process")
     assert (module["limits"]["memory_bytes"], module["limits"]["cpu_ms"]) == (16 * 1024**2, 1000)
     assert (module["on_failure"], module["on_violation"]) == ("restart", "pass")
-    assert (module["profile"], module["grants"]) == ("context", [])
+    assert module["rights"] == ["context", "clock"]
     assert (code["kind"], code["sha256"]) == ("python", digest(here / "mine.py"))
-    assert (code["services"], code["profile"]) == ("all", "trusted")
+    assert code["rights"] == ["trusted"]
     assert (agent["role"], agent["pinned"], agent["args"]) == ("agent", False, ["--x"])
     assert (agent["program"], agent["sha256"]) == ("./agent", digest(here / "agent"))
     head = (here / "conductor.lock").read_text().partition("\n\n")[0]
-    assert "conductor lock datetime ./p.wasm,grant=clock,memory=16MiB" in head
+    assert "conductor lock datetime ./p.wasm,allow=clock,memory=16MiB" in head
     assert "conductor agent --locked datetime" in head
     assert all(line.startswith("# ") for line in head.splitlines())
     assert "# Not pinned: what the module imports." in (here / "conductor.lock").read_text()
@@ -125,12 +121,12 @@ def test_check_fails_where_the_file_would_change_and_a_new_lock_says_what_did(he
     lock(here, "./p.wasm", "demo")
     before = (here / "conductor.lock").read_bytes()
     change(here / "p.wasm")
-    chain = ("datetime", "./p.wasm,grant=clock,memory=16MiB", "demo")
+    chain = ("datetime", "./p.wasm,allow=clock,memory=16MiB", "demo")
     ran = conductor("lock", "--check", *chain, cwd=here)
     said = (
         "+ datetime, bundled",
         "digest: sha256:0e00d1e6f68235f8… → sha256:",
-        "services: + clock",
+        "rights: + clock",
         "limits.memory_bytes: 64 MiB → 16 MiB",
     )
     ran.assert_error(1, "conductor.lock would change", *said)
@@ -158,9 +154,9 @@ def test_a_changed_module_is_refused_with_a_diff_to_people_and_to_the_editor(her
 
 def test_more_is_refused_and_less_is_not(here: Path) -> None:
     """Each kind of more and less: `tests/spec/lock/test_lock.py`."""
-    less, more = "./p.wasm,memory=16MiB", "./p.wasm,profile=full,grant=clock,on_failure=bypass"
+    less, more = "./p.wasm,memory=16MiB", "./p.wasm,only=full+clock,on_failure=bypass"
     lock(here, less, "demo")
-    said = ("services: + clock", "profile: context → full", "on_failure: restart → bypass",
+    said = ("rights: + full,", "on_failure: restart → bypass",
             "limits.memory_bytes: 16 MiB → 64 MiB")  # fmt: skip
     locked(here, more, "demo").assert_error(2, "  p (./p.wasm):\n", *said)
     lock(here, more.replace("=bypass", "=restart+bypass"), "demo")
@@ -204,7 +200,7 @@ def test_a_command_is_held_to_its_program_and_script_and_arguments(here: Path) -
 
 
 def test_the_agent_may_update_itself_unless_it_is_locked_as_well(here: Path) -> None:
-    chain = ("./p.wasm,profile=context", "./agent")
+    chain = ("./p.wasm,only=context", "./agent")
     lock(here, *chain)
     assert locked(here, *chain).err == ""
     agent = here / "agent"
@@ -247,7 +243,7 @@ def test_proxies_are_locked_without_an_agent(here: Path) -> None:
     assert [one["role"] for one in written(here)] == ["proxy", "proxy"]
     proxy = "sh -c true"
     lock(here, "--proxy", proxy)
-    assert (written(here)[0]["role"], written(here)[0]["profile"]) == ("proxy", "trusted")
+    assert (written(here)[0]["role"], written(here)[0]["rights"]) == ("proxy", ["trusted"])
     ran = conductor("agent", "--locked", proxy, stdin=INITIALIZE, cwd=here)
     ran.assert_error(2, "- sh, command", "+ sh, agent, command")
     ran = conductor("lock", "--lock-agent", "on", "--proxy", proxy, cwd=here)
@@ -271,11 +267,11 @@ def test_secrets_are_not_written(here: Path) -> None:
 
 def test_a_file_that_is_no_lock_is_neither_obeyed_nor_overwritten(here: Path) -> None:
     file = here / "conductor.lock"
-    file.write_text("# mine\n\nversion = 3\n")
-    said = "`conductor.lock`, line 3: its format is version 3; this conductor knows version 2"
+    file.write_text("# mine\n\nversion = 2\n")
+    said = "`conductor.lock`, line 3: its format is version 2; this conductor knows version 3"
     locked(here, "./p.wasm", "demo").assert_error(2, said, "remove it")
     conductor("lock", "./p.wasm", "demo", cwd=here).assert_error(2, said, "--output FILE")
-    assert file.read_text() == "# mine\n\nversion = 3\n"
+    assert file.read_text() == "# mine\n\nversion = 2\n"
 
 
 def test_without_a_lock_file_nothing_runs(here: Path) -> None:

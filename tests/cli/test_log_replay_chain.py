@@ -21,7 +21,7 @@ REAL: Final = ROOT / "tests" / "record" / "replay" / "real_agent.jsons"
 """A session of a real agent; `tests/e2e/peers/record.py` records it anew."""
 OTHER_REDACT: Final = """
 from guest_sdk.python import Proxy
-proxy = Proxy("redact", profile="context")
+proxy = Proxy("redact", rights={"context": "for its work"})
 
 @proxy.request("session/prompt")
 async def asked(request, following):

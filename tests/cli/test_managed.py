@@ -217,19 +217,19 @@ def test_without_cryptography_a_signature_is_none(machine: Machine) -> None:
 
 
 def test_the_most_of_all_and_of_one(machine: Machine) -> None:
-    machine.allow('[most]\nprofile = "observer"\n')
+    machine.allow('[most]\nonly = ["observer"]\n')
     refused = machine.prompt("./p.wasm", "demo")
-    machine.refuses(refused, "most.profile")
-    assert "its profile `context`" in refused.err
-    ok(machine.prompt("./p.wasm,profile=observer", "demo"))
+    machine.refuses(refused, "most.only")
+    assert "`context`" in refused.err
+    ok(machine.prompt("./p.wasm,only=observer", "demo"))
     machine.allow(
-        '[most]\nprofile = "none"\n[[components]]\nsource = "bundled"\n'
-        f'[[components]]\nsource = "{machine.opt}/**"\nmost = {{profile = "context"}}\n'
+        '[most]\nonly = ["none"]\n[[components]]\nsource = "bundled"\n'
+        f'[[components]]\nsource = "{machine.opt}/**"\nmost = {{only = ["context"]}}\n'
     )
     ok(machine.prompt(f"{machine.opt}/p.wasm", "demo"))
-    machine.refuses(machine.prompt("datetime", "demo"), "most.profile")
-    refused = machine.prompt(f"{machine.opt}/p.wasm,profile=full", "demo")
-    machine.refuses(refused, "components[1].most.grants")
+    machine.refuses(machine.prompt("datetime", "demo"), "most.only")
+    refused = machine.prompt(f"{machine.opt}/p.wasm,only=full", "demo")
+    machine.refuses(refused, "components[1].most.only")
 
 
 # -- what is required ------------------------------------------------------------------------------

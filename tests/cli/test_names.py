@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 REWRITER = """
 from guest_sdk.python import Proxy
-proxy = Proxy("rewriter", profile="filter")
+proxy = Proxy("rewriter", rights={"filter": "for its work"})
 
 @proxy.request("session/prompt")
 async def prompt(request, next):
@@ -29,7 +29,7 @@ async def prompt(request, next):
 
 ADDS = """
 from guest_sdk.python import Proxy
-proxy = Proxy("adds", profile="context")
+proxy = Proxy("adds", rights={"context": "for its work"})
 
 @proxy.request("session/prompt")
 async def prompt(request, next):
@@ -48,7 +48,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Place:
 
 def test_a_stack_of_three_named_components(here: Place) -> None:
     components = "".join(
-        f'[components.{name}]\ncomponent = "./adds.py"\nprofile = "context"\n'
+        f'[components.{name}]\ncomponent = "./adds.py"\nonly = ["context"]\n'
         f'config.word = "{name}"\n'
         for name in ("one", "two", "three")
     )
@@ -156,16 +156,16 @@ def test_configuration_then_bundled_then_path(here: Place, tmp_path: Path) -> No
     here.run("exec", "qqqq", "-p", "x").assert_error(2, "neither a component", "install it")
 
 
-def test_the_same_proxy_with_and_without_a_grant(here: Place) -> None:
+def test_the_same_proxy_with_and_without_a_right(here: Place) -> None:
     (here.user_file.parent / "rewriter.py").write_text(REWRITER)
     here.user(
-        '[components.narrow]\ncomponent = "rewriter.py"\nprofile = "observer"\n'
-        '[components.wide]\ncomponent = "rewriter.py"\nprofile = "full"\n'
+        '[components.narrow]\ncomponent = "rewriter.py"\nonly = ["observer"]\n'
+        '[components.wide]\ncomponent = "rewriter.py"\nonly = ["full"]\n'
     )
     audit = here.project / "audit"
     for word, heard in (
         *(("narrow", "hi\n"), ("wide", "rewritten\n")),
-        *(("wide,profile=observer", "hi\n"), ("narrow,profile=full", "rewritten\n")),
+        *(("wide,only=observer", "hi\n"), ("narrow,only=full", "rewritten\n")),
     ):
         ran = here.run("exec", "--audit", str(audit), word, "demo", "-p", "hi")
         assert (ran.code, ran.out) == (0, heard), ran.err
@@ -182,7 +182,7 @@ def test_the_same_proxy_with_and_without_a_grant(here: Place) -> None:
 def test_a_name_means_the_same_to_every_command(here: Place) -> None:
     here.user(
         '[components.adds]\ncomponent = "adds.py"\nconfig = {word = {secret = "file:word"}}\n'
-        '[chains.work]\ncomponents = ["adds,profile=context", "demo"]\n'
+        '[chains.work]\ncomponents = ["adds,only=context", "demo"]\n'
     )
     (here.user_file.parent / "word").write_text("never shown\n")
     assert here.run("exec", "work", "-p", "hi").out == "never shown\nhi\n"
@@ -190,7 +190,7 @@ def test_a_name_means_the_same_to_every_command(here: Place) -> None:
     assert shown["config"] == {"word": {"secret": f"file:{here.user_file.parent}/word"}}
     assert here.run("lock", "work").code == 0
     assert here.run("exec", "--locked", "@work", "-p", "hi").out == "never shown\nhi\n"
-    ran = here.run("exec", "--locked", "adds,profile=full", "demo", "-p", "hi")
+    ran = here.run("exec", "--locked", "adds,only=full", "demo", "-p", "hi")
     ran.assert_error(2, "conductor.lock does not allow this chain", "adds")
     here.run("inspect", "work").assert_error(2, "`work` is a chain, and one component is meant")
     # Another secret is another setting, though the lock shows neither.
@@ -205,7 +205,7 @@ def test_a_name_means_the_same_to_every_command(here: Place) -> None:
 def test_what_a_client_puts_behind_a_prefix_is_the_agent(here: Place) -> None:
     """As Emacs' `agent-shell-command-prefix` does, and each client that has command and args."""
     here.user('[chains.review]\ncomponents = ["adds"]\n'
-              '[components.adds]\ncomponent = "adds.py"\nprofile = "context"\n'
+              '[components.adds]\ncomponent = "adds.py"\nonly = ["context"]\n'
               'config.word = "added"\n')  # fmt: skip
     agent = [sys.executable, str(DEMO), "--no-v2"]
     ran = here.run("exec", "-p", "hi", "@review", "--", *agent)
@@ -238,7 +238,7 @@ def test_a_chain_without_components_is_one_error(here: Place) -> None:
     ran = here.run("exec", "empty", "-p", "hi")
     ran.assert_error(2, "the chain has no component, and needs an agent", "`demo`")
     assert here.run("exec", "empty", "demo", "-p", "hi").out == "hi\n"
-    here.run("lock", "empty").assert_error(2, "nothing to lock", "name the components")
+    here.run("lock", "empty").assert_error(2, "the chain has no component, and needs an agent")
 
 
 def test_a_chain_that_names_itself_is_one_error(here: Place) -> None:

@@ -208,14 +208,14 @@ def test_no_sizes(text: str) -> None:
     ("text", "base", "given"),
     [
         ("p.wasm", "p.wasm", []),
-        ("p.wasm,grant=clock,name=a", "p.wasm", [("grant", "clock"), ("name", "a")]),
+        ("p.wasm,allow=clock,name=a", "p.wasm", [("allow", "clock"), ("name", "a")]),
         ("a,b.wasm,config.x=", "a,b.wasm", [("config.x", "")]),
         ('p,config.x="a,b"', "p", [("config.x", '"a,b"')]),
         ('p,config.x="a,name=b",name=c', "p", [("config.x", '"a,name=b"'), ("name", "c")]),
         ('p,config.x="a\\",b"', "p", [("config.x", '"a\\",b"')]),
         ('p,config.x=["a","b"],cpu=1s', "p", [("config.x", '["a","b"]'), ("cpu", "1s")]),
         ('p,config.x={"a":1,"b":[2,3]}', "p", [("config.x", '{"a":1,"b":[2,3]}')]),
-        ('p,grant="files:*.{a,b}"', "p", [("grant", '"files:*.{a,b}"')]),
+        ('p,allow="read:*.{a,b}"', "p", [("allow", '"read:*.{a,b}"')]),
         # What is no JSON ends at the comma, as ever; what is no option belongs to the component.
         ('p,config.x="a', "p", [("config.x", '"a')]),
         ('p,config.x="a"b,name=c', "p", [("config.x", '"a"b'), ("name", "c")]),
@@ -247,8 +247,10 @@ def test_values_with_commas_are_written_as_json(written: str, value: object) -> 
 
 
 def test_other_options_may_be_quoted_too() -> None:
-    spec = catalog.resolve('passthrough,grant="files:*.{a,b}",name="x"')
-    assert (spec.grants, spec.name) == (frozenset({"files:*.{a,b}"}), "x")
+    spec = catalog.resolve('passthrough,allow="read:*.{a,b}",name="x"')
+    assert (spec.grants, spec.name) == (frozenset({"read:*.{a,b}"}), "x")
+    spec = catalog.resolve('passthrough,only=["context","clock"]')
+    assert spec.policy.rights == ("context", "clock")
 
 
 def test_text_in_a_json_object_stays_text() -> None:
@@ -272,6 +274,6 @@ def test_every_component_has_a_name_of_its_own() -> None:
 
 def test_a_name_that_comes_from_a_file_is_made_of_what_names_are_made_of(tmp_path: Path) -> None:
     for name in ("esc\x1b[31mred.py", "two\nlines.py"):
-        (tmp_path / name).write_text("proxy = Proxy('x', profile='observer')")
+        (tmp_path / name).write_text("proxy = Proxy('x', rights={'observer': 'why'})")
         spec = catalog.resolve(msgspec.json.encode({"component": str(tmp_path / name)}).decode())
         assert re.fullmatch(r"[\w-]+", spec.name)

@@ -8,59 +8,60 @@ from typing import Any
 
 import pytest
 
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import GRANT_NAMES, Grants
+from conductor.core.policy.rules import Grants
+from conductor.core.policy.words import PolicyWords
 from conductor.errors import UsageError
-from conductor.spec import catalog, component_options, syntax
-
-NONE = Grants()
+from conductor.spec import catalog, syntax
 
 
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        ("turns=within", Grants(turns="within")),
-        ("turns=within,turns=unprompted", Grants(turns="unprompted")),
-        ("commands=review+plan", Grants(commands=("review", "plan"))),
-        ("commands=a,commands=b+a", Grants(commands=("a", "b"))),
-        ("commands=*", Grants(commands=("*",))),
-        ("permission=narrow", Grants(permission="narrow")),
-        ("mcp=others", Grants(mcp="others")),
-        ("sessions=own", Grants(sessions="own")),
-        ("options", Grants(options=True)),
-        ("options=yes", Grants(options=True)),
-        ("texts,options", Grants(options=True, texts=True)),
-        ("texts=yes,name=x", Grants(texts=True)),
-        ("editor=panel+comment+operation", Grants(editor=("panel", "comment", "operation"))),
-        ("methods=_x/*+_y/z", Grants(methods=("_x/*", "_y/z"))),
+        ("allow=prompt:within", Grants(turns="within")),
+        ("allow=prompt:within+prompt:anytime", Grants(turns="unprompted")),
+        ("allow=command:review+command:plan", Grants(commands=("review", "plan"))),
+        ("allow=command:a,allow=command:b+command:a", Grants(commands=("a", "b"))),
+        ("allow=command:*", Grants(commands=("*",))),
+        ("allow=refuse:permissions", Grants(permission="narrow")),
+        ("allow=change:mcp", Grants(mcp="others")),
+        ("allow=prompt:unseen", Grants(sessions="own")),
+        ("allow=offer:modes+change:tool-calls", Grants(options=True, texts=True)),
+        ("allow=change:tool-calls,name=x", Grants(texts=True)),
         (
-            "capabilities=/fs/readTextFile+/terminal",
+            "allow=show:panel+show:comment+do:operations",
+            Grants(editor=("panel", "comment", "operation")),
+        ),
+        ("allow=extension:_x/*+extension:_y/z", Grants(methods=("_x/*", "_y/z"))),
+        (
+            "allow=claim:/fs/readTextFile+claim:/terminal",
             Grants(capabilities=("/fs/readTextFile", "/terminal")),
         ),
     ],
 )
-def test_what_is_granted_by_name(options: str, named: Grants) -> None:
-    spec = catalog.resolve(f"passthrough,{options}")
-    assert spec.policy == PolicyWords("full", (), named)
+def test_what_words_give_besides_cells(options: str, named: Grants) -> None:
+    spec = catalog.resolve(f"passthrough,only=context,{options}")
+    policy = spec.policy.policy()
+    assert policy is not None
+    assert policy.grants == named
 
 
 @pytest.mark.parametrize(
     ("options", "policy"),
     [
-        ("profile=observer", PolicyWords("observer")),
+        ("only=observer", PolicyWords(("observer",))),
+        ("allow=add:replies,only=observer", PolicyWords(("observer", "add:replies"))),
         (
-            "profile=none,allow=down:session/prompt:carry+answer,allow=up:session/update:copy",
-            PolicyWords("none", ("down:session/prompt:carry+answer", "up:session/update:copy")),
+            "only=answer:prompts+see:updates,allow=see:session/update[tool_call]",
+            PolicyWords(("answer:prompts", "see:updates", "see:session/update[tool_call]")),
         ),
-        (
-            "profile=none,allow=up:session/update[tool_call]:copy",
-            PolicyWords("none", ("up:session/update[tool_call]:copy",)),
-        ),
-        ("on_violation=fail", PolicyWords("full", on_violation="fail")),
-        ("fails=closed", PolicyWords("full", fails="closed")),
-        ("ids=kept", PolicyWords("full", ids="kept")),
-        ("hold=1.5", PolicyWords("full", hold=1.5)),
-        ("hold=500ms", PolicyWords("full", hold=0.5)),
+        ("deny=serve:tools,only=context", PolicyWords(("change:prompts",))),
+        ("only=context+web:a.example+web:b.example,deny=web", PolicyWords(("context",))),
+        ("only=observer+prompt:anytime,deny=away", PolicyWords(("observer",))),
+        ("on_violation=fail", PolicyWords(("full",), on_violation="fail")),
+        ("fails=closed", PolicyWords(("full",), fails="closed")),
+        ("ids=kept", PolicyWords(("full",), ids="kept")),
+        ("hold=1.5", PolicyWords(("full",), hold=1.5)),
+        ("hold=500ms", PolicyWords(("full",), hold=0.5)),
     ],
 )
 def test_the_rest_of_a_policy(options: str, policy: PolicyWords) -> None:
@@ -70,50 +71,40 @@ def test_the_rest_of_a_policy(options: str, policy: PolicyWords) -> None:
 def test_the_same_as_an_object() -> None:
     held: dict[str, Any] = {
         "component": "passthrough",
-        "profile": "filter",
-        "allow": ["down:session/prompt:answer", "up:session/update:originate"],
-        "turns": "within",
-        "commands": ["review", "plan"],
-        "editor": "panel+comment",
-        "options": True,
+        "only": ["filter", "show:panel"],
+        "allow": ["answer:prompts", "command:review"],
+        "deny": ["serve"],
         "fails": "closed",
         "hold": 30,
     }
+    rights = catalog.resolve(json.dumps(held)).policy.rights
+    assert {"show:panel", "answer:prompts", "command:review", "change:prompts"} <= {*rights}
+    assert "serve:tools" not in rights
+    held["deny"] = []
     assert catalog.resolve(json.dumps(held)).policy == PolicyWords(
-        "filter",
-        ("down:session/prompt:answer", "up:session/update:originate"),
-        Grants(
-            turns="within", commands=("review", "plan"), editor=("panel", "comment"), options=True
-        ),
-        fails="closed",
-        hold=30.0,
+        ("filter", "show:panel", "answer:prompts", "command:review"), fails="closed", hold=30.0
     )
 
 
 @pytest.mark.parametrize(
     ("option", "said"),
     [
-        ("profile=all", "profiles are: none, observer, context"),
-        ("turns=always", "`turns` is within or unprompted, not `always`"),
-        ("turns=", "`turns` is within or unprompted"),
-        ("permission=wide", "`permission` is narrow, not `wide`"),
-        ("mcp=own", "`mcp` is others, not `own`"),
-        ("editor=panel+door", "operation or log or read or terminal or widget or ask, not `door`"),
-        ("commands=/review", "commands are named without their slash: review+plan"),
-        ("methods=x/y", "extension methods start with `_`"),
-        ("capabilities=fs", "capabilities are pointers: /fs/readTextFile"),
-        ("options=no", "is given as `options` alone, or as `options=yes`"),
+        ("only=all", "no right `all`"),
+        ("only=web", "`web` alone is no right: web:browser, web:panel, web:HOST"),
+        ("only=away", "`away` is a set for `deny` alone"),
+        ("allow=prompt:always", "no right `prompt:always`"),
+        ("allow=see:doors", "no `doors` to see; there are: prompts, replies"),
+        ("allow=see:other/method", "no `other/method` to see"),
+        ("allow=change:permissions", "is not to be had: with `refuse:permissions`, options may"),
+        ("allow=command:/review", "is written `command:NAME`"),
+        ("allow=extension:x/y", "is written `extension:_NAME`"),
+        ("allow=claim:fs", "is written `claim:POINTER`"),
+        ("allow=peer:", "is written `peer:NAME`"),
+        ("allow=read:", "`read` is a right to something: read:GLOB"),
+        ("deny=none", "`none` has no right to deny"),
         ("fails=half", "must be closed or open"),
         ("ids=new", "is `kept`, or left out"),
         ("hold=long", "a time is a number of seconds"),
-        ("allow=up:session/update:write", "right `write` must be copy, carry, answer, amend"),
-        ("allow=up:session/update:copy+modify", "right `modify` must be"),
-        ("allow=sideways:x:copy", "direction `sideways` must be down or up"),
-        (
-            "allow=up:session/request_permission:carry",
-            "no more than `copy` is to be had: with `permission=narrow`",
-        ),
-        ("allow=up:other/method:copy", "not to be had: goes past"),
     ],
 )
 def test_what_cannot_be(option: str, said: str) -> None:
@@ -121,15 +112,44 @@ def test_what_cannot_be(option: str, said: str) -> None:
         catalog.resolve(f"passthrough,{option}")
     assert said in refused.value.text
     assert option.split("=", maxsplit=1)[0] in refused.value.text
-    assert "conductor help component" in refused.value.hint or "`?" in refused.value.hint
+    assert "`conductor help " in refused.value.hint or "`?" in refused.value.hint
 
 
-def test_every_named_grant_is_an_option() -> None:
-    assert set(GRANT_NAMES) <= set(component_options.NAMES)
+@pytest.mark.parametrize(
+    ("option", "now"),
+    [
+        ("profile=filter", "only=filter"),
+        ("profile=tools", "only=serve:tools"),
+        ("grant=clock+kv+files:**", "allow=clock+storage+read:**"),
+        ("turns=within", "allow=prompt:within"),
+        ("sessions=own", "allow=prompt:unseen"),
+        ("editor=panel+terminal", "allow=show:panel+run:commands"),
+        ("commands=a+b", "allow=command:a+command:b"),
+        ("peers=a", "allow=peer:a"),
+    ],
+)
+def test_an_option_of_before_names_the_words_of_now(option: str, now: str) -> None:
+    with pytest.raises(UsageError) as refused:
+        catalog.resolve(f"passthrough,{option}")
+    assert refused.value.hint == f"write `{now}`; `conductor help rights` lists the words"
 
 
-def test_words_that_may_stand_alone_end_a_component_like_others() -> None:
-    assert syntax.split("p,options,texts") == ("p", [("options", "yes"), ("texts", "yes")])
+def test_a_word_of_before_names_the_word_of_now() -> None:
+    for before, now in (
+        ("kv", "storage"),
+        ("files:**", "read:**"),
+        ("up:session/update:copy", "see:updates"),
+        ("down:session/prompt:answer", "answer:prompts"),
+    ):
+        with pytest.raises(UsageError, match=re.escape(f"`{before}` is written `{now}` now")):
+            catalog.resolve(f"passthrough,allow={before}")
+
+
+def test_options_end_a_component() -> None:
+    assert syntax.split("p,allow=offer:modes+change:tool-calls") == (
+        "p",
+        [("allow", "offer:modes+change:tool-calls")],
+    )
     assert syntax.split("p,models") == ("p,models", [])
     assert syntax.split("a,textsb.wasm") == ("a,textsb.wasm", [])
 
@@ -140,10 +160,10 @@ def test_words_that_may_stand_alone_end_a_component_like_others() -> None:
 @pytest.mark.parametrize(
     ("component", "key"),
     [
-        ("python p.py,profile=full", "session/prompt"),
-        ("python p.py,profile=context,turns=within", "session/prompt"),
-        ("py:a:b,profile=context,turns=unprompted", "session/prompt"),
-        ("python p.py,profile=none,methods=_x/*", "_x/*"),
+        ("python p.py,only=full", "session/prompt"),
+        ("python p.py,only=context+prompt:within", "session/prompt"),
+        ("py:a:b,only=context+prompt:anytime", "session/prompt"),
+        ("python p.py,only=none+extension:_x/*", "_x/*"),
     ],
 )
 def test_requests_that_only_ids_tell_apart_take_ids_that_are_kept(component: str, key: str) -> None:
@@ -157,11 +177,11 @@ def test_requests_that_only_ids_tell_apart_take_ids_that_are_kept(component: str
     "component",
     [
         "python p.py",
-        "python p.py,profile=filter",
-        "python p.py,profile=context,allow=up:session/update:originate+carry",
-        "python p.py,profile=none,turns=within",
-        "python p.py,profile=none,allow=down:session/cancel:originate",
-        "passthrough,profile=full",
+        "python p.py,only=filter",
+        "python p.py,only=context+add:words+change:words",
+        "python p.py,only=none+prompt:within",
+        "python p.py,only=none+stop:turns",
+        "passthrough,only=full",
     ],
 )
 def test_all_others_need_not_keep_them(component: str) -> None:

@@ -13,7 +13,7 @@ RULES = '[[rules]]\non = "prompt"\nmatch = "drop"\nblock = "not on this machine"
 REFUSES = """
 from guest_sdk.python import Proxy
 
-proxy = Proxy("strict", profile="context")
+proxy = Proxy("strict", rights={"context": "for its work"})
 
 
 @proxy.request("session/prompt")
@@ -35,7 +35,7 @@ def test_a_component_that_ends_a_turn_with_a_refusal(tmp_path: Path) -> None:
     (tmp_path / "strict.py").write_text(REFUSES)
     trace = tmp_path / "trace"
     ran = conductor(
-        "exec", "./strict.py,allow=down:session/prompt:carry+answer", "demo", "-p", "hi",
+        "exec", "./strict.py,allow=change:prompts+answer:prompts", "demo", "-p", "hi",
         "--trace", str(trace), cwd=tmp_path,
     )  # fmt: skip
     assert ran.code == 5, ran.err
@@ -71,9 +71,7 @@ for line in sys.stdin:
 
 def test_a_program_with_a_policy_has_nobody_log_in(tmp_path: Path) -> None:
     (tmp_path / "login.py").write_text(LOGIN)
-    program = (
-        f"{sys.executable} login.py,dialect=acp,profile=none,allow=down:session/prompt:carry+answer"
-    )
+    program = f"{sys.executable} login.py,dialect=acp,only=none+change:prompts+answer:prompts"
     ran = conductor("exec", program, "demo", "-p", "hello", cwd=tmp_path)
     assert (ran.code, ran.out) == (0, "hello\n"), ran.err
     assert "asks the user to log in, which is for the agent" in ran.err

@@ -145,7 +145,7 @@ def shown(path: Path) -> str:
 
 
 def test_an_agent_that_dies_in_a_turn_leaves_a_trace_of_it(state: Path, agent: Agent) -> None:
-    ran = dying("datetime", "passthrough,profile=full", agent(SAYS), prompt="what day is it?")
+    ran = dying("datetime", "passthrough,only=full", agent(SAYS), prompt="what day is it?")
     path = named(ran.err)
     assert rings(state) == [path]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
@@ -213,9 +213,9 @@ def hops(path: Path) -> Counter[tuple[object, ...]]:
 @pytest.mark.parametrize(
     "components",
     [
-        ("datetime", "passthrough,profile=full", program("P")),
-        (program("P"), program("Q"), "passthrough,profile=observer"),
-        ("passthrough,profile=context", "passthrough,profile=observer", "passthrough,profile=full"),
+        ("datetime", "passthrough,only=full", program("P")),
+        (program("P"), program("Q"), "passthrough,only=observer"),
+        ("passthrough,only=context", "passthrough,only=observer", "passthrough,only=full"),
     ],
 )
 def test_it_is_what_a_trace_of_the_same_chain_is(

@@ -97,10 +97,10 @@ def test_it_prints_what_it_would_write_and_writes_nothing(home: Home) -> None:
 
 
 def test_what_does_not_do_what_it_is_there_for_is_named(home: Home) -> None:
-    ran = home.run("setup", "zed", "budget", "passthrough,profile=none", "demo")
+    ran = home.run("setup", "zed", "budget", "passthrough,only=none", "demo")
     fine(ran)
     assert "warning: budget: it does nothing without the setting `tokens` or `cost`" in ran.err
-    assert "warning: passthrough: it does not get what it asks for: the profile full" in ran.err
+    assert "warning: passthrough: it does not get what it asks for: `full`" in ran.err
 
 
 def test_comments_and_all_else_stay_and_a_second_time_nothing_happens(home: Home) -> None:
@@ -299,8 +299,8 @@ def test_paths_are_absolute_and_names_are_not(here: Path) -> None:
     (here / "tool" / "run").write_text("#!/bin/sh\n")
     (here / "tool" / "run").chmod(0o755)
 
-    assert written("./my proxy.wasm,grant=clock", "demo") == [
-        *("agent", f"'{here}/my proxy.wasm',grant=clock", "demo"),
+    assert written("./my proxy.wasm,allow=clock", "demo") == [
+        *("agent", f"'{here}/my proxy.wasm',allow=clock", "demo"),
     ]
     assert written("datetime", "tool/run --fast ./x y") == [
         *("agent", "datetime", f"{here}/tool/run --fast {here}/x y"),

@@ -263,9 +263,9 @@ def test_a_signature_of_something_else_or_of_somebody_else(home: Home) -> None:
         home.refuses(1, "update", "mine", "--yes", *mine, says=says)
         home.refuses(2, "add", home.where, "--yes", "--name", "other", *mine, says=says)
     home.publish("3.0.0")
-    for words in (("--check",), ("mine", "--grant", "all"), ("mine", "--trust", *DEMANDED)):
+    for words in (("--check",), ("mine", "--allow-all"), ("mine", "--trust", *DEMANDED)):
         home.refuses(1, "update", *words, *mine, says="it comes with no signature")
-    for typed in ((), ("--trust",), ("--grant", "all"), ("--yes", *DEMANDED)):
+    for typed in ((), ("--trust",), ("--allow-all",), ("--yes", *DEMANDED)):
         home.refuses(2, "add", home.where, *typed, *mine, says="it comes with no signature")
 
 
@@ -311,7 +311,7 @@ def test_another_component_of_the_same_signer(home: Home) -> None:
     home.publish("2.0.0", trust, name="other")
     says = "it calls itself `other`, and what is installed `mine`"
     home.refuses(1, "update", "--yes", *mine, says=says)
-    home.refuses(2, "add", home.where, "--name", "mine", "--grant", "all", *mine, says=says)
+    home.refuses(2, "add", home.where, "--name", "mine", "--allow-all", *mine, says=says)
     home.publish("0.9.0", trust)
     home.refuses(1, "update", "--yes", *mine, says="would become older: 1.0.0 → 0.9.0")
     home.refuses(2, "add", home.where, "--yes", *mine, says="`--signer` or `--key` says it again")

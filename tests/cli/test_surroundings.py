@@ -26,7 +26,9 @@ LOCALES: Final = {
 """Python reads UTF-8 in the first two by itself."""
 
 CHAIN: Final = b'[chains.work]\ncomponents = ["demo"]\n'
-PROXY: Final = "from guest_sdk.python import Proxy\nproxy = Proxy('p', profile='observer')\n"
+PROXY: Final = (
+    "from guest_sdk.python import Proxy\nproxy = Proxy('p', rights={'observer': 'why'})\n"
+)
 
 
 def run(*arguments: str | bytes, redirected: str = "", cwd: Path, **variables: str) -> Ran:
@@ -236,7 +238,7 @@ def test_whatever_the_umask_is_nobody_else_may_enter_the_folders_it_makes(tmp_pa
     cache = {"XDG_CACHE_HOME": str(home / "CACHE" / "in")}
     before = os.umask(0)
     try:
-        chain = ("history,grant=kv", "demo", "-p", "hi")
+        chain = ("history,allow=storage", "demo", "-p", "hi")
         ran = conductor("exec", *chain, env=environment(**xdg))
         checked = conductor(
             "fleet", "check", str(tmp_path / "bundle"), env=environment(**xdg, **cache)

@@ -78,7 +78,7 @@ def test_nobody_is_asked_where_that_is_said_or_nobody_is_there() -> None:
     with Running("exec", "--ask", "never", "./date/", "demo", "-p", "hi", terminal=True) as running:
         ran = running.end()
     assert "keep it narrow" not in ran.err
-    assert "it does not get what it asks for: the service clock" in ran.err
+    assert "it does not get what it asks for: `clock`" in ran.err
     ran = run("exec", "--permissions", "allow-once", "./date/", "demo", "-p", "hi")
     assert (ran.code, DATE in ran.out, ran.err.count("keep it narrow")) == (0, False, 0)
 

@@ -89,7 +89,7 @@ WRONG = {
             ("instal", "add", "./x"),
             ("unistall", "remove", "x"),
             ("stop", "ps"),
-            ("profiles", "help profiles"),
+            ("profiles", "help rights"),
         )
     },
     "help on a word people type": (["help", "install"], "no help on `install`", "`conductor add"),
@@ -173,16 +173,16 @@ WRONG = {
             f"did you mean `{meant}`?",
         )
         for written, meant in (
-            ("profile=ful", "full"),
-            ("grant=clok", "clock"),
+            ("only=ful", "full"),
+            ("allow=clok", "clock"),
             ("deny=clok", "clock"),
             ("dialect=sckp", "scp"),
             ("on_failure=restrat", "restart"),
             ("fails=opn", "open"),
-            ("turns=witin", "within"),
-            ("editor=panl", "panel"),
+            ("allow=prompt:witin", "prompt:within"),
+            ("allow=show:panl", "show:panel"),
             ("limit.timrs=4", "timers"),
-            ("allow=down:session/prompt:anser", "answer"),
+            ("allow=answer:promts", "prompts"),
         )
     },
     "near value": (
@@ -198,9 +198,9 @@ WRONG = {
         "did you mean `~change`?",
     ),
     "option misspelt": (
-        ["agent", "redact,profil=observer,grant=clock", "demo"],
-        "no option `profil` in `redact,profil=observer`",
-        "did you mean `profile`?",
+        ["agent", "redact,onyl=observer,allow=clock", "demo"],
+        "no option `onyl` in `redact,onyl=observer`",
+        "did you mean `only`?",
     ),
     "option without value": (
         ["agent", "./no.py,config.mode", "demo"],

@@ -21,6 +21,7 @@ from tests.harness.router.plays import (
     request,
     result,
 )
+from tests.harness.router.rules import held, policy_of
 
 
 def test_a_bucket_comes_back_at_its_rate_and_no_fuller_than_its_burst() -> None:
@@ -141,7 +142,7 @@ def test_and_so_many_bytes_of_them() -> None:
 
 
 def test_what_it_carries_it_may_always_pass_on() -> None:
-    full = Policy("full", grants=Grants(methods=("_x",)))
+    full = policy_of("full", grants=Grants(methods=("_x",)))
     with begin_acp(_judged(full, open_requests=1)) as pb:
         pb >> ("p", request(99, "_x", {})) << ("client", request(Hole("x"), "_x", {}))
         pb >> ("p", request(98, "_x", {})) << Noted("warning", "p", "open_requests")
@@ -219,7 +220,7 @@ def _judged(policy: Policy | None, **limits: int) -> Playbook:
 
 def test_a_line_with_too_many_values_is_skipped_before_it_is_judged() -> None:
     many = {"list": [1] * 100}
-    with begin_acp(_judged(Policy("full"))) as pb:
+    with begin_acp(_judged(held("full"))) as pb:
         pb >> ("p", request(1, "fs/read", many)) << Noted("warning", "p", "limit json_values")
         pb << ("p", error(1, -32600, Hole("text")))
         assert "\nhint: raise the component's json_values" in pb.values["text"]
@@ -233,7 +234,7 @@ def test_nobody_counts_the_values_of_who_is_not_judged() -> None:
 
 
 def test_an_answer_with_too_many_values_is_none() -> None:
-    with begin_acp(_judged(Policy("full"))) as pb:
+    with begin_acp(_judged(held("full"))) as pb:
         pb >> ("client", request(1, "session/list", V1))
         pb << ("p", request(Hole("l"), "session/list", V1))
         pb >> ("p", result(Hole("l"), {"list": [1] * 100})) << Noted("warning", "p", "json_values")

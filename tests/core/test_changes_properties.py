@@ -102,7 +102,7 @@ def test_whatever_is_not_as_it_was_is_on_record(
     world.play_out(script)
     world.apply(world.router.settled("g0"))
     world.settle()
-    turns = cast.policy is not None and bool(cast.policy.turns)
+    turns = cast.policy is not None and bool(cast.policy.grants.turns)
     lanes = [lane for peer in world.router.peers.values() for lane in (peer.p, peer.s)]
     if not any(lane.in_flight.waiting for lane in lanes):  # behind a prompt that is still held
         check_notifications(world, world.client, world.agent, turns=False)

@@ -128,7 +128,7 @@ def test_a_policed_component_names_no_other_and_needs_the_grant() -> None:
         pb >> ("g", "p", request("x", SHOW, of("agent")))
         assert "`_meta` key 'conductor.component' may not be added" in refusal(pb)
         pb >> ("g", "p", request("y", "_scp/file_comment/show", PANEL))
-        assert "`,editor=comment` lets it" in refusal(pb)
+        assert "`,allow=show:comment` lets it" in refusal(pb)
 
 
 def test_a_peer_agent_has_no_editor() -> None:

@@ -69,10 +69,11 @@ class Heard(World):
 
 def _asked(line: bytes) -> list[Said]:
     """The requests and notifications of a line that a component sends to others."""
-    texts = [line]
-    if line[:1] == b"[":
+    bare = line.lstrip(b"psc")  # without the side of a guest's line
+    texts = [bare]
+    if bare[:1] == b"[":
         with contextlib.suppress(msgspec.DecodeError):
-            texts = [bytes(one) for one in msgspec.json.decode(line, type=list[Raw])]
+            texts = [bytes(one) for one in msgspec.json.decode(bare, type=list[Raw])]
     found = []
     for text in texts:
         with contextlib.suppress(Malformed, AssertionError):

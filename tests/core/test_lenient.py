@@ -9,10 +9,10 @@ import pytest
 
 from conductor.core import CHANNEL, Component, jsonrpc
 from conductor.core.effects import Closure, Effects
-from conductor.core.policy.rules import Policy
 from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import agent_only, begin, error, request, result
+from tests.harness.router.rules import held
 
 BOM: Final = b"\xef\xbb\xbf"
 PERMISSION: Final = "session/request_permission"
@@ -209,8 +209,8 @@ def test_where_one_was_lost_none_is_meant(how: str) -> None:
 
 
 def test_a_component_with_a_policy_answers_by_id() -> None:
-    held = Component("p", "proxy `p`", CHANNEL, policy=Policy("full"))
-    with Playbook(Router([held, Component("agent")])) as pb:
+    policed = Component("p", "proxy `p`", CHANNEL, policy=held("full"))
+    with Playbook(Router([policed, Component("agent")])) as pb:
         pb >> ("client", request(1, "initialize", {"protocolVersion": 1}))
         pb << ("p", "p", request(Hole("i"), "initialize", {"protocolVersion": 1}))
         pb >> ("p", "p", result(None, {"protocolVersion": 1}))

@@ -617,7 +617,7 @@ def test_an_agent_that_ends_takes_all_that_waits_with_it() -> None:
 def test_who_may_not_begin_one() -> None:
     with chain() as pb:
         pb >> ("g", "c", begin())
-        refused(pb, "g", 1, "proxy `g` may not begin turns\nhint: `,turns=within`")
+        refused(pb, "g", 1, "proxy `g` may not begin turns\nhint: `,allow=prompt:within`")
     with chain(CARRIES, grants="turns=within") as pb:
         pb >> ("g", "c", begin())
         refused(pb, "g", 1, "only within one of the user's, while it holds that prompt")

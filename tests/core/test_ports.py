@@ -8,11 +8,11 @@ from typing import Any, Final
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Closure, Component, Entry, Send, Violated
-from conductor.core.policy.rules import Policy
 from conductor.core.policy.sessions import MOST_SUBSESSIONS
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.playbook import Hole, Noted, Playbook, Step
 from tests.harness.router.plays import MISPLACED, OK, V1, Json, error, notification, request, result
+from tests.harness.router.rules import held
 
 AGENT: Final = Component("agent", "agent `agent`")
 PEERS: Final = [Component(n, f"agent `{n}`", peer_agent=True) for n in ("research", "review")]
@@ -27,7 +27,7 @@ def owner(
     kind: str = "acp", *, policed: bool = False, names: tuple[str, ...] = ("research", "review")
 ) -> Component:
     """The component `p`, which reaches the peer agents."""
-    policy = Policy("full") if policed else None
+    policy = held("full") if policed else None
     ports = dict.fromkeys(names, policed)
     return Component("p", "proxy `p`", DIALECTS[kind], policy=policy, ports=ports)
 
@@ -191,7 +191,7 @@ def test_a_cancellation_finds_the_peer_agent() -> None:
 def test_an_unknown_peer_is_refused(peer: str) -> None:
     text = (
         f"proxy `p` has no peer agent `{peer}`; it has `research`, `review`\n"
-        "hint: give it one: `-c peer.NAME=COMMAND`, and `,peers=NAME` behind the component"
+        "hint: give it one: `-c peer.NAME=COMMAND`, and `,allow=peer:NAME` behind the component"
     )
     with chain() as pb:
         pb >> ("p", request("a", "proxy/successor", wrap("_x", None, peer)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from conductor.core import CHANNEL, Closure, Component, Fail, Send
 from conductor.core.policy.rules import Policy
 from conductor.core.router import Router
+from tests.harness.router.rules import held
 
 CWD: Final = {"cwd": "/work", "mcpServers": []}
 SESSION: Final = "s1"
@@ -136,12 +137,12 @@ class Play:
         return lines
 
 
-POLICIES = st.sampled_from([None, None, Policy("full")])
+POLICIES = st.sampled_from([None, None, held("full")])
 
 
 @settings(max_examples=100)
 @given(POLICIES, SCRIPTS)
-@example(Policy("full"), [("research", None), ("client", "a"), ("review", None), ("client", "b")])
+@example(held("full"), [("research", None), ("client", "a"), ("review", None), ("client", "b")])
 def test_nobody_else_depends_on_what_a_peer_agent_does(
     policy: Policy | None, script: list[Step]
 ) -> None:

@@ -9,8 +9,8 @@ import pytest
 
 from conductor.core import UPSTREAM, Component
 from conductor.core.effects import Entry, Send
-from conductor.core.policy.rules import Policy
 from conductor.core.router import Router, RouterOptions
+from tests.harness.router.rules import held
 
 NOTICES: dict[str, Any] = {"clientCapabilities": {"session": {"notices": {}}}}
 INFO = {"info": {"name": "editor", "version": "1"}}
@@ -84,7 +84,7 @@ def test_a_notice_is_in_a_trace_as_the_conductors_own() -> None:
 
 
 def test_reserved_names_may_grow() -> None:
-    chain = [Component("p", policy=Policy("context")), Component("agent")]
+    chain = [Component("p", policy=held("context")), Component("agent")]
     router = Router(chain, "agent", options=RouterOptions(reserved=("datetime",)))
     router.reserve(["later"])
     state = router.peers["p"].policy_state

@@ -9,6 +9,7 @@ from conductor.core.policy.rules import Policy
 from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import OK, V1, error, notification, request, result
+from tests.harness.router.rules import held
 
 GONE = Closure("p has ended", "look", {"exitCode": 3})
 DOWN = "proxy/successor"
@@ -79,7 +80,7 @@ def test_one_that_has_forwarded_is_not() -> None:
 
 
 def test_one_that_only_watches_is_shown_it_again() -> None:
-    with before("acp", Policy("observer")) as pb:
+    with before("acp", held("observer")) as pb:
         pb >> ("client", request(1, "initialize", V1))
         pb << ("p", request(Hole("first"), "proxy/initialize", V1))
         pb << ("agent", request(Hole("a"), "initialize", V1))

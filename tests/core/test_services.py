@@ -83,12 +83,16 @@ def granted(*names: str) -> Router:
 @pytest.mark.parametrize(
     ("services", "name", "text"),
     [
-        ((), "clock", "is not granted to proxy `p`\nhint: grant it with `,grant=clock` behind"),
+        ((), "clock", "is not granted to proxy `p`\nhint: `,allow=clock` behind"),
         (("random",), "clock", "is not granted"),
-        (("clock",), "fetch", "`fetch` is not granted to proxy `p`\nhint: grant it with `,"),
-        (("clock",), "kv/get", "service `kv` is not granted to proxy `p`\nhint: grant it with `,"),
+        (("clock",), "fetch", "`web` is not granted to proxy `p`\nhint: `,allow=web:HOST` behind"),
+        (
+            ("clock",),
+            "kv/get",
+            "`storage` is not granted to proxy `p`\nhint: `,allow=storage` behind",
+        ),
         (("files",), "files", "no service `files`"),
-        (("kv",), "kv/steal", "no service `kv/steal`"),
+        (("storage",), "kv/steal", "no service `kv/steal`"),
         ((), "service", "no service `service`"),
         ((), LAST_WORDS, "no service `failed`"),
         ((), "$/cancel_request", "no service"),
@@ -112,17 +116,17 @@ def test_ungranted_services_are_refused_by_name(
             False,
             {"url": "https://a.example/"},
             "https://a.example/",
-            "service `fetch` is not granted",
+            "service `web` is not granted",
         ),
-        (False, {"url": 7}, "", "service `fetch` is not granted"),
-        (False, None, "", "service `fetch` is not granted"),
+        (False, {"url": 7}, "", "service `web` is not granted"),
+        (False, None, "", "service `web` is not granted"),
         (True, {"url": "https://a.example/", "text": "x" * 5_000_000}, "https://a.exa", "at most"),
     ],
 )
 def test_what_was_kept_from_reaching_out_is_reported(
     granted_too: bool, params: object, where: str, why: str
 ) -> None:
-    router = granted(*(["fetch"] if granted_too else []))
+    router = granted(*(["web"] if granted_too else []))
     with Playbook(router) as pb:
         sent = notification("fetch", params) if params is not None else notification("fetch")
         effects = router.receive("p", b"c" + json.dumps(sent).encode())
@@ -140,8 +144,8 @@ def test_what_was_kept_from_reaching_out_is_reported(
         ((), "log"),
         ((), "metric"),
         (("clock",), "clock"),
-        (("kv",), "kv/get"),
-        (("files", "fetch"), "fetch"),
+        (("storage",), "kv/get"),
+        (("read", "web"), "fetch"),
         ((LAST_WORDS,), LAST_WORDS),
     ],
 )
@@ -226,8 +230,8 @@ def test_the_old_names_are_the_conductors_where_a_proxy_says_them_itself() -> No
 
 
 def test_what_narrows_a_grant_is_no_part_of_its_name() -> None:
-    grants = {"clock", "files:**/AGENTS.md", "files:x:y", "fetch:http://a.org:80"}
-    assert granted_names(grants) == {"clock", "files", "fetch"}
+    grants = {"clock", "read:**/AGENTS.md", "read:x:y", "web:http://a.org:80"}
+    assert granted_names(grants) == {"clock", "read", "web"}
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.core.policy.key_table import Direction, Right
-from conductor.core.policy.rules import NO_PROFILE, Policy, Rule
+from conductor.core.policy.rules import Policy, Rule
 from tests.core.test_noninterference import check, check_as_without
 from tests.harness.world.ends import PROMPT, STOP, Item, Step
 from tests.harness.world.policies import PAUSES, casts
@@ -36,7 +36,7 @@ def policies(draw: st.DrawFn) -> Policy:
         Rule(up, "session/update[agent_message_chunk]", draw(st.sampled_from(text))),
     )
     fails = draw(st.sampled_from(["open", "open", "closed"]))
-    return Policy(NO_PROFILE, rules, fails=fails)
+    return Policy(rules, fails=fails)
 
 
 @st.composite

@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Entry, LogLine, Propagate, Send
-from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.words import PolicyWords
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import FORMS, chain, conversation
 
@@ -39,7 +39,7 @@ def test_a_refused_role_request_is_reported_although_nobody_else_gets_it() -> No
 
 
 def test_a_notification_that_passes_a_guest_by_is_reported_from_who_sent_it() -> None:
-    guest = Component("p", "", CHANNEL, policy=PolicyWords("context").policy())
+    guest = Component("p", "", CHANNEL, policy=PolicyWords(("context",)).policy())
     router = Router([guest, Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
     router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
@@ -145,7 +145,7 @@ def test_answers_that_nobody_waits_for_are_reported_as_lost() -> None:
 
 def guests(*names: str) -> Router:
     """Guests that carry prompts before an agent; `initialize` is done."""
-    full = PolicyWords("full").policy()
+    full = PolicyWords(("full",)).policy()
     components = [Component(name, "", CHANNEL, policy=full) for name in names]
     router = Router([*components, Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
@@ -367,7 +367,7 @@ def test_others_say_no_numbers() -> None:
 
 def test_a_guest_that_only_watches_is_started_again_amid_the_handshake() -> None:
     """Its copy is answered when the original is, whichever of its instances waits for that."""
-    guest = Component("p", "", CHANNEL, policy=PolicyWords("context").policy())
+    guest = Component("p", "", CHANNEL, policy=PolicyWords(("context",)).policy())
     router = Router([guest, Component("agent")])
     first = router.receive("client", INITIALIZE)
     assert {one.peer for one in first if isinstance(one, Send)} == {"p", "agent"}

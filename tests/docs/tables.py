@@ -6,9 +6,6 @@ change of the program, `python -m tests.docs.tables` draws them anew; a test com
 
 from __future__ import annotations
 
-import ast
-import inspect
-import itertools
 import re
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final
@@ -20,8 +17,9 @@ from conductor.cli import commands, config_schema, configured, manual, topics
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
+from conductor.core.policy import words
 from conductor.core.policy.key_table import ROWS, Row
-from conductor.core.policy.rules import CHOICES, GRANT_NAMES, PROFILE_NAMES, SAYS, TRUSTED, Grants
+from conductor.core.policy.rules import Rule
 from conductor.core.policy.states import MOVES
 from conductor.core.service_table import TABLE as CALLS
 from conductor.core.service_table import Call
@@ -56,6 +54,7 @@ SCHEMA: Final = ROOT / "docs" / "conductor.schema.json"
 MAN_PAGE: Final = ROOT / "docs" / "conductor.1"
 MANIFESTS: Final = ROOT / "components" / drawn_manifests.FILE
 _TABLE: Final = re.compile(r"(<!-- table: (\w+) -->\n).*?(<!-- /table -->)", re.DOTALL)
+_MOST_LISTED: Final = 16
 _UNITS: Final = ((1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -96,15 +95,13 @@ def _methods(request: str | None, notification: str | None) -> str:
 def services() -> str:
     """What proxies may call on side `c`."""
     rows = [
-        (f"`{call.name}`", call.summary, _granted(call), call.params, call.result) for call in CALLS
+        (f"`{call.name}`", call.summary, _taken(call), call.params, call.result) for call in CALLS
     ]
-    return table(("method", "does", "granted", "params", "result"), rows)
+    return table(("method", "does", "takes", "params", "result"), rows)
 
 
-def _granted(call: Call) -> str:
-    if not call.grant:
-        return "always"
-    return "when granted" if call.grant == call.name else f"with `{call.grant}`"
+def _taken(call: Call) -> str:
+    return f"`{call.grant}`" if call.grant else "no right"
 
 
 def limits() -> str:
@@ -172,66 +169,58 @@ def components() -> str:
     for name in catalog.bundled():
         found = catalog.bundled_manifest(name)
         assert found is not None
-        wants = ", ".join(f"`{service}`" for service in found.wants.services) or "none"
-        profile = f"`{found.wants.profile or TRUSTED}`"
-        grants = [f"`{grant}`" for grant in found.wants.grants]
-        besides = ", ".join((["single rights"] if found.wants.rights else []) + grants)
-        if found.kind == "agent":  # none of it concerns it
-            wants = profile = ""
+        rights = ", ".join(f"`{word}`" for word in found.rights or ())
+        if found.rights is None and found.kind != "agent":
+            rights = f"`{words.CONTEXT if found.file else words.TRUSTED}`"
         kind = f"sandboxed {found.kind}" if found.file else f"{found.kind}, a Python program"
         does = found.description.rstrip(".")
-        rows.append((f"[`{name}`]({name}/README.md)", kind, does, profile, besides, wants))
-    return table(("name", "kind", "what it does", "profile", "besides", "services"), rows)
+        rows.append((f"[`{name}`]({name}/README.md)", kind, does, rights))
+    return table(("name", "kind", "what it does", "rights"), rows)
 
 
-def profiles() -> str:
-    """What each profile is."""
-    return table(("profile", "it"), [(f"`{name}`", SAYS[name]) for name in PROFILE_NAMES])
+def rights() -> str:
+    """Every word, the worst first, with what it lets a component do."""
+    scoped = [
+        (f"`{one.verb}:{one.shown}`", f"may {one.says.format(one.shown)}")
+        for one in words.FAMILIES.values()
+    ]
+    plain = [(f"`{name}`", f"may {one.says}") for name, one in words.TABLE.items()]
+    return table(("word", "a component with it"), [*scoped, *plain])
+
+
+def sets() -> str:
+    """Names for several words; the last are for `deny` alone."""
+    rows = [(f"`{name}`", says, _listed(words.SETS[name])) for name, says in words.SET_SAYS.items()]
+    denied = [
+        (f"`{name}`", "for `deny` alone", _listed(of)) for name, of in words.FORBIDDING.items()
+    ]
+    return table(("set", "a component with it", "stands for"), [*rows, *denied])
+
+
+def _listed(names: Iterable[str]) -> str:
+    few = [f"`{name}`" for name in names]
+    return ", ".join(few if len(few) <= _MOST_LISTED else [*few[:_MOST_LISTED], "…"])
 
 
 def keys() -> str:
-    """The table of keys: what may be held on each, and what grants add."""
-    return table(("direction", "keys", "at most", "rule"), [_row(row) for row in ROWS])
+    """The table of keys: the words that are about each, and the rule that bounds them."""
+    return table(("direction", "keys", "words", "rule"), [_row(row) for row in ROWS])
 
 
 def _row(row: Row) -> tuple[str, ...]:
-    held = ", ".join(row.full.words) or "past"
-    more = [f"with `allow=`: {', '.join(row.more.words)}"] if row.more else []
-    more += [f"with `{name}`: {', '.join(given.words)}" for name, given in row.grants.items()]
-    names = ", ".join(f"`{key}`" for key in row.keys)
-    return row.direction.value, names, "; ".join([held, *more]), row.rule
-
-
-def grants() -> str:
-    """The named grants."""
-    meanings = {
-        name: " ".join(text.split()) for name, text in _members(Grants) if name in GRANT_NAMES
-    }
-    return table(
-        ("grant", "gives"), [(f"`{_written(name)}`", meanings[name]) for name in GRANT_NAMES]
-    )
-
-
-def _written(name: str) -> str:
-    """How a grant is written behind a component."""
-    if getattr(Grants(), name) is False:
-        return name
-    joint = "+" if getattr(Grants(), name) == () else " or "
-    return f"{name}={joint.join(CHOICES.get(name, ('NAME', '…')))}"
-
-
-def _members(kind: type) -> list[tuple[str, str]]:
-    """The members of a class whose docstrings stand behind them."""
-    body = ast.parse(inspect.getsource(kind)).body[0]
-    assert isinstance(body, ast.ClassDef)
-    return [
-        (one.target.id, str(text.value.value))
-        for one, text in itertools.pairwise(body.body)
-        if isinstance(one, ast.AnnAssign)
-        and isinstance(one.target, ast.Name)
-        and isinstance(text, ast.Expr)
-        and isinstance(text.value, ast.Constant)
+    about = [
+        one.name for one in words.TABLE.values() if any(_is_about(rule, row) for rule in one.own)
     ]
+    about += [
+        f"{one.verb}:{one.shown}" for one in words.FAMILIES.values() if one.grant in row.grants
+    ]
+    names = ", ".join(f"`{key}`" for key in row.keys)
+    held = ", ".join(f"`{name}`" for name in about) or "none"
+    return row.direction.value, names, held, row.rule
+
+
+def _is_about(rule: Rule, row: Row) -> bool:
+    return rule.direction is row.direction and rule.key in row.keys
 
 
 def moves() -> str:
@@ -459,9 +448,9 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "doors": doors,
     "flow": flow,
     "components": components,
-    "profiles": profiles,
+    "rights": rights,
+    "sets": sets,
     "keys": keys,
-    "grants": grants,
     "moves": moves,
     "guards": guards,
 }

@@ -61,7 +61,7 @@ def test_the_smallest_guest_carries_a_conversation(smallest: Path, isolation: st
         json.dumps({"jsonrpc": "2.0", "id": number, **request})
         for number, request in enumerate(HELLO)
     ]
-    proxy = f"{smallest},profile=full"  # so that all there is passes through it
+    proxy = f"{smallest},only=full"  # so that all there is passes through it
     done = subprocess.run(
         [sys.executable, "-m", "conductor", "agent", "-c", f"isolation={isolation}", proxy, "demo"],
         input="".join(line + "\n" for line in lines),

@@ -90,8 +90,8 @@ def test_the_schema_explains_every_key() -> None:
         "options.prompt = 'hi'",
         "required-version = 1",
         "components.'a b' = {}",
-        "components.a.gramt = 'clock'",
-        "components.a.profile = 'no'",
+        "components.a.alow = 'clock'",
+        "components.a.only = ['no']",
         "components.a.args = 'x'",
         "components.a.limits.memroy = 1",
         "chains.a = {}",
@@ -116,7 +116,7 @@ def test_conductor_and_editors_refuse_the_same(text: str, here: Place) -> None:
         except UsageError as error:
             impossible.append(error)
     # These are judged when the component is resolved.
-    resolved = any(word in text for word in ("profile", "memroy", "args"))
+    resolved = any(word in text for word in ("only", "memroy", "args"))
     assert mistakes or impossible or resolved
     assert here.run("config", "check").code == 1
 

@@ -220,12 +220,12 @@ def test_commands_can_be_pasted_or_are_visibly_patterns(page: Path) -> None:
 def test_the_check_of_what_is_missing_sees_it() -> None:
     text = """
     ```sh
-    conductor inspect ./p.wasm,profile=context
+    conductor inspect ./p.wasm,only=context
     conductor exec --trace t.jsons ./PROXY.wasm demo -p hello
     conductor log replay t.jsons ./q/ --output x.txt
     ```
     """.replace("\n    ", "\n")
-    assert missing(text) == ["./p.wasm,profile=context", "./q/"]
+    assert missing(text) == ["./p.wasm,only=context", "./q/"]
 
 
 def test_the_first_commands_of_the_page_run_as_they_stand(tmp_path: Path) -> None:

@@ -141,9 +141,14 @@ def examples() -> Iterator[Attack]:
                 "        return rights\n\n    def muted",
             ),
             Edit(
-                "conductor/spec/policy_text.py",
-                '    Right.SAMPLE: "read every tenth of",\n',
-                "}\n\nGRANTS: Final",
+                "conductor/core/policy/word_table.py",
+                '    "sample": Right.SAMPLE,\n',
+                '    "see": Right.COPY,\n',
+            ),
+            Edit(
+                "conductor/core/policy/word_table.py",
+                '    "sample": "read every tenth of {}",\n',
+                '    "see": "read {}",\n',
             ),
             Edit(
                 "tests/core/policy/test_copies.py",
@@ -165,9 +170,9 @@ def test_a_sample_is_every_tenth_message() -> None:
         ),
         ("tests/core/policy/test_copies.py",),
         "security.md",
-        "| down | `initialize` | copy, carry, amend, sample |",
-        ("inspect", "--all", "passthrough,profile=none,allow=up:session/update:sample"),
-        r"read every tenth of messages",
+        "| down | `initialize` | `change:handshake`, `sample:handshake`, `see:handshake` |",
+        ("inspect", "--all", "passthrough,only=sample:updates"),
+        r"read every tenth of",
     ),
     "transport at an address": Recipe(
         (

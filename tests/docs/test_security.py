@@ -10,7 +10,7 @@ from typing import Final
 import pytest
 
 from conductor.core.guards import GUARDS
-from conductor.core.policy.rules import PROFILE_NAMES
+from conductor.core.policy.words import SETS
 from tests.docs import pages, tables
 from tests.places import ROOT
 from wasm_host.harden import ESSENTIAL, probe
@@ -98,8 +98,8 @@ def test_every_guard_has_its_row_and_its_attacks() -> None:
         assert TEXT.count(f"| `{guard.name}` |") == 1
 
 
-def test_every_profile_has_its_row() -> None:
-    for name in PROFILE_NAMES:
+def test_every_set_of_rights_has_its_row() -> None:
+    for name in SETS:
         assert f"| `{name}` |" in TEXT
 
 

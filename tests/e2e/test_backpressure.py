@@ -100,7 +100,7 @@ def test_a_client_that_does_not_read(rig: Rig, kind: str) -> None:
 
 
 def test_a_host_keeps_nothing_of_large_prompts(rig: Rig) -> None:
-    chain = rig.agent("passthrough,profile=full", rig.demo(log=False))
+    chain = rig.agent("passthrough,only=full", rig.demo(log=False))
     session = chain.begin()
     (host,) = rig.kin(chain).named("segment_start")
     text = "x" * MIB

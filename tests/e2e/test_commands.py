@@ -22,7 +22,7 @@ def test_four_sandboxed_proxies_and_the_demo(rig: Rig) -> None:
     chain = rig.agent(*_modules(rig, "a", "b", "c", "d"), "demo")
     assert chain.prompt(chain.begin(), "hi") == "hi"
     assert chain.finish() == 0
-    first = "it names no profile, so it gets `context`"
+    first = "it names no rights, so it gets `context`"
     assert chain.stderr.count("conductor: first use of") == chain.stderr.count(first) == 4
     assert len(chain.stderr.splitlines()) == 8
     assert rig.leftovers(chain) == []

@@ -26,13 +26,13 @@ from wasm_host.cache.digest import sha256
 from wasm_host.cache.store import Cache
 from wasm_host.engine import engine_identity, has_baseline
 
-HEARS: Final = "allow=up:session/update[agent_message_chunk]:carry+drop+originate"
+HEARS: Final = "allow=change:replies+add:replies"
 """A guest with this right gets what the agent says: its host keeps the order of all messages."""
 
 GREETER: Final = """
 from guest_sdk.python import Next, Proxy, Request
 
-proxy = Proxy("greeter", profile="context")
+proxy = Proxy("greeter", rights={"context": "to greet"})
 
 
 @proxy.request("session/prompt")
@@ -62,8 +62,8 @@ def guest(rig: Rig, name: str, kind: str = "", harm: str = "unreachable") -> str
     wat = FUSED.replace("HARM", harm).replace("(memory (export", f"{own} (memory (export", 1)
     path = rig.module(name, wat)
     if kind == "observer":
-        return f"{path},profile=observer"
-    return f"{path},profile=context,{kind}".rstrip(",")
+        return f"{path},only=observer"
+    return f"{path},only=context,{kind}".rstrip(",")
 
 
 @contextlib.contextmanager
@@ -133,7 +133,7 @@ def test_prompts_and_notifications_keep_their_order(rig: Rig) -> None:
     """The slow guest hears only what the agent says: so the client may prompt before it is there,
     and what the agent answers waits for it."""
     path = guest(rig, "slow").partition(",")[0]
-    slow = f"{path},profile=none,{HEARS}"
+    slow = f"{path},only=none,{HEARS}"
     with compiling(rig, slow):
         chain = rig.agent(slow, rig.demo())
         chain.initialize()
@@ -239,7 +239,7 @@ def test_a_signal_ends_it_at_once(rig: Rig, number: signal.Signals) -> None:
 def test_a_guest_that_may_take_part_is_waited_for(rig: Rig) -> None:
     path = guest(rig, "slow").partition(",")[0]
     with compiling(rig, path):
-        chain = rig.agent(f"{path},profile=full", rig.demo())
+        chain = rig.agent(f"{path},only=full", rig.demo())
         asked = chain.start("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
         meanwhile(rig)
         assert not chain.answers(asked)

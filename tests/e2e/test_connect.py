@@ -16,7 +16,7 @@ from pathlib import Path
 
 import pytest
 
-from conductor.cli.connection import TOKEN, plain
+from conductor.cli.connection import TOKEN
 from tests.harness.process.command import COMMAND, conductor, environment
 from tests.harness.process.cutter import Cutter
 from tests.harness.process.proxy import HOST, Proxy
@@ -122,14 +122,6 @@ def test_an_editor_learns_that_nobody_is_there(tmp_path: Path) -> None:
 )
 def test_mistakes_are_named(arguments: tuple[str, ...], words: str) -> None:
     conductor("connect", *arguments).assert_error(2, words)
-
-
-def test_what_an_editor_starts_is_read_without_the_large_parser() -> None:
-    assert plain(["ws://h"]) == ("ws://h", None, None)
-    assert plain(["ws://h", "--ca", "c", "--token-file", "t"]) == ("ws://h", "t", "c")
-    for other in ([], ["--help"], ["ws://h", "--ca"], ["ws://h", "x", "y"], ["ws://h", "--ca=c"]):
-        assert plain(other) is None
-    assert plain(["ws://h", "--ca", "c", "--ca", "d"]) is None
 
 
 def test_a_token_is_not_sent_where_others_read_it() -> None:

@@ -134,7 +134,7 @@ def test_a_prompt_passes_what_fails_closed_with_all_its_rights_or_never(
     rig: Rig, stranger: Path, how: str
 ) -> None:
     manifest = stranger / "component.toml"
-    manifest.write_text(manifest.read_text().replace("[wants]", '[wants]\nfails = "closed"'))
+    manifest.write_text(manifest.read_text().replace("[rights]", 'fails = "closed"\n[rights]'))
     chain = rig.agent("./date/", rig.demo())
     if how == "cancelled":
         chain.serves[PERMISSION] = lambda params: {"outcome": {"outcome": "cancelled"}}
@@ -146,8 +146,8 @@ def test_a_prompt_passes_what_fails_closed_with_all_its_rights_or_never(
         assert "does not get" not in chain.stderr
         return
     error = chain.answer(chain.start_prompt(session, "a secret"))["error"]
-    assert "`datetime` does not get what it asks for: the service clock" in error["message"]
-    assert "`./date/,grant=clock` grants that" in error["message"]
+    assert "`datetime` does not get what it asks for: `clock`" in error["message"]
+    assert "`./date/,allow=clock` allows that" in error["message"]
     assert chain.exit_code() == 1
     assert "session/prompt" not in rig.methods("A")
 
@@ -222,7 +222,7 @@ def test_without_a_way_to_ask_it_is_narrow(
     chain.serves[PERMISSION] = answer("allow-version")
     assert not has_date(chain, begin(chain, 1))
     assert questions(chain) == []
-    assert "`./date/,grant=clock` grants that" in chain.stderr
+    assert "`./date/,allow=clock` allows that" in chain.stderr
     assert trust.load().folders == {}
     assert stranger.is_dir()
 

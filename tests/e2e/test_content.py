@@ -124,7 +124,7 @@ def test_an_exchange_within_a_turn_is_tagged(rig: Rig, form: str, version: int) 
     if form == "in process":
         source = {"component": "py:reviewer:proxy"}
     if form in ("sandboxed", "program with a policy"):
-        source |= {"profile": "full", "ids": "kept", "commands": "echo", "turns": "within"}
+        source |= {"only": "full+command:echo", "ids": "kept"}
     reviewer = json.dumps({**source, "name": "reviewer", "limit.text_bytes": "64KiB"})
     components = rig.x("X"), reviewer, rig.demo()
     path = f"{rig.folder}{os.pathsep}{python_path()}"

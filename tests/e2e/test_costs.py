@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from tests.harness.process.rig import Chain, Rig
 
-GRANTS: Final = "grant=clock+random+timer,memory=256MiB,on_failure=restart+bypass"
+OPTIONS: Final = "allow=clock+random+timer,memory=256MiB,on_failure=restart+bypass"
 QUICK: Final = ("-c", "drain=0.5", "-c", "grace=0.5")
 NEVER: Final = ("-c", "drain=600", "-c", "grace=0.5")
 
@@ -38,7 +38,8 @@ def _chain(
     guests = []
     for number, attack in enumerate(attacks):
         name = f"evil{number or ''}"
-        guests.append(f"{rig.module(name, module(attack))},{attack.options},{GRANTS}")
+        rest = f"{attack.options},{OPTIONS}"
+        guests.append(f"{rig.module(name, module(attack))},{rest}")
     return rig.agent(*guests, "passthrough", *after, rig.demo(), options=options)
 
 
@@ -83,8 +84,8 @@ BUSY: Final = ("clock", "refused", "ping", "metric", "log", "update", "random")
 @pytest.mark.parametrize("kind", BUSY)
 def test_a_chain_ends_with_its_editor_whatever_a_guest_sends(rig: Rig, kind: str) -> None:
     """A request is open, and a guest that wakes itself for ever sends one more line each time."""
-    busy = _attack(kind, 20, options="profile=full")
-    chain = _chain(rig, busy, _attack("clock", options="profile=full"))
+    busy = _attack(kind, 20, options="only=full")
+    chain = _chain(rig, busy, _attack("clock", options="only=full"))
     session = _begin(chain)
     turn = chain.start_prompt(session, "/hang")
     rig.kin(chain)
@@ -95,7 +96,7 @@ def test_a_chain_ends_with_its_editor_whatever_a_guest_sends(rig: Rig, kind: str
 
 def test_a_loop_through_the_agent_prolongs_nothing(rig: Rig) -> None:
     """The agent answers a guest for ever: that is no work at what the editor waits for."""
-    loop = _attack("open", options="profile=trusted")
+    loop = _attack("open", options="only=trusted")
     chain = _chain(rig, loop)
     turn = chain.start_prompt(_begin(chain), "/hang")
     rig.kin(chain)
@@ -117,7 +118,7 @@ def test_it_ends_after_a_while_although_the_agent_works_on(rig: Rig) -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_wait_for_what_is_open(rig: Rig, number: signal.Signals) -> None:
-    chain = _chain(rig, _attack("clock", options="profile=full"), options=NEVER)
+    chain = _chain(rig, _attack("clock", options="only=full"), options=NEVER)
     chain.start_prompt(_begin(chain), "/hang")
     rig.kin(chain)
     chain.eof()
@@ -143,7 +144,7 @@ def test_a_second_signal_ends_all_at_once(rig: Rig) -> None:
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_neighbour_goes_on(rig: Rig, kind: str) -> None:
     """Thirty lines a delivery, about a kilobyte each, in deliveries without end."""
-    attacks = _attack(kind, 1000, lines=30, options="profile=full"), _attack("clock")
+    attacks = _attack(kind, 1000, lines=30, options="only=full"), _attack("clock")
     chain = _chain(rig, *attacks)
     session = _begin(chain)
     _goes_on(chain, session)
@@ -158,7 +159,7 @@ LARGE: Final = {"numbers": "trusted", "objects": "filter", "escapes": "filter", 
 @pytest.mark.parametrize("kind", LARGE)
 def test_one_line_within_all_limits_stops_nobody(rig: Rig, tmp_path: Path, kind: str) -> None:
     """Fifteen megabytes, while all that passes is traced and audited."""
-    attack = _attack(kind, 15_000_000, times=2, options=f"profile={LARGE[kind]}")
+    attack = _attack(kind, 15_000_000, times=2, options=f"only={LARGE[kind]}")
     files = ("--trace", str(tmp_path / "trace"), "--audit", str(tmp_path / "audit"))
     chain = _chain(rig, attack, options=(*QUICK, *files))
     session = _begin(chain)
@@ -166,10 +167,10 @@ def test_one_line_within_all_limits_stops_nobody(rig: Rig, tmp_path: Path, kind:
     _ends(rig, chain, 0)
 
 
-@pytest.mark.parametrize("profile", ["trusted", "full"])
-def test_who_floods_its_neighbour_is_ended_itself(rig: Rig, profile: str) -> None:
+@pytest.mark.parametrize("rights", ["trusted", "full"])
+def test_who_floods_its_neighbour_is_ended_itself(rig: Rig, rights: str) -> None:
     """Sixty megabytes at once for a neighbour with sixty-four of memory, again and again."""
-    attack = _attack("update", 30_000, lines=2000, options=f"profile={profile}")
+    attack = _attack("update", 30_000, lines=2000, options=f"only={rights}")
     chain = _chain(rig, attack)
     session = _begin(chain)
     while "the chain goes on without it" not in chain.stderr:
@@ -179,7 +180,7 @@ def test_who_floods_its_neighbour_is_ended_itself(rig: Rig, profile: str) -> Non
 
 
 def test_answers_of_services_are_on_the_account_of_who_asks(rig: Rig) -> None:
-    attack = _attack("random", lines=20_000, options="profile=full")
+    attack = _attack("random", lines=20_000, options="only=full")
     chain = _chain(rig, attack)
     session = _begin(chain)
     _goes_on(chain, session)
@@ -188,7 +189,7 @@ def test_answers_of_services_are_on_the_account_of_who_asks(rig: Rig) -> None:
 
 def test_open_requests_are_few_enough(rig: Rig) -> None:
     """A colluder that never answers is asked until no more may be open."""
-    options = "profile=full,methods=_costs/x,limit.open_requests=40"
+    options = "only=full+extension:_costs/x,limit.open_requests=40"
     attack = _attack("open", lines=30, options=options)
     chain = _chain(rig, attack, after=(rig.x("X", "--hang-on", "_costs/x"),))
     session = _begin(chain)
@@ -199,9 +200,9 @@ def test_open_requests_are_few_enough(rig: Rig) -> None:
 
 def test_who_makes_many_of_one_pays_for_them(rig: Rig) -> None:
     """The first guest sends one message of its own at a time; the second makes 30,000 of each."""
-    innocent = _attack("update", 20, own=True, options="profile=trusted")
-    guilty = _attack("update", 20, lines=30_000, start=12, options="profile=trusted")
-    chain = _chain(rig, replace(_attack("clock"), options="profile=full"), innocent, guilty)
+    innocent = _attack("update", 20, own=True, options="only=trusted")
+    guilty = _attack("update", 20, lines=30_000, start=12, options="only=trusted")
+    chain = _chain(rig, replace(_attack("clock"), options="only=full"), innocent, guilty)
     session = _begin(chain)
     _goes_on(chain, session)
     chain.until_stderr("proxy `evil2` (evil2.wasm) exceeded own_messages")

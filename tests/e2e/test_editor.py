@@ -19,15 +19,16 @@ from tests.places import ACTORS
 pytestmark = pytest.mark.usefixtures("python_guest")
 
 FORMS: Final = ("sandboxed", "program", "in process")
-WORDS: Final = "panel+comment+operation+log"
+WORDS: Final = "show:panel+show:comment+do:operations+web:browser+log:editor"
+TOLD: Final = "extension:_told+answer:prompts"
 ALL: Final = {"html_panel": True, "file_comment": True, "ide_operation": True, "log": True}
 
 
-def component(actor: str, form: str, name: str, **grants: object) -> str:
+def component(actor: str, form: str, name: str, allow: str) -> str:
     """A Python actor in one of the forms that a component can take."""
     file = str(ACTORS / f"{actor}.py")
     if form == "sandboxed":
-        return json.dumps({"component": file, "name": name, **grants})
+        return json.dumps({"component": file, "name": name, "allow": allow})
     if form == "program":
         return json.dumps({"command": sys.executable, "args": [file], "name": name})
     return json.dumps({"component": f"py:tests.e2e.actors.{actor}:proxy", "name": name})
@@ -35,14 +36,12 @@ def component(actor: str, form: str, name: str, **grants: object) -> str:
 
 def shower(form: str = "sandboxed", name: str = "X", editor: str = WORDS) -> str:
     """The component that asks for what a prompt says."""
-    given = {"editor": editor} if editor else {}
-    allow = ["down:session/prompt:answer"]
-    return component("showing_proxy", form, name, methods="_told", allow=allow, **given)
+    return component("showing_proxy", form, name, f"{TOLD}+{editor}")
 
 
 def editing(form: str = "sandboxed", name: str = "X") -> str:
     """The component that uses the editor by the SDK alone."""
-    return component("editing_proxy", form, name, editor=WORDS)
+    return component("editing_proxy", form, name, WORDS)
 
 
 def run(

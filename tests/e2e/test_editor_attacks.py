@@ -13,6 +13,7 @@ from tests.e2e.test_editor import (
     ALL,
     COMMENT,
     SHOW,
+    TOLD,
     ask,
     code,
     degraded,
@@ -134,10 +135,11 @@ def test_what_an_editor_cannot_show_stands_under_its_components_name(rig: Rig, f
 
 @pytest.mark.parametrize("form", ["sandboxed", "program"])
 def test_a_component_uses_no_terminal_but_its_own(rig: Rig, form: str) -> None:
-    words = json.loads(shower(editor="terminal"))
+    words = json.loads(shower(editor="run:commands"))
     if form == "program":
         actor = words.pop("component")
-        words |= {"command": sys.executable, "args": [actor], "profile": "context", "ids": "kept"}
+        words |= {"command": sys.executable, "args": [actor], "ids": "kept"}
+        words |= {"only": f"context+{words.pop('allow')}"}
     chain = run(rig, json.dumps(words), rig.demo(), shows=ALL)
     ids = iter(("agents", "mine"))
     chain.serves["terminal/create"] = lambda _: {"terminalId": next(ids)}
@@ -173,10 +175,10 @@ def test_a_component_uses_no_terminal_but_its_own(rig: Rig, form: str) -> None:
 def test_what_leaves_by_the_editor_is_on_record(
     rig: Rig, form: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    words = json.loads(shower(form, editor="read+terminal+operation"))
+    rights = "read:editor+run:commands+do:operations"
+    words = json.loads(shower(form, editor=rights))
     if form == "program":
-        words |= {"profile": "context", "ids": "kept", "editor": "read+terminal+operation"}
-        words |= {"methods": "_told", "allow": ["down:session/prompt:answer"]}
+        words |= {"only": f"context+{TOLD}+{rights}", "ids": "kept"}
     record = str(rig.folder / "audit")
     chain = rig.run("agent", "--audit", record, json.dumps(words), rig.demo(), **PATHS)
     chain.initialize(clientCapabilities={"_meta": {"symposium": {"version": "1.0", **ALL}}})

@@ -81,10 +81,10 @@ def test_nobody_speaks_in_anothers_name(rig: Rig, form: str) -> None:
 
 
 def test_without_the_grant_a_sandboxed_component_shows_nothing(rig: Rig) -> None:
-    chain = run(rig, shower(editor="comment"), rig.demo(), shows=ALL)
+    chain = run(rig, shower(editor="show:comment"), rig.demo(), shows=ALL)
     session = chain.new_session()
     refused = ask(chain, session, "html_panel/show", **PANEL)
-    assert "editor=panel" in refused["error"]["message"]
+    assert "show:panel" in refused["error"]["message"]
     scripts = ask(chain, session, "html_panel/show", **PANEL, scripts=True)
     assert "error" in scripts
     assert not chain.seen(SHOW)

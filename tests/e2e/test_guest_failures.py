@@ -53,7 +53,7 @@ def _initialize(chain: Chain) -> Json:
 
 @pytest.mark.parametrize(("name", "isolation"), EVERYWHERE)
 def test_a_hostile_module_is_named_and_ends_the_chain(rig: Rig, name: str, isolation: str) -> None:
-    component = f"{rig.hostile(name)},profile=full,limit.cpu_ms=200"
+    component = f"{rig.hostile(name)},only=full,limit.cpu_ms=200"
     chain = rig.agent(
         "passthrough",
         component,
@@ -171,7 +171,7 @@ SILENT: Final = (
 def test_a_guest_that_is_started_again_and_is_silent_holds_nobody(
     rig: Rig, choice: str, isolation: str
 ) -> None:
-    module = f"{rig.module('mute', SILENT)},profile=full,on_failure={choice},timeout=500ms"
+    module = f"{rig.module('mute', SILENT)},only=full,on_failure={choice},timeout=500ms"
     chain = rig.agent("passthrough", module, rig.demo(), options=("-c", f"isolation={isolation}"))
     session = chain.begin()
     chain.start_prompt(session, "/echo poison")
@@ -217,5 +217,5 @@ def test_an_ungranted_service_is_refused_by_name_and_life_goes_on(rig: Rig, isol
     chain = rig.agent(str(bundled), rig.demo(), options=options)
     assert chain.prompt(chain.begin(), "hi") == "hi"
     assert chain.finish() == 0
-    granted = rig.agent(f"{bundled},grant=clock", rig.demo(), options=options)
+    granted = rig.agent(f"{bundled},allow=clock", rig.demo(), options=options)
     assert granted.prompt(granted.begin(), "hi").startswith("<current-date ")

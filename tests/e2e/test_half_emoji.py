@@ -25,7 +25,7 @@ SPELLED: Final = "half \\ud83d"
 SESSION: Final = "s\ud83d"
 NEW: Final = {"cwd": "/", "mcpServers": []}
 KEEPER: Final = ROOT / "tests" / "e2e" / "actors" / "half_keeper.py"
-GRANTS: Final = "grant=kv,grant=metric,grant=files:**,grant=write:notes"
+RIGHTS: Final = "allow=storage+read:**+write:notes"
 
 
 def _chain(rig: Rig, folder: Path, *isolation: str) -> Chain:
@@ -34,8 +34,8 @@ def _chain(rig: Rig, folder: Path, *isolation: str) -> Chain:
     options = (*written, "-c", "trace-content=all", *isolation)
     agent = rig.actor("half_agent", name="A")
     homes = {f"XDG_{name}_HOME": str(folder) for name in ("DATA", "STATE")}
-    keeper = f"{KEEPER},{GRANTS}"
-    return rig.agent(PREFIX, keeper, "passthrough,profile=trusted", agent, options=options, **homes)
+    keeper = f"{KEEPER},{RIGHTS}"
+    return rig.agent(PREFIX, keeper, "passthrough,only=trusted", agent, options=options, **homes)
 
 
 PREFIX: Final = json.dumps({"name": "prompt-prefix", "config": {"text": HALF}})
@@ -52,7 +52,7 @@ READERS: Final[dict[str, tuple[tuple[str, ...], str]]] = {
     "ring": (("log", "show", "ring"), "half \\u{d83d}"),
     "ring, stats": (("log", "stats", "ring"), "session/update"),
     "log replay": (("log", "replay", "trace"), "same"),
-    "log replay of one": (("log", "replay", "trace", f"{KEEPER},{GRANTS}"), "same"),
+    "log replay of one": (("log", "replay", "trace", f"{KEEPER},{RIGHTS}"), "same"),
 }
 
 

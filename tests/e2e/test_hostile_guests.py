@@ -111,7 +111,7 @@ def _chain(rig: Rig, name: str, limits: str = "", options: tuple[str, ...] = ())
     if name in VERDICTS and VERDICTS[name].says == LOOP:
         limits += ",limit.cpu_ms=300"
     if name.startswith("wasi_"):
-        limits += ",profile=full"  # so that `initialize` goes through it
+        limits += ",only=full"  # so that `initialize` goes through it
     evil = f"{rig.hostile(name)},on_failure=bypass{limits}"
     return rig.agent("datetime", evil, "passthrough", rig.demo(), options=(*CLOCK, *options))
 

@@ -65,7 +65,7 @@ def test_a_stack_from_a_catalogue(here: Place) -> None:
     """Three named components of a chain: installed from a catalogue, run, one removed, run."""
     here.trusted(
         'indexes = ["./catalogue"]\n[chains.stack]\n'
-        'components = ["dates,grant=clock", "first", "second", "demo"]\n'
+        'components = ["dates,allow=clock", "first", "second", "demo"]\n'
     )
     hi(here, "stack").assert_error(2, "`dates` is not installed", "`conductor add dates`")
     for name in ("dates", "first", "second"):

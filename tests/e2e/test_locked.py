@@ -43,7 +43,7 @@ def test_another_build_does_not_take_over(rig: Rig, tmp_path: Path, how: str) ->
     module = tmp_path / "mine.wasm"
     shutil.copyfile(rig.bundled("passthrough"), module)
     isolation = ("-c", f"isolation={'inline' if how == 'inline' else 'process'}")
-    component = f"{module},grant=clock"
+    component = f"{module},allow=clock"
     held = lock(rig, component, rig.demo(), options=isolation)
     watching = ("--reload",) if how == "watched" else ()
     chain = rig.agent(component, rig.demo(), options=(*held, *isolation, *watching, *CLOCK))
@@ -110,13 +110,13 @@ def test_a_program_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path:
     assert rig.leftovers(chain) == []
 
 
-@pytest.mark.parametrize("profile", ["observer", "context"])
-def test_an_agent_that_turns_out_to_be_a_proxy_has_its_policy(rig: Rig, profile: str) -> None:
-    proxy = json.dumps({**json.loads(rig.x("P", "--mark", "P was here")), "profile": profile})
+@pytest.mark.parametrize("rights", ["observer", "context"])
+def test_an_agent_that_turns_out_to_be_a_proxy_has_its_policy(rig: Rig, rights: str) -> None:
+    proxy = json.dumps({**json.loads(rig.x("P", "--mark", "P was here")), "only": rights})
     inner = shlex.join([*COMMAND, "agent", "-c", f"cache={rig.cache}", proxy])
     chain = rig.agent(inner, rig.demo())
     session = chain.begin()
-    assert ("P was here" in chain.prompt(session, "hello")) is (profile == "context")
+    assert ("P was here" in chain.prompt(session, "hello")) is (rights == "context")
     assert chain.finish() == 0
 
 

@@ -102,7 +102,7 @@ def test_no_chain_starts(rig: Rig) -> None:
     """Neither does a signal's end become an exit code."""
     proxy = rig.program("touch", str(rig.folder / "started"), name="p")
     peer = f"peer.other={shlex.join(AGENT)}"
-    asked = f"{rig.program('touch', str(rig.folder / 'asked'), name='q', peers=['other'])}"
+    asked = f"{rig.program('touch', str(rig.folder / 'asked'), name='q', allow='peer:other')}"
     ended = conductor(
         "agent", "-c", peer, proxy, asked, "--", "sh", "-c", "kill -9 $$",
         "--agent-login=sh", "x",

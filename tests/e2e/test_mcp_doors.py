@@ -160,7 +160,7 @@ SAID: dict[str, tuple[str, Json]] = {
 @pytest.mark.parametrize("kind", ["http", "stdio", "acp"])
 def test_what_a_server_says_is_judged_at_every_door(rig: Rig, kind: str) -> None:
     command = (sys.executable, "-m", "tests.e2e.actors.mcp_proxy", "--generation", "sdk-2")
-    tools = rig.program(*command, name="tools", dialect="acp", profile="context")
+    tools = rig.program(*command, name="tools", dialect="acp", only="context")
     chain = rig.agent(tools, rig.demo(), options=("-c", f"mcp-bridge={kind}"))
     chain.initialize()
     session = chain.new_session(cwd=str(rig.folder))

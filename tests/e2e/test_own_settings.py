@@ -60,7 +60,7 @@ def test_what_the_user_has_set_is_what_holds(rig: Rig, tmp_path: Path, neighbour
     components = []
     for name, source in (("evil", EVIL), ("passes", PASSES))[: 1 + neighbours]:
         (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
-        policy = {"profile": "full", "sessions": "own", "options": "yes", "grant": ["log"]}
+        policy = {"only": "full+prompt:unseen+offer:modes"}
         components.append(json.dumps({"component": str(tmp_path / f"{name}.py"), **policy}))
     audit = tmp_path / "audit.jsonl"
     chain = rig.run("agent", "--audit", str(audit), *components, rig.demo("--modes"))

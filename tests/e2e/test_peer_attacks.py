@@ -64,9 +64,8 @@ def test_it_gets_no_further_than_the_user(rig: Rig, tmp_path: Path, form: str) -
         what: dict[str, object] = {"component": str(file)}
         if form == "program":
             what = {"command": sys.executable, "args": [str(file)], "name": name, "ids": "kept"}
-        peers = {"peers": ["other"]} if name == "evil" else {}
-        policy = {"profile": "full", "sessions": "own", "grant": ["log"], **peers}
-        components.append(json.dumps({**what, **policy}))
+        rights = ["full", "prompt:unseen", *["peer:other"] * (name == "evil")]
+        components.append(json.dumps({**what, "only": rights}))
     chain = rig.run(
         "agent", "-c", f"peer.other={rig.demo(name='B')}",
         *components[: 2 if form == "neighbours" else 1], rig.demo(),

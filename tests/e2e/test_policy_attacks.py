@@ -46,56 +46,55 @@ class Carrier(NamedTuple):
     """How the attacker comes into the chain, and what it may do there."""
 
     dialect: str
-    profile: str
+    rights: str
     version: str = "v1"
     granted: tuple[str, ...] = ()
 
     def component(self, rig: Rig, **more: str) -> str:
         """It on the command line. A program keeps ids where it may prompt by itself."""
-        held = {"profile": self.profile, **more}
-        grants = list(self.granted)
-        if self.profile == "full" and not any(one.startswith("methods=") for one in grants):
-            grants.append("methods=_evil/told+_evil/ask")
+        rights = [self.rights, *self.granted]
+        if self.rights == "full" and not any(one.startswith("extension:") for one in rights):
+            rights += ["extension:_evil/told", "extension:_evil/ask"]
+        held = {"only": "+".join(rights), **more}
         if self.dialect == "guest":
-            wat = GUEST.replace("TELLS", str(int(self.profile == "full")))
+            wat = GUEST.replace("TELLS", str(int(self.rights == "full")))
             options = [f"{name}={value}" for name, value in held.items()]
-            return ",".join([rig.module("evil", wat), "name=evil", *options, *grants])
+            return ",".join([rig.module("evil", wat), "name=evil", *options])
         flags = ["--dialect", self.dialect, "--log", str(rig.folder / "evil")]
-        if self.profile == "full":
+        if self.rights == "full":
             flags.append("--keep-ids")
             held["ids"] = "kept"
         evil = json.loads(rig.actor("evil_proxy", *flags, name="evil"))
-        named = {name: value or True for name, _, value in (one.partition("=") for one in grants)}
-        return json.dumps({**evil, "dialect": self.dialect, **held, **named})
+        return json.dumps({**evil, "dialect": self.dialect, **held})
 
     def sees(self, attack: Attack) -> bool:
         """Whether it is given what sets an attack off, or a copy of that."""
-        if self.profile == "context":
+        if self.rights == "context":
             return attack.by == "client" and attack.method in _CONTEXT
         return attack.kind != "unseen"
 
     def may(self, attack: Attack) -> bool:
         """Whether it may do what an attack does at all, within the guards."""
         if attack.needs:
-            return any(one.partition("=")[0] == attack.needs for one in self._all())
+            return attack.needs in (one.partition(":")[0] for one in self._all())
         own = attack.kind == "made up"
-        return self.profile == "full" or (self.profile == "context" and not own)
+        return self.rights == "full" or (self.rights == "context" and not own)
 
     @property
     def guesses(self) -> bool:
         """Whether what it passes on is found out by fixed rules: it is a program of its own ids."""
-        return self.dialect != "guest" and self.profile != "full"
+        return self.dialect != "guest" and self.rights != "full"
 
     def _all(self) -> tuple[str, ...]:
-        return (*self.granted, *["methods"] * (self.profile == "full"))
+        return (*self.granted, *["extension"] * (self.rights == "full"))
 
 
 _CONTEXT: Final = (*SETUPS, "session/prompt")
-GRANTED: Final = ("permission=narrow", "texts")
+GRANTED: Final = ("refuse:permissions", "change:tool-calls")
 
 CARRIERS: Final = (
-    *(Carrier("guest", profile) for profile in ("full", "context", "observer")),
-    *(Carrier("acp", profile) for profile in ("full", "context", "observer")),
+    *(Carrier("guest", rights) for rights in ("full", "context", "observer")),
+    *(Carrier("acp", rights) for rights in ("full", "context", "observer")),
     *(Carrier(dialect, "full") for dialect in ("sdk", "sacp", "pacp")),
     *(Carrier(dialect, "full", granted=GRANTED) for dialect in ("guest", "acp")),
     *(Carrier(dialect, "full", "v2") for dialect in ("guest", "acp")),
@@ -142,7 +141,7 @@ def attacks(carrier: Carrier) -> list[Attack]:
     drop them too.
     """
     left_out = [f"{FOR_A_CHUNK}state_update", ARRAY] if carrier.version == "v2" else []
-    if carrier.profile == "observer":
+    if carrier.rights == "observer":
         left_out += [UPDATES, OWN, FOR_A_CHUNK]
     if carrier.granted:
         left_out.append("session/request_permission, dropped")
@@ -289,7 +288,7 @@ def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
     _nobody_noticed(play)
     wanted = [expected(attack, carrier) for attack in tried]
     rules = [rule for broken, _ in wanted for rule in broken]
-    if carrier.profile == "observer":
+    if carrier.rights == "observer":
         assert {*play.violations()} == {"rights"}
         assert len(play.violations()) >= _surely_violations(play, tried)
     else:
@@ -298,9 +297,9 @@ def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
         pairs = zip(broken, rules, strict=False)
         assert [one for one in pairs if one[0] not in late.get(one[1], one[1:])] == []
         assert len(broken) == len(rules)
-    if carrier.dialect != "guest" or carrier.profile == "full":  # others cannot say what they heard
+    if carrier.dialect != "guest" or carrier.rights == "full":  # others cannot say what they heard
         told, most = len(play.told()), sum(count for _, count in wanted)
-        assert told <= most if carrier.profile == "observer" else told == most
+        assert told <= most if carrier.rights == "observer" else told == most
     assert rig.leftovers(chain) == []
 
 

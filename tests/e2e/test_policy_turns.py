@@ -31,7 +31,7 @@ import json
 import os
 from guest_sdk.python import Proxy, ProxyError
 
-proxy = Proxy("evil", profile="full")
+proxy = Proxy("evil", rights={"full": "to attack"})
 
 
 @proxy.request("session/prompt")
@@ -134,11 +134,12 @@ async def state(update):
 """
 
 
-def attacker(rig: Rig, name: str, body: str, kind: str, **more: object) -> str:
+def attacker(rig: Rig, name: str, body: str, kind: str, rights: str = "", **more: object) -> str:
     """A proxy that does this with prompts."""
     path = rig.folder / f"{name}.py"
     path.write_text(_HEAD + body + _END, encoding="utf-8")
-    policy = {"profile": "full", "grant": ["log", "timer"], **more}
+    words = ["full", *["timer"] * (kind == "guest"), *rights.split()]
+    policy = {"only": words, **more}
     if kind == "guest":
         return json.dumps({"component": str(path), "name": name, **policy})
     kept = {"ids": "kept", "dialect": "acp"}
@@ -217,7 +218,7 @@ def test_prompts_in_a_loop_are_few(rig: Rig, kind: str, version: str) -> None:
 @KINDS
 def test_prompts_in_sessions_of_its_own_are_as_few(rig: Rig, kind: str) -> None:
     """It has some besides since it may prompt unprompted, not again with each prompt."""
-    evil = attacker(rig, "evil", ELSEWHERE, kind, sessions="own", turns="unprompted")
+    evil = attacker(rig, "evil", ELSEWHERE, kind, "prompt:unseen prompt:anytime")
     chain = begin(rig, evil)
     session = chain.new_session()
     for text in ("one", "two"):
@@ -246,7 +247,7 @@ def test_the_user_sees_what_they_permit(rig: Rig, kind: str) -> None:
 @VERSIONS
 @KINDS
 def test_sessions_of_its_own_are_few(rig: Rig, kind: str, version: str) -> None:
-    evil = attacker(rig, "evil", OPENS, kind, sessions="own")
+    evil = attacker(rig, "evil", OPENS, kind, "prompt:unseen")
     chain = begin(rig, evil, version=version)
     session = chain.new_session()
     for text in ("one", "two"):
@@ -312,13 +313,13 @@ def test_one_that_dies_in_between_has_no_more(rig: Rig) -> None:
 @KINDS
 def test_no_two_together_make_up_a_conversation(rig: Rig, kind: str) -> None:
     """The one refuses the request, so that the other may answer it."""
-    grant = "_conversation/summarize"
-    refuses = attacker(rig, "rear", REFUSES, kind, methods=grant)
-    invents = attacker(rig, "front", INVENTS, kind, methods=grant)
+    method = "_conversation/summarize"
+    refuses = attacker(rig, "rear", REFUSES, kind, f"extension:{method}")
+    invents = attacker(rig, "front", INVENTS, kind, f"extension:{method}")
     agent = rig.actor("told_agent", name="A")
     chain = rig.agent(invents, refuses, agent, PYTHONPATH=str(PACKAGE.parent))
     session = chain.begin()
-    answer = chain.request(grant, {"sessionId": session})
+    answer = chain.request(method, {"sessionId": session})
     assert answer["result"] == {"conversation": {"turns": []}}
     assert "[conversations; down `_conversation/summarize`" in chain.stderr
     assert chain.finish() == 0
@@ -328,13 +329,13 @@ def test_no_two_together_make_up_a_conversation(rig: Rig, kind: str) -> None:
 
 
 @VERSIONS
-@pytest.mark.parametrize("profile", ["full", "context", "observer"])
+@pytest.mark.parametrize("rights", ["full", "context", "observer"])
 @pytest.mark.parametrize("dialect", ["guest", "acp"])
 def test_a_cancellation_reaches_the_agent(
-    rig: Rig, dialect: str, profile: str, version: str
+    rig: Rig, dialect: str, rights: str, version: str
 ) -> None:
     """It is swallowed, the prompt is answered in the agent's place, and answers are guessed."""
-    play = Play(rig, Carrier(dialect, profile, version))
+    play = Play(rig, Carrier(dialect, rights, version))
     chain = play.chain
     done = '"result":{"stopReason":"cancelled"}}'
     said = "\x02" + f'p{{"jsonrpc":"2.0","id":\x01,{done}\n'

@@ -1,4 +1,4 @@
-"""What the documents promise of limits, health, traces, sandbox and grants, by the real command.
+"""What the documents promise of limits, health, traces, sandbox and rights, by the real command.
 
 Components that fail are in `test_recovery.py`, more hostile guests in `test_hostile_guests.py`,
 more attempts to get past a policy in `test_policy_attacks.py`.
@@ -32,7 +32,7 @@ from tests.record.trace import pairs
 @pytest.mark.parametrize("dialect", ["guest", "acp", "sdk", "sacp", "pacp"])
 def test_extension_messages_between_proxies(rig: Rig, dialect: str) -> None:
     """One asks up and down; whoever handles it answers; what nobody does comes back to it alone."""
-    asks = Carrier(dialect, "full", granted=("methods=_vendor/*",)).component(rig)
+    asks = Carrier(dialect, "full", granted=("extension:_vendor/*",)).component(rig)
     above = rig.x("above", "--answer", "_vendor/up")
     below = rig.x("below", "--answer", "_vendor/down")
     chain = rig.agent(above, asks, below, rig.demo())
@@ -182,9 +182,7 @@ def talk(rig: Rig, version: int, trace: Path, content: str, prompts: tuple[str, 
     own.parent.mkdir()
     shutil.copy(rig.bundled("passthrough"), own)
     options = ("--trace", str(trace), "-c", f"trace-content={content}")
-    chain = rig.agent(
-        "datetime", f"{own},profile=filter", "tools-demo", rig.demo(), options=options
-    )
+    chain = rig.agent("datetime", f"{own},only=filter", "tools-demo", rig.demo(), options=options)
 
     def refuse(params: Json) -> Json:
         raise Refusal(json.dumps({"code": -32099, "message": MARK, "data": {MARK: MARK}}))
@@ -295,15 +293,15 @@ def test_endless_loop_and_memory(rig: Rig, name: str, says: str) -> None:
 
 @pytest.mark.parametrize("kind", ["guest", "program"])
 @pytest.mark.parametrize("granted", [True, False])
-def test_the_same_proxy_with_and_without_a_grant(
+def test_the_same_proxy_with_and_without_a_right(
     rig: Rig, kind: str, granted: bool, tmp_path: Path
 ) -> None:
-    allow = f"down:session/prompt:{'carry' if granted else 'copy'}"
+    rights = f"serve:tools+{'change' if granted else 'see'}:prompts"
     if kind == "guest":
-        proxy = f"datetime,profile=tools,allow={allow}"
+        proxy = f"datetime,only={rights}+clock"
     else:
         program = json.loads(rig.x("datetime", "--mark", "<current-date"))
-        proxy = json.dumps({**program, "profile": "tools", "allow": [allow]})
+        proxy = json.dumps({**program, "only": rights})
     audit = tmp_path / "audit"
     chain = rig.agent(proxy, rig.demo(), options=("--audit", str(audit)))
     session = chain.begin()

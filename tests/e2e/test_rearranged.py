@@ -301,7 +301,7 @@ def test_a_guest_that_stays_cannot_take_the_name_of_what_joins(rig: Rig, again: 
     """As the name of an MCP server: the agent would take its tools for those of the new one."""
     (rig.folder / "taker.py").write_text(
         "from guest_sdk.python import Proxy\n"
-        'proxy = Proxy("taker", profile="full")\n'
+        'proxy = Proxy("taker", rights={"full": "to take a turn"})\n'
         '@proxy.request("session/new")\n'
         "async def new(request, next):\n"
         '    server = {"type": "acp", "name": "X", "id": "mine"}\n'
@@ -309,7 +309,7 @@ def test_a_guest_that_stays_cannot_take_the_name_of_what_joins(rig: Rig, again: 
         "    return await next(request)\n",
         encoding="utf-8",
     )
-    taker = f"{rig.folder / 'taker.py'},profile=full,on_failure=restart"
+    taker = f"{rig.folder / 'taker.py'},only=full,on_failure=restart"
     hosted = [taker, "passthrough", rig.demo()]
     changing = Changing(rig, hosted)
     chain = changing.chain
@@ -337,7 +337,7 @@ SILENT = """(module
 @pytest.mark.parametrize("isolation", ["process", "inline"])
 def test_a_guest_that_never_takes_its_role_is_in_nobodys_way(rig: Rig, isolation: str) -> None:
     """The chain goes on past it, and gets other components."""
-    mute = f"{rig.module('mute', SILENT)},profile=observer,timeout=0.5s"
+    mute = f"{rig.module('mute', SILENT)},only=observer,timeout=0.5s"
     changing = Changing(rig, [mute, rig.demo()], "-c", f"isolation={isolation}")
     chain = changing.chain
     session = initialize(chain)
@@ -352,7 +352,7 @@ def test_a_guest_that_never_takes_its_role_is_in_nobodys_way(rig: Rig, isolation
 
 
 def test_what_a_silent_guest_holds_is_logged_once(rig: Rig) -> None:
-    mute = f"{rig.module('mute', SILENT)},profile=context,timeout=0.5s"
+    mute = f"{rig.module('mute', SILENT)},only=context,timeout=0.5s"
     changing = Changing(rig, [mute, rig.demo()])
     chain = changing.chain
     chain.initialize()

@@ -26,7 +26,7 @@ ISOLATIONS = ("process", "inline", "separate")
 
 
 @pytest.mark.parametrize("isolation", ISOLATIONS)
-@pytest.mark.parametrize("policy", ["profile=context", "fails=closed", "profile=trusted"])
+@pytest.mark.parametrize("policy", ["only=context", "fails=closed", "only=trusted"])
 @pytest.mark.parametrize("harm", ["unreachable", "(loop $forever (br $forever))"])
 def test_a_guest_is_started_again_and_the_session_lives(
     rig: Rig, harm: str, policy: str, isolation: str
@@ -44,7 +44,7 @@ def test_a_guest_is_started_again_and_the_session_lives(
     assert chain.prompt(session, "/echo before") == "before"
     for number in (1, 2):
         answer = chain.answer(chain.start_prompt(session, "/echo poison"))
-        if policy == "profile=context":
+        if policy == "only=context":
             assert answer["result"] == {"stopReason": "end_turn"}
             assert chain.texts(session)[-1] == "poison"
         else:
@@ -53,7 +53,7 @@ def test_a_guest_is_started_again_and_the_session_lives(
         assert chain.prompt(session, f"/echo after {number}") == f"after {number}"
     assert "; down `" not in chain.stderr, chain.story()
     assert ("it was poisoned" in chain.stderr) == (harm == "unreachable"), chain.stderr
-    if policy == "profile=trusted":
+    if policy == "only=trusted":
         assert "`fused`" in chain.answer(hang)["error"]["message"]
     else:
         assert chain.answers(hang) == []
@@ -150,7 +150,7 @@ def test_a_new_build_takes_over_between_two_messages(
     shutil.copyfile(rig.bundled("passthrough"), module)
     watching = ("--reload",) if how == "watch" else ()
     options = (*watching, "-c", f"isolation={isolation}", "-c", "clock=2025-10-08T12:34:56+00:00")
-    chain = rig.agent(f"{module},grant=clock", rig.demo(), options=options)
+    chain = rig.agent(f"{module},allow=clock", rig.demo(), options=options)
     session, other = chain.begin(), chain.new_session()
     assert chain.prompt(session, "one") == "one"
     turn = chain.start_prompt(other, "/hang")

@@ -71,14 +71,14 @@ def test_the_last_words_of_a_program_are_shown_without_it(rig: Rig) -> None:
 def test_a_guest_that_fails_with_it_in_its_words(rig: Rig) -> None:
     (rig.folder / "leaky.py").write_text(
         "from guest_sdk.python import Proxy\n"
-        'proxy = Proxy("leaky", profile="full")\n'
+        'proxy = Proxy("leaky", rights={"full": "to leak"})\n'
         '@proxy.request("session/prompt")\n'
         "async def prompt(request, next):\n"
         '    proxy.log.warn(f"token {proxy.config}")\n'
         '    raise SystemError(f"cannot log in as {proxy.config}")\n'
     )
     trace = rig.folder / "trace"
-    component = './leaky.py,config.token={"secret":"env:TOKEN"},profile=full'
+    component = './leaky.py,config.token={"secret":"env:TOKEN"},only=full'
     options = ("--trace", str(trace), "-c", "trace-content=all", "-v")
     chain = rig.agent(component, "demo", options=options, TOKEN=VALUE)
     # Its own answer is its message, as any other: it may send what it knows.
@@ -91,7 +91,7 @@ def test_a_guest_that_fails_with_it_in_its_words(rig: Rig) -> None:
 
 
 def test_what_only_describes_a_component_does_not_read_it(tmp_path: Path) -> None:
-    program = talkative("cat", profile="none", config={"token": REFERENCE})
+    program = talkative("cat", only="none", config={"token": REFERENCE})
     for component in (program, 'passthrough,config.token={"secret":"file:./no-such-file"}'):
         shown = conductor("inspect", component, cwd=tmp_path)
         assert shown.code == 0, shown.err

@@ -67,7 +67,7 @@ def test_a_guest_uses_every_service_it_was_granted(
     )
     metrics = tmp_path / "metrics.txt"
     chain = rig.agent(
-        f"{guest},methods=_told,grant=kv+timer+files:*.md+clock",
+        f"{guest},allow=extension:_told+storage+timer+read:*.md+clock",
         rig.demo(),
         options=("-c", f"isolation={isolation}", "-c", f"metrics={metrics}"),
         XDG_DATA_HOME=str(tmp_path / "data"),
@@ -82,11 +82,11 @@ def test_a_guest_uses_every_service_it_was_granted(
     assert answers[4]["result"]["text"] == "read me"
     assert answers[5]["error"]["data"]["reason"] == "not-granted"
     assert answers[6]["result"] == {"roots": [str(tmp_path)]}
-    for number, service, grant in ((7, "fetch", "fetch:HOST"), (9, "random", "random")):
+    for number, service, grant in ((7, "web", "web:HOST"), (9, "random", "random")):
         error = answers[number]["error"]
         assert error["code"] == -32601
         assert error["data"] == {"service": service}
-        assert f"hint: grant it with `,grant={grant}` behind it" in error["message"]
+        assert f"hint: `,allow={grant}` behind it" in error["message"]
     assert "unixMs" in answers[8]["result"]
     assert answers[10]["result"] is None
     assert answers[11]["error"]["code"] == -32601  # only hosts of guests may say this
@@ -110,7 +110,7 @@ def test_a_session_of_a_proxys_own_opens_no_folder(rig: Rig, tmp_path: Path) -> 
         call(2, "files/read", path="/etc/hostname"),
         first="".join(f"s{json.dumps(one)}\n" for one in opened),
     )
-    chain = rig.agent(f"{guest},sessions=own,methods=_told,grant=files:**", rig.demo())
+    chain = rig.agent(f"{guest},allow=prompt:unseen+extension:_told+read:**", rig.demo())
     chain.initialize()
     session = chain.new_session(cwd=str(tmp_path))
     answers = told(chain, session, 2)
@@ -126,13 +126,13 @@ def test_values_are_kept_from_run_to_run_and_apart(rig: Rig, tmp_path: Path) -> 
     other = asking_guest(rig, call(1, "kv/get", key="a"), name="two")
     data = str(tmp_path / "data")
     for _ in range(2):
-        chain = rig.agent(f"{setter},methods=_told,grant=kv", rig.demo(), XDG_DATA_HOME=data)
+        chain = rig.agent(f"{setter},allow=extension:_told+storage", rig.demo(), XDG_DATA_HOME=data)
         assert told(chain, chain.begin(), 1)[1]["result"]["used"] == 2
         assert chain.finish() == 0
     asking_guest(rig, call(1, "kv/get", key="a"), name="one")  # its next version
     mine, nothing = {"found": True, "value": 1, "revision": 3}, {"found": False, "revision": 0}
     for path, found in ((setter, mine), (other, nothing)):
-        chain = rig.agent(f"{path},methods=_told,grant=kv", rig.demo(), XDG_DATA_HOME=data)
+        chain = rig.agent(f"{path},allow=extension:_told+storage", rig.demo(), XDG_DATA_HOME=data)
         assert told(chain, chain.begin(), 1)[1]["result"] == found
         assert chain.finish() == 0
 
@@ -145,7 +145,7 @@ def test_a_replay_answers_with_the_revisions_of_the_recording(rig: Rig, tmp_path
     answers = []
     for options in ((), ("--trace", str(trace), "-c", "trace-content=all")):
         chain = rig.agent(
-            f"{setter},methods=_told,grant=kv",
+            f"{setter},allow=extension:_told+storage",
             rig.demo(log=False),
             options=options,
             XDG_DATA_HOME=str(tmp_path / "data"),
@@ -180,7 +180,7 @@ def _told_in(trace: Path) -> list[Json]:
 def test_neighbours_get_their_own_answers(rig: Rig) -> None:
     one = asking_guest(rig, call(1, "timer/start", afterMs=10, data="one"), name="one")
     two = asking_guest(rig, call(1, "timer/start", afterMs=10, data="two"), name="two")
-    granted = "methods=_told,grant=timer"
+    granted = "allow=extension:_told+timer"
     chain = rig.agent(f"{one},{granted}", f"{two},{granted}", rig.demo())
     session = chain.begin()
     chain.prompt(session, "@go")

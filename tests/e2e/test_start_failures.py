@@ -42,7 +42,7 @@ USAGE: Final = {
     "no kind": ('{"args":["x"]}', "exactly once what it is"),
     "two kinds": ('{"command":"python","wasm":"x.wasm"}', "exactly once what it is"),
     "unknown dialect": ("passthrough,dialect=klingon", "`dialect=klingon` of `passthrough`"),
-    "unknown grant": ("datetime,grant=root", "no service `root`"),
+    "unknown right": ("datetime,allow=root", "no right `root`"),
     "wrong limit": ("passthrough,memory=much", "`memory=much` of `passthrough`"),
     "empty": ("", "an empty component"),
 }
@@ -72,7 +72,7 @@ def test_text_named_wasm(rig: Rig) -> None:
 
 def test_nothing_but_the_magic_number(rig: Rig) -> None:
     (rig.folder / "cut.wasm").write_bytes(b"\0asm\1\0\0")
-    chain = rig.agent(f"{rig.folder / 'cut.wasm'},profile=full", rig.demo())
+    chain = rig.agent(f"{rig.folder / 'cut.wasm'},only=full", rig.demo())
     assert "`cut`" in _refused(chain)["message"]
     _one_error(chain, 1, "cut.wasm")
 
@@ -158,7 +158,7 @@ def test_an_agent_that_never_answers(rig: Rig) -> None:
 
 @pytest.mark.parametrize(
     "options",
-    [None, {}, {"profile": "context"}, {"profile": "observer"}, {"profile": "full", "ids": "kept"}],
+    [None, {}, {"only": "context"}, {"only": "observer"}, {"only": "full", "ids": "kept"}],
 )
 @pytest.mark.parametrize("dialect", ["", "acp"])
 def test_silence_is_an_error(rig: Rig, options: Json | None, dialect: str) -> None:
@@ -176,7 +176,7 @@ def test_silence_is_an_error(rig: Rig, options: Json | None, dialect: str) -> No
     assert f"error: {what} `mute`" in chain.stderr
     assert "did not answer `initialize` within 0.3 s\n\nhint: " in chain.stderr
     answer = chain.answer(asked)
-    waits = options is None or options.get("profile") in (None, "full")
+    waits = options is None or options.get("only") in (None, "full")
     assert not waits or "`mute`" in answer["error"]["message"]
     assert rig.leftovers(chain) == []
 

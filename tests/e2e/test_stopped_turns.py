@@ -1,4 +1,4 @@
-"""A prompt is cancelled while a sandboxed Python proxy holds it, under the profile `context`."""
+"""A prompt is cancelled while a sandboxed Python proxy holds it, with the rights `context`."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_the_user_does_not_wait_for_it_and_the_agent_does_not_begin(
     components = []
     for name, source in (("holds", HOLDS), ("passes", PASSES))[: 1 + neighbours]:
         (tmp_path / f"{name}.py").write_text(source, encoding="utf-8")
-        policy = {"profile": "context", "grant": ["log", "timer"]}
+        policy = {"only": "context+timer"}
         components.append(json.dumps({"component": str(tmp_path / f"{name}.py"), **policy}))
     chain = rig.run("agent", *components, rig.demo())
     session = chain.begin()

@@ -109,7 +109,7 @@ def test_a_branch_is_of_them(here: Place, rig: Rig) -> None:
     here.user(symposium())
     (rig.folder / "Cargo.toml").write_text(CARGO)
     rules = [{"to": "b", "prefix": "b:"}]
-    router = json.dumps({"component": "router", "peers": "b", "config": {"rules": rules}})
+    router = json.dumps({"component": "router", "allow": "peer:b", "config": {"rules": rules}})
     chain = rig.agent(router, rig.demo("--acp"), options=("-c", "branch.b=symposium"))
     assert chain.prompt(chain.begin(), "b:hi") == "<serde>\n<tokio>\nhi"
     assert chain.finish() == 0

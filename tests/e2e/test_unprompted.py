@@ -14,10 +14,10 @@ if TYPE_CHECKING:
     from tests.harness.process.rig import Chain, Rig
 
 FILE = ROOT / "tests" / "e2e" / "actors" / "reminding_proxy.py"
-GRANTED = {"turns": "unprompted", "grant": ["timer"]}
+GRANTED = {"allow": "prompt:anytime+timer"}
 FORMS: dict[str, dict[str, Any]] = {
     "sandboxed": {"component": str(FILE), **GRANTED},
-    "program": {"command": sys.executable, "args": [str(FILE)], "profile": "trusted"},
+    "program": {"command": sys.executable, "args": [str(FILE)], "only": "trusted"},
     "in process": {"component": "py:tests.e2e.actors.reminding_proxy:proxy"},
 }
 
@@ -73,7 +73,7 @@ def test_a_turn_that_nobody_asked_for(rig: Rig, form: str, version: int) -> None
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
 def test_one_that_shows_words_and_prompts_nobody(rig: Rig, form: str, version: int) -> None:
-    more = {"profile": "full"} if form == "sandboxed" else {}
+    more = {"only": "full+prompt:anytime+timer"} if form == "sandboxed" else {}
     chain = begun(rig, form, version, config={"says": "tea"}, **more)
     session = chain.new_session()
     chain.answer(chain.start_prompt(session, "remind"))

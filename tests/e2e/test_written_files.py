@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 PROXY = """from guest_sdk.python import Proxy
 
-proxy = Proxy("notes", profile="context", wants={"write:notes": "to keep notes"})
+proxy = Proxy("notes", rights={"context": "to read prompts", "write:notes": "to keep notes"})
 """
 
 
@@ -36,7 +36,7 @@ def test_a_guest_writes_where_it_was_granted(rig: Rig, isolation: str, tmp_path:
         call(4, "files/write", path="link/a.md", text="no"),
         call(5, "files/read", path="notes/a.md"),
     )
-    grants = f"{guest},methods=_told,grant=write:notes+write:link"
+    grants = f"{guest},allow=extension:_told+write:notes+write:link"
     chain = rig.agent(grants, rig.demo(), options=("-c", f"isolation={isolation}"))
     chain.initialize()
     answers = told(chain, chain.new_session(cwd=str(project)), 5)
@@ -44,7 +44,7 @@ def test_a_guest_writes_where_it_was_granted(rig: Rig, isolation: str, tmp_path:
     reasons = [answers[number]["error"]["data"].get("reason") for number in (2, 3, 4)]
     assert reasons == ["not-granted", "params", "not-a-folder"]
     refused = answers[5]["error"]  # what it may write it may not read
-    assert (refused["code"], refused["data"]) == (-32601, {"service": "files"})
+    assert (refused["code"], refused["data"]) == (-32601, {"service": "read"})
     assert (project / "notes/a.md").read_text() == "one"
     assert sorted(one.name for one in project.iterdir()) == ["link", "notes"]
     assert not (tmp_path / "a.md").exists()
@@ -54,19 +54,19 @@ def test_a_guest_writes_where_it_was_granted(rig: Rig, isolation: str, tmp_path:
 def test_nothing_is_written_without_the_grant(rig: Rig, tmp_path: Path) -> None:
     (tmp_path / "project").mkdir()
     guest = asking_guest(rig, call(1, "files/write", path="notes/a.md", text="one"))
-    chain = rig.agent(f"{guest},methods=_told,grant=files:**", rig.demo())
+    chain = rig.agent(f"{guest},allow=extension:_told+read:**", rig.demo())
     chain.initialize()
     error = told(chain, chain.new_session(cwd=str(tmp_path / "project")), 1)[1]["error"]
     assert (error["code"], error["data"]) == (-32601, {"service": "write"})
-    assert "hint: grant it with `,grant=write:FOLDER` behind it" in error["message"]
+    assert "hint: `,allow=write:FOLDER` behind it" in error["message"]
     assert list((tmp_path / "project").iterdir()) == []
     assert chain.finish() == 0
 
 
 def test_a_grant_of_no_folder_is_an_error() -> None:
-    ran = conductor("inspect", "passthrough,grant=write")
-    ran.assert_error(2, "`write` is granted for something: write:FOLDER, such as write:notes")
-    ran = conductor("inspect", "passthrough,grant=write:../x")
+    ran = conductor("inspect", "passthrough,allow=write")
+    ran.assert_error(2, "`write` alone is no right: write:FOLDER")
+    ran = conductor("inspect", "passthrough,allow=write:../x")
     ran.assert_error(2, "`../x` is no folder below the session's, such as `notes`")
 
 
@@ -82,23 +82,22 @@ def test_card_question_lock_and_audit_show_the_grant(
         assert done.code == code, done
         return done.out + done.err
 
-    words = " ".join(ran("inspect", "--all", "./notes.py,grant=write:notes").split())
-    assert "write:notes: granted, wanted to keep notes" in words
+    words = " ".join(ran("inspect", "--all", "./notes.py,allow=write:notes").split())
+    assert "write:notes, to keep notes" in words
     card = " ".join(ran("inspect", "./notes.py").split())
-    assert "may NOT make and REPLACE files in this folder of your sessions: `notes`" in card
+    assert "gets NOT `write:notes`" in card
     asked = Agreements(again=False, permit=lambda _: None)
     asked.settled([resolve("./notes.py")])
     (question,) = asked.questions
     assert "make and REPLACE files in this folder of your sessions: `notes`" in " ".join(
         question.lines()
     )
-    ran("lock", "./notes.py,grant=write:notes", "demo")
-    assert 'services = ["write:notes"]' in (tmp_path / "conductor.lock").read_text()
-    wider = ("./notes.py,grant=write:notes+write:docs", "demo", "-p", "x")
+    ran("lock", "./notes.py,allow=write:notes", "demo")
+    assert "write:notes" in (tmp_path / "conductor.lock").read_text()
+    wider = ("./notes.py,allow=write:notes+write:docs", "demo", "-p", "x")
     assert "write:docs" in ran("exec", "--locked", *wider, code=2)
     ran("exec", "--audit", "audit.jsons", *wider)
     records = map(json.loads, (tmp_path / "audit.jsons").read_text().splitlines())
-    grants = [
-        one["grants"] for one in records if one.get("component") == "notes" and "grants" in one
-    ]
-    assert grants == [["write:docs", "write:notes"]]
+    held = [one["policy"]["rights"] for one in records if one.get("component") == "notes"
+            and "policy" in one]  # fmt: skip
+    assert held == [["context", "write:notes", "write:docs"]]

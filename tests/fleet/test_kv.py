@@ -46,7 +46,7 @@ print(conflicts)
 PROXY = """
 from guest_sdk.python import Proxy
 
-proxy = Proxy("counter", wants={"kv": "to count"})
+proxy = Proxy("counter", rights={"storage": "to count"})
 
 
 @proxy.request("session/prompt")
@@ -185,7 +185,7 @@ def test_chains_on_two_workers_share_the_values_of_a_project(
             rig,
             "fleet",
             "worker",
-            f"{guest},methods=_told,grant=kv",
+            f"{guest},allow=extension:_told+storage",
             counter,
             rig.demo(log=False),
             "--rooms",

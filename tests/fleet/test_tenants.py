@@ -273,6 +273,10 @@ def test_each_part_can_do_nothing_of_another(tenants: Nats, role: str) -> None:
         assert all("Permissions Violation" in each for each in one.refused)
 
 
+GOOD: Final = '{"good":1}'
+"""An entry that is JSON, and no message."""
+
+
 def test_entries_that_no_worker_has_written_stop_no_auditor(tenants: Nats) -> None:
     """Malformed subjects, numbers and payloads in the journal."""
     subject = "journal.YWxpY2U.c.c2a"
@@ -292,13 +296,13 @@ def test_entries_that_no_worker_has_written_stop_no_auditor(tenants: Nats) -> No
             await js.publish(subject, payload, headers=headers)
         await js.publish(f"{subject}.more.words", b"{}")
         good = {"Nats-Msg-Id": "1-c-c2a-7", "Conductor-Number": "1", "Conductor-At": "1.0"}
-        await js.publish(subject, b'{"good":1}', headers=good)
+        await js.publish(subject, GOOD.encode(), headers=good)
         await worker.close()
 
     play(work)
     shown = command(tenants, "acme-auditor", "journal", "alice")
     assert shown.returncode == 0, shown.stderr
-    assert [json.loads(line)["frame"] for line in shown.stdout.splitlines()] == [{"good": 1}]
+    assert [json.loads(line).get("gap") for line in shown.stdout.splitlines()] == [None, GOOD]
 
 
 REPLIES: Final = (

@@ -23,7 +23,7 @@ import wasm_host
 from conductor.core import DIALECTS, Component, Send, guards
 from conductor.core.policy.headings import heading, inner_method
 from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE, Right
-from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
+from conductor.core.policy.rules import Grants, Policy, Rule
 from conductor.core.router import Router, RouterOptions
 from conductor.link import Limits, Link, LinkError
 from conductor.link.packets import read
@@ -32,6 +32,7 @@ from conductor.transports.framing import LineSplitter
 from tests.core.test_noninterference import check
 from tests.fuzz.checked import Run
 from tests.fuzz.material import CONVERSATIONS, CORPUS, HERE, router
+from tests.harness.router.rules import PROFILES, held, policy_of
 from tests.harness.world.ends import DOWN, UP, Step, asks, params_of
 from tests.harness.world.policies import KEYS, KINDS
 from tests.harness.world.world import Cast, World, check_nothing_is_held
@@ -150,7 +151,7 @@ _KINDS: Final = ("channel", *KINDS)
 def policed(data: bytes) -> None:
     """A component that does as it likes, under any policy: what goes past it is as without it.
 
-    A byte for the profile; for none of them a byte of rights a key; a byte for the component's
+    A byte for the set of rights; for `none` a byte of rights a key; a byte for the component's
     dialect, one for how it is played, one for the number of steps, two a step; the rest is what the
     component decides.
     """
@@ -170,14 +171,14 @@ def policed(data: bytes) -> None:
 
 
 def _policy(rest: Iterator[int]) -> Policy:
-    profile = PROFILED[next(rest, 0) % len(PROFILED)]
-    if profile != NO_PROFILE:
-        return Policy(profile)
+    name = SETS[next(rest, 0) % len(SETS)]
+    if name != "none":
+        return held(name)
     rules = [Rule(*key, Right(next(rest, 0) % 64)) for key in KEYS]
-    return Policy(NO_PROFILE, tuple(rules), ALL_GRANTS if next(rest, 0) % 2 else Grants())
+    return Policy(tuple(rules), ALL_GRANTS if next(rest, 0) % 2 else Grants())
 
 
-PROFILED: Final = sorted(PROFILES)
+SETS: Final = sorted(PROFILES)
 ALL_GRANTS: Final = Grants(
     turns="unprompted",
     commands=("review",),
@@ -200,20 +201,20 @@ def _step(what: int, how: int) -> Step:
 
 def _policed_seeds() -> Iterator[bytes]:
     steps = bytes((10, 0, 2, 1, 0, 3, 3, 5, 1, 2, 2, 4, 7, 6, 0, 8, 3, 1, 9, 7, 2))
-    for profile in range(len(PROFILED)):
+    for each in range(len(SETS)):
         for kind in range(len(_KINDS)):
-            yield bytes((profile, kind, kind)) + steps + bytes(range(60))
+            yield bytes((each, kind, kind)) + steps + bytes(range(60))
     for rights in range(0, 64, 9):
         masks = bytes((rights + at) % 64 for at in range(len(KEYS)))
-        none = PROFILED.index(NO_PROFILE)
+        none = SETS.index("none")
         yield bytes((none,)) + masks + bytes((rights % 2, 0, 2)) + steps + bytes(range(60))
 
 
 def lines(data: bytes) -> None:
     """A policed router that is told anything: it never raises, nothing stays open, and who looks on
-    changes nothing. A byte for the profile, one for the dialect, then lines as above."""
+    changes nothing. A byte for the set of rights, one for the dialect, then lines as above."""
     rest = iter(data[:2])
-    policy = Policy(PROFILED[next(rest, 0) % len(PROFILED)], grants=ALL_GRANTS)
+    policy = policy_of(SETS[next(rest, 0) % len(SETS)], grants=ALL_GRANTS)
     kind = _KINDS[next(rest, 0) % len(_KINDS)]
     sent = []
     for looking in ({}, {"audited": ("p1",)}, {"tracing": True}):
@@ -231,8 +232,8 @@ def _lines_seeds() -> Iterator[bytes]:
     for at, kind in enumerate(_KINDS):
         name = f"{kind}-agent"
         said = b"\n".join(b"%d%b" % (_digit(peer), frame) for peer, frame in CONVERSATIONS[name])
-        for profile in range(len(PROFILED)):
-            yield bytes((profile, at)) + said
+        for each in range(len(SETS)):
+            yield bytes((each, at)) + said
 
 
 # -- what a policy reads of a message ----------------------------------------------------------

@@ -49,7 +49,7 @@ class Attack:
     """Turns of an empty loop a delivery; a few hundred million are a second."""
     own: bool = False
     """Only in deliveries that are its own: answers of the conductor to it."""
-    options: str = "profile=full"
+    options: str = "only=full"
     """How the command line has it."""
 
 
@@ -192,7 +192,7 @@ _SIZES: Final = (0, 1, 1000, 30_000, 1_000_000, 5_000_000, 15_000_000)
 _LINES: Final = (1, 1, 2, 30, 1000, 20_000, 100_000)
 _SPINS: Final = (0, 0, 1_000_000, 100_000_000)
 _MOST: Final = 100_000_000
-_PROFILES: Final = ("trusted", "full", "filter", "context")
+_SETS: Final = ("trusted", "full", "filter", "context")
 
 
 def draw(rng: Random) -> list[Attack]:
@@ -206,7 +206,7 @@ def _one(rng: Random, name: str) -> Attack:
     if line.unit:
         line = replace(line, count=rng.choice(_SIZES) // len(line.unit))
     lines = rng.choice([n for n in _LINES if n * line.size <= _MOST])
-    options = f"profile={rng.choice(_PROFILES)},grant={'+'.join(SERVICES)},memory=256MiB"
+    options = f"only={rng.choice(_SETS)}+{'+'.join(SERVICES)},memory=256MiB"
     spin, times = rng.choice(_SPINS), rng.choice((1, 20, 1 << 30))
     own = rng.random() < 0.5
     return Attack(name, line, lines, rng.choice((0, 5)), times, spin, own, options)

@@ -502,7 +502,7 @@ def test_a_chain_that_changes_while_it_runs(machine: Machine) -> None:
         "./evil,name=redact",
         "./redact/",
         "./redact.py",
-        "redact,profile=none",
+        "redact,only=none",
         "redact,on_failure=restart+bypass",
         "redact,on_failure=bypass",
         "redact,config.words=[]",

@@ -62,7 +62,7 @@ def test_a_name_stands_for_what_was_installed(tmp_path: Path) -> None:
     assert spec.script == f"{os.path.realpath(receipt.folder)}/proxy.py"
     assert Path(spec.script).read_text() == "# one\n"
     assert (spec.name, spec.source, spec.receipt) == ("weather", "weather", receipt)
-    with_options = catalog.resolve("weather,grant=clock,name=other")
+    with_options = catalog.resolve("weather,allow=clock,name=other")
     assert (with_options.name, with_options.grants) == ("other", frozenset({"clock"}))
     store.remove("weather")
     with pytest.raises(UsageError, match="neither a component nor a program"):
@@ -130,7 +130,7 @@ DAMAGE: Final[dict[str, Callable[[Path], object]]] = {
     "another mode": lambda folder: (folder / "proxy.py").chmod(0o700),
     "gone": lambda folder: folder.rename(folder.parent / "elsewhere"),
     "no manifest": lambda folder: (folder / "component.toml").unlink(),
-    "the manifest": lambda folder: change(folder / "component.toml", ONE + "[wants]\n"),
+    "the manifest": lambda folder: change(folder / "component.toml", ONE + "[rights]\n"),
 }
 
 
@@ -426,7 +426,7 @@ def made(source: str, folder: str) -> Candidate:
 
 
 def test_what_changes(tmp_path: Path) -> None:
-    wants = ONE + '[wants.services]\nclock = "to know the time"\nlog = "to say so"\n'
+    wants = ONE + '[rights]\nclock = "to know the time"\n'
     source = component(tmp_path / "weather", "# one\n", wants + '[config]\nplace = "where"\n')
     add(source)
     more = wants.replace("clock", "random").replace('"1"', '"0.9"') + '[config]\nunit = "C or F"\n'
@@ -436,8 +436,8 @@ def test_what_changes(tmp_path: Path) -> None:
         assert new.is_older
         assert not new.is_installed
         assert install.changes(catalog.resolve("weather"), new.spec) == [
-            "- asks for the service clock",
+            "- asks for the right clock",
             "- has the setting place (any)",
-            "+ asks for the service random",
+            "+ asks for the right random",
             "+ has the setting unit (any)",
         ]

@@ -119,7 +119,7 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
     example = ROOT / "guest_sdk" / "python" / "examples" / "shout.py"
     (tmp_path / "shout.py").write_bytes(example.read_bytes())
     done = subprocess.run(
-        [str(installed / "conductor"), "exec", "./shout.py,profile=filter", "demo", "-p", "hello"],
+        [str(installed / "conductor"), "exec", "./shout.py,only=filter", "demo", "-p", "hello"],
         capture_output=True,
         text=True,
         cwd=tmp_path,
@@ -130,7 +130,7 @@ def test_a_python_proxy_runs_sandboxed_without_a_toolchain(installed: Path, tmp_
     assert (done.returncode, done.stdout) == (0, "HELLO\n"), done.stderr
     assert said(done.stderr) == [
         "conductor: first use of `shout` (./shout.py), which asks for",
-        "  profile filter: granted",
+        "  filter: granted",
         "conductor: compiling the Python guest; once on this machine …",
     ]
     author(installed / "conductor", tmp_path)

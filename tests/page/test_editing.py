@@ -124,7 +124,7 @@ def test_what_a_browser_acts_on_at_once_is_taken_out(html: str, becomes: str) ->
 
 def test_a_reply_that_nobody_takes_waits_for_the_end_of_the_turn(tmp_path: Path) -> None:
     file = ACTORS / "showing_proxy.py"
-    showing = {"command": sys.executable, "args": [str(file)], "name": "X", "profile": "trusted"}
+    showing = {"command": sys.executable, "args": [str(file)], "name": "X", "only": "trusted"}
     with Talking("--cwd", str(tmp_path), json.dumps(showing), DEMO) as talking:
         session = talking.until(idle)["sessions"][0]["id"]
         comment = {"id": "c", "url": "a.py", "start": {"line": 1}, "text": "t", "can_reply": True}
@@ -148,7 +148,7 @@ def test_a_trace_with_what_nobody_asked_for_becomes_a_scenario(
     tmp_path: Path,
 ) -> None:
     reminding = {"component": str(ACTORS / "reminding_proxy.py"), "name": "reminder"}
-    granted = {"turns": "unprompted", "grant": ["timer"]}
+    granted = {"allow": ["prompt:anytime", "timer"]}
     trace = str(tmp_path / "t.jsons")
     with Talking("--trace", trace, json.dumps({**reminding, **granted}), DEMO) as talking:
         session = talking.until(idle)["sessions"][0]["id"]

@@ -51,7 +51,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def talking(project: Path) -> Iterator[Talking]:
     """A chat with a component that prompts by itself, and an agent that shows panels."""
     file = Path(__file__).parents[1] / "e2e" / "actors" / "reminding_proxy.py"
-    reminding = {"command": sys.executable, "args": [str(file)], "profile": "trusted"}
+    reminding = {"command": sys.executable, "args": [str(file)], "only": "trusted"}
     agent = f"{sys.executable} {editing.__file__}"
     chain = (json.dumps({**reminding, "name": "reminder"}), agent)
     with Talking("--cwd", str(project), "--fs", "read", *chain) as talking:

@@ -26,6 +26,7 @@ from conductor.run.log import ChainLog, OfHost
 from conductor.run.plan import Planned
 from conductor.run.ring import Ring
 from conductor.transports.memory import MemoryTransport
+from tests.harness.router.rules import held
 from tests.record.trace import pairs
 
 Event = dict[str, Any]
@@ -195,7 +196,7 @@ def test_what_passes_is_counted_while_somebody_watches(most: int) -> None:
 
 
 def test_a_copy_and_what_comes_of_it_are_left_out() -> None:
-    chain = Ringed(a=Policy("observer"))
+    chain = Ringed(a=held("observer"))
     chain.say("client", "", prompt(1, "x"))
     chain.say("a", "s", prompt(chain.id("a"), "x"))
     chain.say("b", "s", prompt(chain.id("b"), "x"))
@@ -246,7 +247,7 @@ SAID: Final = st.tuples(
 def test_whatever_passes_each_request_has_one_answer(
     said: list[tuple[tuple[str, str], Event]], policed: bool
 ) -> None:
-    chain = Ringed(a=Policy("full"), b=Policy("observer")) if policed else Ringed()
+    chain = Ringed(a=held("full"), b=held("observer")) if policed else Ringed()
     for (peer, side), message in said:
         chain.say(peer, side, message)
     chain.written()

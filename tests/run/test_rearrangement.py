@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from conductor.core import CHANNEL, Component
+from conductor.core.policy.words import PolicyWords
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import rearrangement
 from conductor.run.launch import Launcher
@@ -22,7 +23,7 @@ from conductor.transports.memory import Channel, MemoryTransport
 from tests.run.chains import Chain, CrashError, agent, pass_through, proxy, run, timeless
 
 DONE = {"stopReason": "end_turn"}
-NARROW = frozenset({"log"})
+NARROW = PolicyWords(("none",))
 
 
 class Plans:
@@ -95,7 +96,7 @@ class Holding:
                 channel.send(side + line[1:])
 
 
-SPECS = [Spec(name="p", grants=NARROW), Spec(name="agent")]
+SPECS = [Spec(name="p", policy=NARROW), Spec(name="agent")]
 
 
 def test_what_must_go_at_once_does_not_wait_for_what_it_holds() -> None:

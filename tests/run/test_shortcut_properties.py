@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wasm_host
-from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.words import PolicyWords
 from conductor.run import segment, segment_guests, shortcut
 from conductor.run.segment import ParentOutput, Segment
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
@@ -22,7 +22,7 @@ from tests.harness.world.hosts import TapeGuest
 Json = dict[str, Any]
 
 NAMES: Final = "abcd"
-PROFILES: Final = (*["full", "context"] * 4, "filter", "tools", "trusted", "observer")
+SETS: Final = (*["full", "context"] * 4, "filter", "serve:tools", "trusted", "observer")
 KINDS: Final = ("agent_message_chunk", "agent_thought_chunk", "plan", "tool_call", "state_update")
 SET_UP: Final = (b'"method":"configure"', b'"id":1,', b'"id":2,')
 """Configuration, `initialize` and `session/new`, which go through."""
@@ -126,7 +126,7 @@ class Host:
 
     def __init__(
         self,
-        profiles: list[str],
+        sets: list[str],
         scripts: list[list[int]],
         failing: str,
         *,
@@ -134,8 +134,8 @@ class Host:
         guest: type[Played] = Played,
     ) -> None:
         specs = [
-            GuestSpec(name=name, policy=PolicyWords(profile), on_failure=failing)
-            for name, profile in zip(NAMES, profiles, strict=False)
+            GuestSpec(name=name, policy=PolicyWords((held,)), on_failure=failing)
+            for name, held in zip(NAMES, sets, strict=False)
         ]
         modules = {
             one.name: guest(one.name, list(script))
@@ -257,7 +257,7 @@ def _no_time_passes() -> Iterator[None]:
 
 @settings(max_examples=150, deadline=None)
 @given(
-    profiles=st.lists(st.sampled_from(PROFILES), min_size=1, max_size=4),
+    sets=st.lists(st.sampled_from(SETS), min_size=1, max_size=4),
     scripts=SCRIPTS,
     version=st.sampled_from([1, 1, 1, 2]),
     kept=st.sampled_from([3, 256]),
@@ -265,7 +265,7 @@ def _no_time_passes() -> Iterator[None]:
     failing=st.sampled_from(["fail", "bypass"]),
 )
 def test_with_the_shortcut_a_host_writes_the_same(
-    profiles: list[str],
+    sets: list[str],
     scripts: list[list[int]],
     version: int,
     kept: int,
@@ -277,7 +277,7 @@ def test_with_the_shortcut_a_host_writes_the_same(
     Reports are compared by themselves: an answer does not wait for guests that get copies of it.
     """
     shortcut._MOST_KEPT = kept  # type: ignore[misc]
-    hosts = [Host(profiles, scripts, failing, short=short) for short in (True, False)]
+    hosts = [Host(sets, scripts, failing, short=short) for short in (True, False)]
     for number, (short, ordinary) in enumerate(
         zip(*(play(host, version, steps) for host in hosts), strict=True)
     ):
@@ -296,10 +296,10 @@ def test_after_a_thousand_prompts_the_router_has_nothing_to_learn() -> None:
     assert host.kept == 0
 
 
-@pytest.mark.parametrize("profile", ["full", "context"])
-def test_a_prompt_that_stays_open_keeps_no_others(profile: str) -> None:
+@pytest.mark.parametrize("held", ["full", "context"])
+def test_a_prompt_that_stays_open_keeps_no_others(held: str) -> None:
     shortcut._MOST_KEPT = 8  # type: ignore[misc]
-    hosts = [Host([profile], [[]], "fail", short=short) for short in (True, False)]
+    hosts = [Host([held], [[]], "fail", short=short) for short in (True, False)]
     steps = [(0, 1, 0), *[(0, 1, 0), (6, 2, 0)] * 40, (6, 2, 0)]
     kept = []
     for short, ordinary in zip(*(play(host, 1, steps) for host in hosts), strict=True):

@@ -68,7 +68,7 @@ def test_the_host_is_started_before_python_has_its_types() -> None:
 
 @pytest.mark.parametrize(
     "component",
-    [*SANDBOXED, "datetime,profile=context", "./proxy.wasm", "../a/b.wasm,memory=1MiB"],
+    [*SANDBOXED, "datetime,only=context", "./proxy.wasm", "../a/b.wasm,memory=1MiB"],
 )
 def test_the_host_is_started_before_anything_is_imported(
     monkeypatch: pytest.MonkeyPatch, component: str
@@ -150,7 +150,7 @@ import conductor.run.launch, conductor.run.guest_host
 resolve_all(["datetime,memory=1MiB", "demo"])
 print(*{"tomllib"} & set(sys.modules))
 folder = Path(sys.argv[1])
-manifest = "name = 'x'\\ncommand = ['cat']\\n[wants]\\nprofile = 'none'"
+manifest = "name = 'x'\\ncommand = ['cat']\\n[rights]"
 (folder / "component.toml").write_text(manifest)
 resolve_all(["datetime,memory=1MiB", f"{folder}/", "demo"])
 print(*(name for name in ("pydantic", "tomlkit", "typer", "platformdirs") if name in sys.modules))

@@ -177,7 +177,7 @@ def test_how_much_a_component_may_ask_for_is_for_the_user_to_say(tmp_path: Path)
 
 def test_what_was_not_granted_is_refused_by_name(tmp_path: Path) -> None:
     async def play() -> None:
-        office = Office(tmp_path, p=frozenset({"files:*.md"}))
+        office = Office(tmp_path, p=frozenset({"read:*.md"}))
         for service in ("kv/get", "timer/start", "fetch", "nothing"):
             wrong = await office.error("p", service)
             assert (wrong["code"], wrong["data"]["reason"]) == (-32601, "not-granted")
@@ -199,7 +199,7 @@ def test_a_call_without_a_function_here_raises(tmp_path: Path) -> None:
 
 def test_values_are_kept_in_the_order_they_were_given(tmp_path: Path) -> None:
     async def play() -> None:
-        office = Office(tmp_path, p=frozenset({"kv"}))
+        office = Office(tmp_path, p=frozenset({"storage"}))
         asked = [office.begin("p", "kv/set", key="a", value=n) for n in range(CALLS - 1)]
         last = office.begin("p", "kv/get", key="a")
         too_many = await office.error("p", "kv/get", key="a")
@@ -213,7 +213,7 @@ def test_values_are_kept_in_the_order_they_were_given(tmp_path: Path) -> None:
 
 def test_a_service_that_breaks_answers_all_the_same(tmp_path: Path) -> None:
     async def play() -> None:
-        office = Office(tmp_path, p=frozenset({"files:**"}))
+        office = Office(tmp_path, p=frozenset({"read:**"}))
         office.executor.functions["files/roots"] = lambda *_: {"x": object()}
         for _ in range(CALLS + 1):
             error = await office.error("p", "files/roots")
@@ -273,7 +273,7 @@ def test_what_is_under_way_ends_with_the_executor(tmp_path: Path) -> None:
         reached = asyncio.Event()
         server = await asyncio.start_server(silent, "127.0.0.1", 0)
         place = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
-        office = Office(tmp_path, p=frozenset({f"fetch:{place}"}))
+        office = Office(tmp_path, p=frozenset({f"web:{place}"}))
         waiting = office.begin("p", "fetch", url=place)
         await reached.wait()
         await office.executor.close()

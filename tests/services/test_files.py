@@ -39,7 +39,7 @@ def reader(*roots: Path) -> Files:
 
 def ask(one: Files, service: str, *globs: str, **params: object) -> Any:
     """Performs a request of a component granted `globs`."""
-    caller = grantee(grants=[f"files:{glob}" for glob in globs or ("**",)])
+    caller = grantee(grants=[f"read:{glob}" for glob in globs or ("**",)])
     return getattr(one, service)(caller, msgspec.json.encode(params))
 
 

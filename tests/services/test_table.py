@@ -5,9 +5,9 @@ from __future__ import annotations
 import datetime
 from pathlib import Path
 
-from conductor.core.service_table import CALLS, LOCAL, SERVICES, SHOWN_GRANTS, TABLE
+from conductor.core.policy.scopes import check
+from conductor.core.service_table import ALWAYS_GRANTED, CALLS, LOCAL, SERVICES, SHOWN_GRANTS, TABLE
 from conductor.services.local import LocalServices
-from conductor.services.scopes import check
 from guest_sdk.python.pretend import Services as PretendServices
 from guest_sdk.python.services import NAMES
 from tests.services.test_executor import Office
@@ -30,8 +30,8 @@ def test_names_are_unique_and_a_service_is_granted_in_one_form() -> None:
 
 def test_every_service_can_be_granted() -> None:
     examples = {
-        "fetch": "fetch:api.example.com",
-        "files": "files:**/AGENTS.md",
+        "web": "web:api.example.com",
+        "read": "read:**/AGENTS.md",
         "write": "write:notes",
     }
     assert examples.keys() == SHOWN_GRANTS.keys()
@@ -40,7 +40,7 @@ def test_every_service_can_be_granted() -> None:
 
 
 def test_the_python_sdk_names_every_service_and_pretends_no_other_call() -> None:
-    assert set(NAMES) == SERVICES
+    assert set(NAMES) == SERVICES - ALWAYS_GRANTED
     now = datetime.datetime(2025, 10, 8, tzinfo=datetime.UTC)
     heard: list[dict[str, object]] = []
     pretend = PretendServices(heard.append, now, None, {}, None)

@@ -27,7 +27,7 @@ def specs(*components: str, peers: tuple[str, ...] = ("a=demo",)) -> list[Spec]:
 def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
     options = Options(branch=("a=datetime 'x.wasm,name=y'",), require_sandbox=True)
     mine = {"command": sys.executable, "args": ["my agent.py"], "env": {"KEY": "v"}}
-    found = catalog.resolve_all(["router,peers=a", json.dumps(mine)])
+    found = catalog.resolve_all(["router,allow=peer:a", json.dumps(mine)])
     _, branch, agent = peer_agents.resolved(found, options, agent_last=True)
     *_, first, second, last = branch.command or []
     assert (first, second) == ("datetime", "x.wasm,name=y")
@@ -36,7 +36,7 @@ def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
     assert (branch.env or {})["CONDUCTOR_REQUIRE_SANDBOX"] == "true"
     far = "wss://a.example.org,token=env:KEY,ca=a.pem"
     _, branch, agent = peer_agents.resolved(
-        catalog.resolve_all(["router,peers=a", far]), options, agent_last=True
+        catalog.resolve_all(["router,allow=peer:a", far]), options, agent_last=True
     )
     there = catalog.resolve((branch.command or [])[-1])
     assert (there.address, there.token, there.ca) == (agent.address, "env:KEY", agent.ca)
@@ -47,22 +47,25 @@ def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
 
 
 def test_peer_agents_stand_before_the_agent() -> None:
-    chain = specs("datetime,peers=a+b", peers=("b=demo", 'a=["datetime","demo"]'))
+    chain = specs("datetime,allow=peer:a+peer:b", peers=("b=demo", 'a=["datetime","demo"]'))
     assert [spec.name for spec in chain] == ["datetime", "b", "a", "demo"]
     assert [spec.peer_agent for spec in chain] == [False, True, True, False]
     assert (chain[2].command or [])[-3:] == ["control=off", "datetime", "demo"]
     peer_agents.check(chain, agent_last=True)
     assert ports(chain[0]) == {"a": True, "b": True}
-    assert ports(catalog.resolve("datetime,peers=a,profile=trusted")) == {"a": False}
+    assert ports(catalog.resolve("datetime,only=trusted+peer:a")) == {"a": False}
 
 
 @pytest.mark.parametrize(
     ("components", "why"),
     [
         (["datetime"], "no component reaches `a`"),
-        (["datetime,peers=a", "passthrough,peers=a"], "`datetime` and `passthrough` reach `a`"),
-        (["datetime,peers=a+b"], "there is no peer agent `b` for `datetime`"),
-        (["datetime,peers=a", "demo,peers=a"], "reach `a`"),
+        (
+            ["datetime,allow=peer:a", "passthrough,allow=peer:a"],
+            "`datetime` and `passthrough` reach `a`",
+        ),
+        (["datetime,allow=peer:a+peer:b"], "there is no peer agent `b` for `datetime`"),
+        (["datetime,allow=peer:a", "demo,allow=peer:a"], "reach `a`"),
     ],
 )
 def test_each_belongs_to_one_component(components: list[str], why: str) -> None:
@@ -72,8 +75,8 @@ def test_each_belongs_to_one_component(components: list[str], why: str) -> None:
 
 
 def test_an_agent_reaches_none() -> None:
-    found = catalog.resolve_all(["datetime", "demo,peers=a"])
-    with pytest.raises(UsageError, match="`peers` is an option of proxies"):
+    found = catalog.resolve_all(["datetime", "demo,allow=peer:a"])
+    with pytest.raises(UsageError, match="`peer:NAME` is a right of proxies"):
         peer_agents.check(found, agent_last=True)
 
 
@@ -89,15 +92,17 @@ def test_an_agent_reaches_none() -> None:
 )
 def test_what_is_no_peer_agent(written: tuple[str, ...], why: str) -> None:
     with pytest.raises(UsageError, match=why) as refused:
-        specs("datetime,peers=a", peers=written)
+        specs("datetime,allow=peer:a", peers=written)
     assert refused.value.hint
 
 
 def test_the_managed_policy_judges_them_as_agents() -> None:
     managed = file.parse(AGENTS, "/etc/conductor/policy.toml")
-    assert [spec.name for spec in chain.held(managed, specs("datetime,peers=a"), agent_last=True)]
+    assert [
+        spec.name for spec in chain.held(managed, specs("datetime,allow=peer:a"), agent_last=True)
+    ]
     with pytest.raises(UsageError, match="agent `a`"):
-        chain.held(managed, specs("datetime,peers=a", peers=("a=cat",)), agent_last=True)
+        chain.held(managed, specs("datetime,allow=peer:a", peers=("a=cat",)), agent_last=True)
 
 
 def test_in_a_file_they_are_a_table() -> None:

@@ -238,9 +238,7 @@ def test_a_folder_that_cannot_be_written_is_an_error(
 
 
 def test_all_of_it_comes_back(store: Path, tmp_path: Path) -> None:
-    agreement = Agreement(
-        since=1, name="p", place="/p.wasm", sha256="00", profile="full", services=("kv",)
-    )
+    agreement = Agreement(since=1, name="p", place="/p.wasm", sha256="00", rights={"storage": "0"})
     trust.change(lambda held: held.agreed.update({"ab": agreement}))
     own(tmp_path / "a")
     held = trust.load()

@@ -212,11 +212,11 @@ def test_sections_are_looked_at_so_far_and_no_further(tmp_path: Path) -> None:
 
 
 def test_of_much_source_nothing_is_read() -> None:
-    said = "proxy = Proxy('p', profile='observer')\n"
-    assert declared(Script({"p.py": said}, "p.py", folder=False)).profiles == ("observer",)
+    said = "proxy = Proxy('p', rights={'observer': 'why'})\n"
+    assert declared(Script({"p.py": said}, "p.py", folder=False)).rights == {"observer": "why"}
     much = said + "a\n" * 200_000
     found = declared(Script({"p.py": much}, "p.py", folder=False))
-    assert (found.profiles, found.hidden) == ((), True)
+    assert (found.rights, found.hidden) == (None, True)
 
 
 def test_defaults_by_name_are_told_once_they_are_not_much() -> None:

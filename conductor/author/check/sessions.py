@@ -128,7 +128,7 @@ async def at_agent(chain: ScriptedChain, pending: ScriptedRequest, method: str) 
     if message.error is not None and b"is not granted to" in message.error:
         raise Skipped(
             f"it refuses `{method}` without a service it was not granted; "
-            "grant it: `conductor test COMPONENT,grant=SERVICE`"
+            "allow it: `conductor test COMPONENT,allow=SERVICE`"
         )
     if message.error is not None:
         raise Fault(f"`{method}` was refused and never reached the agent", came=message.error)

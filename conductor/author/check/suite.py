@@ -26,8 +26,7 @@ from conductor.author.subject import subjects
 from conductor.core import json_text
 from conductor.core.component import Component
 from conductor.core.effects import Closure
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import TRUSTED
+from conductor.core.policy.words import TRUSTED, PolicyWords
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host
 from conductor.run.launch import Launcher
@@ -152,10 +151,9 @@ def as_checked(check: Check, spec: Spec) -> Spec:
     stricter = {key: min(value, limits.get(key, value)) for key, value in check.limits.items()}
     return msgspec.structs.replace(
         spec,
-        policy=PolicyWords(TRUSTED),
+        policy=PolicyWords((TRUSTED, *(sorted(spec.grants or ()) if check.services else ()))),
         on_failure="fail",
         limits={**check.loose, **spec.limits, **stricter},
-        grants=spec.grants if check.services else frozenset(),
     )
 
 

@@ -36,7 +36,7 @@ def listed(context: Context, before: Json | Absent, after: Json | Absent, at: st
     names = {name for name in map(_name, new) if _is_added(context, given, name)}
     theirs = [entry for entry in old if _name(entry) not in granted(context.grants)]
     if [entry for entry in new if _name(entry) not in names] != theirs:
-        yield "commands that others list stay as they are; hint: `commands=NAME` lets add own", at
+        yield "commands that others list stay as they are; hint: `command:NAME` lets add own", at
 
 
 def _is_added(context: Context, given: AbstractSet[str], name: str) -> bool:

@@ -69,7 +69,7 @@ def granted(grants: Grants) -> frozenset[str]:
 def is_own(context: Context, command: str) -> bool:
     """Whether a command is a component's own: it may list it, and take it out of prompts.
 
-    With `commands=*` that is every one which the agent does not list. To make a prompt into a
+    With `command:*` that is every one which the agent does not list. To make a prompt into a
     command it must have been granted by name.
     """
     if ANY in context.grants.commands and command not in context.commands:
@@ -331,7 +331,9 @@ def _commands_kept(old: list[Reading], new: list[Reading]) -> Breaches:
             word = now.words[-1]
             text = f"an agent may read {word!a:.80} as a command, so it may not be added or moved"
             if was is None:
-                text += f"\nhint: `,commands=NAME` lets it, for commands that are named; {_HINT}"
+                text += (
+                    f"\nhint: `,allow=command:NAME` lets it, for commands that are named; {_HINT}"
+                )
             yield text, f"/prompt/{now.at}"
 
 

@@ -20,7 +20,7 @@ def scripts(attempt: Attempt) -> Breaches:
         return
     for name, value in attempt.new.items():
         if squash(name) == "scripts" and value not in (False, None):
-            yield "a panel with scripts needs the grant `editor=widget`", f"/{name}"
+            yield "a panel with scripts needs the right `web:panel`", f"/{name}"
 
 
 def reads(attempt: Attempt) -> Breaches:

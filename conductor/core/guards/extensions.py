@@ -18,7 +18,7 @@ from conductor.core.guards.rules import (
     unchanged,
 )
 from conductor.core.policy.key_table import ANSWER, BESIDE, CARRY, ORIGINATE, Direction
-from conductor.core.policy.rules import NO_PROFILE, Policy
+from conductor.core.policy.rules import Policy
 
 _EDITORS: Final = {
     Direction.UP.value: {
@@ -37,7 +37,7 @@ def _editors(attempt: Attempt) -> str | None:
 
 def _granted(attempt: Attempt, right: int) -> bool:
     """Whether the grants alone give a right on an extension method, however it is read."""
-    policy = Policy(NO_PROFILE, grants=attempt.context.grants)
+    policy = Policy(grants=attempt.context.grants)
     method = attempt.method
     spellings = (method, method.casefold(), _editors(attempt) or method)
     return all(policy.rights(Direction(attempt.direction), name) & right for name in spellings)

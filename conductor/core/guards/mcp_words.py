@@ -188,7 +188,7 @@ def _object(context: Context, held: Json, at: str) -> Breaches:
     if "role" in members and "content" in members:
         yield from _prompted(context, members["content"], at)
     if _is_script(members.get("mimetype")) and "widget" not in context.grants.editor:
-        yield "a page with scripts needs the grant `editor=widget`", at
+        yield "a page with scripts needs the right `web:panel`", at
 
 
 def _meta(value: Json, at: str) -> Breaches:
@@ -224,7 +224,7 @@ def _link(context: Context, uri: str, at: str) -> Breaches:
     ):
         yield f"link {uri!a:.80} is somebody else's", at
     if plain.casefold().startswith("ui:") and "widget" not in context.grants.editor:
-        yield "a page with scripts needs the grant `editor=widget`", at
+        yield "a page with scripts needs the right `web:panel`", at
 
 
 def _is_script(mime_type: Json) -> bool:
@@ -235,7 +235,7 @@ def _is_script(mime_type: Json) -> bool:
 def _sampled(context: Context, params: Object, at: str) -> Breaches:
     """A prompt of its own to the agent's model takes the right to prompt."""
     if not context.prompts:
-        yield f"`{SAMPLE}` prompts the agent's model\nhint: `,turns=within` lets it", at
+        yield f"`{SAMPLE}` prompts the agent's model\nhint: `,allow=prompt:within` lets it", at
     if params.get("includeContext", "none") not in ("none", None):
         yield f"`{SAMPLE}` may not take along what others have said", at
     yield from _prompted(context, params.get("systemPrompt", ""), at)
@@ -245,15 +245,15 @@ def _elicited(context: Context, params: Object, at: str) -> Breaches:
     """A question to the user takes the grant, and says from whom it is."""
     granted, message = context.grants.editor, params.get("message")
     if "ask" not in granted:
-        yield f"`{ELICIT}` asks the user\nhint: `,editor=ask` lets it", at
+        yield f"`{ELICIT}` asks the user\nhint: `,allow=ask:user` lets it", at
     start = f"{context.component}: "
     if not isinstance(message, str) or not message.startswith(start) or _control.search(message):
         yield f"a question to the user begins with the component's name: `{start}…`", at
     mode, url = params.get("mode", "form"), params.get("url")
     if mode == "form" and url is None:
         return
-    if mode != "url" or "operation" not in granted:
-        yield "an address is opened for the user with `editor=ask+operation` alone", at
+    if mode != "url" or "browser" not in granted:
+        yield "an address is opened for the user with `ask:user` and `web:browser` alone", at
     if not isinstance(url, str) or _web.match(url) is None:
         yield "an address that is opened for the user begins with https:// or http://", at
 

@@ -26,7 +26,7 @@ def narrowed(attempt: Attempt) -> Breaches:
     """Some options of a request may be gone on its way, nothing else changes."""
     before, after = attempt.old, attempt.new
     if not attempt.context.grants.permission and before != after:
-        text = "a permission request may not be changed; hint: `permission=narrow` lets narrow it"
+        text = "a permission request may not be changed; hint: `refuse:permissions` lets narrow it"
         yield text, ""
     yield from stays("a permission request", before, after, ("options",))
     whole, kept = member(before, "options"), member(after, "options")
@@ -66,7 +66,7 @@ def refused(attempt: Attempt) -> Breaches:
     if attempt.after == attempt.before:
         return
     if not attempt.context.grants.permission:
-        yield "a permission may not be answered; hint: `permission=narrow` lets refuse it", ""
+        yield "a permission may not be answered; hint: `refuse:permissions` lets refuse it", ""
     result = attempt.new
     outcome = as_object(result.get("outcome"))
     for name in result:

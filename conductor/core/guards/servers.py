@@ -275,7 +275,7 @@ def _is_own(context: Context, method: str, params: Object) -> bool:
 def passed_on(attempt: Attempt) -> Breaches:
     """An MCP message may change only between own servers.
 
-    With `mcp=others` all else may, but not whom it is for.
+    With `change:mcp` all else may, but not whom it is for.
     """
     context, method, old, new = attempt.context, attempt.method, attempt.old, attempt.new
     if all(_is_own(context, method, params) for params in (old, new)):
@@ -302,7 +302,7 @@ def used(attempt: Attempt) -> Breaches:
 def served(attempt: Attempt) -> Breaches:
     """The result of an MCP message is of an own server, or as the other side gave it.
 
-    With `mcp=others` it may be anything, but a connection of somebody else's stays that. It opens
+    With `change:mcp` it may be anything, but a connection of somebody else's stays that. It opens
     one at most, and none that could be somebody else's one day.
     """
     context = attempt.context

@@ -146,7 +146,7 @@ def _both_objects(attempt: Attempt) -> bool:
 def granted(attempt: Attempt) -> Breaches:
     """A component answers a set-up by itself only where it may have sessions of its own."""
     if attempt.before is ABSENT and not attempt.context.grants.sessions:
-        yield f"`{attempt.method}` may not be answered; hint: `sessions=own` grants it", ""
+        yield f"`{attempt.method}` may not be answered; hint: `prompt:unseen` grants it", ""
 
 
 def session_named(attempt: Attempt) -> Breaches:
@@ -169,7 +169,7 @@ _ENTRIES: Final = "sessions"
 
 
 def shortened(attempt: Attempt) -> Breaches:
-    """Entries of a list of sessions may vanish; with `sessions=own` own sessions may be added."""
+    """Entries of a list of sessions may vanish; with `prompt:unseen` own sessions may be added."""
     if not _both_objects(attempt):
         yield from relayed_only(attempt)
         return

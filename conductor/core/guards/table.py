@@ -69,12 +69,12 @@ class Guard(msgspec.Struct, frozen=True):
     attack: str
     """What it stops, likewise."""
     lifted_by: str
-    """The grant that widens it; `profile=trusted` where no grant does."""
+    """The word that widens it, or its verb; `trusted` where no word does."""
     rules: tuple[Rules, ...]
     """What is checked, and of which methods."""
 
 
-TRUSTED: Final = "profile=trusted"
+TRUSTED: Final = "trusted"
 """What lifts a guard that no grant widens."""
 
 GUARDS: Final[tuple[Guard, ...]] = (
@@ -135,7 +135,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "`_goose/extensions/add` with a command to run, or a method of a newer protocol "
             "with effects that nobody has judged yet."
         ),
-        "methods=NAME",
+        "extension",
         (
             Rules(EVERY, originated=every_message.method_known),
             extensions.rules(of_editor=False),
@@ -163,13 +163,13 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "editor",
         (
             "A component reaches the user beside the session only where it was granted to: by "
-            "panels, comments, operations or log lines. A panel has scripts only with `widget`."
+            "panels, comments, operations or log lines. A panel has scripts only with `web:panel`."
         ),
         (
             "A panel in the agent's name, or `_zed/open_url` with an address of the component's"
             " choice."
         ),
-        "editor=WORD",
+        "show, do, web, log:editor",
         (
             extensions.rules(of_editor=True),
             Rules(("_*",), originated=editor.scripts),
@@ -186,8 +186,8 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "sealed",
         (
             "A message that no other rule opens passes a component by: it changes, makes up and"
-            " answers none. With `editor=read` it reads files inside the session's folders; with"
-            " `editor=terminal` it opens terminals of the editor's, and uses those alone."
+            " answers none. With `read:editor` it reads files inside the session's folders; with"
+            " `run:commands` it opens terminals of the editor's, and uses those alone."
         ),
         (
             "Reading the user's files, running a command, ending one of the agent's, logging in "
@@ -206,12 +206,12 @@ GUARDS: Final[tuple[Guard, ...]] = (
     Guard(
         "permission-widening",
         (
-            "A permission request reaches the user as the agent made it; with the grant, "
+            "A permission request reaches the user as the agent made it; with the right, "
             "options may be taken away, never the last refusal nor the last for once, and no "
             "narrow approval while a wider one stays."
         ),
         "A changed title, command or diff under approval, an added or renamed option.",
-        "permission=narrow",
+        "refuse:permissions",
         (Rules((PERMISSION,), permissions.narrowed),),
     ),
     Guard(
@@ -221,7 +221,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "A component that approves in the user's place, or turns `allow_once` into "
             "`allow_always`."
         ),
-        "permission=narrow",
+        "refuse:permissions",
         (Rules((PERMISSION,), answered=permissions.refused),),
     ),
     Guard(
@@ -235,14 +235,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "own-sessions",
         (
             "A component opens, loads, resumes, forks and answers no sessions of its own; with "
-            "the grant, in the folders of the session it works in, and it forks a session of the"
+            "the right, in the folders of the session it works in, and it forks a session of the"
             " user's only while it holds a prompt of that."
         ),
         (
             "Loading or forking another conversation, to have it repeated, or a session in a "
             "directory of its choice."
         ),
-        "sessions=own",
+        "prompt:unseen",
         (Rules(SETUP, originated=sessions.opened, answered=sessions.granted),),
     ),
     Guard(
@@ -267,7 +267,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "name."
         ),
         "Calls to another component's tools, or answers in their place.",
-        "mcp=others",
+        "change:mcp",
         (Rules(MCP_KEYS, servers.passed_on, servers.used, servers.served),),
     ),
     Guard(
@@ -277,9 +277,9 @@ GUARDS: Final[tuple[Guard, ...]] = (
             " in messages, results and errors: links lead into the session's folders, to the web or"
             " to what the server has; `_meta` has keys under a domain name, or MCP's own; messages"
             " of prompts and for the model hold no command and no `@` path elsewhere; nothing looks"
-            " like another server's. `sampling/createMessage` takes `turns=within`;"
-            " `elicitation/create` takes `editor=ask` and begins with the component's name, with an"
-            " address `editor=ask+operation`; pages with scripts take `editor=widget`. It sends"
+            " like another server's. `sampling/createMessage` takes `prompt:within`;"
+            " `elicitation/create` takes `ask:user` and begins with the component's name, with an"
+            " address `web:browser` too; pages with scripts take `web:panel`. It sends"
             " what MCP knows, and nothing else."
         ),
         (
@@ -320,7 +320,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "An entry with another folder, in which the editor resumes; a request for the "
             "folders of all projects."
         ),
-        "sessions=own",
+        "prompt:unseen",
         (Rules(LISTS, unchanged, not_originated, sessions.shortened),),
     ),
     Guard(
@@ -330,7 +330,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
             "with its block first; nothing else becomes one, and nobody but the agent lists any."
         ),
         "`hello` rewritten into `/yolo`, after which the agent asks for no permissions.",
-        "commands=NAME",
+        "command",
         (
             Rules((PROMPT,), commands.kept, commands.kept),
             Rules(SETUP, answered=command_lists.set_up),
@@ -363,14 +363,14 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "session-mode",
         (
             "Modes, models and options are set by the user alone, in every session, and shown as "
-            "the agent reports them; with the grant, a component adds options of its own, which "
+            "the agent reports them; with the right, a component adds options of its own, which "
             "look like none of the agent's."
         ),
         (
             "Switching to a mode that asks for no permissions, or hiding that it is on behind an "
             "option which is called as the mode that asks."
         ),
-        "options",
+        "offer:modes",
         (
             Rules(SETTINGS, unchanged, not_originated, modes.obeyed, modes.denied),
             Rules(SETUP, answered=modes.reported),
@@ -401,10 +401,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "tool-calls",
         (
             "Tool calls, their diffs and terminals are shown as the agent reports them; with "
-            "the grant, the words of a finished call may be changed."
+            "the right, the words of a finished call may be changed."
         ),
         "A harmless title on a harmful call, or a call that never was.",
-        "texts",
+        "change:tool-calls",
         (
             updates.of_kinds(CALLS, updates.call_words),
             updates.of_kinds(TOOL_KINDS),
@@ -414,11 +414,11 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "notices",
         (
             "Notices, summaries of what was left out, and prompts that are suggested to the user "
-            "are the agent's; with the grant, words of the former may be changed, and suggestions "
+            "are the agent's; with the right, words of the former may be changed, and suggestions "
             "may vanish."
         ),
         "A warning turned into its contrary, or `/yolo` suggested, which is sent by a click.",
-        "texts",
+        "change:tool-calls",
         (
             updates.of_kinds(NOTICES, updates.notice_words),
             updates.of_kinds((SUGGESTIONS_KIND,), updates.fewer_suggestions),
@@ -455,10 +455,10 @@ GUARDS: Final[tuple[Guard, ...]] = (
         "capability-claims",
         (
             "`initialize` may promise less than what lies behind a component, and more only "
-            "where it may itself answer all that is promised, or the grant names it."
+            "where it may itself answer all that is promised, or a right names it."
         ),
         ("A claim of a terminal that the client lacks, or of session loading the agent lacks."),
-        "capabilities=POINTER",
+        "claim",
         (Rules(INITIALIZE, capabilities.offered, answered=capabilities.promised),),
     ),
     Guard(

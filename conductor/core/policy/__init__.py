@@ -11,8 +11,10 @@ Two rules hold everything here:
    past it, in order. So nobody can drop, delay, reorder or answer what they may not change.
 
     key_table       modes, rights, and the table of keys
-    rules           profiles, named grants, policies
-    rule_syntax     how a policy is written
+    rules           rights on keys, named grants, policies
+    word_table, words, former_words
+                    the words for all of it, as users write them
+    scopes          words with a scope: files and addresses
     headings, params
                     the key, session and addresses of a message, and what they are read from
     states          the states of a carried request, and the table of its moves

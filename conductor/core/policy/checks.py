@@ -14,23 +14,21 @@ from conductor.core.guards import Violation
 from conductor.core.guards.reading import MOST_JUDGED
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
+from conductor.core.policy import words
 from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
     CARRY,
-    EDITOR,
     NOTIFICATIONS,
     ORIGINATE,
     PROMPT,
     REQUESTS,
     Direction,
     Right,
-    row_of,
 )
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.policy.rules import CHOICES, of_word
 from conductor.core.policy.states import IN_HAND
 from conductor.core.state import Peer, Visit
 from conductor.patterns import lazy_pattern
@@ -57,7 +55,7 @@ _NAMES_NOTHING: Final = (
     'hint: end that first: `rebind` with `"to"` equal to `"sessionId"`'
 )
 
-_PLAIN: Final = lazy_pattern(r"[A-Za-z0-9_./-]{1,80}")
+_PLAIN: Final = lazy_pattern(r"[A-Za-z0-9_./*\[\]-]{1,80}")
 
 _decode = json_text.Decoder().decode
 
@@ -203,7 +201,7 @@ class Checks:
             version=self._exchange.version,
             component=policy_state.name,
             grants=policy_state.policy.grants,
-            prompts=bool(policy_state.policy.turns),
+            prompts=bool(policy_state.policy.grants.turns),
             servers=policy_state.servers,
             foreign=policy_state.foreign,
             answerable=policy_state.answerable,
@@ -260,29 +258,9 @@ def lacks(right: int, direction: Direction, key: str) -> Violation:
 
 
 def _remedy(right: int, direction: Direction, key: str) -> str:
-    row, wanted = row_of(direction, key), Right(right)
-    word = wanted.words[0]
-    if wanted & (row.full | row.more):
-        return f"`,allow={direction.value}:{key}:{word}` lets it"
-    for name, given in row.grants.items():
-        if wanted & given:
-            return f"`,{_written(name, key)}` lets it"
-    return "only `,profile=trusted` lets it, which enforces nothing"
-
-
-def _written(name: str, key: str) -> str:
-    """A named grant that gives a component rights on a key, as users write it.
-
-    The component chose the method: what would read as more than a method is not shown.
-    """
-    match name:
-        case "commands":
-            return "commands=NAME"
-        case "methods":
-            return f"methods={key if _PLAIN.fullmatch(key) else 'NAME'}"
-        case "editor":
-            return f"editor={next(word for word in EDITOR if of_word(word, key))}"
-    return f"{name}={CHOICES[name][0]}" if name in CHOICES else name
+    # The component chose the method: what would read as more than a method is not shown.
+    word = words.word_for(direction, key if _PLAIN.fullmatch(key) else "_NAME", Right(right))
+    return f"`,allow={word}` lets it" if word else f"only `,only={words.TRUSTED}` lets it"
 
 
 def error(peer: Peer, violation: Violation) -> bytes:

@@ -8,8 +8,8 @@ What a component has to do with a key is one of three modes:
     carry   the message goes through the component, which may change it within the row's rule
 
 and beside the mode it holds rights: `answer` (instead of passing on), `amend` (change the result on
-its way back), `drop`, `originate`. A row names what the profile `full` holds, what `allow=` may add
-to that, and what each named grant adds.
+its way back), `drop`, `originate`. A row names what the set `full` holds, what single words may add
+to that, and what each named grant adds. `conductor.core.policy.words` has the words for all of it.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ class Row(msgspec.Struct, frozen=True):
     rule: str
     """What `carry` may change, and the like: a sentence for people."""
     more: Right = Right.NONE
-    """What `allow=` may give besides."""
+    """What a word may give besides."""
     grants: dict[str, Right] = {}
     """What named grants add, by name."""
 
@@ -184,14 +184,15 @@ _TEXT: Final = tuple(update(kind) for kind in TEXT_KINDS)
 BESIDE: Final = {
     "panel": ("_scp/html_panel*", "_scp/panel*"),
     "comment": ("_scp/file_comment*", "_scp/comment*"),
-    "operation": ("_scp/ide_operation*", "_scp/ide*", "_zed/open_url*"),
+    "operation": ("_scp/ide_operation*", "_scp/ide*"),
+    "browser": ("_zed/open_url*",),
     "log": ("_scp/log*",),
 }
-"""What reaches a person beside the session, by what `editor=` calls it."""
+"""What reaches a person beside the session, by the word in `Grants.editor`."""
 READ: Final = "fs/read_text_file"
 EDITOR: Final = {**BESIDE, "read": (READ,), "terminal": ("terminal/*",), "widget": (), "ask": ()}
-"""All that `editor=` gives: also what an agent may ask of any client. Guards look at `widget`, for
-pages with scripts, and at `ask`, for questions of a component's MCP servers to the user."""
+"""All that `Grants.editor` gives: also what an agent may ask of any client. Guards look at
+`widget`, for pages with scripts, and at `ask`, for questions of a component's MCP servers."""
 OF_EDITOR: Final = tuple(
     key.removesuffix("*") for keys in BESIDE.values() for key in keys if key.startswith("_scp/")
 )
@@ -208,7 +209,7 @@ ROWS: Final[tuple[Row, ...]] = (
         _DOWN,
         ("initialize",),
         _COPY | _CARRY | _AMEND,
-        "capabilities may be hidden, and added where the component serves them or `capabilities=` "
+        "capabilities may be hidden, and added where the component serves them or `claim:POINTER` "
         "names them; identity, versions and login methods stay",
     ),
     Row(
@@ -244,28 +245,28 @@ ROWS: Final[tuple[Row, ...]] = (
         _UP,
         tuple(update(kind) for kind in WORDED_KINDS),
         _COPY,
-        "with `texts`, words may change and nothing else",
+        "with `change:tool-calls`, words may change and nothing else",
         grants={"texts": _CARRY},
     ),
     Row(
         _UP,
         (update(OPTIONS_KIND),),
         _COPY,
-        "with `options`, its own may be added behind the agent's",
+        "with `offer:modes`, its own may be added behind the agent's",
         grants={"options": _CARRY | _ORIGINATE},
     ),
     Row(
         _UP,
         (update(COMMANDS_KIND),),
         _COPY,
-        "with `commands`, its own may be added",
+        "with `command:NAME`, its own may be added",
         grants={"commands": _CARRY | _ORIGINATE},
     ),
     Row(
         _UP,
         (update(SUGGESTIONS_KIND),),
         _COPY,
-        "with `texts`, suggestions may vanish, not change or appear",
+        "with `change:tool-calls`, suggestions may vanish, not change or appear",
         grants={"texts": _CARRY},
     ),
     Row(
@@ -282,21 +283,21 @@ ROWS: Final[tuple[Row, ...]] = (
         _UP,
         (PERMISSION,),
         _COPY,
-        "with `permission=narrow`, options may vanish and it may be rejected; nothing else",
+        "with `refuse:permissions`, options may vanish and it may be rejected; nothing else",
         grants={"permission": _CARRY | _ANSWER},
     ),
     Row(
         _UP,
         (READ,),
         _COPY,
-        "with `editor=read`, of its own in the session's folders",
+        "with `read:editor`, of its own in the session's folders",
         grants={"editor": _ORIGINATE},
     ),
     Row(
         _UP,
         ("terminal/*",),
         _COPY,
-        "with `editor=terminal`, of its own and in terminals that it has opened",
+        "with `run:commands`, of its own and in terminals that it has opened",
         grants={"editor": _ORIGINATE},
     ),
     Row(_UP, ("fs/*", "elicitation/*"), _COPY, "between agent and client alone"),
@@ -317,14 +318,14 @@ ROWS: Final[tuple[Row, ...]] = (
         _DOWN,
         SETTINGS[2:],
         _COPY,
-        "the user's alone; with `options`, those of its own options are answered",
+        "the user's alone; with `offer:modes`, those of its own options are answered",
         grants={"options": _CARRY | _ANSWER | _AMEND},
     ),
     Row(
         _DOWN,
         CLOSING,
         _COPY,
-        "with `sessions=own`, of sessions of its own",
+        "with `prompt:unseen`, of sessions of its own",
         grants={"sessions": _ORIGINATE},
     ),
     Row(
@@ -356,8 +357,7 @@ ROWS: Final[tuple[Row, ...]] = (
         _UP,
         tuple(key for keys in BESIDE.values() for key in keys),
         Right.NONE,
-        "with `editor=panel+comment+operation+log`, of its own; a panel with scripts also takes "
-        "`widget`",
+        "with `show:panel` and the like, of its own; a panel with scripts also takes `web:panel`",
         grants={"editor": _ORIGINATE},
     ),
     Row(_DOWN, EVENTS, Right.NONE, "straight to the owner of the panel or comment"),
@@ -366,7 +366,7 @@ ROWS: Final[tuple[Row, ...]] = (
             direction,
             ("_*",),
             Right.NONE,
-            "with `methods=`, those it names",
+            "with `extension:_NAME`, those it names",
             grants={"methods": _COPY | _CARRY | _ANSWER | _AMEND | _DROP | _ORIGINATE},
         )
         for direction in (_DOWN, _UP)

@@ -242,10 +242,10 @@ class PolicedNotifications:
         # To the user their own turn runs on while one of the component's runs within it.
         within = (
             key == _STATE
-            and bool(policy_state.policy.turns)
+            and bool(policy_state.policy.grants.turns)
             and turns.runs_within(policy_state, lane, session)
         )
-        if key == _STATE and (own_session or policy_state.policy.turns):
+        if key == _STATE and (own_session or policy_state.policy.grants.turns):
             turns.state_reported(policy_state, session, message.params)
         if own_session or within or alone:
             self._parts.observers.notification(lane, message, must=own_session or key == _STATE)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core.guards.capabilities import PROMISES
+from conductor.core.policy import words
 from conductor.core.policy.key_table import (
     ANSWER,
     CARRY,
@@ -61,6 +62,9 @@ class Part(msgspec.Struct, eq=False):
 
 
 _NO_PART: Final = Part()
+_FULL: Final = words.policy("full") or Policy()
+_MOST_KEYS: Final = 256
+"""Keys of which the rights are remembered: a peer may send any method."""
 
 
 class PolicyState:
@@ -68,6 +72,7 @@ class PolicyState:
     do anything, and an audit or a trace wants to know what it does."""
 
     __slots__ = (
+        "_held",
         "answerable",
         "enforced",
         "foreign",
@@ -93,7 +98,8 @@ class PolicyState:
         self.names_of_others: frozenset[str] = frozenset()
         """Names that its MCP servers may not have: of other components, and of bundled ones."""
         self.enforced = policy is not None
-        self.policy = policy or Policy()
+        self.policy = policy or _FULL
+        self._held: dict[tuple[Direction, str], int] = {}
         self.paused = False
         """Whether all that is new goes past it; what it has from before it finishes."""
         self.prompts = self.policy.prompts
@@ -127,8 +133,14 @@ class PolicyState:
         """What it holds on a key."""
         if not self.enforced:
             return EVERYTHING
-        held = self.policy.rights(direction, key)
-        return held | COPY | PLACE if self.text and key in _PLACED[direction] else held
+        held = self._held.get((direction, key))
+        if held is None:
+            held = self.policy.rights(direction, key)
+            if self.text and key in _PLACED[direction]:
+                held |= COPY | PLACE
+            if len(self._held) < _MOST_KEYS:
+                self._held[direction, key] = held
+        return held
 
     def has_turn(self, session: str | None) -> bool:
         """Whether what runs in a session is a turn of its own, and no other."""

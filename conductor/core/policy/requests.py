@@ -14,6 +14,7 @@ from conductor.core.policy.entries import Notification, meant
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests, crossing
 from conductor.core.policy.key_table import (
+    AMEND,
     ANSWER,
     CARRY,
     CLOSING,
@@ -300,11 +301,11 @@ class PolicedRequests(HeldRequests):
                     self._parts.notifications.show_withheld(lane, message.session)
             if message.method == PROMPT and (stops := self._stops(onward, message.session)):
                 self._parts.notifications.user_goes_on(onward, stops)
-            if rights & (CARRY | ANSWER) and lane.peer.ready_some_time:
+            if rights & (CARRY | ANSWER | AMEND) and lane.peer.ready_some_time:
                 pending.carry(lane, message, rights)
                 self._give(pending)
                 return
-            if rights & (CARRY | ANSWER) and not lane.peer.left_out:
+            if rights & (CARRY | ANSWER | AMEND) and not lane.peer.left_out:
                 break
             copy = None
             if rights & COPY:

@@ -1,4 +1,4 @@
-"""Policies: what one component may do, as a profile, rules beside that, and named grants.
+"""Policies: what one component may do, as rights on keys and named grants.
 
 The table of keys (`conductor.core.policy.key_table`) bounds what any of these gives.
 """
@@ -16,25 +16,18 @@ from conductor.core.policy.key_table import (
     EDITOR,
     MCP_FAMILIES,
     ORIGINATE,
-    PERMISSION,
-    PROMPT,
     ROWS,
-    SETUP,
     STOP,
-    TEXT_KINDS,
     UPDATE,
     Direction,
     Right,
     matches,
     row_of,
-    update,
 )
-
-_TEXT: Final = tuple(update(kind) for kind in TEXT_KINDS)
 
 
 class Rule(msgspec.Struct, frozen=True):
-    """Rights on the keys of one direction, by `allow=` or a profile; a key may end in `*`."""
+    """Rights on the keys of one direction; a key may end in `*`."""
 
     direction: Direction
     key: str
@@ -42,53 +35,11 @@ class Rule(msgspec.Struct, frozen=True):
 
     def covers(self, direction: Direction, key: str) -> bool:
         """Whether the rule is about this key."""
-        of_kind = self.key == UPDATE and key.startswith(f"{UPDATE}[")
-        return direction is self.direction and (of_kind or matches(self.key, key))
-
-
-_CONTEXT: Final = (
-    Rule(Direction.DOWN, PROMPT, Right.CARRY),
-    *(Rule(Direction.DOWN, method, Right.CARRY) for method in SETUP),
-)
-_EVERYTHING: Final = ~Right.NONE
-
-PROFILES: Final[dict[str, tuple[Rule, ...]]] = {
-    "none": (),
-    "observer": (Rule(Direction.DOWN, "*", Right.COPY), Rule(Direction.UP, "*", Right.COPY)),
-    "context": _CONTEXT,
-    "tools": tuple(Rule(Direction.DOWN, method, Right.CARRY) for method in SETUP),
-    "filter": (
-        *_CONTEXT,
-        Rule(Direction.DOWN, PROMPT, Right.AMEND),
-        *(Rule(Direction.UP, key, Right.CARRY | Right.DROP) for key in _TEXT),
-        Rule(Direction.UP, UPDATE, Right.COPY),
-        Rule(Direction.UP, PERMISSION, Right.COPY),
-    ),
-    "full": (Rule(Direction.DOWN, "*", _EVERYTHING), Rule(Direction.UP, "*", _EVERYTHING)),
-}
-"""The named tables; each key's row bounds what they give. `trusted` is no policy at all."""
-
-SAYS: Final[dict[str, str]] = {
-    "none": "may do nothing but what is granted by name",
-    "observer": "reads every message, and changes nothing",
-    "context": "may read and change your prompts, read set-ups of sessions (folders, MCP servers "
-    "and their keys), and give the agent tools of its own (MCP servers)",
-    "tools": "may read set-ups of sessions (folders, MCP servers and their keys), and give the "
-    "agent tools of its own (MCP servers)",
-    "filter": "may do as `context`, read all updates and requests for permission, and change and "
-    "hide what the agent says",
-    "full": "may do everything but what is guarded",
-    "trusted": "may do everything; nothing is enforced",
-}
-"""What each profile is, in a sentence."""
-
-NO_PROFILE: Final = "none"
-TRUSTED: Final = "trusted"
-PROFILE_NAMES: Final = (*PROFILES, TRUSTED)
+        return direction is self.direction and matches(self.key, key)
 
 
 class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The named grants. A manifest wants each by name, and the user gives it by name."""
+    """What the engine has beside rights on keys; `conductor.core.policy.words` has the words."""
 
     turns: str = ""
     """Prompts of its own, which the user may not see: `within` a turn of the user's, or
@@ -118,40 +69,20 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
         """The grants that are given, by name."""
         return [name for name in self.__struct_fields__ if getattr(self, name)]
 
-    def words(self) -> list[str]:
-        """The grants that are given, as they are written behind a component."""
-        values = {name: getattr(self, name) for name in self.names()}
-        return [
-            name
-            if value is True
-            else f"{name}={'+'.join(value) if isinstance(value, tuple) else value}"
-            for name, value in values.items()
-        ]
-
-
-CHOICES: Final[dict[str, tuple[str, ...]]] = {
-    "turns": ("within", "unprompted"),
-    "permission": ("narrow",),
-    "mcp": ("others",),
-    "sessions": ("own",),
-    "editor": tuple(EDITOR),
-}
-"""What may be given where a grant takes one or more of a few words."""
 
 GRANT_NAMES: Final[tuple[str, ...]] = Grants.__struct_fields__
 
 
 def of_word(word: str, key: str) -> bool:
-    """Whether a word of `editor=` is about a key."""
+    """Whether a word of the grant `editor` is about a key."""
     return any(matches(name, key) for name in EDITOR[word])
 
 
 class Policy(msgspec.Struct, frozen=True):
     """What one component may do. None in its place means trusted: nothing is enforced."""
 
-    profile: str = "full"
-    extra: tuple[Rule, ...] = ()
-    """Rights beside those of the profile."""
+    rules: tuple[Rule, ...] = ()
+    """The rights on keys, as far as the rows allow them."""
     grants: Grants = Grants()
     on_violation: str = "pass"
     """`pass`: the conversation goes on as if the component had passed the message on unchanged;
@@ -165,19 +96,9 @@ class Policy(msgspec.Struct, frozen=True):
     """Seconds that it may hold a prompt; None: no limit."""
 
     @property
-    def rules(self) -> tuple[Rule, ...]:
-        """The profile's rules and those allowed besides."""
-        return (*PROFILES.get(self.profile, ()), *self.extra)
-
-    @property
-    def turns(self) -> str:
-        """Whether it may prompt the agent by itself: `within`, `unprompted`, or empty."""
-        return self.grants.turns or ("within" if self.profile == "full" else "")
-
-    @property
     def prompts(self) -> bool:
         """Whether it may prompt the agent by itself, in any session."""
-        return bool(self.turns or self.grants.sessions)
+        return bool(self.grants.turns or self.grants.sessions)
 
     @property
     def serves(self) -> bool:
@@ -191,13 +112,10 @@ class Policy(msgspec.Struct, frozen=True):
         for name, right in row.grants.items():
             if self._granted(name, key):
                 held |= right
-        most = row.full | held
-        for rules, bound in ((PROFILES.get(self.profile, ()), most), (self.extra, most | row.more)):
-            for rule in rules:
-                if rule.covers(direction, key):
-                    held |= rule.rights & bound
-        if key == PROMPT and self.turns and direction is Direction.DOWN:
-            held |= Right.ORIGINATE
+        most = row.full | row.more | held
+        for rule in self.rules:
+            if rule.covers(direction, key):
+                held |= rule.rights & most
         if held & Right.CARRY:
             held |= Right.COPY
         return held.value
@@ -233,30 +151,13 @@ class Policy(msgspec.Struct, frozen=True):
         return not self.grants.names() and not any(rule.rights & ~COPIES for rule in self.rules)
 
 
-# -- policies compared ---------------------------------------------------------------------------
-
-
-def permits(held: Policy | None, wanted: Rule) -> bool:
-    """Whether a policy (None: trusted) holds all that a rule gives, as far as its row allows it."""
-    return within(Policy(NO_PROFILE, (wanted,)), held)
-
-
-def within(wanted: Policy, held: Policy | None) -> bool:
-    """Whether `held` (None: trusted) has all rights of `wanted`."""
-    return held is None or all(
-        not wanted.rights(direction, key) & ~held.rights(direction, key)
-        for direction, key in _keys(wanted, held)
-    )
-
-
-def _keys(*policies: Policy) -> Iterator[tuple[Direction, str]]:
-    """All keys on which policies can differ."""
+def _keys(policy: Policy) -> Iterator[tuple[Direction, str]]:
+    """All keys on which a policy can hold rights."""
     for row in ROWS:
         yield from ((row.direction, key) for key in row.keys)
-    for policy in policies:
-        yield from ((rule.direction, rule.key) for rule in policy.extra)
-        for method in policy.grants.methods:
-            yield from ((direction, method) for direction in Direction)
+    yield from ((rule.direction, rule.key) for rule in policy.rules)
+    for method in policy.grants.methods:
+        yield from ((direction, method) for direction in Direction)
 
 
 def ambiguous_key(policy: Policy) -> str:
@@ -270,7 +171,7 @@ def ambiguous_key(policy: Policy) -> str:
     return ""
 
 
-def lacking(wanted: Grants, held: Grants) -> Grants:
+def lacking_grants(wanted: Grants, held: Grants) -> Grants:
     """The grants of `wanted` that `held` does not give."""
     values: dict[str, Any] = {}
     for name in GRANT_NAMES:

@@ -206,7 +206,9 @@ class Turns:
         """What is wrong with a prompt of the component's own that leaves by `lane` now."""
         if session is None or policy_state.part(session).own is not OwnTurn.NONE:
             return Violation(TURNS, "may have one prompt of its own in a session at a time")
-        if policy_state.policy.turns == "unprompted" or self.is_own_session(policy_state, session):
+        if policy_state.policy.grants.turns == "unprompted" or self.is_own_session(
+            policy_state, session
+        ):
             return None
         users = (prompt.flow.whole for prompt in self.held(lane, session))
         pending.flow.within = next((flow for flow in users if not flow.stopped), None)
@@ -214,7 +216,7 @@ class Turns:
             return Violation(
                 TURNS,
                 "may prompt the agent only within a turn of the user's, while it holds that\n"
-                "hint: `,turns=unprompted` lets it at any time",
+                "hint: `,allow=prompt:anytime` lets it at any time",
             )
         return None
 

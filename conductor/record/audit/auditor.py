@@ -18,6 +18,7 @@ from msgspec import Raw
 
 from conductor.core import Changed, Violated, json_text
 from conductor.core.json_text import read_members
+from conductor.core.policy import words
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.turns import TURNS
 from conductor.core.tracing import best_effort
@@ -295,7 +296,7 @@ def _described(spec: Spec, role: str) -> dict[str, Any]:
     if role == "proxy":
         members["policy"] = msgspec.structs.asdict(spec.policy)
         members["on_failure"] = spec.on_failure
-        members["grants"] = None if spec.grants is None else sorted(spec.grants)
+        members["meaning"] = words.meaning(*spec.policy.rights)
     return members
 
 

@@ -141,7 +141,6 @@ def _like(spec: Spec, then: ChainComponent) -> Spec:
     return msgspec.structs.replace(
         spec,
         policy=then.policy,
-        grants=frozenset(then.grants or ()) if spec.sandboxed else spec.grants,
         config=_without_secrets(then.config),
         dialect=spec.dialect or then.dialect,
         on_failure=then.on_failure,

@@ -8,7 +8,7 @@ from typing import Any, Literal
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.words import PolicyWords
 from conductor.errors import ConductorError
 from conductor.record.redaction import redacted
 from conductor.spec import digests, secrets
@@ -27,8 +27,6 @@ class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
     """Of its module or its Python source; empty for a program."""
     dialect: str | None = None
     policy: PolicyWords = PolicyWords()
-    grants: list[str] | None = None
-    """Services it could use; None: all."""
     config: dict[str, Any] = {}
     on_failure: str = "fail"
 
@@ -49,7 +47,6 @@ def described(specs: Sequence[Spec], content: str, *, agent_last: bool) -> list[
             sha256=digest(spec),
             dialect=spec.dialect,
             policy=spec.policy,
-            grants=None if spec.grants is None else sorted(spec.grants),
             config=_config(spec, content),
             on_failure=spec.on_failure,
         )

@@ -11,8 +11,8 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Final, TypeAlias
 
+from conductor.core.policy import scopes
 from conductor.errors import one_line, visible_path
-from conductor.services import scopes
 from conductor.spec import paths, untrusted_files
 from conductor.spec.config import dependencies
 from conductor.spec.config.dependencies import BrokenError, Manifest

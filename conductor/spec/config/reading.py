@@ -193,7 +193,7 @@ def _without_when(entry: Any) -> Any:
 
 def _check_when(when: When, *at: Key) -> None:
     """Raises `Mistake` for what no project can have."""
-    from conductor.services import scopes
+    from conductor.core.policy import scopes
 
     if when.dependency == "":
         raise Mistake("`dependency` of `when` is the name of a package", *at, "dependency")

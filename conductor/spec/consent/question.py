@@ -15,8 +15,8 @@ import msgspec
 
 from conductor.core import json_text
 from conductor.core.jsonrpc import METHOD_NOT_FOUND
+from conductor.core.policy import words
 from conductor.core.policy.key_table import PERMISSION
-from conductor.core.policy.rules import SAYS
 from conductor.errors import one_line, visible_path
 from conductor.spec import policy_text
 from conductor.spec.digests import short
@@ -25,8 +25,6 @@ from conductor.spec.trust import Agreement
 
 METHOD: Final = PERMISSION
 _LONGEST: Final = 60
-_OUT: Final = ("fetch", "write")
-"""The services that are worse than most of what a component does to the conversation."""
 _PLAIN: Final = re.compile(r"[^A-Za-z0-9_./*?@:+~-]")
 
 
@@ -63,8 +61,8 @@ class Question(msgspec.Struct, frozen=True):
     """What the user agrees to, at no time yet."""
     may: tuple[str, ...]
     """What it may do then, in conductor's words."""
-    profile: str
-    """The profile it has meanwhile."""
+    meanwhile: tuple[str, ...]
+    """The rights it has until then."""
 
     @property
     def label(self) -> str:
@@ -82,7 +80,7 @@ class Question(msgspec.Struct, frozen=True):
             "Conductor asks this itself. If you allow it, this proxy may:",
             *(f"- {line}" for line in self.may),
             policy_text.THROUGH,
-            f"Until then: it {SAYS[self.profile]}.",
+            f"Until then: it may {'; '.join(policy_text.says(name) for name in self.meanwhile)}.",
             f"File: {quoted(self.agreement.place, 300)}",
             f"SHA-256: {short(self.agreement.sha256)}",
         ]
@@ -108,14 +106,13 @@ def _plain(text: str) -> str:
     return _PLAIN.sub(lambda odd: f"\\u{{{ord(odd[0]):x}}}", text)
 
 
-def sentences(spec: Spec, services: Sequence[str]) -> tuple[str, ...]:
-    """What a component with these rights, and these services besides, may do."""
-    policy = spec.policy.policy()
-    may = [] if policy is None else policy_text.may(policy, named)
-    lines = [what if label in policy_text.GRANTS else f"{label} {what}" for label, what in may]
-    out = [each for each in services if each.partition(":")[0] in _OUT]
-    rest = [each for each in services if each not in out]
-    return (*policy_text.uses(out, named), *lines, *policy_text.uses(rest, named))
+def sentences(spec: Spec, wish: Sequence[str]) -> tuple[str, ...]:
+    """What a component may do with these rights: first what is new, then all the rest."""
+    held = [name for name in words.flat(spec.policy.rights) if not words.is_denied(name, wish)]
+    seen, before = policy_text.sees(wish), policy_text.sees(held)
+    new = [*policy_text.may(wish, named), *([f"read {', '.join(seen)}"] if seen else [])]
+    rest = [*policy_text.may(held, named), *([f"read {', '.join(before)}"] if before else [])]
+    return tuple(dict.fromkeys((*new, *rest)))
 
 
 def params(question: Question, session: str, version: int, call: str) -> bytes:

@@ -1,8 +1,8 @@
 """What a component asks for beyond what it has, and what of that the user has agreed to.
 
 Only sandboxed components that do not come with conductor ask: a program has the user's rights
-anyway. What the user's options decide is not asked: a profile chosen there replaces what the
-component asks for, and a service denied there stays denied.
+anyway. What the user's options decide is not asked: `only=` is the whole list, and what `deny=`
+takes away stays away.
 """
 
 from __future__ import annotations
@@ -14,51 +14,39 @@ from typing import Final
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.policy.rule_syntax import parse_grant
-from conductor.core.policy.rules import TRUSTED, Grants, merged
+from conductor.core.policy import words
+from conductor.core.policy.words import TRUSTED
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.spec import component_options, digests, lacking
+from conductor.spec import digests, lacking
 from conductor.spec.consent.question import Question, is_shown, named, sentences
-from conductor.spec.lacking import Wish
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
 from conductor.spec.trust import Agreement, Trust
 
 MOST: Final = 32
-"""Rights, names within grants, and services that a component may ask for at once: a question must
-stay readable."""
+"""Rights that a component may ask for at once: a question must stay readable."""
 
 
 # -- what it asks for ------------------------------------------------------------------------------
 
 
-def missing(spec: Spec) -> Wish:
+def missing(spec: Spec) -> tuple[str, ...]:
     """What a component asks for, does not have, and may be given by its user."""
-    if not spec.sandboxed or spec.bundled is not None or spec.required:
-        return Wish()
-    wish = lacking.of(spec)
-    services = tuple(
-        service for service in wish.services if not component_options.denies(spec.denied, service)
-    )
-    if spec.profile_chosen:
-        return Wish(services=services)
-    return msgspec.structs.replace(wish, services=services)
+    if not spec.sandboxed or spec.bundled is not None or spec.required or spec.chosen:
+        return ()
+    return tuple(name for name in lacking.of(spec) if not words.is_denied(name, spec.denied))
 
 
-def granted(spec: Spec, wish: Wish) -> Spec:
+def granted(spec: Spec, wish: tuple[str, ...]) -> Spec:
     """The component with what it asked for."""
-    words = spec.policy
-    grants = words.grants
-    for grant in wish.grants:
-        grants = merged(grants, parse_grant(grant))
-    policy = msgspec.structs.replace(
-        words,
-        profile=wish.profile or words.profile,
-        allow=tuple(dict.fromkeys((*words.allow, *wish.rights))),
-        grants=grants,
-    )
-    services = None if spec.grants is None else spec.grants | set(wish.services)
-    return msgspec.structs.replace(spec, policy=policy, grants=services)
+    rights = tuple(dict.fromkeys((*spec.policy.rights, *wish)))
+    return msgspec.structs.replace(spec, policy=msgspec.structs.replace(spec.policy, rights=rights))
+
+
+def agreed(wish: tuple[str, ...], held: Agreement | None) -> tuple[str, ...]:
+    """The part of a wish that the user has agreed to, where the words mean what they meant then."""
+    given = {} if held is None else held.rights
+    return tuple(name for name in wish if given.get(name) == words.meaning(name))
 
 
 def place_of(spec: Spec) -> str:
@@ -97,17 +85,12 @@ class Settled(msgspec.Struct, frozen=True):
     """It has more than the default, since the user agreed to that or trusts its folder."""
 
 
-def _unreadable(wish: Wish) -> str:
+def _unreadable(wish: tuple[str, ...]) -> str:
     """Why a question cannot show all of a wish; empty if it can. What is cut off might be what
     counts: of a host it is the end."""
-    grants = Grants()
-    for grant in wish.grants:
-        grants = merged(grants, parse_grant(grant))
-    values = msgspec.structs.astuple(grants)
-    names = [name for value in values if isinstance(value, tuple) for name in value]
-    names += [service.partition(":")[2] for service in wish.services]
-    if len((*wish.rights, *wish.grants, *names)) > MOST:
+    if len(wish) > MOST:
         return f"it asks for more than {MOST} things at once"
+    names = (words.word(name).scope for name in words.flat(wish) if name not in words.TABLE)
     long = next((name for name in names if not is_shown(name)), None)
     return "" if long is None else f"it asks for {named(long)}, which is too long to be shown"
 
@@ -122,8 +105,8 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
     if not wish or spec.manifest is None:
         return Settled(spec)
     own = is_own(spec, kept.trust)
-    if wish.profile == TRUSTED and not own:
-        wish = msgspec.structs.replace(wish, profile="")
+    if TRUSTED in wish and not own:
+        wish = tuple(name for name in wish if name != TRUSTED)
         if not wish:
             return Settled(spec, why=f"only an option gives `{TRUSTED}`")
     if (why := _unreadable(wish)) and not own:
@@ -139,7 +122,7 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
     except (OSError, ConductorError):
         return Settled(spec, why="its file cannot be read")
     at = key(now, spec.manifest)
-    part = wish.agreed(kept.agreement(at))
+    part = agreed(wish, kept.agreement(at))
     if part == wish:
         return Settled(pinned(after, now), agreed=True)
     question = _question(spec, after, wish, at, now)
@@ -191,13 +174,14 @@ def pinned(spec: Spec, digest: str) -> Spec:
     return msgspec.structs.replace(spec, sha256=digest, locked=digests.AGREED)
 
 
-def _question(spec: Spec, after: Spec, wish: Wish, key: str, digest: str) -> Question:
+def _question(spec: Spec, after: Spec, wish: tuple[str, ...], key: str, digest: str) -> Question:
     agreement = Agreement(
         since=0,
         name=spec.name,
         place=visible_path(place_of(spec)),
         sha256=digest,
-        **msgspec.structs.asdict(wish),
+        rights={name: words.meaning(name) for name in wish},
     )
-    may = sentences(after, wish.services)
-    return Question(spec.name, spec.source, key, agreement, may, spec.policy.profile)
+    return Question(
+        spec.name, spec.source, key, agreement, sentences(after, wish), spec.policy.rights
+    )

@@ -11,21 +11,12 @@ from typing import Final
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.policy.rule_syntax import parse_grant, parse_rule
-from conductor.core.policy.rules import (
-    NO_PROFILE,
-    TRUSTED,
-    Grants,
-    Policy,
-    lacking,
-    merged,
-    permits,
-)
+from conductor.core.policy import words
 from conductor.errors import UsageError
 from conductor.spec import digests, limits
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock.entries import Redact, entries, pinned
-from conductor.spec.lock.file import ALL, Entry, read
+from conductor.spec.lock.file import Entry, read
 from conductor.spec.model import Spec
 
 _ISOLATIONS: Final = ("separate", "process", "inline")
@@ -41,7 +32,7 @@ VERDICTS: Final = (ALLOWED, WARNED, REFUSED)
 
 
 class Difference(msgspec.Struct, frozen=True):
-    """One difference of a component. `text` is for people, such as `services: + clock`."""
+    """One difference of a component. `text` is for people, such as `rights: + clock`."""
 
     text: str
     verdict: str = REFUSED
@@ -145,9 +136,7 @@ def _differences(old: Entry, new: Entry) -> Iterator[Difference]:
     if old.carrier not in _GIVEN_BY_SHAPE and old.dialect != new.dialect:
         yield _moved("dialect", old.dialect, new.dialect, refused=old.dialect is not None)
     if new.role == "proxy":
-        yield from _services(old, new)
         yield from _policy(old, new)
-        yield from _peers(old, new)
     if old.on_failure != new.on_failure:
         wider = not _actions(new) <= _actions(old)
         yield _moved("on_failure", old.on_failure, new.on_failure, refused=wider)
@@ -188,53 +177,17 @@ def _listed(key: str, signs: str, words: Iterable[str], *, refused: bool) -> Ite
         yield Difference(f"{key}: {listed}", REFUSED if refused else ALLOWED)
 
 
-def _peers(old: Entry, new: Entry) -> Iterator[Difference]:
-    before, now = set(old.peers), set(new.peers)
-    yield from _listed("peers", "+", sorted(now - before), refused=True)
-    yield from _listed("peers", "-", sorted(before - now), refused=False)
-
-
-def _services(old: Entry, new: Entry) -> Iterator[Difference]:
-    before, now = old.services, new.services
-    if before == now:
-        return
-    if ALL in (before, now):
-        shown = (ALL if held == ALL else "+".join(held) or "none" for held in (before, now))
-        yield _moved("services", *shown, refused=now == ALL)
-        return
-    yield from _listed("services", "+", sorted(set(now) - set(before)), refused=True)
-    yield from _listed("services", "-", sorted(set(before) - set(now)), refused=False)
-
-
 def _policy(old: Entry, new: Entry) -> Iterator[Difference]:
-    before, after = policy_of(old), policy_of(new)
-    more = [text for text in new.rights if not permits(before, parse_rule(text))]
-    less = [text for text in old.rights if not permits(after, parse_rule(text))]
-    wider = bool(more) or (after is None and before is not None)
-    if old.profile != new.profile:
-        yield _moved("profile", old.profile, new.profile, refused=wider)
-    yield from _listed("rights", "+", more, refused=True)
-    yield from _listed("rights", "-", less, refused=False)
-    if before is None or after is None:
-        return
-    yield from _listed("grants", "+", lacking(after.grants, before.grants).words(), refused=True)
-    yield from _listed("grants", "-", lacking(before.grants, after.grants).words(), refused=False)
+    # Words that have got another meaning are other words.
+    kept = old.rights if words.meaning(*old.rights) == old.meaning else ()
+    yield from _listed("rights", "+", words.lacking(new.rights, kept), refused=True)
+    yield from _listed("rights", "-", words.lacking(old.rights, new.rights), refused=False)
     if old.fails != new.fails:
         yield _moved("fails", old.fails, new.fails, refused=new.fails == "open")
     yield from _longer("hold", old.hold, new.hold)
     if old.on_violation != new.on_violation:
         wider = new.on_violation == "pass"
         yield _moved("on_violation", old.on_violation, new.on_violation, refused=wider)
-
-
-def policy_of(entry: Entry) -> Policy | None:
-    """The policy an entry allows; None: everything."""
-    if entry.profile == TRUSTED:
-        return None
-    grants = Grants()
-    for text in entry.grants:
-        grants = merged(grants, parse_grant(text))
-    return Policy(NO_PROFILE, tuple(parse_rule(text) for text in entry.rights), grants)
 
 
 def _longer(key: str, before: float | None, now: float | None) -> Iterator[Difference]:

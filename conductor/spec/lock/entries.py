@@ -9,13 +9,11 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.policy.key_table import ROWS, Right
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import PROFILES, TRUSTED, Grants, Rule, merged
+from conductor.core.policy import words
 from conductor.errors import UsageError
 from conductor.spec import digests, paths, secrets, untrusted_files
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.spec.lock.file import ALL, Entry, File, joined
+from conductor.spec.lock.file import Entry, File
 from conductor.spec.model import Spec, role_of
 from conductor.spec.programs import module_file
 
@@ -111,42 +109,14 @@ def _command(spec: Spec, command: list[str], folder: str, redact: Redact) -> dic
 
 def _allowed(spec: Spec) -> dict[str, Any]:
     """What a proxy may do."""
-    words = spec.policy
-    policed = {} if words.profile == TRUSTED else {"fails": words.fails, "hold": words.hold}
+    policy = spec.policy
+    policed = {"fails": policy.fails, "hold": policy.hold} if policy.enforced else {}
     return {
-        "services": ALL if spec.grants is None else sorted(spec.grants),
-        "profile": words.profile,
-        "rights": rights(words),
-        "grants": grants(words),
-        "peers": list(spec.peers),
-        "on_violation": words.on_violation,
+        "rights": list(policy.rights),
+        "meaning": words.meaning(*policy.rights),
+        "on_violation": policy.on_violation,
         **policed,
     }
-
-
-def rights(words: PolicyWords) -> list[str]:
-    """The rules of a policy as texts."""
-    policy = words.policy()
-    if policy is None:
-        return []
-    return joined((*map(_full, PROFILES[policy.profile]), *policy.extra))
-
-
-def _full(rule: Rule) -> Rule:
-    """A profile's rule without rights that its rows give to single rules only."""
-    most = Right.NONE
-    for row in ROWS:
-        if any(rule.covers(row.direction, key) for key in row.keys):
-            most |= row.full
-    return Rule(rule.direction, rule.key, rule.rights & most)
-
-
-def grants(words: PolicyWords) -> list[str]:
-    """The named grants of a policy, those of its profile included."""
-    policy = words.policy()
-    if policy is None:
-        return []
-    return merged(policy.grants, Grants(turns=policy.turns)).words()
 
 
 def shown_path(path: str, folder: str) -> str:

@@ -11,9 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 
-from conductor.core.policy.key_table import Direction, Right
-from conductor.core.policy.rule_syntax import parse_grant, parse_rule, shown
-from conductor.core.policy.rules import PROFILE_NAMES, TRUSTED, Rule
+from conductor.core.policy import words
 from conductor.errors import UsageError
 from conductor.spec import private_files, toml_files, untrusted_files
 from conductor.spec.programs import NAME_RULE, is_name
@@ -22,9 +20,7 @@ from conductor.spec.toml_files import Mistake
 if TYPE_CHECKING:
     import tomlkit.items
 
-VERSION: Final = 2
-ALL: Final = "all"
-"""Written in place of a list of services where there is no bound."""
+VERSION: Final = 3
 
 _REMAKE: Final = "`conductor lock COMPONENT…` writes it anew"
 _MOST: Final = 1024 * 1024
@@ -70,14 +66,10 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     files: list[File] = []
     dialect: str | None = None
     """None: detected when it starts."""
-    services: list[str] | Literal["all"] = []
-    profile: str | None = None
     rights: list[str] = []
-    """The rules of the profile and of `allow`: `down:session/prompt:carry`."""
-    grants: list[str] = []
-    """Named grants: `turns=within`."""
-    peers: list[str] = []
-    """The peer agents it reaches."""
+    """The words for what it may do."""
+    meaning: str = ""
+    """What they meant then (`words.meaning`)."""
     fails: Literal["closed", "open"] = "closed"
     hold: float | None = None
     on_violation: Literal["pass", "fail"] = "fail"
@@ -160,31 +152,18 @@ def _check_version(tables: dict[str, Any]) -> None:
 def _check(entry: Entry, at: int) -> None:
     if not is_name(entry.name):
         raise Mistake(f"a name is {NAME_RULE}", "component", at, "name")
-    if entry.role == "proxy" and entry.profile not in PROFILE_NAMES:
-        text = f"a proxy's profile is one of {', '.join(PROFILE_NAMES)}"
-        raise Mistake(text, "component", at, "profile")
-    for key, reader in (("rights", parse_rule), ("grants", parse_grant)):
-        for word in getattr(entry, key):
-            try:
-                reader(word)
-            except ValueError as error:
-                raise Mistake(str(error), "component", at, key) from None
-
-
-def joined(rules: Iterable[Rule]) -> list[str]:
-    """Rules as a lock file has them: one for each direction and key."""
-    rights: dict[tuple[Direction, str], Right] = {}
-    for rule in rules:
-        place = rule.direction, rule.key
-        rights[place] = rights.get(place, Right.NONE) | rule.rights
-    return [shown(Rule(direction, key, right)) for (direction, key), right in rights.items()]
+    for name in entry.rights:
+        try:
+            words.read([name])
+        except ValueError as error:
+            raise Mistake(str(error), "component", at, "rights") from None
 
 
 # -- writing ---------------------------------------------------------------------------------------
 # Only `conductor lock` writes. tomlkit takes 20 ms to import, so it is imported there.
 
-_OF_PROXIES: Final = ("services", "rights", "grants", "fails", "on_violation")
-_OF_POLICED: Final = ("rights", "grants", "fails")
+_OF_PROXIES: Final = ("rights", "meaning", "fails", "on_violation")
+_OF_POLICED: Final = ("fails",)
 _LEFT_OUT_IF_EMPTY: Final = ("files", "env", "limits")
 _LONG: Final = ("imports", "rights", "files")
 """Lists that have a line for each element."""
@@ -237,7 +216,7 @@ def _is_left_out(entry: Entry, name: str, value: Any) -> bool:
         value is None
         or (name == "pinned" and entry.role != "agent")
         or (name in _OF_PROXIES and entry.role != "proxy")
-        or (name in _OF_POLICED and entry.profile == TRUSTED)
+        or (name in _OF_POLICED and words.TRUSTED in entry.rights)
         or (name in _LEFT_OUT_IF_EMPTY and not value)
     )
 

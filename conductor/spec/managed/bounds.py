@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
-from conductor.core.policy.rule_syntax import parse_grant, parse_rule
-from conductor.core.policy.rules import TRUSTED, Grants, Policy, lacking, merged, within
-from conductor.core.service_table import ALWAYS_GRANTED
-from conductor.services import scopes
+from conductor.core.policy import words
 from conductor.spec import limits
 from conductor.spec.managed.file import Most
 from conductor.spec.model import Spec
+
+_SHOWN: Final = 6
+"""Words that a refusal names."""
 
 
 class BeyondError(Exception):
@@ -26,8 +28,7 @@ def bounded(most: Most, spec: Spec) -> Spec:
 
     Raises `BeyondError`.
     """
-    _check_policy(most, spec)
-    _check_services(most, spec)
+    _check_rights(most, spec)
     held = dict(spec.limits)
     for key, value in most.limits.items():
         bound, default = limits.read(key, value), limits.DEFAULT_LIMITS.get(key)
@@ -38,34 +39,16 @@ def bounded(most: Most, spec: Spec) -> Spec:
     return msgspec.structs.replace(spec, limits=held)
 
 
-def _check_policy(most: Most, spec: Spec) -> None:
-    if most.profile in (None, TRUSTED):
-        return
-    policy = spec.policy.policy()
-    if policy is None:
-        raise BeyondError("profile", "its profile is `trusted`")
-    grants = Grants()
-    for word in most.grants:
-        grants = merged(grants, parse_grant(word))
-    held = Policy(str(most.profile), tuple(map(parse_rule, most.rights)), grants)
-    if more := lacking(_grants(policy), _grants(held)).words():
-        raise BeyondError("grants", f"it has {', '.join(more)}")
-    if not within(policy, held):
-        raise BeyondError("profile", f"its profile `{policy.profile}` and its rights are more")
+def _check_rights(most: Most, spec: Spec) -> None:
+    """A policy refuses what asks for more; it narrows nothing."""
+    held = spec.policy.rights
+    if most.only is not None and (more := words.lacking(held, most.only)):
+        raise BeyondError("only", f"it has {_listed(more)}")
+    denied = tuple(name for name in words.flat(held) if words.is_denied(name, most.deny))
+    if denied:
+        raise BeyondError("deny", f"it has {_listed(denied)}")
 
 
-def _grants(policy: Policy) -> Grants:
-    """The grants of a policy, with what its profile has of them."""
-    return merged(policy.grants, Grants(turns=policy.turns))
-
-
-def _check_services(most: Most, spec: Spec) -> None:
-    if most.services is None:
-        return
-    if spec.grants is None:
-        if spec.sandboxed:
-            raise BeyondError("services", "it may use every service")
-        return  # of a program: it has its user's rights and needs no service
-    for grant in sorted(spec.grants - ALWAYS_GRANTED):
-        if not any(scopes.covers(grant, held) for held in most.services):
-            raise BeyondError("services", f"it may use `{grant}`")
+def _listed(names: tuple[str, ...]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more

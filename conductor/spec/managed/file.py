@@ -13,10 +13,8 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.policy.rule_syntax import parse_grant, parse_rule, surplus
-from conductor.core.policy.rules import PROFILE_NAMES
-from conductor.errors import UsageError, did_you_mean, hint_of, visible_path
-from conductor.services import scopes
+from conductor.core.policy import scopes, words
+from conductor.errors import UsageError, hint_of, visible_path
 from conductor.spec import guarded, limits, toml_files, untrusted_files
 from conductor.spec.managed import real_path
 from conductor.spec.toml_files import Key, Mistake
@@ -43,12 +41,10 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 class Most(_Table, frozen=True, kw_only=True):
     """The most that a proxy may do and cost; a key that is missing bounds nothing."""
 
-    profile: str | None = None
-    rights: list[str] = []
-    """Rules beside the profile: `down:session/prompt:answer`."""
-    grants: list[str] = []
-    """Named grants beside the profile: `turns=within`."""
-    services: list[str] | None = None
+    only: list[str] | None = None
+    """The words for what it may have (`context`, `web:api.example.com`)."""
+    deny: list[str] = []
+    """The words for what it may not have; they win."""
     limits: dict[str, Any] = {}
     """By their full names (docs/limits.md): numbers, or texts such as `64MiB`."""
 
@@ -298,31 +294,17 @@ def _check_source(source: str, table: str, at: int) -> None:
 
 
 def _check_most(most: Most, *at: Key) -> None:
-    if most.profile is not None and most.profile not in PROFILE_NAMES:
-        hint = did_you_mean(
-            most.profile, PROFILE_NAMES, f"profiles are: {', '.join(PROFILE_NAMES)}"
-        )
-        raise Mistake(f"`profile` cannot be `{most.profile}`", *at, "profile", hint=hint)
-    if most.profile is None and (most.rights or most.grants):
-        key = "rights" if most.rights else "grants"
-        raise Mistake(f"`{key}` adds to a `profile`, and there is none", *at, key)
-    readers = (("rights", _right), ("grants", parse_grant), ("services", scopes.check))
-    for key, reader in readers:
+    for key, reader in (("only", words.read), ("deny", words.read_denied)):
         for word in getattr(most, key) or ():
             try:
-                reader(word)
+                reader([word])
             except ValueError as error:
-                raise Mistake(f"`{word}`: {error}", *at, key, hint=hint_of(error)) from None
+                raise Mistake(str(error), *at, key, hint=hint_of(error)) from None
     for name, value in most.limits.items():
         try:
             limits.read(name, value)
         except ValueError as error:
             raise Mistake(f"`{name}`: {error}", *at, "limits", name, hint=hint_of(error)) from None
-
-
-def _right(text: str) -> None:
-    if why := surplus(parse_rule(text)):
-        raise ValueError(why)
 
 
 def _check_required(file: File) -> None:

@@ -8,8 +8,8 @@ from typing import Any
 
 import msgspec
 
+from conductor.core.policy.scopes import compile_glob
 from conductor.errors import ConductorError, UsageError
-from conductor.services.scopes import compile_glob
 from conductor.spec import catalog, digests, guarded, paths
 from conductor.spec.managed import real_path, signatures
 from conductor.spec.managed.file import ANY, BUNDLED, Entry

@@ -12,29 +12,26 @@ from collections.abc import Mapping
 
 import msgspec
 
-from conductor.core.policy.rule_syntax import PolicyWords, parse_rule
-from conductor.core.policy.rules import PROFILES, TRUSTED, Policy, permits, within
+from conductor.core.policy import words
+from conductor.core.policy.words import PolicyWords
 from conductor.errors import UsageError
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.spec.manifest.reading import Manifest, Wants
+from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
 
 
 def granted(spec: Spec, manifest: Manifest) -> Spec:
     """A bundled component with what it requests."""
-    wants = manifest.wants
     spec = msgspec.structs.replace(
         spec,
         limits={**spec.limits, **manifest.limits},
-        policy=_requested(wants, wants.profile or spec.policy.profile),
+        policy=_requested(manifest, spec.policy),
         manifest=manifest,
     )
-    if not manifest.sandboxed:
+    if not manifest.sandboxed or not manifest.sha256:
         return spec
     digest = {"script_sha256" if manifest.scripted else "sha256": manifest.sha256}
-    return msgspec.structs.replace(
-        spec, grants=frozenset(wants.services), **(digest if manifest.sha256 else {})
-    )
+    return msgspec.structs.replace(spec, **digest)
 
 
 def narrowed(spec: Spec, manifest: Manifest) -> Spec:
@@ -48,30 +45,38 @@ def narrowed(spec: Spec, manifest: Manifest) -> Spec:
     return msgspec.structs.replace(
         spec,
         limits=limits,
-        policy=_less(spec.policy, manifest.wants),
+        policy=_less(spec.policy, manifest),
         manifest=manifest,
     )
 
 
-def _requested(wants: Wants, profile: str) -> PolicyWords:
-    return PolicyWords(profile, tuple(wants.rights), wants.named, fails=wants.fails, ids=wants.ids)
+def _requested(manifest: Manifest, default: PolicyWords) -> PolicyWords:
+    rights = default.rights if manifest.rights is None else tuple(manifest.rights)
+    return PolicyWords(rights, fails=manifest.fails, ids=manifest.ids)
 
 
-def _less(policy: PolicyWords, wants: Wants) -> PolicyWords:
+def _less(policy: PolicyWords, manifest: Manifest) -> PolicyWords:
     """The requested policy, as far as the component would have it without a manifest.
 
     Every component that requests copies gets them: a copy alone has no effect.
     """
-    if policy.profile == TRUSTED:
-        return policy if wants.profile in (None, TRUSTED) else _requested(wants, wants.profile)
-    most = Policy(policy.profile, PROFILES["observer"])
-    narrower = wants.profile in PROFILES and within(Policy(wants.profile or ""), most)
+    if not policy.enforced:
+        return _requested(manifest, policy)
+    most = (*policy.rights, "observer")
+    rights = list(policy.rights) if manifest.rights is None else []
+    for name in manifest.rights or ():
+        rights += _within(name, most)
     return msgspec.structs.replace(
-        policy,
-        profile=wants.profile if narrower else policy.profile,
-        allow=tuple(rule for rule in wants.rights if permits(most, parse_rule(rule))),
-        fails=wants.fails,
+        policy, rights=tuple(dict.fromkeys(rights)), fails=manifest.fails
     )
+
+
+def _within(name: str, most: tuple[str, ...]) -> list[str]:
+    """A word, or those of a set, as far as `most` gives them."""
+    if not words.lacking([name], most):
+        return [name]
+    several = words.members(name)
+    return [] if several == (name,) else [one for each in several for one in _within(each, most)]
 
 
 def _verify(spec: Spec, manifest: Manifest) -> None:

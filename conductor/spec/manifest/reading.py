@@ -14,11 +14,10 @@ from typing import Any, Final, Literal, TypeAlias
 import msgspec
 
 from conductor.core.dialects import DIALECTS
-from conductor.core.policy.rule_syntax import parse_grant, parse_rule, surplus
-from conductor.core.policy.rules import PROFILE_NAMES, Grants, merged
+from conductor.core.policy import words
 from conductor.errors import UsageError, hint_of
 from conductor.patterns import lazy_pattern
-from conductor.spec import component_options, limits, toml_files, untrusted_files
+from conductor.spec import limits, toml_files, untrusted_files
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import AGENT, NAME_RULE, is_name, is_reserved
 from conductor.spec.settings import is_a
@@ -39,36 +38,6 @@ _HINT: Final = "docs/authoring.md says what a manifest holds"
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A table of a manifest: no key but those it declares."""
-
-
-class Wants(_Table, frozen=True, kw_only=True):
-    """What it requests, each with a reason for the user to read."""
-
-    profile: str | None = None
-    """The profile it works under; None: it names none."""
-    reason: str = ""
-    """Why it needs this profile."""
-    rights: dict[str, str] = {}
-    """Rules besides the profile (`down:session/prompt:answer`), with their reasons."""
-    grants: dict[str, str] = {}
-    """Named grants (`turns=within`, `texts`), with their reasons."""
-    services: dict[str, str] = {}
-    """Services (`clock`, `files:**/AGENTS.md`, `fetch:api.example.com`), with their reasons."""
-    fails: Literal["open", "closed"] = "open"
-    """With `closed`, a request it held when it failed is refused instead of passed on."""
-    ids: Literal["", "kept"] = ""
-    """`kept`: a program that passes requests on under the ids they came with."""
-
-    def __bool__(self) -> bool:
-        return bool(self.profile or self.rights or self.grants or self.services)
-
-    @property
-    def named(self) -> Grants:
-        """The named grants, merged."""
-        named = Grants()
-        for grant in self.grants:
-            named = merged(named, parse_grant(grant))
-        return named
 
 
 class Setting(_Table, frozen=True, kw_only=True):
@@ -122,7 +91,13 @@ class Manifest(_Table, frozen=True, kw_only=True):
     command: list[str] = []
     sha256: str = ""
     """Digest of `file`."""
-    wants: Wants = Wants()
+    rights: dict[str, str] | None = None
+    """The words for what it may do (`answer:prompts`, `clock`), each with a reason for the user to
+    read; None: it names none."""
+    fails: Literal["open", "closed"] = "open"
+    """With `closed`, a request it held when it failed is refused instead of passed on."""
+    ids: Literal["", "kept"] = ""
+    """`kept`: a program that passes requests on under the ids they came with."""
     config: dict[str, str | Setting] = {}
     """Its settings: a description each, or a table."""
     idle_without: list[str] = []
@@ -200,6 +175,9 @@ def parse(text: bytes, path: str = MANIFEST, tables: dict[str, Any] | None = Non
             f"{path}: {error}", "a manifest is a few tables: a TOML file in UTF-8"
         ) from None
     try:
+        if "wants" in tables:
+            hint = '`[rights]` has words now: `clock = "why"`; `conductor help rights` lists them'
+            raise Mistake("there is no table `[wants]`", "wants", hint=hint)
         return _checked(toml_files.convert(tables, Manifest, "a manifest"))
     except Mistake as mistake:
         raise mistake.placed(source, path, _HINT) from None
@@ -211,7 +189,7 @@ def _too_large(path: str) -> UsageError:
 
 def _checked(manifest: Manifest) -> Manifest:
     """The manifest with its limits as numbers. Raises `Mistake`."""
-    for check in (_identity, _what_runs, _wants, _settings):
+    for check in (_identity, _what_runs, _rights, _settings):
         check(manifest)
     return msgspec.structs.replace(manifest, limits=_limits(manifest))
 
@@ -250,32 +228,18 @@ def _what_runs(manifest: Manifest) -> None:
         raise Mistake("`sha256` is 64 hexadecimal digits", "sha256", hint=hint)
 
 
-def _wants(manifest: Manifest) -> None:
-    wants = manifest.wants
-    among(wants.profile, PROFILE_NAMES, "wants", "profile")
-    for table, check in (("rights", _right), ("grants", parse_grant), ("services", _service)):
-        for key in getattr(wants, table):
-            try:
-                check(key)
-            except ValueError as error:
-                text = str(error) if table == "services" else f"`{key}`: {error}"
-                raise Mistake(text, "wants", table, key, hint=hint_of(error)) from None
-    for table in ("rights", "grants", "services"):
-        for key, reason in getattr(wants, table).items():
-            if not reason.strip():
-                hint = "say what for: users read it before they grant anything"
-                text = f"`{key}` is requested without a reason"
-                raise Mistake(text, "wants", table, key, hint=hint)
-
-
-def _right(rule: str) -> None:
-    why = surplus(parse_rule(rule))
-    if why:
-        raise ValueError(why)
-
-
-def _service(service: str) -> None:
-    component_options.services([service])
+def _rights(manifest: Manifest) -> None:
+    for name, reason in (manifest.rights or {}).items():
+        at = ("rights", name)
+        try:
+            words.read([name])
+        except ValueError as error:
+            raise Mistake(str(error), *at, hint=hint_of(error) or words.HINT) from None
+        if manifest.command and words.of_world([name]):
+            raise Mistake(f"`{name}`: a program has the machine anyway", *at, hint="leave it out")
+        if not reason.strip():
+            hint = "say what for: users read it before they allow anything"
+            raise Mistake(f"`{name}` is requested without a reason", *at, hint=hint)
 
 
 def _limits(manifest: Manifest) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """What a Python proxy declares in its source; the source is read and never run.
 
-`Proxy(profile=…, wants=…, config=Config)` names what the proxy requests, and the dataclass of its
+`Proxy(rights={…}, config=Config)` names what the proxy requests, and the dataclass of its
 settings: the fields are the settings, their values the defaults. What is computed from more than
 constants is unknown.
 """
@@ -15,10 +15,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from conductor.core.policy.rules import PROFILE_NAMES
-from conductor.errors import UsageError, did_you_mean, hint_of
-from conductor.spec import component_options
-from conductor.spec.manifest.reading import Manifest, Setting, SettingType, Wants
+from conductor.core.policy import words
+from conductor.errors import UsageError, hint_of
+from conductor.spec.manifest.reading import Manifest, Setting, SettingType
 from conductor.spec.python_guest.scripts import Script
 
 MOST_READ: Final = 256 * 1024
@@ -39,7 +38,7 @@ _UNREADABLE: Final = (
 )
 """What reading a stranger's source, or a literal in it, may raise."""
 
-_PROFILE: Final = "profile"
+_RIGHTS: Final = "rights"
 _NAMING: Final = ("request", "notification", "update")
 """Decorators that are given the names of messages."""
 
@@ -63,13 +62,13 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
     version: str | None = None
     description: str | None = None
-    profiles: tuple[str, ...] = ()
-    """Every declared profile, once each; one that is no text as it is written."""
+    rights: dict[str, str] | None = None
+    """The declared words, each with its reason; None: it declares none."""
     hidden: bool = False
-    """Whether no profile is declared, but the source may name one in a form that cannot be read."""
+    """Whether no rights are declared, but the source may name some in a form that cannot be read.
+    """
     computed: bool = False
-    """Whether a `Proxy(…)` has a profile that cannot be read."""
-    wants: dict[str, str] = {}
+    """Whether a `Proxy(…)` has rights that cannot be read."""
     settings: dict[str, Setting] = {}
     handlers: tuple[Handled, ...] = ()
     draws: str = ""
@@ -77,60 +76,44 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class _Calls(NamedTuple):
-    """The calls of `Proxy` in sources, and whether a profile is named outside of them."""
+    """The calls of `Proxy` in sources, and whether rights are named outside of them."""
 
     calls: list[ast.Call]
-    profile_elsewhere: bool
+    elsewhere: bool
 
 
 def manifest(name: str, file: str, declared: Declared) -> Manifest:
-    """The declaration as a manifest. Raises `UsageError` for a profile or a service that does not
-    exist, and for more than one profile."""
-    for profile in declared.profiles:
-        if profile not in PROFILE_NAMES:
-            raise UsageError(
-                f"`{file}` declares the profile `{profile}`, which does not exist",
-                did_you_mean(profile, PROFILE_NAMES, f"profiles are: {', '.join(PROFILE_NAMES)}"),
-            )
-    if len(declared.profiles) > 1:
-        raise UsageError(
-            f"`{file}` declares several profiles: {', '.join(declared.profiles)}",
-            "declare the same one in every `Proxy(…)`",
-        )
-    for service in declared.wants:
+    """The declaration as a manifest. Raises `UsageError` for a word that is no right."""
+    for word in declared.rights or ():
         try:
-            component_options.services([service])
+            words.read([word])
         except ValueError as error:
-            raise UsageError(f"`{file}` wants a service: {error}", hint_of(error)) from None
+            raise UsageError(
+                f"`{file}` asks for a right: {error}", hint_of(error) or words.HINT
+            ) from None
     return Manifest(
         name=name,
         file=file,
         version=declared.version or "",
         description=declared.description or "",
-        wants=Wants(profile=next(iter(declared.profiles), None), services=declared.wants),
+        rights=declared.rights,
     )
 
 
 def compare(declared: Declared, manifest: Manifest, path: str) -> None:
     """Raises `UsageError` where a source asks for something else than the manifest in `path`, which
     is the one that holds."""
-    wants = manifest.wants
-    wrong = [f"declares the profile `{one}`" for one in declared.profiles if one != wants.profile]
     if declared.computed:
-        wrong.append("computes its profile")
-    if wrong:
-        asked = f"for `{wants.profile}`" if wants.profile else "for none"
-        raise UsageError(
-            f"`{manifest.file}` {wrong[0]}, and {path} asks {asked}",
-            f"{path} is what counts: write the profile there, and leave it out of `Proxy(…)`",
-        )
-    listed = {service.partition(":")[0] for service in wants.services}
-    for service in declared.wants:
-        if service.partition(":")[0] not in listed:
-            raise UsageError(
-                f"`{manifest.file}` wants the service `{service}`, and {path} does not ask for it",
-                f"{path} is what counts: write it below `[wants.services]` there",
-            )
+        wrong = "computes its rights"
+    elif more := words.lacking(declared.rights or (), manifest.rights or ()):
+        wrong = f"asks for the right `{more[0]}`"
+    else:
+        return
+    raise UsageError(
+        f"`{manifest.file}` {wrong}, and {path} does not ask for that",
+        f"{path} is what counts: write them below `[rights]` there, and leave them out of "
+        "`Proxy(…)`",
+    )
 
 
 def declared(script: Script, *, settings: bool = True) -> Declared:
@@ -147,29 +130,25 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
     nodes = _nodes(script.files)
     constants = _all_constants(nodes, script.main)
     texts: dict[str, str] = {}
-    profiles: dict[str, None] = {}
-    wants: dict[str, str] = {}
+    rights: dict[str, str] | None = None
     computed = False
     for keyword in (keyword for call in calls for keyword in call.keywords):
         try:
             value = _value(keyword.value, constants) if keyword.arg is not None else None
             if keyword.arg in ("version", "description"):
                 texts.setdefault(keyword.arg, _plain(value, str))
-            elif keyword.arg == "wants":
-                wants |= _plain(value, dict[str, str])
-            elif keyword.arg == _PROFILE and value is not None:
-                profiles[value if isinstance(value, str) else ast.unparse(keyword.value)] = None
-            elsewhere = elsewhere or keyword.arg is None  # `**arguments` may hold a profile
+            elif keyword.arg == _RIGHTS and value is not None:
+                rights = (rights or {}) | _plain(value, dict[str, str])
+            elsewhere = elsewhere or keyword.arg is None  # `**arguments` may hold rights
         except (*_UNREADABLE, msgspec.ValidationError, _Unknown):
-            if keyword.arg == _PROFILE:
+            if keyword.arg == _RIGHTS:
                 elsewhere = computed = True
     named = (_name(k.value) for call in calls for k in call.keywords if k.arg == "config")
     config = next(named, "") if settings else ""
     return Declared(
-        profiles=tuple(profiles),
-        hidden=elsewhere and not profiles,
+        rights=rights,
+        hidden=elsewhere and rights is None,
         computed=computed,
-        wants=wants,
         settings=_settings([main, *others], config) if config else {},
         handlers=tuple(_handlers(nodes, constants)),
         draws=next(_draws(nodes), ""),
@@ -183,7 +162,7 @@ def _calls(sources: Iterable[str]) -> _Calls:
     elsewhere = False
     for source, tree in _parsed(sources):
         if tree is None:
-            elsewhere = elsewhere or _PROFILE in source
+            elsewhere = elsewhere or _RIGHTS in source
             continue
         own: set[ast.keyword] = set()
         for node in ast.walk(tree):  # a call comes before what is in it
@@ -191,9 +170,9 @@ def _calls(sources: Iterable[str]) -> _Calls:
                 calls.append(node)
                 own.update(node.keywords)
             elif isinstance(node, ast.keyword):
-                elsewhere = elsewhere or (node.arg == _PROFILE and node not in own)
+                elsewhere = elsewhere or (node.arg == _RIGHTS and node not in own)
             elif isinstance(node, ast.Constant):
-                elsewhere = elsewhere or node.value == _PROFILE
+                elsewhere = elsewhere or node.value == _RIGHTS
     return _Calls(calls, elsewhere)
 
 

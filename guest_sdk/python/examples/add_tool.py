@@ -8,7 +8,9 @@ from typing import Literal
 
 from guest_sdk.python import Call, Proxy
 
-proxy = Proxy("add-tool", profile="tools", description="Arithmetic.")
+proxy = Proxy(
+    "add-tool", rights={"serve:tools": "to add numbers for the agent"}, description="Arithmetic."
+)
 
 
 @dataclass

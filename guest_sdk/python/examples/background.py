@@ -5,7 +5,10 @@ conductor exec ./background.py demo -p "hello"
 
 from guest_sdk.python import Proxy
 
-proxy = Proxy("background", profile="context")
+proxy = Proxy(
+    "background",
+    rights={"change:prompts": "to put a text in front of each prompt"},
+)
 
 
 @proxy.request("session/prompt")

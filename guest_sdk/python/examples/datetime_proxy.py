@@ -1,11 +1,17 @@
 """Puts the date in front of every prompt: agents guess it otherwise.
 
-conductor exec ./datetime_proxy.py,grant=clock demo -p "what day is it?"
+conductor exec ./datetime_proxy.py,allow=clock demo -p "what day is it?"
 """
 
 from guest_sdk.python import Proxy
 
-proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
+proxy = Proxy(
+    "datetime",
+    rights={
+        "change:prompts": "to put the date in front of each prompt",
+        "clock": "to say what day it is",
+    },
+)
 
 
 @proxy.request("session/prompt")

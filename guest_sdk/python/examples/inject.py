@@ -1,6 +1,6 @@
 """Adds to what the client says that it can, while the chain is initialized.
 
-conductor exec ./inject.py,profile=full demo -p "/context"
+conductor exec ./inject.py,only=full demo -p "/context"
 """
 
 from guest_sdk.python import Proxy

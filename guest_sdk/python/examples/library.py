@@ -1,7 +1,7 @@
 """Gives the agent a shelf of notes: resources to read, a prompt to pick, tools that ask back.
 
 conductor exec ./library.py demo -p "/resource library note://fox"
-conductor exec ./library.py,turns=within,editor=ask demo -p '/tool rhyme {"name":"fox"}'
+conductor exec ./library.py,allow=prompt:within+ask:user demo -p '/tool rhyme {"name":"fox"}'
 """
 
 from dataclasses import dataclass, field
@@ -10,7 +10,7 @@ from guest_sdk.python import Call, Contents, Proxy, Resource, ToolError, resourc
 
 proxy = Proxy(
     "library",
-    profile="tools",
+    rights={"serve:tools": "to let the agent read and write notes"},
     description="Notes of this session.",
     session=lambda: {"fox": "The quick brown fox."},
 )

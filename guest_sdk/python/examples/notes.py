@@ -2,7 +2,7 @@
 
 A line that is older than an hour is forgotten, while nobody asks.
 
-conductor exec ./notes.py,profile=full,grant=kv,grant=timer demo -p "/note the build is broken"
+conductor exec ./notes.py,only=full+storage+timer demo -p "/note the build is broken"
 """
 
 from guest_sdk.python import Proxy, Refused
@@ -11,8 +11,13 @@ HOUR = 3600.0
 
 proxy = Proxy(
     "notes",
-    profile="context",
-    wants={"kv": "to keep notes between sessions", "timer": "to forget old ones"},
+    rights={
+        "change:prompts": "to begin each prompt with your notes",
+        "answer:prompts": "to take `/note`",
+        "add:replies": "to say that it is noted",
+        "storage": "to keep notes between sessions",
+        "timer": "to forget old ones",
+    },
 )
 
 

@@ -1,11 +1,18 @@
 """Asks the agent twice: in a session of its own, behind the client's back, and then for real.
 
-conductor exec ./second_opinion.py,profile=full,sessions=own,turns=unprompted demo -p "hello"
+conductor exec ./second_opinion.py,allow=prompt:unseen+add:replies demo -p "hello"
 """
 
 from guest_sdk.python import Proxy, text
 
-proxy = Proxy("second-opinion", profile="full")
+proxy = Proxy(
+    "second-opinion",
+    rights={
+        "change:prompts": "to add the first thought to your prompt",
+        "prompt:unseen": "to ask in a session of its own",
+        "add:replies": "to show you the first thought",
+    },
+)
 
 
 @proxy.request("session/prompt")

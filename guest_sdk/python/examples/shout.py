@@ -1,11 +1,14 @@
 """Makes the agent shout: what it says passes in capitals, what it thinks is not shown.
 
-conductor exec ./shout.py,profile=filter demo -p "hello"
+conductor exec ./shout.py,only=filter demo -p "hello"
 """
 
 from guest_sdk.python import DROP, Proxy
 
-proxy = Proxy("shout", profile="filter")
+proxy = Proxy(
+    "shout",
+    rights={"filter": "to change and hide what the agent says"},
+)
 
 
 @proxy.update("agent_message_chunk")

@@ -1,6 +1,6 @@
 """Answers `/whoami` itself; the agent does not see it. Counts the prompts of each session.
 
-conductor exec ./whoami.py,profile=full,config.greeting=Hello demo -p "/whoami"
+conductor exec ./whoami.py,only=full,config.greeting=Hello demo -p "/whoami"
 """
 
 from dataclasses import dataclass, field

@@ -119,7 +119,7 @@ def test_a_program_that_ends_at_each_first_request_is_told_with_its_code() -> No
 
 TOOLS: Final = """
 from guest_sdk.python import Proxy
-proxy = Proxy("kit", profile="tools")
+proxy = Proxy("kit", rights={{"serve:tools": "for its work"}})
 for length in (1, {length}):
     proxy.tool(name="x" * length)(lambda: "done")
 proxy.run()
@@ -250,7 +250,7 @@ def test_every_rule_is_written_where_it_says() -> None:
 
 
 def test_sessions_are_in_an_empty_folder() -> None:
-    """What a component was granted to read is meant to be a project's, not all of a machine."""
+    """What a component may read is meant to be a project's, not all of a machine."""
     seen: list[Path] = []
 
     async def look(chain: ScriptedChain) -> None:
@@ -262,7 +262,7 @@ def test_sessions_are_in_an_empty_folder() -> None:
         seen.append(folder)
 
     check = Check("look", look, rule="", section="")
-    spec = catalog.resolve(f"{careless('forward')},grant=files:**")
+    spec = catalog.resolve(careless("forward"))
     (outcome,) = suite.outcomes(spec, (), PATIENCE, checks=(check,))
     assert outcome.why == ""
     assert [folder.exists() for folder in seen] == [False]

@@ -413,8 +413,8 @@ def begun_chain(
 ) -> tuple[Chain, str]:
     """A chain with the agents that the fixture server has below these names, and a session."""
     config = {"agents": {name: f"{url}/{name}" for name in names}, **more}
-    grants = ["random", "timer", f"fetch:{url}", f"fetch:POST@{url}"]
-    made = in_form(form, "a2a", config, grants=grants)
+    rights = {"allow": [f"web:{url}", f"web:POST@{url}"]} if form == "sandboxed" else {}
+    made = in_form(form, "a2a", config, **rights)
     chain = agent(rig, made, rig.demo("--acp"), PYTHONPATH=folders("a2a"))
     chain.initialize(**({} if version == 1 else V2))
     return chain, chain.new_session()

@@ -28,7 +28,7 @@ WORDS = ("Be brief", "Test the api", "Touch nothing", "No tabs", "Never", "Not t
 
 def started(**more: Any) -> Playground:
     """A playground with those files."""
-    return play("agents-md", **{"files": FILES, "grants": ["files"], **more})
+    return play("agents-md", **{"files": FILES, "grants": ["read:**"], **more})
 
 
 def told(p: Playground, at: int = -1) -> list[str]:
@@ -218,5 +218,5 @@ def test_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:
     chain.prompt(chain.new_session(cwd=str(project)), "hello")
     assert "Be kind." in told()
     assert chain.finish() == 0
-    told_of = "`names`: NOTES.md is not looked for, it needs `,grant=files:**/NOTES.md`"
+    told_of = "`names`: NOTES.md is not looked for, it needs `,allow=read:**/NOTES.md`"
     assert set(chain.stderr.splitlines()) == {f"warning: agents-md: {told_of}"}

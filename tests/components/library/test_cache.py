@@ -228,7 +228,7 @@ def test_in_version_2(rig: Rig, form: str) -> None:
     cache = component("cache")
     if form == "program":
         path = str(COMPONENTS / "cache" / "cache.py")
-        cache = rig.program(sys.executable, path, name="cache", grants=["clock"])
+        cache = rig.program(sys.executable, path, name="cache")
     hidden = component("personality", {"prompts": ["be brief"]})
     chain = agent(rig, cache, hidden, rig.demo())
     chain.initialize(protocolVersion=2, info={"name": "c", "version": "1"}, capabilities={})

@@ -88,7 +88,7 @@ def test_behind_a_real_agent(rig: Rig) -> None:
 
 def test_a_promise_needs_to_be_granted(rig: Rig) -> None:
     config = {"client": {"add": {"my_feature": True}}}
-    for more, there in (({}, False), ({"capabilities": "/my_feature"}, True)):
+    for more, there in (({}, False), ({"allow": "claim:/my_feature"}, True)):
         chain = agent(rig, component("capability", config, **more), rig.demo())
         chain.initialize(clientCapabilities=CLIENT)
         got = received(rig, "initialize")[-1]["clientCapabilities"]

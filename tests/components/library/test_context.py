@@ -26,7 +26,7 @@ FILES = {
 
 def started(**more: Any) -> Playground:
     """A playground with those files."""
-    return play("context", **{"files": FILES, "grants": ["files"], **more})
+    return play("context", **{"files": FILES, "grants": ["read:**"], **more})
 
 
 @plays

@@ -293,7 +293,7 @@ def place(request: pytest.FixtureRequest, rig: Rig) -> Iterator[str]:
 def test_a_chain_asks_the_endpoint_that_is_granted(rig: Rig, place: str, version: int) -> None:
     colon = ":" if place.startswith("unix:") else ""
     config = {"url": f"{place}{colon}/v1/data/agents/decision"}
-    decide = component("decide", config, grants=[f"fetch:POST@{place}"])
+    decide = component("decide", config, allow=[f"web:POST@{place}"])
     chain = agent(rig, decide, rig.demo())
     chain.initialize(**(V2 if version == 2 else {}))
     chain.serves["session/request_permission"] = lambda asked: {
@@ -325,7 +325,7 @@ def test_an_endpoint_that_is_not_granted_is_closed(rig: Rig, place: str) -> None
 def test_an_endpoint_that_sends_elsewhere_is_closed(rig: Rig, place: str) -> None:
     colon = ":" if place.startswith("unix:") else ""
     config = {"url": f"{place}{colon}/away"}
-    chain = agent(rig, component("decide", config, grants=[f"fetch:POST@{place}"]), rig.demo())
+    chain = agent(rig, component("decide", config, allow=[f"web:POST@{place}"]), rig.demo())
     session = chain.begin()
     assert chain.prompt(session, "/permission yes").endswith("permission: reject-once")
     assert chain.finish() == 0

@@ -31,10 +31,8 @@ class Row(NamedTuple):
     config: Mapping[str, Any] = MappingProxyType({})
     peers: str = ""
     """The names of its peer agents, with `+` between."""
-    grants: tuple[str, ...] = ()
-    """The services it needs."""
     commands: str = ""
-    """The commands that it may send."""
+    """The right to the commands that it may send."""
     at_agent: list[str] | None = None
     """The prompts that the agent got, each by its first text."""
     later: str = ""
@@ -81,31 +79,30 @@ ROWS: Final = (
     Row("30", "coordinator", [("do", "[a] R\n\ndo\n\ndo\nWhat the agent `a` found:\nR\n\ndo")],
         {**TASK, "research": "a", "review": "none"}, "a"),
     Row("73", "personality", [("one", "one"), ("two", "two")], {"prompts": ["/symposium:hi"]},
-        commands="symposium:hi", at_agent=["/symposium:hi", "one", "two"]),
+        commands="command:symposium:hi", at_agent=["/symposium:hi", "one", "two"]),
     Row("74", "sparkle", [("one", "one"), ("two", "two")], {"show": "hidden", "prompt": "be"},
         at_agent=["be", "one", "two"]),
-    Row("75", "research", [(RESEARCH, None)], {"task": "R"}, grants=("timer",), later=REPORT),
+    Row("75", "research", [(RESEARCH, None)], {"task": "R"}, later=REPORT),
     Row("76", "tangent", [("p1", "p1"), ("/tangent", None), ("p2", None), ("/tangent", None),
         ("p3", "p3"), ("/history", history("p1", "p3", "/history"))]),
     Row("64-86", "subagents", [(CALL, "## Task 1\n\nx\n\n## Task 2\n\ny"),
         ("/history", history(CALL, "/history"))]),
-    Row("77", "walkthrough", [(WALK, WALKED)], grants=("files:**",)),
-    Row("53-79", "ide", [("/tools", "editor: no tools")], grants=("timer",)),
+    Row("77", "walkthrough", [(WALK, WALKED)]),
+    Row("53-79", "ide", [("/tools", "editor: no tools")]),
     Row("80", "identity", [("/remember call me Ada", "[identity: remembered: 1. call me Ada]"),
         ("hi", TOLD), ('/call identity list {}', "1. call me Ada")],
-        {"user": "Ada"}, grants=("kv",), commands="remember+forget"),
+        {"user": "Ada"}, commands="command:remember+command:forget"),
     Row("95", "reminders", [('/call reminders set {"text":"tea","minutes":60}', None),
         ('/call reminders set {"text":"x"}', f"tool error: {WHEN}"),
-        ('/call reminders cancel {"number":1}', None), ("/call reminders list {}", "none")],
-        grants=("clock", "timer", "kv", "write:.conductor/checkpoints")),
-    Row("97", "a2a", [("/call a2a agents {}", NO_AGENTS)], grants=("random", "timer")),
+        ('/call reminders cancel {"number":1}', None), ("/call reminders list {}", "none")]),
+    Row("97", "a2a", [("/call a2a agents {}", NO_AGENTS)]),
     Row("118", "rust-errors",
         [('/call rust-errors explain_code {"code":"E0072"}', f"{CODE}\n{REPAIR}")]),
     Row("118", "ts-errors",
         [('/call ts-errors explain_code {"code":"TS2683"}', f"{THIS}\n{ARROW}")]),
     Row("118", "a11y", [('/call a11y explain_rule {"rule":"1.4.3"}', CRITERION)]),
     Row("92", "redact", [(f"a {SECRET} b", f"a {HIDDEN} b")], at_agent=[f"a {HIDDEN} b"]),
-    Row("91", "cache", [("one", "one"), ("one", "one"), ("two", "two")], grants=("clock",),
+    Row("91", "cache", [("one", "one"), ("one", "one"), ("two", "two")],
         at_agent=["one", "two"]),
 )  # fmt: skip
 
@@ -130,9 +127,8 @@ def said(chain: Chain, session: str, text: str, version: int) -> str:
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: f"{row.number}-{row.component}")
 def test_a_row_in_every_form(rig: Rig, row: Row, form: str, version: int) -> None:
     options = ("-c", f"peer.{row.peers}=demo") if row.peers else ()
-    more: dict[str, Any] = {"peers": row.peers} if row.peers else {}
-    more |= {"commands": row.commands} if row.commands else {}
-    more |= {"grants": list(row.grants)} if form != "sandboxed" else {}
+    words = [f"peer:{row.peers}"] * bool(row.peers) + [row.commands] * bool(row.commands)
+    more = {"allow": "+".join(words)} if words else {}
     made = in_form(form, row.component, dict(row.config), **more)
     path = folders(row.component)
     chain = agent(rig, made, rig.demo("--acp"), options=options, PYTHONPATH=path)

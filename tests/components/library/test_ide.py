@@ -196,7 +196,7 @@ EACH = pytest.mark.parametrize(("form", "version"), [(f, v) for f in FORMS for v
 
 def run(rig: Rig, form: str, version: int, last: str, **able: Any) -> tuple[Chain, str]:
     """A chain whose editor has operations, files and terminals, as far as the version has them."""
-    made = in_form(form, "ide", {}, **({} if form == "sandboxed" else {"grants": ["timer"]}))
+    made = in_form(form, "ide")
     chain = agent(rig, made, last, PYTHONPATH=folders("ide"))
     chain.serves |= {
         "_scp/ide_operation/list": lambda _: {"operations": [

@@ -48,7 +48,7 @@ def initialize(version: int) -> dict[str, Any]:
 def test_a_router_chooses_the_branch_by_rule(rig: Rig, version: int) -> None:
     marked_two = json.dumps(shlex.quote(marked("TWO ")))
     options = (*peer("a", marked("ONE "), "demo"), "-c", f"branch.b={marked_two}")
-    router = component("router", {"rules": RULES}, peers="a+b+c")
+    router = component("router", {"rules": RULES}, allow="peer:a+peer:b+peer:c")
     chain = agent(rig, router, marked("OWN "), rig.demo(), options=(*options, "-c", "peer.c=demo"))
     chain.initialize(**initialize(version))
     session = chain.new_session()
@@ -79,7 +79,7 @@ def test_a_branch_ends_in_the_agent_elsewhere(rig: Rig) -> None:
     access = ("--listen", "ws://127.0.0.1:0", "--tokens", f"{rig.folder}/tokens")
     with served(rig, "serve", rig.demo(), *access) as server:
         options = ("-c", f"branch.b={json.dumps(shlex.quote(marked('TWO ')))}")
-        router = component("router", {"rules": [{"to": "b", "pattern": "^b:"}]}, peers="b")
+        router = component("router", {"rules": [{"to": "b", "pattern": "^b:"}]}, allow="peer:b")
         words = (*options, router, f"{server.address},token=env:DOOR,name=far")
         chain = rig.run("agent", *words, DOOR=token)
         session = chain.begin()
@@ -92,7 +92,7 @@ def test_a_branch_ends_in_the_agent_elsewhere(rig: Rig) -> None:
 def test_a_coordinator_makes_one_turn_of_three_agents(rig: Rig, version: int) -> None:
     options = (*peer("research", "demo"), *peer("review", "demo"))
     config = {"research_task": "R", "review_task": "V"}
-    coordinator = component("coordinator", config, peers="research+review")
+    coordinator = component("coordinator", config, allow="peer:research+peer:review")
     chain = agent(rig, coordinator, rig.demo(), options=options)
     chain.initialize(**initialize(version))
     session = chain.new_session()

@@ -182,7 +182,7 @@ async def test_version_two_ends_a_turn_by_a_state() -> None:
 
 
 def test_behind_a_real_agent(rig: Rig) -> None:
-    chain = agent(rig, component("personality", HI, commands="symposium:hi"), rig.demo())
+    chain = agent(rig, component("personality", HI, allow="command:symposium:hi"), rig.demo())
     one = chain.begin()
     two = chain.new_session()
     assert chain.prompt(one, "a") == "a"
@@ -200,7 +200,7 @@ def test_behind_a_real_agent(rig: Rig) -> None:
 def test_cancelled_behind_a_real_agent(rig: Rig) -> None:
     chain = agent(
         rig,
-        component("personality", {"prompts": "/permission x"}, commands="permission"),
+        component("personality", {"prompts": "/permission x"}, allow="command:permission"),
         rig.demo(),
     )
     chain.serves["session/request_permission"] = None

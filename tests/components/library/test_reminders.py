@@ -221,8 +221,7 @@ def begun(
     project.mkdir(exist_ok=True)
     options = ("--project", str(project), "-c", f"clock=2025-10-08T{time}:00+00:00")
     env = {"XDG_DATA_HOME": str(project.parent / "data"), "PYTHONPATH": folders("reminders")}
-    grants = {"grants": list(load("reminders").wants)} if form != "sandboxed" else {}
-    made = in_form(form, "reminders", config, **grants)
+    made = in_form(form, "reminders", config)
     chain = agent(rig, made, rig.demo("--acp"), options=options, **env)
     chain.initialize(**({} if version == 1 else V2))
     return chain, chain.new_session(cwd=str(project))

@@ -175,8 +175,7 @@ async def test_what_a_failure_has_lost_is_reported() -> None:
 def test_the_user_works_on_until_the_report_comes(rig: Rig, form: str, version: int) -> None:
     pipe = rig.folder / "pipe"
     os.mkfifo(pipe)
-    grants = {"grants": ["timer"]} if form != "sandboxed" else {}
-    made = in_form(form, "research", {"task": ""}, **grants)
+    made = in_form(form, "research", {"task": ""})
     chain = agent(rig, made, rig.actor("researching_agent", str(pipe), name="A"),
                   PYTHONPATH=folders("research"))  # fmt: skip
     chain.initialize(**(V2 if version == 2 else {}))
@@ -216,7 +215,7 @@ def test_a_source_that_never_ends(rig: Rig) -> None:
     (rig.folder / "silent.py").write_text(SILENT)
     options = ("-c", f"peer.library={shlex.join([sys.executable, str(rig.folder / 'silent.py')])}")
     config = {"peer": "library", "seconds": 0.2, "task": ""}
-    made = component("research", config, peers="library")
+    made = component("research", config, allow="peer:library")
     chain = agent(rig, made, rig.demo("--acp"), options=options)
     session = chain.begin()
     chain.prompt(session, '/call research begin_research {"question":"why?"}')

@@ -22,7 +22,7 @@ from tests.components.library.support import (
 if TYPE_CHECKING:
     from tests.harness.process.rig import Chain, Rig
 
-GRANTS = ("kv", "clock")
+GRANTS = ("storage", "clock")
 TURN = {
     "items": [
         {"type": "prompt", "content": [{"type": "text", "text": "What is up?"}]},
@@ -217,8 +217,7 @@ def shown(chain: Chain) -> list[str]:
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("form", FORMS)
 def test_in_every_form(rig: Rig, form: str, version: int) -> None:
-    grants = {} if form == "sandboxed" else {"grants": [*GRANTS]}
-    sessions, path = in_form(form, "sessions", **grants), folders("sessions")
+    sessions, path = in_form(form, "sessions"), folders("sessions")
     setup = {"cwd": "/", "mcpServers": []}
     first = agent(rig, sessions, rig.demo(), PYTHONPATH=path)
     first.initialize(**(V2 if version == 2 else {}))

@@ -156,18 +156,14 @@ def test_readme_and_manifest_ask_for_the_same_and_have_the_same_settings(name: s
     (asks,) = [" | ".join(row[1:]) for row in rows if row[0] == "| asks for"]
     manifest = catalog.bundled_manifest(name)
     assert manifest is not None
-    wants = manifest.wants
-    asked = {wants.profile, *wants.services} - {None}
-    missing = {one for one in asked if f"`{one}`" not in asks and not _said(str(one), asks)}
+    asked = manifest.rights or ()
+    missing = {one for one in asked if f"`{one}`" not in asks and not _said(one, asks)}
     assert not missing, asks
-    assert "fetch" not in wants.services, "components/README.md says that none has the network"
+    assert not any(one.startswith("web:") for one in asked), "components/README.md says so"
     assert [key for key in manifest.settings if f"`{key}`" not in readme] == []
 
 
-def _said(grant: str, asks: str) -> bool:
-    """Whether a grant for files is told by the name of the folder, or the ending of their names."""
-    folder = grant.removeprefix("files:").removesuffix("/**")
-    ending = grant.removeprefix("files:**/*.")
-    by_folder = "`files`" in asks and f"`{folder}`" in asks
-    by_ending = "and the same for `" in asks and f"`{ending}`" in asks
-    return grant.startswith("files:") and (by_folder or by_ending)
+def _said(right: str, asks: str) -> bool:
+    """Whether a right to read files is told by the ending of their names."""
+    ending = right.removeprefix("read:**/*.")
+    return ending != right and "and the same for `" in asks and f"`{ending}`" in asks

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from guest_sdk.python import ProxyError
 from tests.components.library.support import agent, component, play, plays
+from tests.harness.process.command import conductor
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,6 +113,15 @@ async def test_what_is_chosen_and_what_is_refused() -> None:
         assert p.agent.prompts == ["hello"]
         (told,) = p.services.log
         assert "looked for in skills, .claude/skills, .agents/skills: service `files`" in told
+
+
+def test_it_reads_the_folders_that_are_set_and_no_others() -> None:
+    set_ = conductor("inspect", "--json", 'skills,config.folders=["docs/skills"]')
+    rights = json.loads(set_.out)["policy"]["rights"]
+    assert rights == ["context", "read:docs/skills/**"]
+    for more in ("", ",only=none"):
+        outside = conductor("inspect", f'skills,config.folders=["../x"]{more}')
+        outside.assert_error(2, "a setting of `skills` gives no right: `../x/**` is no glob")
 
 
 def test_behind_a_real_agent(rig: Rig, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ FILES = {
 
 def started(**more: Any) -> Playground:
     """A playground with those files."""
-    return play("slash-commands", **{"files": FILES, "grants": ["files"], **more})
+    return play("slash-commands", **{"files": FILES, "grants": ["read:**"], **more})
 
 
 def lists(p: Playground) -> list[list[Json]]:

@@ -184,7 +184,9 @@ def talked(chain: Chain) -> None:
 
 
 def test_behind_a_real_agent(rig: Rig) -> None:
-    chain = agent(rig, component("sparkle", CALL, commands="tool"), rig.demo("--acp", "--modes"))
+    chain = agent(
+        rig, component("sparkle", CALL, allow="command:tool"), rig.demo("--acp", "--modes")
+    )
     talked(chain)
     assert "sparkle/embody_sparkle: Loads your" in chain.prompt("demo-1", "/tools")
     one, two = chain.texts("demo-1"), chain.texts("demo-2")
@@ -219,7 +221,7 @@ def kept(frame: Any) -> Any:
 
 def test_cancelled_and_queued_behind_a_real_agent(rig: Rig) -> None:
     config = {"prompt": "/permission x", "show": "merged"}
-    chain = agent(rig, component("sparkle", config, commands="permission"), rig.demo())
+    chain = agent(rig, component("sparkle", config, allow="command:permission"), rig.demo())
     chain.serves["session/request_permission"] = None
     session = chain.begin()
     stopped = [chain.start_prompt(session, said) for said in ("a", "b")]
@@ -243,7 +245,7 @@ def test_cancelled_and_queued_behind_a_real_agent(rig: Rig) -> None:
 
 def test_in_version_two_turns_end_as_they_are(rig: Rig) -> None:
     config = {"prompt": "/thought I am", "show": "forwarded"}
-    chain = agent(rig, component("sparkle", config, commands="thought"), rig.demo())
+    chain = agent(rig, component("sparkle", config, allow="command:thought"), rig.demo())
     chain.initialize(protocolVersion=2, info={"name": "c", "version": "1"}, capabilities={})
     session = chain.new_session()
     for number, said in ((2, "a"), (3, "b")):  # the first message is the embodiment's
@@ -274,7 +276,7 @@ def test_a_server_that_is_a_command_needs_trust(rig: Rig) -> None:
     assert refused.prompt(refused.begin(), "/servers") == "[]"
     assert refused.finish() == 0
     assert "mcp-servers" in refused.stderr
-    chain = agent(rig, component("sparkle", config, profile="trusted"), rig.demo(name="B"))
+    chain = agent(rig, component("sparkle", config, only="trusted"), rig.demo(name="B"))
     assert json.loads(chain.prompt(chain.begin(), "/servers")) == [
         {"name": "sparkle", "command": "/bin/sparkle-mcp", "args": [], "env": []}
     ]

@@ -125,7 +125,7 @@ async def test_permissions_are_refused_and_errors_told() -> None:
 
 def test_a_peer_agent_does_the_tasks(rig: Rig) -> None:
     program = shlex.join([sys.executable, str(AGENTS / "assistant.py")])
-    named = component("subagents", {"peer": "other"}, peers="other")
+    named = component("subagents", {"peer": "other"}, allow="peer:other")
     chain = agent(rig, named, rig.demo("--acp"), options=("-c", f"peer.other={program}"))
     said = chain.prompt(chain.begin(), '/call subagents run {"tasks": ["a", "b"]}')
     assert said == "## Task 1\n\nYou said: a\n\n## Task 2\n\nYou said: b"
@@ -135,7 +135,9 @@ def test_a_peer_agent_does_the_tasks(rig: Rig) -> None:
 
 
 def _chain(rig: Rig, version: int) -> tuple[Chain, str]:
-    chain = agent(rig, component("subagents", {}, commands="hang+permission"), rig.demo("--acp"))
+    chain = agent(
+        rig, component("subagents", {}, allow="command:hang+command:permission"), rig.demo("--acp")
+    )
     more = {"info": {"name": "c", "version": "1"}, "capabilities": {}} if version == 2 else {}
     chain.initialize(protocolVersion=version, **more)
     return chain, chain.new_session()

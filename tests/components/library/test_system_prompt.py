@@ -212,7 +212,7 @@ async def test_a_role_from_the_start() -> None:
 
 
 def test_behind_a_real_agent(rig: Rig) -> None:
-    trusted = component("system-prompt", {"mode": "code"}, profile="trusted")
+    trusted = component("system-prompt", {"mode": "code"}, only="trusted")
     chain = agent(rig, trusted, rig.demo("--modes"))
     chain.initialize()
     answer = chain.request("session/new", {"cwd": "/", "mcpServers": []})
@@ -239,7 +239,7 @@ def test_modes_of_the_agent_are_the_users_unless_it_is_trusted(rig: Rig) -> None
     assert received(rig, "session/set_config_option") == []
     assert chain.finish() == 0
     assert "not switched to `code`" in chain.stderr
-    assert "`,profile=trusted` lets it" in chain.stderr
+    assert "`,only=trusted` lets it" in chain.stderr
 
 
 def test_else_a_block_is_put_in_front(rig: Rig) -> None:

@@ -24,8 +24,8 @@ def _history(text: str) -> list[str]:
 
 def test_a_tangent_leaves_no_trace(rig: Rig) -> None:
     """In version 1: `/tangent` is answered, permissions and cancelling work within."""
-    commands = "tangent+hang+history+permission"
-    chain = agent(rig, component("tangent", {}, commands=commands), rig.demo())
+    commands = "command:tangent+command:hang+command:history+command:permission"
+    chain = agent(rig, component("tangent", {}, allow=commands), rig.demo())
     chain.serves["session/request_permission"] = lambda _: ALLOWED
     session = chain.begin()
     chain.expect("session/update")
@@ -61,7 +61,7 @@ def test_a_tangent_leaves_no_trace(rig: Rig) -> None:
 
 def test_modes_hold_in_a_tangent_and_behind_it_and_missing_servers_are_named(rig: Rig) -> None:
     """The conductor sets them: the tangent itself may not."""
-    chain = agent(rig, component("tangent", {}, commands="tangent"), rig.demo("--modes"))
+    chain = agent(rig, component("tangent", {}, allow="command:tangent"), rig.demo("--modes"))
     chain.initialize()
     folders = {"cwd": str(rig.folder), "additionalDirectories": [str(rig.folder / "more")]}
     server = {"name": "fs", "command": "true", "args": [], "env": []}

@@ -21,7 +21,7 @@ OWN = "conductor.component/transcript"
 ADDER = """
 from guest_sdk.python import Proxy
 
-proxy = Proxy("adder", profile="none")
+proxy = Proxy("adder", rights={})
 
 
 @proxy.summarize
@@ -36,7 +36,7 @@ if __name__ == "__main__":
 GUIDE = """
 from guest_sdk.python import Proxy
 
-proxy = Proxy("guide", profile="context")
+proxy = Proxy("guide", rights={"context": "to guide"})
 
 
 @proxy.request("session/prompt")
@@ -48,7 +48,7 @@ def prompt(request):
 if __name__ == "__main__":
     proxy.run()
 """
-SAY = "up:session/update[agent_message_chunk]:originate"
+SAY = "add:replies"
 
 
 async def summary(p: Playground, session: str = "") -> Conversation:
@@ -124,7 +124,7 @@ def test_one_at_each_end_keeps_what_the_agent_got_and_what_the_user_saw(
     rig: Rig, tmp_path: Path
 ) -> None:
     (tmp_path / "guide.py").write_text(GUIDE)
-    guide = in_form("sandboxed", str(tmp_path / "guide.py"), allow=[SAY])
+    guide = in_form("sandboxed", str(tmp_path / "guide.py"), allow=SAY)
     chain = agent(rig, "transcript", guide, "datetime", "transcript", rig.demo())
     chain.initialize()
     session = chain.new_session()
@@ -166,9 +166,11 @@ def take_turn(chain: Chain, session: str, text: str, version: int, turns: int) -
 def test_in_every_form(rig: Rig, form: str, version: int, tmp_path: Path) -> None:
     is_guest = form == "sandboxed"
     (tmp_path / "adder.py").write_text(ADDER)
-    adder = in_form(form, str(tmp_path / "adder.py"), **({"methods": [ASK]} if is_guest else {}))
+    adder = in_form(
+        form, str(tmp_path / "adder.py"), **({"allow": f"extension:{ASK}"} if is_guest else {})
+    )
     (tmp_path / "guide.py").write_text(GUIDE)
-    guide = in_form(form, str(tmp_path / "guide.py"), **({"allow": [SAY]} if is_guest else {}))
+    guide = in_form(form, str(tmp_path / "guide.py"), **({"allow": SAY} if is_guest else {}))
     components = adder, in_form(form, "transcript"), guide
     path = folders("transcript", str(tmp_path / "adder.py"))
     chain = agent(rig, *components, rig.demo(), PYTHONPATH=path)

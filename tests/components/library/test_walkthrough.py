@@ -274,8 +274,7 @@ def begun(rig: Rig, form: str, version: int, project: Path, shows: bool) -> tupl
     (project / "add.py").write_text(
         "import x\ndef add(a, b):\n    return a + b\nprint(add(1, 2))\n"
     )
-    grants: dict[str, Any] = {"grants": ["files:**"]} if form != "sandboxed" else {}
-    made = in_form(form, "walkthrough", {}, **grants)
+    made = in_form(form, "walkthrough")
     chain = agent(rig, made, rig.demo("--acp"), PYTHONPATH=folders("walkthrough"))
     section = {"version": "1.0", "html_panel": shows, "file_comment": shows}
     able = {"_meta": {"symposium": section}}

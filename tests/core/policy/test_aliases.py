@@ -494,7 +494,7 @@ def test_without_the_grant_there_are_no_aliases() -> None:
     with chain("down:session/prompt:carry") as pb:
         answer = rebinds(pb, "S", "S2")
         assert "`rebind` is not granted to proxy `g`" in answer["error"]["message"]
-        assert "sessions=own" in answer["error"]["message"]
+        assert "prompt:unseen" in answer["error"]["message"]
 
 
 def test_the_number_of_aliases_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -112,9 +112,11 @@ def test_up_and_down_and_without_a_session() -> None:
         chosen = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
         pb >> ("client", result(Hole("c-q"), chosen)) << ("agent", result("q", chosen))
         pb << ("g", "p", result(Hole("g-q"), chosen))
-        pb >> ("client", request("l", "logout")) << ("g", "p", request(Hole("g-l"), "logout"))
-        pb << ("agent", request(Hole("a-l"), "logout"))
-        pb >> ("g", "s", request(Hole("g-l"), "logout"))
+        closing = {"sessionId": "S"}
+        pb >> ("client", request("l", "session/close", closing))
+        pb << ("g", "p", request(Hole("g-l"), "session/close", closing))
+        pb << ("agent", request(Hole("a-l"), "session/close", closing))
+        pb >> ("g", "s", request(Hole("g-l"), "session/close", closing))
         pb >> ("agent", error(Hole("a-l"), 1, "no")) << ("client", error("l", 1, "no"))
         pb << ("g", "s", error(Hole("g-l"), 1, "no"))
 
@@ -133,7 +135,7 @@ def test_one_under_an_id_of_its_own_is_its_own() -> None:
         copied(pb)
         pb >> ("g", "s", request("m", PROMPT, prompt("hi")))
         lacks(pb, "originate", PROMPT)
-        refused(pb, "m", "`,turns=within`")
+        refused(pb, "m", "`,allow=prompt:within`")
         pb >> ("g", "s", request(Hole("g-a"), "session/set_mode", mode()))
         lacks(pb, "originate", "session/set_mode")
         refused(pb, Hole("g-a"))

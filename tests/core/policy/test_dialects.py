@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component
-from conductor.core.policy.rules import NO_PROFILE, PROFILES, Policy
+from conductor.core.policy.rules import Policy
 from conductor.core.router import Router, RouterOptions
 from tests.core.test_chains import Nested
 from tests.harness.router.actors import (
@@ -26,10 +26,11 @@ from tests.harness.router.actors import conversation as converse
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import notification, request, result
 from tests.harness.router.policed import CARRY_TEXT, policy
+from tests.harness.router.rules import PROFILES, held
 
 KINDS = (*FORMS, "scp", "channel")
 POLICIES = {
-    **{profile: Policy(profile) for profile in (*PROFILES, NO_PROFILE)},
+    **{profile: held(profile) for profile in PROFILES},
     "updates": policy(CARRY_TEXT),
     "answers": policy("down:session/prompt:answer", "down:initialize:carry"),
     "results": policy("down:initialize:carry+amend", "down:session/prompt:carry+amend"),
@@ -111,11 +112,11 @@ class PolicedWithin(Nested):
 
 
 def test_initializing_again_is_nothing_special() -> None:
-    for held in POLICIES.values():
+    for one in POLICIES.values():
         for kind in FORMS.keys() | {"channel"}:
-            stage, alone = policed((kind,), (held,), told=True), chain(())
-            for one in (stage, alone):
-                converse(one)
+            stage, alone = policed((kind,), (one,), told=True), chain(())
+            for each in (stage, alone):
+                converse(each)
             assert stage.say({**FIRST, "id": 77}) == alone.say({**FIRST, "id": 77})
             assert stage.say({**NEW, "id": 78}) == alone.say({**NEW, "id": 78})
             assert stage.effects == []
@@ -136,7 +137,7 @@ class Greedy(Launching):
 
 def test_the_second_connection_of_an_scp_proxy_is_policed_too() -> None:
     components = [
-        Component("p", dialect=DIALECTS["scp"], policy=Policy("context")),
+        Component("p", dialect=DIALECTS["scp"], policy=held("context")),
         Component("agent"),
     ]
     stage = Stage(Router(components), [Greedy("p"), Agent("agent")])
@@ -151,7 +152,7 @@ def test_the_second_connection_of_an_scp_proxy_is_policed_too() -> None:
 
 
 def test_two_observers_say_nothing_of_each_other() -> None:
-    stage = policed(("acp", "channel"), (Policy("observer"),) * 2, told=True)
+    stage = policed(("acp", "channel"), (held("observer"),) * 2, told=True)
     converse(stage)
     answers = stage.say(request(9, "_unknown"))
     assert [answer["error"]["code"] for answer in answers] == [-32601]

@@ -11,7 +11,7 @@ import pytest
 
 from conductor.core import CHANNEL, Component, Send, Serve
 from conductor.core.policy import ordering
-from conductor.core.policy.rules import Grants, Policy
+from conductor.core.policy.rules import Grants
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import Guest, dump
 from tests.harness.router.policed import (
@@ -38,6 +38,7 @@ from tests.harness.router.policed import (
     trusted,
     update,
 )
+from tests.harness.router.rules import policy_of
 
 ABOVE: Final = "client"
 """The conductor above, which is the host's predecessor and successor."""
@@ -220,9 +221,9 @@ def test_it_polices_its_guests_by_rounds() -> None:
 def test_a_host_s_policy_is_the_guests_own() -> None:
     """One guest may do what another may not."""
     full = Component(
-        "f", "proxy `f`", CHANNEL, policy=Policy("none", grants=Grants(sessions="own"))
+        "f", "proxy `f`", CHANNEL, policy=policy_of("none", grants=Grants(sessions="own"))
     )
     with host(full, guest()) as pb:
         pb >> ("g", "s", request("m", "session/close", {"sessionId": "S"}))
         lacks(pb, "originate", "session/close")
-        refused(pb, "m", "`,sessions=own` lets it")
+        refused(pb, "m", "`,allow=prompt:unseen` lets it")

@@ -21,7 +21,6 @@ from conductor.core import (
     Violated,
 )
 from conductor.core.component import HOLD_INITIALIZE
-from conductor.core.policy.rules import NO_PROFILE, Policy
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.plays import OK
 from tests.harness.router.policed import (
@@ -47,6 +46,7 @@ from tests.harness.router.policed import (
     trusted,
     update,
 )
+from tests.harness.router.rules import held
 
 ASKED = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": False}}}
 GREEDY = {"protocolVersion": 1, "clientCapabilities": {"fs": {"readTextFile": True}}}
@@ -61,7 +61,7 @@ def session_cancel(session: str = "S") -> Json:
 
 def before(
     *rules: str,
-    profile: str = NO_PROFILE,
+    profile: str = "none",
     kind: str | None = "channel",
     tracing: bool = False,
     **more: Any,
@@ -383,7 +383,7 @@ def test_one_that_ends_while_the_agent_still_starts_is_answered_with_it() -> Non
 
 
 def test_only_proxies_are_policed() -> None:
-    router = Router([Component("agent", policy=Policy("observer"))])
+    router = Router([Component("agent", policy=held("observer"))])
     with Playbook(router) as pb:
         pb >> ("client", request("i", "initialize", V1))
         pb << ("agent", request(Hole("a"), "initialize", V1))

@@ -351,7 +351,7 @@ def test_what_is_given_is_traced_once() -> None:
 def test_mcp_of_its_own_servers_is_its_to_carry() -> None:
     server = {"type": "acp", "name": "n", "id": "id"}
     asked = {"cwd": "/", "mcpServers": []}
-    with chain(profile="tools") as pb:
+    with chain(profile="serve:tools") as pb:
         pb >> ("client", request("n", "session/new", asked))
         pb << ("g", "p", request(Hole("g-n"), "session/new", asked))
         pb >> ("g", "s", request(Hole("g-n"), "session/new", {**asked, "mcpServers": [server]}))
@@ -440,6 +440,7 @@ def test_what_is_too_much_for_one_that_is_away_goes_past(monkeypatch: pytest.Mon
 
 def test_keys_are_remembered_so_many(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("conductor.core.state._MOST_KEYS", 1)
+    monkeypatch.setattr("conductor.core.policy.policy_state._MOST_KEYS", 1)
     with chain(CARRY_TEXT) as pb:
         for _ in range(2):
             pb >> ("agent", thought("a")) << ("client", thought("a"))

@@ -21,6 +21,7 @@ from conductor.core.router import Router, RouterOptions
 from conductor.core.session import MOST_PROMPTS
 from tests.harness.router.actors import Guest, dump
 from tests.harness.router.plays import V1, notification, request, result
+from tests.harness.router.rules import policy_of
 
 Json = dict[str, Any]
 Lines = list[tuple[str, bytes]]
@@ -74,7 +75,7 @@ class DeclaringChain:
         watched: tuple[str, ...] = (),
     ) -> None:
         given = grants or {}
-        full = {name: Policy("full", grants=given.get(name, Grants())) for name in PROXIES}
+        full = {name: policy_of("full", grants=given.get(name, Grants())) for name in PROXIES}
         held: dict[str, Policy | None] = {**full, **({"mid": None} if trusted else {})}
         kind = DIALECTS["channel"]
         proxies = [

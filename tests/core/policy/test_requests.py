@@ -84,7 +84,7 @@ def test_with_no_right_it_goes_past_and_so_does_its_answer(r: Route) -> None:
         pb >> (r.target, result(Hole("t"), 5)) << (r.source, result("a", 5))
         pb >> ("g", r.outlet, request("own", "_q", SESSION))
         lacks(pb, "originate", "_q")
-        refused(pb, "own", "`,methods=_q` lets it", side=r.outlet)
+        refused(pb, "own", "`,allow=extension:_q` lets it", side=r.outlet)
 
 
 @ROUTES
@@ -161,10 +161,10 @@ def test_a_violation_names_the_right_and_how_it_is_had() -> None:
     with chain("down:session/prompt:carry") as pb:
         given(pb)
         pb >> ("g", "p", result(Hole("g-a"), DONE))
-        assert "`,allow=down:session/prompt:answer` lets it" in broke(pb).text
+        assert "`,allow=answer:prompts` lets it" in broke(pb).text
         skip(pb)
         pb >> ("g", "s", request("own", "fs/read_text_file", SESSION))
-        assert "only `,profile=trusted` lets it" in broke(pb).text
+        assert "only `,only=trusted` lets it" in broke(pb).text
         skip(pb)
 
 

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Send, Wake
-from conductor.core.policy.rules import PROFILES, Policy
+from conductor.core.policy.rules import Policy
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.policed import (
     CARRY_TEXT,
@@ -29,13 +29,14 @@ from tests.harness.router.policed import (
     tool_call,
     update,
 )
+from tests.harness.router.rules import PROFILES, held
 
 Json = dict[str, Any]
 
 GONE: Final = Closure("gone")
 POLICIES: Final = [
     None,
-    *(Policy(profile) for profile in PROFILES),
+    *(held(profile) for profile in PROFILES),
     policy(profile="full", fails="closed", hold=5.0),
     policy(profile="full", grants="turns=unprompted options texts permission=narrow methods=_*"),
     policy(CARRY_TEXT, "down:session/prompt:carry+answer+amend", grants="turns=within"),

@@ -1,236 +1,282 @@
-"""How policies are written and compared."""
+"""The words for rights: each cell has one, and all that reads them."""
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from conductor.core.policy import rule_syntax, rules
-from conductor.core.policy.key_table import Direction, Right
-from conductor.core.policy.rule_syntax import PolicyWords
-from conductor.core.policy.rules import (
-    GRANT_NAMES,
-    NO_PROFILE,
-    PROFILES,
+from conductor.core.policy import words
+from conductor.core.policy.key_table import EDITOR, ROWS, Direction, Right, row_of
+from conductor.core.policy.rules import GRANT_NAMES, Policy, ambiguous_key
+from conductor.core.policy.words import (
+    FAMILIES,
+    FORBIDDING,
+    GROUPS,
+    OBJECTS,
+    SETS,
+    TABLE,
     TRUSTED,
-    Grants,
-    Policy,
-    Rule,
+    PolicyWords,
+    flat,
+    former,
+    is_denied,
+    lacking,
+    meaning,
+    read,
+    read_denied,
+    without,
+    word,
+    word_for,
 )
+from conductor.core.service_table import ALWAYS_GRANTED, SERVICES
+
+CELLS = [
+    (row.direction, key, right)
+    for row in ROWS
+    for key in row.keys
+    for right in Right
+    if right & (row.full | row.more)
+]
 
 
-def policy(profile: str, *rules: str, **grants: object) -> Policy:
-    return Policy(profile, tuple(map(rule_syntax.parse_rule, rules)), Grants(**grants))  # type: ignore[arg-type]
+@pytest.mark.parametrize(("direction", "key", "right"), CELLS)
+def test_each_cell_has_exactly_one_shortest_word(
+    direction: Direction, key: str, right: Right
+) -> None:
+    named = word_for(direction, key, right)
+    cells = {(rule.direction, rule.key): rule.rights for rule in word(named).rules}
+    assert right in cells[direction, key]
+    alike = [
+        one
+        for one in TABLE.values()
+        if any((r.direction, r.key) == (direction, key) and right in r.rights for r in one.own)
+        and row_of(direction, key).full & right
+        and len(one.own) == len(word(named).own)
+        and one.grant is None
+    ]
+    assert len(alike) <= 1, alike
+    held = words.policy(named)
+    assert held is not None
+    assert held.rights(direction, key) & right.value
 
 
-# -- rules and grants as texts -------------------------------------------------------------------
+def test_each_grant_service_and_peer_has_a_word() -> None:
+    given = {one.grant[0] for one in TABLE.values() if one.grant is not None}
+    given |= {family.grant for family in FAMILIES.values() if family.grant}
+    assert given == set(GRANT_NAMES)
+    editor = [one.grant[1][0] for one in TABLE.values() if one.grant and one.grant[0] == "editor"]
+    assert sorted(editor) == sorted(EDITOR)
+    plain = {name for name, one in TABLE.items() if one.is_service}
+    scoped = {verb for verb, family in FAMILIES.items() if not family.pattern}
+    assert plain | scoped == SERVICES - ALWAYS_GRANTED
+    assert words.peers(["peer:b", "peer:a", "clock"]) == ("a", "b")
+    for row in ROWS:
+        for name in row.grants:
+            assert any(word_for(row.direction, key, row.grants[name]) for key in row.keys)
 
 
-def test_a_rule_is_shown_as_it_is_read() -> None:
-    for text in (
-        "down:session/prompt:carry+answer",
-        "up:session/update[tool_call]:copy",
-        "up:session/update[*]:copy",
-        "down:*:copy+carry+answer+amend+drop+originate",
-    ):
-        assert rule_syntax.shown(rule_syntax.parse_rule(text)) == text
-    assert rule_syntax.parse_rule("up:x/*:drop") == Rule(Direction.UP, "x/*", Right.DROP)
+def test_what_a_word_says_of_itself() -> None:
+    assert (words.word("web:a.org").verb, words.word("web:a.org").scope) == ("web", "a.org")
+
+
+def test_each_key_is_in_one_object() -> None:
+    keys = [at for one in OBJECTS.values() for at in one.keys]
+    assert len(keys) == len(set(keys))
+    copied = {(r.direction, key) for r in ROWS for key in r.keys if r.full & Right.COPY}
+    assert set(keys) == copied
+
+
+@pytest.mark.parametrize("name", [*TABLE, *SETS, *(f"see:{group}" for group in GROUPS)])
+def test_words_print_as_themselves(name: str) -> None:
+    assert read(name) == read([name]) == (name,)
+    assert read(f"{name}+{name}") == (name,)
+    if name in TABLE:
+        assert word(name).name == name
+        assert word(name).says
+
+
+@pytest.mark.parametrize("name", [*FORBIDDING, *words.ALL_VERBS, *SETS, *TABLE])
+def test_what_may_be_denied(name: str) -> None:
+    if name != "none":
+        assert read_denied(name) == (name,)
+    else:
+        with pytest.raises(ValueError, match="no right to deny"):
+            read_denied(name)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    "name",
     [
-        ("down:session/prompt", "write DIRECTION:METHOD:RIGHT"),
-        ("down::carry", "write DIRECTION:METHOD:RIGHT"),
-        ("left:x:carry", "direction `left` must be down or up"),
-        ("up:a*b:carry", "`*` may only end a method"),
-        ("up:x:modify", "right `modify` must be copy, carry, answer, amend, drop, originate"),
-        ("up:x:", "right `` must be copy"),
+        *("web:api.example.com", "web:POST@a.org", "read:**/*.md", "write:notes", "peer:research"),
+        *("command:review", "command:*", "claim:/fs/readTextFile", "claim:*", "extension:_x/*"),
+        *("see:session/update[plan]", "change:session/update[plan]", "see:fs/read_text_file"),
     ],
 )
-def test_what_is_no_rule(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match="^" + said.replace("*", r"\*")):
-        rule_syntax.parse_rule(text)
+def test_words_with_a_scope(name: str) -> None:
+    assert read(name) == (name,)
 
 
 @pytest.mark.parametrize(
-    ("rule", "said"),
+    ("name", "why"),
     [
-        ("down:session/prompt:carry+answer+amend", ""),
-        ("down:session/cancel:copy+originate", ""),
-        ("up:session/update:carry+answer", ""),
-        ("up:*:answer", ""),
-        ("up:fs/write_text_file:carry", "no more than `copy` is to be had: between agent and"),
-        ("up:session/request_permission:answer", "no more than `copy` is to be had: with `perm"),
-        ("up:mcp/message:copy", "not to be had: of its own servers"),
-        ("down:other/method:copy", "not to be had: goes past"),
+        ("see", "alone is no right"),
+        ("web", "alone is no right: web:browser, web:panel, web:HOST"),
+        ("away", "a set for `deny` alone"),
+        ("shell", "no right `shell`"),
+        ("see:shell", "no `shell` to see"),
+        ("change:permissions", "not to be had: with `refuse:permissions`"),
+        ("add:prompts", "not to be had"),
+        ("add:session-lists", "not to be had"),
+        ("command:a b", "is written `command:NAME`"),
+        ("extension:x", "is written `extension:_NAME`"),
+        ("read:/etc", "no glob"),
+        ("answer:updates", "not to be had"),
+        ("clock:x", "no right"),
+        ("kv", "is written `storage` now"),
+        ("files:**", "is written `read:"),
+        ("turns=within", "is written `prompt:within` now"),
+        ("down:session/prompt:answer", "is written `answer:prompts` now"),
+        ("up:session/update:copy", "is written `see:updates` now"),
+        ("up:x:y", "no right"),
     ],
 )
-def test_why_a_rule_gives_less_than_it_says(rule: str, said: str) -> None:
-    found = rule_syntax.surplus(rule_syntax.parse_rule(rule))
-    assert found.startswith(said)
-    assert bool(found) == bool(said)
+def test_what_is_no_right(name: str, why: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(why)):
+        read(name)
 
 
 @pytest.mark.parametrize(
-    ("text", "grants"),
+    ("was", "now"),
     [
-        ("turns=within", Grants(turns="within")),
-        ("turns=unprompted+within", Grants(turns="unprompted")),
-        ("permission=narrow", Grants(permission="narrow")),
-        ("mcp=others", Grants(mcp="others")),
-        ("sessions=own", Grants(sessions="own")),
-        ("options", Grants(options=True)),
-        ("options=yes", Grants(options=True)),
-        ("texts=true", Grants(texts=True)),
-        ("commands=review+plan+review", Grants(commands=("review", "plan"))),
-        ("commands=*", Grants(commands=("*",))),
-        ("editor=panel+comment", Grants(editor=("panel", "comment"))),
-        ("methods=_x/*+_y", Grants(methods=("_x/*", "_y"))),
-        ("capabilities=/a+/b/c", Grants(capabilities=("/a", "/b/c"))),
+        ("profile=tools", "serve:tools"),
+        ("profile=context", "context"),
+        ("grant=clock+kv+fetch:a.org", "clock+storage+web:a.org"),
+        ("editor=panel+terminal", "show:panel+run:commands"),
+        ("commands=a+b", "command:a+command:b"),
+        ("texts=yes", "change:tool-calls"),
+        ("down:session/prompt:answer+amend", "answer:prompts+change:ends"),
+        ("up:session/update:copy", "see:updates"),
+        ("up:session/update:carry+drop", "change:words"),
+        ("down:x:carry", ""),
+        ("nothing", ""),
+        ("kvx", ""),
     ],
 )
-def test_a_grant_by_name(text: str, grants: Grants) -> None:
-    assert rule_syntax.parse_grant(text) == grants
-    assert rule_syntax.parse_grant(grants.words()[0]) == grants
+def test_what_was_written_before_is_in_the_words_of_now(was: str, now: str) -> None:
+    assert former(was) == now
 
 
-def test_a_grant_as_json_has_it() -> None:
-    assert rule_syntax.read_grant("commands", ["a", "b"]) == Grants(commands=("a", "b"))
-    assert rule_syntax.read_grant("texts", True) == Grants(texts=True)
-    assert rule_syntax.read_grant("turns", "within") == Grants(turns="within")
+def test_deny_wins_over_what_includes_the_word() -> None:
+    assert without(["context", "clock"], ["clock"]) == ("context",)
+    assert without(["context"], ["change:prompts"]) == ("serve:tools",)
+    assert without(["change:prompts", "see:prompts"], ["change:prompts"]) == ("see:prompts",)
+    assert without(["change:prompts"], ["see:prompts"]) == ()
+    assert without(["prompt:anytime"], ["prompt:within"]) == ()
+    assert without(["prompt:anytime", "clock"], ["away"]) == ("clock",)
+    assert without(["see:usage", "add:replies"], ["see"]) == ("add:replies",)
+    assert without(["see:usage"], ["observer"]) == ()
+    assert without(["change:words"], ["see:session/update[plan]"]) == ("change:echoes",)
+    assert without(["web:a.org", "web:panel", "clock"], ["web"]) == ("clock",)
+    assert without(["prompt:anytime"], ["prompt"]) == ()
+    assert without(["offer:modes"], ["see:setups"]) == ()
+    assert "see:prompts" not in without([TRUSTED], ["yours"])
+    assert without([TRUSTED], ["clock"]) == (TRUSTED,)
 
 
-@pytest.mark.parametrize(
-    ("text", "said"),
-    [
-        ("frob=1", "no grant `frob`; grants are: turns, commands"),
-        ("turns", "`turns` is within or unprompted"),
-        ("turns=often", "`turns` is within or unprompted, not `often`"),
-        (
-            "editor=panel+door",
-            "or operation or log or read or terminal or widget or ask, not `door`",
-        ),
-        ("texts=no", "is given as `texts` alone, or as `texts=yes`"),
-        ("commands", "commands are named without their slash"),
-        ("commands=/a", "commands are named without their slash"),
-        ("methods=a", "extension methods start with `_`"),
-        ("methods=_*a", "extension methods start with `_`"),
-        ("capabilities=a", "capabilities are pointers"),
-    ],
-)
-def test_what_is_no_grant(text: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
-        rule_syntax.parse_grant(text)
+def test_a_part_of_a_scope_cannot_be_denied() -> None:
+    assert without(["read:docs/**"], ["read:docs/**"]) == ()
+    assert without(["read:docs/a.md"], ["read:docs/**"]) == ()
+    assert without(["read:src/**"], ["read:docs/**"]) == ("read:src/**",)
+    assert without(["command:a"], ["command:*"]) == ()
+    assert without(["peer:a"], ["peer:b"]) == ("peer:a",)
+    with pytest.raises(ValueError, match="a part of"):
+        without(["command:*"], ["command:a"])
+    with pytest.raises(ValueError, match="a part of"):
+        without(["read:docs/**"], ["read:docs/a.md"])
+    assert is_denied("command:*", ["command:a"])
+    assert is_denied("clock", ["clock"])
+    assert not is_denied("clock", ["random"])
 
 
-# -- compared ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("profile", PROFILES)
-def test_profiles_lie_within_each_other(profile: str) -> None:
-    narrower = {
-        "none": {"none"},
-        "observer": {"none", "observer"},
-        "context": {"none", "tools", "context"},
-        "tools": {"none", "tools"},
-        "filter": {"none", "tools", "context", "filter"},
-        "full": set(PROFILES),
-    }
-    held = policy(profile)
-    found = {one for one in PROFILES if rules.within(policy(one), held)}
-    assert found == narrower[profile]
-    assert rules.within(held, None)
-
-
-@pytest.mark.parametrize(
-    ("held", "rule", "permitted"),
-    [
-        (policy("context"), "down:session/prompt:copy", True),
-        (policy("context"), "down:session/prompt:answer", False),
-        (policy("context"), "down:*:copy", False),
-        (policy(NO_PROFILE, "up:session/update:carry"), "up:session/update:carry", True),
-        (
-            policy(NO_PROFILE, "up:session/update:carry"),
-            "up:session/update[plan]:carry",
-            True,
-        ),
-        (policy(NO_PROFILE, "up:session/update[plan]:carry"), "up:session/update:carry", False),
-        (policy(NO_PROFILE, "up:fs/*:copy"), "up:fs/read_text_file:copy", True),
-        (policy(NO_PROFILE, "up:fs/read_text_file:copy"), "up:fs/*:copy", False),
-        (policy(NO_PROFILE), "up:fs/read_text_file:carry", True),  # which gives nothing
-        (policy(NO_PROFILE, permission="narrow"), "up:session/request_permission:copy", True),
-        (policy(NO_PROFILE, methods=("_x/*",)), "down:session/prompt:carry", False),
-    ],
-)
-def test_what_a_policy_permits(held: Policy, rule: str, permitted: bool) -> None:
-    assert rules.permits(held, rule_syntax.parse_rule(rule)) is permitted
+def test_the_sets_for_forbidding_leave_nothing_of_theirs() -> None:
+    for name, of in FORBIDDING.items():
+        left = flat(without([TRUSTED, "web:a.org", "write:x", "peer:x"], [name]))
+        for one in of:
+            assert one not in left
+            assert not any(each.partition(":")[0] == one for each in left)
 
 
 @pytest.mark.parametrize(
     ("wanted", "held", "lacks"),
     [
-        (Grants(), Grants(), Grants()),
-        (Grants(turns="within"), Grants(), Grants(turns="within")),
-        (Grants(turns="within"), Grants(turns="unprompted"), Grants()),
-        (Grants(turns="unprompted"), Grants(turns="within"), Grants(turns="unprompted")),
-        (Grants(options=True, texts=True), Grants(options=True), Grants(texts=True)),
-        (Grants(mcp="others"), Grants(mcp="others"), Grants()),
-        (Grants(commands=("a", "b")), Grants(commands=("b",)), Grants(commands=("a",))),
-        (Grants(commands=("a",)), Grants(commands=("*",)), Grants()),
-        (Grants(methods=("_x/a", "_y")), Grants(methods=("_x/*",)), Grants(methods=("_y",))),
-        (Grants(methods=("_x/*",)), Grants(methods=("_x/a",)), Grants(methods=("_x/*",))),
+        ("context", "filter", ()),
+        ("filter", "context", ("filter",)),
+        ("see:replies", "change:words", ()),
+        ("see:session/update[plan]", "see:updates", ()),
+        ("read:docs/a.md", "read:docs/**", ()),
+        ("web:b.org", "web:a.org", ("web:b.org",)),
+        ("prompt:within", "prompt:anytime", ()),
+        ("prompt:within", "full", ()),
+        ("command:a", "command:*", ()),
+        ("stop:turns", "full", ("stop:turns",)),
+        ("stop:turns", "trusted", ()),
+        ("clock", "trusted", ("clock",)),
+        ("peer:a", "trusted", ("peer:a",)),
+        ("peer:a", "peer:a", ()),
+        ("none", "none", ()),
     ],
 )
-def test_grants_that_are_lacking(wanted: Grants, held: Grants, lacks: Grants) -> None:
-    assert rules.lacking(wanted, held) == lacks
+def test_what_one_lacks_of_another(wanted: str, held: str, lacks: tuple[str, ...]) -> None:
+    assert lacking([wanted], [held]) == lacks
 
 
-def test_grants_together() -> None:
-    one = Grants(turns="unprompted", commands=("a",), mcp="others")
-    other = Grants(turns="within", commands=("b", "a"), texts=True)
-    assert rules.merged(one, other) == Grants(
-        turns="unprompted", commands=("a", "b"), mcp="others", texts=True
-    )
-    assert rules.merged(Grants(), one) == rules.merged(one, Grants()) == one
+def test_rights_of_the_world_are_known_by_their_words() -> None:
+    assert words.services(["context", "clock", "web:a.org"]) == {"clock", "web:a.org"}
+    assert words.of_world(["context", "clock"]) == "clock"
+    assert words.of_world(["outside"]) == "outside"
+    assert words.of_world(["context", "run:commands", "peer:a", "command", "see"]) == ""
+
+
+def test_scopes_come_from_settings() -> None:
+    asked = read(["clock", "read:{config.folders}/**", "peer:{config.one}"])
+    given = words.filled(asked, {"folders": ["skills", "/a/"], "one": "x"})
+    assert given == ("clock", "read:skills/**", "read:a/**", "peer:x")
+    assert words.filled(asked, {}) == ("clock",)
+
+
+def test_a_word_with_other_cells_means_something_else() -> None:
+    assert meaning("see:replies") == meaning("see:replies") != meaning("see:echoes")
+    assert meaning("clock") != meaning("random")
+
+
+def test_the_worst_comes_first() -> None:
+    names = ["clock", "see:prompts", "web:a.org", "run:commands", "change:prompts"]
+    found = [one.name for one in words.ordered(names)]
+    assert found == ["run:commands", "web:a.org", "change:prompts", "see:prompts", "clock"]
+
+
+def test_policies_are_made_of_words() -> None:
+    made = PolicyWords(("context", "stop:turns"), hold=3).policy()
+    assert isinstance(made, Policy)
+    assert made.hold == 3
+    assert made.rights(Direction.DOWN, "session/cancel") == Right.ORIGINATE.value
+    assert PolicyWords((TRUSTED, "clock")).policy() is None
+    assert not PolicyWords((TRUSTED,)).enforced
+    assert PolicyWords().rights == ("context",)
 
 
 @pytest.mark.parametrize(
-    ("held", "key"),
+    ("names", "key"),
     [
-        (policy("context"), ""),
-        (policy("filter"), ""),
-        (policy("full"), "session/prompt"),
-        (policy("context", turns="within"), "session/prompt"),
-        (policy(NO_PROFILE, turns="within"), ""),
-        (policy(NO_PROFILE, "up:session/update:carry+originate"), ""),
-        (policy(NO_PROFILE, methods=("_x/*",)), "_x/*"),
-        (policy(NO_PROFILE, options=True), ""),
+        ("prompt:within", ""),
+        ("context+prompt:within", "session/prompt"),
+        ("change:words+add:words", ""),
+        ("extension:_x/*", "_x/*"),
+        ("offer:modes", ""),
     ],
 )
-def test_where_ids_alone_tell_requests_apart(held: Policy, key: str) -> None:
-    assert rules.ambiguous_key(held) == key
-
-
-def test_a_policy_of_words() -> None:
-    given = PolicyWords("context", ("up:session/update:copy",), Grants(texts=True), hold=3)
-    made = given.policy()
-    assert made == Policy(
-        "context", (rule_syntax.parse_rule("up:session/update:copy"),), Grants(texts=True), hold=3
-    )
-    assert PolicyWords(TRUSTED).policy() is None
-    assert PolicyWords().profile == "context"
-    with pytest.raises(ValueError, match="profiles are: none"):
-        PolicyWords("all").policy()
-    with pytest.raises(ValueError, match="right `modify`"):
-        PolicyWords("none", ("up:x:modify",)).policy()
-
-
-def test_every_grant_can_be_read() -> None:
-    said = {
-        "turns": "within", "commands": "a", "permission": "narrow", "mcp": "others",
-        "sessions": "own", "options": "yes", "editor": "panel", "methods": "_a", "texts": "yes",
-        "capabilities": "/a",
-    }  # fmt: skip
-    assert set(said) == set(GRANT_NAMES)
-    for name, value in said.items():
-        assert rule_syntax.read_grant(name, value).names() == [name]
+def test_keys_of_which_only_ids_tell(names: str, key: str) -> None:
+    held = words.policy(*read(names))
+    assert held is not None
+    assert ambiguous_key(held) == key

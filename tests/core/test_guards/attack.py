@@ -89,7 +89,7 @@ class Attack(msgspec.Struct, frozen=True):
 
     def having(self, **grants: Any) -> Attack:
         """The same of a component with these grants."""
-        given = ", ".join(Grants(**grants).words())
+        given = ", ".join(Grants(**grants).names())
         given_ = Grants(**grants)
         return Attack(self.guard, f"{self.what}, with {given}", self.route, given_, self.move)
 

@@ -16,10 +16,11 @@ from msgspec import UNSET, UnsetType
 from conductor.core import CHANNEL, Component, Send
 from conductor.core.guards import Context
 from conductor.core.guards.names import recognised
-from conductor.core.policy.rules import Grants, Policy
+from conductor.core.policy.rules import Grants
 from conductor.core.router import Router, RouterOptions
 from tests.core.test_guards.attack import Move
 from tests.harness.router.policed import initialize
+from tests.harness.router.rules import policy_of
 
 Json = dict[str, Any]
 
@@ -69,7 +70,7 @@ class Road:
         self.version = version
         self._ids = itertools.count(1)
         self.got: dict[str, list[bytes]] = {}
-        policy = Policy("full", (), grants)
+        policy = policy_of("full", grants=grants)
         component = Component("g", "proxy `g`", CHANNEL, policy=policy, ports=self.ports())
         components = [component, *self.peers(), Component("agent", "agent `agent`")]
         self.router = Router(components, options=RouterOptions(reserved=["tools-demo", "Context"]))

@@ -90,7 +90,7 @@ def test_extension_methods_are_a_matter_of_grants(method: str) -> None:
 
 
 def test_methods_of_the_editor_are_a_matter_of_grants() -> None:
-    context = granted(editor=("panel", "comment", "operation", "log"))
+    context = granted(editor=("panel", "comment", "operation", "browser", "log"))
     for method in (
         *("_scp/html_panel", "_scp/file_comment", "_scp/ide_operation", "_scp/log"),
         "_zed/open_url",

@@ -417,7 +417,7 @@ def test_what_servers_ask_with_grants() -> None:
         ("sampling/createMessage", {**sampled, "includeContext": "none"}, prompting),
         ("elicitation/create", form, granted(editor=("ask",))),
         ("elicitation/create", {**form, "mode": "form"}, granted(editor=("ask",))),
-        ("elicitation/create", opened, granted(editor=("ask", "operation"))),
+        ("elicitation/create", opened, granted(editor=("ask", "browser"))),
         ("roots/list", {}, CONTEXT),
         ("notifications/progress", {"progressToken": 1, "message": "@/etc"}, CONTEXT),
     )

@@ -8,7 +8,9 @@ from __future__ import annotations
 
 from guest_sdk.python import Call, EditorEvent, Next, NoOperation, Proxy, Request, Session
 
-proxy = Proxy("editing", profile="context", description="Uses the editor.")
+proxy = Proxy(
+    "editing", rights={"context": "to take prompts as orders"}, description="Uses the editor."
+)
 clicks: list[object] = []
 
 

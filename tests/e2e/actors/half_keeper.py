@@ -5,7 +5,7 @@ from typing import Any
 from guest_sdk.python import Proxy, Request
 
 HALF = "half \ud83d"
-proxy = Proxy("keeper", profile="context", description="Keeps half an emoji.")
+proxy = Proxy("keeper", rights={"context": "to change prompts"}, description="Keeps half an emoji.")
 
 
 @proxy.request("session/prompt")

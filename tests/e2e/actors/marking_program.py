@@ -7,7 +7,7 @@ from typing import Any
 
 from guest_sdk.python import Proxy, Request
 
-proxy = Proxy("marking", profile="context", description="Marks prompts.")
+proxy = Proxy("marking", rights={"context": "to mark prompts"}, description="Marks prompts.")
 mark = sys.argv[sys.argv.index("--mark") + 1] if "--mark" in sys.argv else ""
 
 

@@ -20,7 +20,9 @@ class Config:
     """What it shows by itself; then it prompts nobody."""
 
 
-proxy = Proxy("reminding", profile="context", wants={"timer": "to remind"}, config=Config)
+proxy = Proxy(
+    "reminding", rights={"context": "to read prompts", "timer": "to remind"}, config=Config
+)
 
 
 @proxy.request("session/prompt")

@@ -15,7 +15,11 @@ from typing import Any
 from guest_sdk.python import Proxy, ProxyError, Request
 from guest_sdk.python.engine import engine
 
-proxy = Proxy("showing", profile="context", description="Asks the editor for what a prompt says.")
+proxy = Proxy(
+    "showing",
+    rights={"context": "to take prompts as orders"},
+    description="Asks the editor for what a prompt says.",
+)
 heard: list[Any] = []
 
 

@@ -27,8 +27,8 @@ pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 
 def asking(url: str) -> str:
     """The component with this agent."""
-    grants = ["random", "timer", f"fetch:{url}", f"fetch:POST@{url}"]
-    return component("a2a", {"agents": {"sdk": url}}, grants=grants)
+    rights = [f"web:{url}", f"web:POST@{url}"]
+    return component("a2a", {"agents": {"sdk": url}}, allow=rights)
 
 
 @pytest.mark.usefixtures("python_guest")

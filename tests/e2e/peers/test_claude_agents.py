@@ -186,21 +186,21 @@ def test_cancel_reaches_the_model_call_and_the_session_goes_on(
     assert seen.exit_code == 0
 
 
-@pytest.mark.parametrize("profile", ["context", "full"])
+@pytest.mark.parametrize("rights", ["context", "full"])
 def test_a_trace_of_the_readmes_chain_pairs_every_request(
     agent: str,
     launch: Launch,
     node_peers: NodePeers,
     model: MockMessages,
     tmp_path: Path,
-    profile: str,
+    rights: str,
 ) -> None:
     """`conductor agent ./proxy.wasm "python my_proxy.py" AGENT`: a tool, a turn cancelled."""
     (tmp_path / "my_proxy.py").write_text(PROXY)
     shutil.copy(components_folder() / "datetime" / "datetime.wasm", tmp_path / "proxy.wasm")
     before = (
         *("--trace", str(tmp_path / "trace")),
-        f"{tmp_path / 'proxy.wasm'},profile={profile},grant=clock",
+        f"{tmp_path / 'proxy.wasm'},only={rights}+clock",
         f"{sys.executable} {tmp_path / 'my_proxy.py'}",
     )
     bench = Bench(agent, launch, node_peers, model, tmp_path, *before)

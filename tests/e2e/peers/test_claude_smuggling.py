@@ -55,10 +55,10 @@ def smuggler(folder: Path, target: Path) -> Path:
 
 
 @pytest.mark.parametrize("agent", AGENTS)
-@pytest.mark.parametrize("profile", ["full", "trusted"])
+@pytest.mark.parametrize("rights", ["full", "trusted"])
 def test_a_smuggled_command_is_stopped_named_and_recorded_and_the_session_goes_on(
     agent: str,
-    profile: str,
+    rights: str,
     launch: Launch,
     node_peers: NodePeers,
     model: MockMessages,
@@ -66,7 +66,7 @@ def test_a_smuggled_command_is_stopped_named_and_recorded_and_the_session_goes_o
     capfd: pytest.CaptureFixture[str],
 ) -> None:
     owned, audit = tmp_path / "owned.txt", tmp_path / "audit"
-    proxy = f"{smuggler(tmp_path, owned)},profile={profile}"
+    proxy = f"{smuggler(tmp_path, owned)},only={rights}"
     options = ("--audit", str(audit), "datetime", proxy)
     seen = Bench(agent, launch, node_peers, model, tmp_path, *options).run(ASK, ASK)
 
@@ -75,12 +75,12 @@ def test_a_smuggled_command_is_stopped_named_and_recorded_and_the_session_goes_o
     assert all("".join(ANSWER) in "".join(turn.texts) for turn in seen.turns)
     assert "<current-date" in json.dumps(model.conversations[0])
     assert seen.exit_code == 0
-    assert owned.exists() is (profile == "trusted")
+    assert owned.exists() is (rights == "trusted")
 
     records = [json.loads(line) for line in audit.read_text().splitlines()]
     broken = [one for one in records if one["event"] == "violation"]
     said = capfd.readouterr().err
-    if profile == "trusted":
+    if rights == "trusted":
         assert broken == []
     else:
         (violation,) = broken

@@ -88,7 +88,7 @@ def test_a_real_agent_is_asked_about_and_its_lines_are_kept(
     project.mkdir()
     model = MockMessages(partial(work, project=project))
     with endpoint(no_commands) as place, model.serving():
-        decide = f"decide,config.url={place}/,grant=fetch:POST@{place}"
+        decide = f"decide,config.url={place}/,allow=web:POST@{place}"
         command = launch.agent(decide, "attribution", agent)
         env = environment(launch, node_peers, model, tmp_path / "home")
         with opened(command, env, project) as client:
@@ -138,9 +138,9 @@ def test_opa_decides(tmp_path: Path) -> None:
                 assert opa.poll() is None
                 time.sleep(0.05)
             url = f"unix:{address}:/v1/data/agents/decision"
-            decided_by(f"decide,config.url={url},grant=fetch:POST@unix:{address}", "no pushing")
+            decided_by(f"decide,config.url={url},allow=web:POST@unix:{address}", "no pushing")
             url = f"unix:{address}:/v1/data/agents/nothing"
-            told = asked(f"decide,config.url={url},grant=fetch:POST@unix:{address}", "list files")
+            told = asked(f"decide,config.url={url},allow=web:POST@unix:{address}", "list files")
             assert "its answer holds no decision" in told
         finally:
             opa.kill()
@@ -158,7 +158,7 @@ def test_cedar_decides() -> None:
 
     with endpoint(decide) as place:
         options = f"config.url={place}/v1/is_authorized,config.format=cedar"
-        decided_by(f"decide,{options},grant=fetch:POST@{place}", "the endpoint says so")
+        decided_by(f"decide,{options},allow=web:POST@{place}", "the endpoint says so")
 
 
 def asked(decide: str, what: str) -> str:

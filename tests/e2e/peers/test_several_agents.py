@@ -37,8 +37,8 @@ def test_one_turn_of_two_agents_a_side_conversation_and_another_agent(
     project = tmp_path / "project"
     project.mkdir()
     options = ("-c", f"peer.b={AGENT}", "-c", f"peer.review={AGENT}")
-    router = f"router,peers=b,config.rules={RULES}"
-    command = launch.agent(*options, router, "coordinator,peers=review", "tangent", AGENT)
+    router = f"router,allow=peer:b,config.rules={RULES}"
+    command = launch.agent(*options, router, "coordinator,allow=peer:review", "tangent", AGENT)
     with MockMessages(tell).serving() as model:
         env = environment(launch, node_peers, model, tmp_path / "home")
         with opened(command, env, project) as client:

@@ -14,7 +14,9 @@ from tests.guest_sdk.languages import support
 
 
 def _datetime() -> Proxy[Any]:
-    proxy = Proxy("datetime", profile="context", wants={"clock": "to say what day it is"})
+    proxy = Proxy(
+        "datetime", rights={"context": "to change prompts", "clock": "to say what day it is"}
+    )
     warned = False
 
     @proxy.request("session/prompt")
@@ -37,7 +39,7 @@ def _datetime() -> Proxy[Any]:
 
 
 def _shout() -> Proxy[Any]:
-    proxy = Proxy("shout", profile="filter")
+    proxy = Proxy("shout", rights={"filter": "to shout"})
 
     @proxy.update("agent_message_chunk")
     def shout(update: Any) -> None:

@@ -24,7 +24,7 @@ def _chain(rig: Rig, form: str) -> Chain:
     program = rig.program(sys.executable, str(EXAMPLES / "agents" / "assistant.py"), name="A")
     match form:
         case "sandboxed":
-            more = {"inject": ",profile=full"}
+            more = {"inject": ",only=full"}
             proxies = [f"{EXAMPLES / name}.py{more.get(name, '')}" for name in PROXIES]
             return rig.run("agent", *proxies, program)
         case "programs":

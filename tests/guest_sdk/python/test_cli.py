@@ -43,7 +43,7 @@ def ways(rig: Rig, name: str, options: str = "") -> list[str]:
 
 
 def test_one_file_three_ways(rig: Rig) -> None:
-    for spec in ways(rig, "datetime_proxy", ",grant=clock"):
+    for spec in ways(rig, "datetime_proxy", ",allow=clock"):
         chain = agent(rig, spec, rig.demo())
         assert chain.prompt(chain.begin(), "one") == f"{DATE}\none"
         assert chain.finish() == 0
@@ -51,10 +51,10 @@ def test_one_file_three_ways(rig: Rig) -> None:
 
 
 def test_the_other_examples_behind_a_real_agent(rig: Rig) -> None:
-    for spec in ways(rig, "shout", ",profile=filter"):
+    for spec in ways(rig, "shout", ",only=filter"):
         chain = agent(rig, spec, rig.demo())
         assert chain.prompt(chain.begin(), "hello") == "HELLO"
-    for spec in ways(rig, "whoami", ",profile=full"):
+    for spec in ways(rig, "whoami", ",only=full"):
         chain = agent(rig, f"{spec},config.greeting=Moin" if "{" not in spec else spec, rig.demo())
         said = chain.prompt(chain.begin(), "/whoami")
         assert said in ("Moin in /; prompts: 1.", "You are in /; prompts: 1.")
@@ -65,10 +65,10 @@ def test_the_other_examples_behind_a_real_agent(rig: Rig) -> None:
 
 def test_a_sub_session_needs_its_guard_lifted(rig: Rig) -> None:
     path = EXAMPLES / "second_opinion.py"
-    chain = agent(rig, f"{path},profile=full,sessions=own,turns=unprompted", rig.demo())
+    chain = agent(rig, f"{path},allow=prompt:unseen+add:replies", rig.demo())
     said = chain.prompt(chain.begin(), "hi")
     assert said.endswith("hi\nYour first thought was: In one sentence: hi")
-    chain = agent(rig, f"{path},profile=full", rig.demo())
+    chain = agent(rig, f"{path},only=full", rig.demo())
     answer = chain.answer(chain.start_prompt(chain.begin(), "hi"))
     assert "may not send `session/new` of its own" in answer["error"]["message"]
 
@@ -116,22 +116,21 @@ def test_services_are_the_same_in_the_sandbox_and_outside(rig: Rig) -> None:
     path = rig.folder / "services.py"
     path.write_text(SERVICES, encoding="utf-8")
     (rig.folder / "AGENTS.md").write_text("read me", encoding="utf-8")
-    grants = ["files:**/*.md", "timer", "kv", "random"]
-    options = "".join(f",grant={grant}" for grant in grants)
+    rights = "full+read:**/*.md+timer+storage+random"
     expected = "[['read me', 1, True], 'fired', [{'b': 1.5}, ['a'], True], [3, 36]]"
-    program = rig.program("python", str(path), name="it", grants=grants)
-    for spec in (f"{path},name=it,profile=full{options}", program):
+    program = rig.program("python", str(path), name="it")
+    for spec in (f"{path},name=it,only={rights}", program):
         chain = agent(rig, spec, rig.demo())
         chain.initialize()
         session = chain.new_session(cwd=str(rig.folder))
         assert chain.prompt(session, "go") == expected
-    chain = agent(rig, f"{path},profile=full", rig.demo())
+    chain = agent(rig, f"{path},only=full", rig.demo())
     assert chain.prompt(chain.begin(), "go") == "['files/list', False]"
 
 
 def test_python_beside_other_guests_in_one_process(rig: Rig) -> None:
     path = EXAMPLES / "datetime_proxy.py"
-    chain = agent(rig, "passthrough", f"{path},grant=clock", "datetime", rig.demo())
+    chain = agent(rig, "passthrough", f"{path},allow=clock", "datetime", rig.demo())
     assert chain.prompt(chain.begin(), "one") == (
         f'<current-date date="2025-10-08" time="12:34:56"/>\n{DATE}\none'
     )
@@ -140,7 +139,7 @@ def test_python_beside_other_guests_in_one_process(rig: Rig) -> None:
 def test_a_file_that_cannot_be_loaded_is_answered_and_shown(rig: Rig) -> None:
     path = rig.folder / "broken.py"
     path.write_text("from guest_sdk.python import Proxy\n\nproxy = Prox('x')\n", encoding="utf-8")
-    chain = agent(rig, f"{path},profile=full", rig.demo())
+    chain = agent(rig, f"{path},only=full", rig.demo())
     answer = chain.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
     why = "NameError: name 'Prox' is not defined"
     assert f"proxy `broken` (broken.py) could not be loaded: {why}" in answer["error"]["message"]
@@ -159,7 +158,7 @@ def test_a_changed_file_takes_over_and_a_broken_one_does_not(rig: Rig) -> None:
 
     write("'first'")
     watched = ("--reload", "--log", "info")
-    chain = agent(rig, f"{path},profile=filter", rig.demo(), options=watched)
+    chain = agent(rig, f"{path},only=filter", rig.demo(), options=watched)
     session = chain.begin()
     assert chain.prompt(session, "x") == "first"
     write("'broken' +")
@@ -179,9 +178,8 @@ def test_inspect_shows_what_a_file_declares(rig: Rig) -> None:
     assert card["kind"] == "Python file"
     assert card["sandboxed"] is True
     assert card["file"] == str(path)
-    assert card["wants"]["services"] == {"clock": "to say what day it is"}
-    assert card["wants"]["not_granted"] == ["clock"]
-    assert card["wants"]["profile"] == "context"
+    assert card["wants"]["rights"]["clock"] == "to say what day it is"
+    assert card["wants"]["lacking"] == ["clock"]
 
 
 @pytest.mark.parametrize(
@@ -210,7 +208,7 @@ def test_a_lock_holds_the_source(rig: Rig) -> None:
     path = rig.folder / "mine.py"
     path.write_bytes((EXAMPLES / "shout.py").read_bytes())
     run = partial(subprocess.run, capture_output=True, text=True, cwd=rig.folder, check=False)
-    mine = "./mine.py,profile=filter"
+    mine = "./mine.py,only=filter"
     assert run([*COMMAND, "lock", mine, "demo"]).returncode == 0
     chain = agent(rig, mine, "demo", options=("--locked",))
     assert chain.prompt(chain.begin(), "hello") == "HELLO"

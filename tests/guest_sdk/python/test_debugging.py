@@ -56,7 +56,7 @@ def test_what_a_program_prints_is_not_taken_for_protocol(homes: Path) -> None:
 
 def test_what_a_sandboxed_proxy_prints_is_in_the_log(homes: Path) -> None:
     path = source(homes, "pass")
-    ran = conductor("exec", "--log", "info", f"{path},profile=full", "demo", "-p", "hi")
+    ran = conductor("exec", "--log", "info", f"{path},only=full", "demo", "-p", "hi")
     assert (ran.code, ran.out) == (0, "hi\n"), ran.err
     assert "info: mine: it sees HI" in ran.err
 
@@ -84,6 +84,6 @@ def test_a_debugger_without_a_terminal_is_refused(homes: Path) -> None:
 @pytest.mark.parametrize("then", ["breakpoint()", "import pdb; pdb.set_trace()"])
 def test_a_debugger_in_the_sandbox_is_refused(homes: Path, then: str) -> None:
     path = source(homes, then)
-    ran = conductor("exec", f"{path},profile=full", "demo", "-p", "hi")
+    ran = conductor("exec", f"{path},only=full", "demo", "-p", "hi")
     assert ran.code == 1
     assert "in the sandbox there is no terminal; run the proxy as a program" in ran.err

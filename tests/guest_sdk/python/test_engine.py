@@ -9,10 +9,8 @@ from typing import Any
 
 import pytest
 
-from conductor.core.policy.rules import PROFILE_NAMES
 from guest_sdk.python import DROP, Answered, Cancelled, Proxy, Refused, gather, text
 from guest_sdk.python.engine import Engine
-from guest_sdk.python.proxy import PROFILES
 
 Feed = Callable[..., list[str]]
 
@@ -469,9 +467,6 @@ def test_proxies_that_are_mistakes() -> None:
 
     with pytest.raises(TypeError, match="proxy `wrong`: `config` is a dataclass; `Plain` is none"):
         Proxy("wrong", config=Plain)
-    with pytest.raises(ValueError, match="no profile `toolz`; profiles are: none, observer"):
-        Proxy("wrong", profile="toolz")
-    assert PROFILES == PROFILE_NAMES
     proxy = Proxy("wrong")
     proxy.tool(name="one")(lambda: 1)
     with pytest.raises(ValueError, match="there are two tools `one`"):

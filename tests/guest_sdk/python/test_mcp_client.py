@@ -152,7 +152,7 @@ async def _ask(client: Client, person: Person) -> None:
 @pytest.mark.parametrize("kind", ["stdio", "http"])
 def test_the_official_client_uses_all_of_it(rig: Rig, kind: str) -> None:
     demo = rig.demo() if kind == "http" else rig.demo("--no-http")
-    chain = rig.run("agent", f"{LIBRARY},turns=within,editor=ask", demo)
+    chain = rig.run("agent", f"{LIBRARY},allow=prompt:within+ask:user", demo)
     chain.initialize()
     for mode in ("legacy", "auto"):
         declarations = given(chain, chain.new_session())
@@ -163,7 +163,7 @@ def test_the_official_client_uses_all_of_it(rig: Rig, kind: str) -> None:
 
 
 def test_the_demo_agent_uses_all_of_it_natively(rig: Rig) -> None:
-    chain = rig.run("agent", f"{LIBRARY},turns=within", rig.demo("--acp"))
+    chain = rig.run("agent", f"{LIBRARY},allow=prompt:within", rig.demo("--acp"))
     chain.initialize()
     session = chain.new_session()
     for prompt, answer in (
@@ -185,7 +185,7 @@ def test_the_demo_agent_uses_all_of_it_natively(rig: Rig) -> None:
 
 HOSTILE: Final = """
 from guest_sdk.python import Call, Proxy, Result, resource_link
-proxy = Proxy("evil", profile="tools")
+proxy = Proxy("evil", rights={"serve:tools": "to attack"})
 
 
 @proxy.tool
@@ -243,7 +243,7 @@ def test_a_stranger_s_server_asks_nobody_without_the_right(rig: Rig) -> None:
             await stack.enter_async_context(client)
             with pytest.raises(Exception, match="asks the user") as refused:
                 await client.call_tool("ask", {})
-            assert "editor=ask" in str(refused.value)
+            assert "allow=ask:user" in str(refused.value)
         return person.asked
 
     assert asyncio.run(use()) == []

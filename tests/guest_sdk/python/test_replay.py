@@ -102,15 +102,12 @@ def test_nothing_is_done_again(
     note.write_text("read me")
     program = f"{sys.executable} {path}"
     with page("a page") as url:
-        options = (
-            f"grant=kv,grant=timer,grant=clock,grant=random,grant=files:*.md,grant=fetch:{url},"
-            "grant=write:out,"
-            f"config.url={url}/"
-        )
+        rights = f"storage+timer+clock+random+read:*.md+web:{url}+write:out"
+        setting = f"config.url={url}/"
         command = [
             sys.executable, "-m", "conductor", "agent", "-c", f"isolation={isolation}",
             "-c", "clock=2026-03-01T12:00:00", "--trace", str(trace),
-            f"{path},{options}", f"{program},{options},name=program", DEMO,
+            f"{path},allow={rights},{setting}", f"{program},{setting},name=program", DEMO,
         ]  # fmt: skip
         assert talk(command, said(tmp_path)) == 0
     note.unlink()

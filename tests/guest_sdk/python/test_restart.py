@@ -23,7 +23,7 @@ MODERN = {"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}}
 SOURCE = """
 from guest_sdk.python import Call, Proxy
 
-proxy = Proxy("counting", profile="tools")
+proxy = Proxy("counting", rights={"serve:tools": "to count"})
 
 @proxy.tool
 def whoami(call: Call) -> str:

@@ -134,36 +134,32 @@ def test_a_guest_of_long_ago_is_dropped_when_a_new_one_is_built(tmp_path: Path) 
     ("source", "expected"),
     [
         (
-            "import x\nproxy = x.Proxy('n', profile='context', version='2', wants={'kv': 'why'})",
-            Declared(profiles=("context",), version="2", wants={"kv": "why"}),
+            "import x\nproxy = x.Proxy('n', rights={'storage': 'why'}, version='2')",
+            Declared(rights={"storage": "why"}, version="2"),
         ),
         (
-            "P = 'a'\nproxy = Proxy('n', profile=P, description='d')",
-            Declared(profiles=("a",), description="d"),
+            "R = {'a': 'b'}\nproxy = Proxy('n', rights=R, description='d')",
+            Declared(rights={"a": "b"}, description="d"),
         ),
         (
-            "proxy = Proxy('n', profile='none', version=3, description=('a', 'b'))",
-            Declared(profiles=("none",)),
+            "proxy = Proxy('n', rights={}, version=3, description=('a', 'b'))",
+            Declared(rights={}),
         ),
-        ("proxy = Proxy('n', profile='none', wants={[]: 'x'})", Declared(profiles=("none",))),
         (
-            "proxy = Proxy('n', profile='none', description='\\ud800', wants={'kv': '\\ud800'})",
-            Declared(profiles=("none",)),
+            "proxy = Proxy('n', rights={}, description='\\ud800')",
+            Declared(rights={}),
         ),
-        ("proxy = Proxy('n', profile={[]: 1})", Declared(hidden=True, computed=True)),
-        ("proxy = Proxy('n', profile=chosen())", Declared(hidden=True, computed=True)),
-        ("proxy = Proxy('n', profile=None)", Declared()),
-        ("proxy = Proxy('n', profile=3)", Declared(profiles=("3",))),
+        ("proxy = Proxy('n', rights={[]: 'x'})", Declared(hidden=True, computed=True)),
+        ("proxy = Proxy('n', rights=chosen())", Declared(hidden=True, computed=True)),
+        ("proxy = Proxy('n', rights=None)", Declared()),
         (
-            "a = Proxy('a', profile='full')\nproxy = Proxy('n', profile='none')\nProxy('c')",
-            Declared(profiles=("full", "none")),
+            "A = Proxy('a', rights={'full': 'x'})\nproxy = Proxy('n', rights={'clock': 'y'})",
+            Declared(rights={"full": "x", "clock": "y"}),
         ),
-        ("proxy = Proxy('n', profile=f'{1}')", Declared(profiles=("1",))),
         ("proxy = Proxy('n', **given)", Declared(hidden=True)),
-        ("proxy = Proxy('n', **{'profile': 'none'})", Declared(hidden=True)),
-        ("import Proxy as P\nproxy = P('n', profile='none')", Declared(hidden=True)),
-        ("proxy = Proxy('n', profile='none'", Declared(hidden=True)),
-        ("proxy = Proxy('n', wants=['kv'])", Declared()),
+        ("proxy = Proxy('n', **{'rights': {}})", Declared(hidden=True)),
+        ("import Proxy as P\nproxy = P('n', rights={})", Declared(hidden=True)),
+        ("proxy = Proxy('n', rights={}", Declared(hidden=True)),
         ("proxy = Proxy(", Declared()),
         ("x = 1", Declared()),
         ("y = 1\nx = y" + "+y" * 900, Declared()),
@@ -176,12 +172,12 @@ def test_what_a_proxy_says_of_itself_is_read_off(source: str, expected: Declared
 def test_what_a_folder_says_of_itself_is_read_off_the_file_that_makes_the_proxy() -> None:
     files = {
         "main.py": "from mine import proxy",
-        "mine.py": "proxy = Proxy('n', profile='none')",
+        "mine.py": "proxy = Proxy('n', rights={})",
     }
     script = scripts.Script(files, "main.py", folder=True)
-    assert declared(script) == Declared(profiles=("none",))
-    files["main.py"] = "proxy = Proxy('m', profile='observer')"
-    assert declared(script) == Declared(profiles=("observer",))
+    assert declared(script) == Declared(rights={})
+    files["main.py"] = "proxy = Proxy('m', rights={'observer': 'x'})"
+    assert declared(script) == Declared(rights={"observer": "x"})
 
 
 def test_settings_that_cannot_be_passed_on_are_left_out() -> None:

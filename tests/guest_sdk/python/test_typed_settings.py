@@ -33,7 +33,7 @@ class Settings(TypedDict{total}):
     words: int
     mark: NotRequired[str]
 
-proxy = Proxy[Settings]("mine", profile="context", config=Settings)
+proxy = Proxy[Settings]("mine", rights={{"context": "to read prompts"}}, config=Settings)
 
 @proxy.request("session/prompt")
 async def prompt(request: Request, next: Next) -> object:
@@ -97,7 +97,7 @@ def test_the_source_says_which_settings_there_are(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"
     path.write_text(SOURCE.format(total="", run=RUN))
     assert settings(path) == {"words": ("integer", True), "mark": ("string", False)}
-    assert resolve(str(path)).policy.profile == "context"
+    assert resolve(str(path)).policy.rights == ("context",)
     ran = conductor("exec", f"{path},config.words=2", "demo", "-p", "hi")
     assert (ran.code, ran.out) == (0, "xx\nhi\n"), ran.err
     ran = conductor("exec", str(path), "demo", "-p", "hi")

@@ -9,14 +9,14 @@ from typing import Any, Final
 
 from conductor.core import DIALECTS, Component, Effect, Entry, Send, Violated, Wake
 from conductor.core.policy.key_table import Direction
-from conductor.core.policy.rule_syntax import parse_grant, parse_rule
-from conductor.core.policy.rules import NO_PROFILE, Grants, Policy, merged
+from conductor.core.policy.rules import Grants, Policy, merged
 from conductor.core.policy.states import State
 from conductor.core.router import Router, RouterOptions
 from conductor.core.state import Visit
 from tests.harness.router.actors import FORMS, Actor, Guest, PassThrough, dump
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import V1, Json, error, notification, request, result
+from tests.harness.router.rules import parse_grant, policy_of
 
 __all__ = ["V1", "Hole", "Json", "Noted", "Playbook", "error", "notification", "request", "result"]
 
@@ -33,12 +33,12 @@ KINDS: Final = {"acp": "proxy/successor", "sdk": "_proxy/successor"}
 """Two dialects of programs, and their envelopes."""
 
 
-def policy(*allow: str, profile: str = NO_PROFILE, grants: str = "", **more: Any) -> Policy:
+def policy(*allow: str, profile: str = "none", grants: str = "", **more: Any) -> Policy:
     """A policy of rules such as `down:session/prompt:carry`, beside a profile's, and grants."""
     given = Grants()
     for one in grants.split():
         given = merged(given, parse_grant(one))
-    return Policy(profile, tuple(parse_rule(rule) for rule in allow), given, **more)
+    return policy_of(profile, *allow, grants=given, **more)
 
 
 def guest(*allow: str, name: str = "g", kind: str | None = "channel", **more: Any) -> Component:
@@ -206,7 +206,7 @@ def settled(router: Router) -> bool:
 
 def says(text: str, rule: str = "rights", name: str = "g") -> str:
     """How a violation is said, without its hint."""
-    joint = " " if rule in ("rights", "identity", "hold") else ": "
+    joint = " " if rule in ("rights", "identity", "hold", "watch") else ": "
     return f"proxy `{name}`{joint}{text}"
 
 

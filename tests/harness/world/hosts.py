@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from conductor.core import CHANNEL, UPSTREAM, Closure, Component, Effect, Entry, Send, Wake
-from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.words import PolicyWords
 from conductor.core.router import Router, RouterOptions
 from conductor.record.trace.tracer import Tracer
 from conductor.run.guest_module import component
@@ -192,7 +192,9 @@ class HostedChain:
         self._at: dict[str, _Node] = {}
         planned = []
         for at, group in enumerate(groups, 1):
-            specs = [GuestSpec(name=name, policy=PolicyWords(profile)) for name, profile in group]
+            specs = [
+                GuestSpec(name=name, policy=PolicyWords((profile,))) for name, profile in group
+            ]
             guests = [component(spec, "core") for spec in specs]
             if len(guests) == 1 and group[0][0].isupper():
                 planned.append(_planned(guests[0]))

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from typing import Final
 
+import msgspec
 from hypothesis import strategies as st
 
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, Direction, Right, update
-from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
+from conductor.core.policy.rules import Grants, Policy, Rule
+from tests.harness.router.rules import PROFILES
+from tests.harness.router.rules import held as of_set
 from tests.harness.world.ends import DOWN, STOP, UP, Item, Step, asks
 from tests.harness.world.world import Cast, Mishap
 
@@ -47,7 +50,7 @@ def policies(draw: st.DrawFn, *, grants: st.SearchStrategy[Grants] = NAMED) -> P
     """Any rights on any of the keys."""
     rules = draw(_rules(st.integers(1, 63).map(Right)))
     fails = draw(st.sampled_from(["open", "open", "closed"]))
-    return Policy(NO_PROFILE, rules, draw(grants), fails=fails)
+    return Policy(rules, draw(grants), fails=fails)
 
 
 def _rules(held: st.SearchStrategy[Right]) -> st.SearchStrategy[tuple[Rule, ...]]:
@@ -61,12 +64,14 @@ TAPES: Final = st.one_of(
     *(st.lists(st.integers(0, 98), min_size=least, max_size=40) for least in (0, 8, 20))
 )
 PROFILED: Final = st.builds(
-    Policy, st.sampled_from(sorted(PROFILES)), fails=st.sampled_from(["open", "closed"])
+    lambda name, fails: msgspec.structs.replace(of_set(name), fails=fails),
+    st.sampled_from(sorted(PROFILES)),
+    st.sampled_from(["open", "closed"]),
 )
 ANY: Final = st.one_of(policies(), PROFILED)
 SEALED: Final = st.one_of(
-    _rules(st.just(Right.COPY)).map(lambda rules: Policy(NO_PROFILE, rules)),
-    st.just(Policy("observer")),
+    _rules(st.just(Right.COPY)).map(Policy),
+    st.just(of_set("observer")),
 )
 """No key is more than shown."""
 KINDS: Final = ("acp", "sdk", "sacp", "pacp", "scp", "channel")
@@ -83,9 +88,7 @@ def casts(
 
 def _cast(policy: Policy | None, tape: list[int], kind: str, keeps: bool) -> Cast:
     if policy is not None and keeps:
-        policy = Policy(
-            policy.profile, policy.extra, policy.grants, policy.on_violation, policy.fails, "kept"
-        )
+        policy = Policy(policy.rules, policy.grants, policy.on_violation, policy.fails, "kept")
     return Cast(policy, tuple(tape), kind, keeps)
 
 
@@ -104,7 +107,7 @@ def untouched(policy: Policy | None, item: Item, sender: str) -> bool:
     direction = Direction.DOWN if sender == "client" else Direction.UP
     if item.kind != "answer":
         held = Right(policy.rights(direction, item.key))
-        own_turns = bool(policy.turns) and "_chunk" in item.key
+        own_turns = bool(policy.grants.turns) and "_chunk" in item.key
         return not (held & (Right.CARRY | Right.ANSWER) or own_turns)
     # The answer to a request that it may have changed, answered or sent again is another matter.
     held = Right(
@@ -125,7 +128,7 @@ def may_originate(policy: Policy | None, item: Item, sender: str) -> bool:
         return False
     if policy is None or _is_its_own(policy, item):
         return True
-    if item.key == STOP and policy.turns:
+    if item.key == STOP and policy.grants.turns:
         return True
     if item.key == _STATE and policy.rights(Direction.DOWN, PROMPT) & Right.ANSWER.value:
         return True  # in version 2 the conductor ends the turn of a prompt that is answered here

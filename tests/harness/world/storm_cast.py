@@ -9,17 +9,12 @@ import msgspec
 
 from conductor.core import DIALECTS, Component
 from conductor.core.accounts import Allowance
-from conductor.core.policy.key_table import Direction, Right
-from conductor.core.policy.rules import NO_PROFILE, PROFILES, Grants, Policy, Rule
-from tests.harness.world.storm_lines import DOWN, UP
+from conductor.core.policy import words
+from conductor.core.policy.rules import Grants, Policy
+from tests.harness.router.rules import PROFILES, held
 
 KINDS: Final = ("acp", "sdk", "sacp", "pacp", "scp", "channel", "channel")
-RIGHTS: Final = (1, 2, 6, 10, 18, 33, 62, 63)
-_KEYS: Final = [
-    *((Direction.DOWN, key) for key in sorted(set(DOWN))),
-    *((Direction.UP, key) for key in sorted(set(UP))),
-]
-PLAIN: Final = (*["full"] * 4, *["context"] * 4, "filter", "tools", "observer")
+PLAIN: Final = (*["full"] * 4, *["context"] * 4, "filter", "serve:tools", "observer")
 _CONFIGURE: Final = b'{"config":{"x":1}}'
 
 
@@ -66,10 +61,13 @@ def component(
     policy = _policy(rng, kept=keeps and kind != "channel")
     if free and policy is not None:
         turns = rng.choice(("within", "unprompted", "unprompted"))
-        grants = msgspec.structs.replace(policy.grants, turns=turns, sessions="own")
-        policy = msgspec.structs.replace(policy, grants=grants)
+        more = ("prompt:unseen", "prompt:within" if turns == "within" else "prompt:anytime")
+        policy = _made((*WORDS[policy], *more), policy)
     if plain:
-        policy = Policy(rng.choice(PLAIN), fails=rng.choice(("open", "open", "closed")))
+        name = rng.choice(PLAIN)
+        fails = rng.choice(("open", "open", "closed"))
+        policy = msgspec.structs.replace(held(name), fails=fails)
+        WORDS[policy] = (name,)
     texts = rng.choice((None, None, None, 128)) if not plain else None
     made = Component(
         name,
@@ -88,37 +86,56 @@ def _policy(rng: Random, *, kept: bool) -> Policy | None:
     happens = rng.random()
     if happens < 0.2:
         return None
-    profile = rng.choice(sorted(PROFILES))
-    rules: tuple[Rule, ...] = ()
+    names = [rng.choice(sorted(PROFILES))]
     if happens < 0.6:
-        profile = rng.choice((NO_PROFILE, profile))
-        some = rng.sample(_KEYS, rng.randrange(14))
-        rules = tuple(Rule(*at, Right(rng.choice(RIGHTS))) for at in some)
-    return Policy(
-        profile,
-        rules,
-        _grants(rng),
-        rng.choice(("pass", "pass", "pass", "fail")),
-        rng.choice(("open", "open", "closed")),
-        "kept" if kept else "",
-        rng.choice((None, None, 5.0)),
+        names = rng.choice(([], names))
+        names += rng.sample(_NAMES, rng.randrange(14))
+    names += _grants(rng)
+    return _made(
+        tuple(dict.fromkeys(names)),
+        Policy(
+            (),
+            Grants(),
+            rng.choice(("pass", "pass", "pass", "fail")),
+            rng.choice(("open", "open", "closed")),
+            "kept" if kept else "",
+            rng.choice((None, None, 5.0)),
+        ),
     )
 
 
-def _grants(rng: Random) -> Grants:
+WORDS: Final[dict[Policy, tuple[str, ...]]] = {}
+"""The words of each policy that was drawn: a host of guests gets these."""
+_NAMES: Final = [
+    name for name in words.TABLE if name.split(":")[0] in ("see", "change", "answer", "add")
+    and words.TABLE[name].grant is None
+] + ["serve:tools", "stop:turns"]  # fmt: skip
+
+
+def _made(names: tuple[str, ...], like: Policy) -> Policy:
+    """The policy of some words, as hard as another."""
+    found = words.policy(*names)
+    assert found is not None
+    policy = msgspec.structs.replace(like, rules=found.rules, grants=found.grants)
+    WORDS[policy] = names
+    return policy
+
+
+def _grants(rng: Random) -> list[str]:
     if rng.random() < 0.4:
-        return Grants()
-    return Grants(
-        turns=rng.choice(("", "within", "unprompted")),
-        commands=rng.choice(((), ("review",))),
-        permission=rng.choice(("", "narrow")),
-        mcp=rng.choice(("", "", "others")),
-        sessions=rng.choice(("", "own")),
-        options=rng.random() < 0.3,
-        methods=rng.choice(((), ("_x",), ("_*",))),
-        texts=rng.random() < 0.3,
-        capabilities=rng.choice(((), ("*",), ("/fs/readTextFile",))),
+        return []
+    found = (
+        rng.choice(("", "prompt:within", "prompt:anytime")),
+        rng.choice(("", "command:review")),
+        rng.choice(("", "refuse:permissions")),
+        rng.choice(("", "", "change:mcp")),
+        rng.choice(("", "prompt:unseen")),
+        "offer:modes" if rng.random() < 0.3 else "",
+        rng.choice(("", "extension:_x", "extension:_*")),
+        "change:tool-calls" if rng.random() < 0.3 else "",
+        rng.choice(("", "claim:*", "claim:/fs/readTextFile")),
     )
+    return [name for name in found if name]
 
 
 def hosts(order: list[Drawn]) -> list[list[Drawn]]:

@@ -9,12 +9,13 @@ from typing import Final, cast
 
 import wasm_host
 from conductor.core import CHANNEL, Component
-from conductor.core.policy.rule_syntax import PolicyWords, shown
-from conductor.core.policy.rules import NO_PROFILE, TRUSTED, Policy
+from conductor.core.policy.rules import Policy
+from conductor.core.policy.words import TRUSTED, PolicyWords
 from conductor.core.router import RouterOptions
 from conductor.run.segment import ParentOutput, Segment
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from tests.harness.router.actors import dump
+from tests.harness.world.storm_cast import WORDS
 
 Plays = Callable[[Sequence[bytes]], list[bytes]]
 """Lines that a guest gets, and what it returns."""
@@ -98,7 +99,7 @@ class Host:
             known_as=frozenset(self.guests),
             numbers=NUMBERS if options.tracing and inside else None,
             hosts=True,
-            guests={one.name: one.policy.turns for one in guests if one.policy is not None},
+            guests={one.name: one.policy.grants.turns for one in guests if one.policy is not None},
         )
         specs = [_spec(one, inside=inside) for one in guests]
         self._got: list[bytes] = []
@@ -148,12 +149,10 @@ class Host:
 
 def _spec(guest: Component, *, inside: bool) -> GuestSpec:
     policy = guest.policy
-    words = PolicyWords(TRUSTED)
+    words = PolicyWords((TRUSTED,))
     if policy is not None and inside:
         words = PolicyWords(
-            policy.profile,
-            tuple(map(shown, policy.extra)),
-            policy.grants,
+            WORDS[policy],
             policy.on_violation,
             policy.fails,
             policy.ids,
@@ -175,4 +174,4 @@ def _union(policies: Sequence[Policy | None]) -> Policy | None:
     ]
     if len(held) < len(policies):
         return None
-    return Policy(NO_PROFILE, tuple(dict.fromkeys(rule for one in held for rule in one.rules)))
+    return Policy(tuple(dict.fromkeys(rule for one in held for rule in one.rules)))

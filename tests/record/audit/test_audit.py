@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.core import Violated
+from conductor.core.policy import words
 from conductor.errors import UsageError
 from conductor.record.audit import file as audit_file
 from conductor.record.audit.auditor import MOST_EACH, Auditor
@@ -286,7 +287,7 @@ def begun(path: Path, *components: str, agent_last: bool = False) -> Auditor:
 
 def test_components_are_recorded_with_digest_and_policy(tmp_path: Path) -> None:
     path = tmp_path / "a"
-    spec = "datetime,profile=context,texts,on_violation=fail"
+    spec = "datetime,only=context+change:tool-calls,on_violation=fail"
     auditor = begun(path, spec, "python p.py --api-key hunter2", "demo", agent_last=True)
     tell(auditor, Ended(None))
     chain, module, command, agent, end = records(path)
@@ -295,16 +296,16 @@ def test_components_are_recorded_with_digest_and_policy(tmp_path: Path) -> None:
     digest = hashlib.sha256(Path(module["file"]).read_bytes()).hexdigest()
     assert (module["kind"], module["sha256"], module["sandboxed"]) == ("module", digest, True)
     assert module["policy"] == {
-        "profile": "context",
-        "allow": [],
-        "grants": {"texts": True},
+        "rights": ["context", "change:tool-calls"],
         "on_violation": "fail",
         "fails": "open",
         "ids": "",
         "hold": None,
+        "watched": False,
+        "judged": None,
     }
-    assert module["grants"] == ["clock", "log"]
-    assert (command["kind"], command["policy"]["profile"]) == ("command", "trusted")
+    assert module["meaning"] == words.meaning("context", "change:tool-calls")
+    assert (command["kind"], command["policy"]["rights"]) == ("command", ["trusted"])
     assert command["args"] == ["p.py", "--api-key", "[redacted]"]
     assert "hunter2" not in path.read_text()
     assert (agent["role"], "policy" in agent) == ("agent", False)

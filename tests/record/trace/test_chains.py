@@ -48,9 +48,9 @@ FULL: Final = ("datetime", "redact", "tools-demo", "context")
 CHAINS: Final[dict[str, tuple[Sequence[str], Sequence[str], dict[str, Any]]]] = {
     "no proxy": ((), TALK, {}),
     "guests": (("datetime", "redact", "tools-demo", "context"), TALK, {}),
-    "alone": (tuple(f"{name},profile=full" for name in FULL), TALK, {"isolation": "separate"}),
+    "alone": (tuple(f"{name},only=full" for name in FULL), TALK, {"isolation": "separate"}),
     "inline": (
-        tuple(f"{name},profile=trusted" for name in FULL), TALK, {"isolation": "inline"}
+        tuple(f"{name},only=trusted" for name in FULL), TALK, {"isolation": "inline"}
     ),
     "mixed": (("datetime", "PROGRAM", "redact", "PROGRAM"), TALK, {}),
     "tools": (("datetime", "tools-demo"), ('/tool add {"a":2,"b":3}',), {}),

@@ -22,10 +22,10 @@ from tests.record.trace import pairs
 
 Event = dict[str, Any]
 
-WHOLE = "datetime,profile=trusted"
+WHOLE = "datetime,only=trusted"
 """A proxy by which nothing passes unseen."""
 
-FORWARDS = "passthrough,profile=trusted"
+FORWARDS = "passthrough,only=trusted"
 """The same."""
 
 DEMO: Final = f"{sys.executable} {components_folder() / 'demo' / 'agent.py'}"
@@ -208,16 +208,16 @@ def test_every_hop_is_there_once_and_in_order(tmp_path: Path, proxy: str) -> Non
 
 
 def test_what_passes_a_guest_unseen_is_not_shown_as_going_to_it(tmp_path: Path) -> None:
-    """Neighbours in one process: a `context` proxy is given prompts, and setups of sessions; one
-    with `full` what the agent says as well, but nothing that nobody may touch."""
-    seen = {"session/new", "session/prompt"}
+    """Neighbours in one process: a proxy with `change:prompts` is given prompts; one with `full`
+    set-ups of sessions and what the agent says as well, but nothing that nobody may touch."""
+    seen = {"session/prompt"}
     for chain in (("datetime", "passthrough"), ("passthrough", "datetime")):
         for event in trace(tmp_path / "t", *chain, DEMO):
             *_, method = route(event)
             if method not in seen:
                 assert "datetime" not in (event["from"], event["to"]), event
         found = [route(one) for one in events(tmp_path / "t")]
-        for method in (*seen, "initialize", "_unknown"):
+        for method in (*seen, "session/new", "initialize", "_unknown"):
             if method == "_unknown":
                 way = []
             else:
@@ -277,7 +277,7 @@ def test_an_id_stands_for_one_request(tmp_path: Path, proxy: str) -> None:
 
 @pytest.mark.parametrize("isolation", ["separate", "inline"])
 def test_isolation_changes_nothing(tmp_path: Path, isolation: str) -> None:
-    chain = ("datetime,profile=full", "passthrough", "passthrough", DEMO)
+    chain = ("datetime,only=full", "passthrough", "passthrough", DEMO)
     together = trace(tmp_path / "a", "-c", "clock=2026-03-01", *chain)
     apart = trace(tmp_path / "b", "-c", "clock=2026-03-01", "-c", f"isolation={isolation}", *chain)
     assert Counter(map(route, together)) == Counter(map(route, apart))
@@ -287,10 +287,10 @@ def test_isolation_changes_nothing(tmp_path: Path, isolation: str) -> None:
 
 
 CHAINS: Final = (
-    ("datetime,profile=full",),
-    ("datetime", "passthrough,profile=observer"),
-    ("passthrough,profile=filter", "datetime,profile=trusted", "passthrough,profile=tools"),
-    ("datetime", "passthrough,profile=full", "PROXY", "passthrough,profile=filter", "datetime"),
+    ("datetime,only=full",),
+    ("datetime", "passthrough,only=observer"),
+    ("passthrough,only=filter", "datetime,only=trusted", "passthrough,only=serve:tools"),
+    ("datetime", "passthrough,only=full", "PROXY", "passthrough,only=filter", "datetime"),
 )
 
 

@@ -14,7 +14,7 @@ import pytest
 
 from conductor.core import CHANNEL, UPSTREAM, Component, Entry, Violated
 from conductor.core.component import Side
-from conductor.core.policy.rule_syntax import PolicyWords
+from conductor.core.policy.words import PolicyWords
 from conductor.core.router import Router, RouterOptions
 from conductor.record.trace import events
 from conductor.record.trace.hops import Crossings, Departure
@@ -519,7 +519,7 @@ def test_what_crosses_the_border_of_one_host_is_not_forgotten_for_another(
 
 def test_a_verdict_belongs_to_the_turn_of_its_session(tmp_path: Path) -> None:
     """Also while another one runs."""
-    policed = Component("p", "", CHANNEL, policy=PolicyWords("context").policy())
+    policed = Component("p", "", CHANNEL, policy=PolicyWords(("context",)).policy())
     router = Router([policed, Component("agent")], options=RouterOptions(tracing=True))
     path = tmp_path / "trace.jsons"
     tracer = traced(path, "none")

@@ -9,12 +9,12 @@ from typing import Final
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core.policy.rules import TRUSTED
+from conductor.core.policy.words import TRUSTED
 from tests.harness.world.hosts import HostedChain, Step
 from tests.record.trace import pairs
 from tests.record.trace.files import traced as file_of
 
-PROFILES: Final = ("full", "context", "filter", "observer", "tools", TRUSTED)
+PROFILES: Final = ("full", "context", "filter", "observer", "serve:tools", TRUSTED)
 
 
 def _session(method: str, **more: object) -> dict[str, object]:

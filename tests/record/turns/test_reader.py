@@ -153,7 +153,7 @@ def test_a_trace_without_content_shows_that_something_changed(tmp_path: Path) ->
     async def record() -> None:
         chain = library.open(
             "datetime",
-            "passthrough,profile=full",
+            "passthrough,only=full",
             "demo",
             cwd=tmp_path,
             trace=str(tmp_path / "t"),

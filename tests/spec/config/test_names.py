@@ -107,7 +107,7 @@ def test_chains_in_chains_are_not_deep() -> None:
         names.named(["c0"], known)
 
 
-@pytest.mark.parametrize("word", ["@work,profile=full", "work,name=x", "work,colour=red"])
+@pytest.mark.parametrize("word", ["@work,only=full", "work,name=x", "work,colour=red"])
 def test_options_belong_to_components_not_to_chains(word: str) -> None:
     error = refused([word, "demo"], config({"work": ["datetime"]}))
     assert "`work` is a chain, and options belong to one component" in error.text
@@ -163,24 +163,23 @@ def test_options_on_the_command_line_stand_above_those_of_the_file() -> None:
         components={
             "p": {
                 "component": "passthrough",
-                "profile": "filter",
-                "allow": ["up:session/update:copy"],
+                "only": ["filter"],
+                "allow": ["see:modes", "clock"],
                 "config": {"a": 1, "b": 2},
-                "grants": ["clock"],
             }
         }
     )
-    assert one("p", known).policy.allow == ("up:session/update:copy",)
-    spec = one("p,config.b=3,grant=random,name=q", known)
-    assert (spec.name, spec.config, spec.policy.profile) == ("q", {"a": 1, "b": 3}, "filter")
+    assert one("p", known).policy.rights == ("filter", "see:modes", "clock")
+    spec = one("p,config.b=3,allow=random,name=q", known)
+    assert (spec.name, spec.config) == ("q", {"a": 1, "b": 3})
     assert spec.grants == frozenset({"clock", "random"})
-    narrow = one("p,profile=observer,deny=clock", known)
-    assert (narrow.policy.profile, narrow.policy.allow) == ("observer", ())
+    narrow = one("p,only=observer,deny=clock", known)
+    assert narrow.policy.rights[0] == "observer"
     assert not narrow.grants
 
 
 def test_what_makes_a_program_ambiguous_is_judged_with_all_its_options() -> None:
-    known = config(components={"p": {"command": "cat", "profile": "full"}})
+    known = config(components={"p": {"command": "cat", "only": ["full"]}})
     assert "only by their ids" in refused(["p", "demo"], known).text
     assert one("p,ids=kept", known).policy.ids == "kept"
 
@@ -316,9 +315,9 @@ def test_a_file_cannot_take_the_place_of_a_command(
 @pytest.mark.parametrize(
     ("written", "arguments"),
     [
-        ("sh 'p.wasm,grant=clock'", ["p.wasm,grant=clock"]),
-        ('sh "p.wasm,grant=clock" x', ["p.wasm,grant=clock", "x"]),
-        ("sh 'p.wasm,grant=clock',name=q", ["p.wasm,grant=clock"]),
+        ("sh 'p.wasm,allow=clock'", ["p.wasm,allow=clock"]),
+        ('sh "p.wasm,allow=clock" x', ["p.wasm,allow=clock", "x"]),
+        ("sh 'p.wasm,allow=clock',name=q", ["p.wasm,allow=clock"]),
         ("sh 'a b,name=x' \"c,name=y\",name=q", ["a b,name=x", "c,name=y"]),
     ],
 )

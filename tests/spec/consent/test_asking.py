@@ -28,9 +28,10 @@ from conductor.spec.trust import Agreement
 def question(name: str) -> Question:
     """A question about a component."""
     agreement = Agreement(
-        since=0, name=name, place=f"/x/{name}.wasm", sha256="ab" * 32, services=("clock",)
+        since=0, name=name, place=f"/x/{name}.wasm", sha256="ab" * 32, rights={"clock": "0"}
     )
-    return Question(name, f"./{name}.wasm", f"key {name}", agreement, ("know the time",), "context")
+    may, meanwhile = ("know the time",), ("context",)
+    return Question(name, f"./{name}.wasm", f"key {name}", agreement, may, meanwhile)
 
 
 A, B = question("a"), question("b")

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from conductor.core.policy import words
 from conductor.errors import UsageError
 from conductor.spec import trust
 from conductor.spec.catalog import resolve
@@ -19,10 +20,9 @@ from tests.places import PASSTHROUGH
 
 HEAD = 'name = "EVIL_NAME"\nversion = "EVIL VERSION"\ndescription = "EVIL WORDS"\nfile = "p.wasm"\n'
 EVIL = HEAD + (
-    "[wants]\nprofile = 'filter'\nreason = 'EVIL REASON'\n"
-    "[wants.rights]\n'down:session/prompt:answer' = 'EVIL RIGHT'\n"
-    "[wants.grants]\ntexts = 'EVIL GRANT'\n'commands=`x`\u202e' = 'EVIL'\n"
-    "[wants.services]\nkv = 'EVIL'\n'files:a b`*Allow* \u202e' = 'EVIL'\n"
+    "[rights]\nfilter = 'EVIL REASON'\n'answer:prompts' = 'EVIL RIGHT'\n"
+    "'change:tool-calls' = 'EVIL'\n'command:`x`\u202e' = 'EVIL'\n"
+    "storage = 'EVIL'\n'read:a b`*Allow* \u202e' = 'EVIL'\n"
 )
 
 
@@ -74,23 +74,22 @@ def test_no_word_of_an_author_is_on_the_card() -> None:
 @pytest.mark.usefixtures("here")
 def test_the_worst_is_said_first_and_in_words_that_sell_nothing() -> None:
     embed(
-        'name = "p"\nfile = "p.wasm"\n[wants]\nprofile = "filter"\nreason = "BUY"\n'
-        '[wants.grants]\ntexts = "BUY"\n"turns=unprompted" = "BUY"\n"sessions=own" = "BUY"\n'
-        '"editor=panel+terminal+read" = "BUY"\n"mcp=others" = "BUY"\n'
-        '[wants.services]\nclock = "BUY"\n"fetch:POST@evil.example" = "BUY"\n'
+        'name = "p"\nfile = "p.wasm"\n[rights]\nfilter = "BUY"\n'
+        '"change:tool-calls" = "BUY"\n"prompt:anytime" = "BUY"\n"prompt:unseen" = "BUY"\n'
+        '"show:panel" = "BUY"\n"run:commands" = "BUY"\n"change:mcp" = "BUY"\n'
+        'clock = "BUY"\n"web:POST@evil.example" = "BUY"\n'
         '"write:notes" = "BUY"\n'
     )
     (about,) = asked()
     lines = about.lines()
     worst = [
+        "- RUN COMMANDS ON YOUR MACHINE",
         "- SEND what it sees over the network to `POST@evil.example`",
         "- make and REPLACE files in this folder of your sessions: `notes`",
-        "- RUN COMMANDS ON YOUR MACHINE; read all files of your sessions' folders",
         "- READ AND ALTER the calls of all other MCP servers",
         "- set the agent to work in sessions that YOU DO NOT SEE, in your folders",
         "- set the agent to work WHEN YOU ARE AWAY",
         "- change words in finished tool calls",
-        "- read and change set-ups of sessions (folders, MCP servers and their keys), prompts",
     ]
     for line, begins in zip(lines[1:], worst, strict=False):
         assert line.startswith(begins)
@@ -101,21 +100,20 @@ def test_the_worst_is_said_first_and_in_words_that_sell_nothing() -> None:
 
 @pytest.mark.usefixtures("here")
 def test_what_options_decide_is_not_asked() -> None:
-    embed(HEAD + "[wants]\nprofile = 'filter'\n[wants.services]\nkv = 'x'\nclock = 'x'\n")
+    embed(HEAD + "[rights]\nfilter = 'x'\nstorage = 'x'\nclock = 'x'\n")
     (one,) = asked()
-    assert (one.agreement.profile, one.agreement.services) == ("filter", ("clock", "kv"))
-    (one,) = asked("./p.wasm,profile=observer,grant=kv")
-    assert (one.agreement.profile, one.agreement.services) == ("", ("clock",))
-    assert asked("./p.wasm,profile=filter,grant=kv+clock") == []
-    assert asked("./p.wasm,profile=none,deny=kv+clock") == []
-    embed(HEAD + "[wants]\nprofile = 'observer'\n[wants.services]\nlog = 'x'\n")
+    assert {*one.agreement.rights} == {"filter", "clock", "storage"}
+    assert one.agreement.rights["clock"] == words.meaning("clock")
+    assert asked("./p.wasm,only=filter+storage+clock") == []
+    assert asked("./p.wasm,only=none,deny=storage+clock") == []
+    embed(HEAD + "[rights]\nobserver = 'x'\n")
     assert asked() == []
     assert asked("datetime,deny=clock") == []
 
 
 @pytest.mark.usefixtures("here")
 def test_what_was_agreed_to_runs_and_nothing_else_does() -> None:
-    embed(HEAD + "[wants.services]\nclock = 'x'\n")
+    embed(HEAD + "[rights]\nclock = 'x'\n")
     held = agreements()
     spec = resolve("./p.wasm")
     assert held.settled([spec]) == [spec]
@@ -126,34 +124,34 @@ def test_what_was_agreed_to_runs_and_nothing_else_does() -> None:
     (later,) = agreements().settled([spec])
     assert later == after
     assert agreements(again=True).settled([spec]) == [spec]
-    embed(HEAD + "[wants.services]\nclock = 'x'\nkv = 'x'\n")
+    embed(HEAD + "[rights]\nclock = 'x'\nstorage = 'x'\n")
     (two,) = asked()
     assert two.key != one.key
     trust.change(lambda store: store.agreed.clear())
     assert held.changed()
-    embed(HEAD + "[wants.services]\nclock = 'x'\n")
+    embed(HEAD + "[rights]\nclock = 'x'\n")
     assert held.renewed() == ([spec], True)
 
 
 @pytest.mark.usefixtures("here")
 def test_what_is_agreed_to_with_options_is_not_more_without_them() -> None:
-    embed(HEAD + "[wants.services]\nclock = 'x'\nkv = 'x'\n")
-    (one,) = asked("./p.wasm,grant=kv")
+    embed(HEAD + "[rights]\nclock = 'x'\nstorage = 'x'\n")
+    (one,) = asked("./p.wasm,allow=storage")
     trust.agree(one.key, one.agreement)
-    assert asked("./p.wasm,grant=kv") == []
+    assert asked("./p.wasm,allow=storage") == []
     (two,) = asked("./p.wasm")
-    assert two.agreement.services == ("clock", "kv")
+    assert {*two.agreement.rights} == {"clock", "storage"}
     trust.agree(two.key, two.agreement)
-    assert asked("./p.wasm") == asked("./p.wasm,grant=kv") == []
+    assert asked("./p.wasm") == asked("./p.wasm,allow=storage") == []
 
 
 def test_a_trusted_folder_is_not_asked_about(here: Path) -> None:
-    embed(HEAD + "[wants]\nprofile = 'trusted'\n[wants.services]\nclock = 'x'\n")
+    embed(HEAD + "[rights]\ntrusted = 'x'\nclock = 'x'\n")
     (one,) = asked()
-    assert one.agreement.profile == ""  # nobody is asked for that
+    assert "trusted" not in one.agreement.rights  # nobody is asked for that
     trust.trust_folder(str(here), own=True)
     (spec,) = agreements().settled([resolve("./p.wasm")])
-    assert (spec.policy.profile, spec.grants) == ("trusted", frozenset({"clock"}))
+    assert (spec.policy.enforced, spec.grants) == (False, frozenset({"clock"}))
 
 
 @pytest.mark.usefixtures("here")
@@ -161,7 +159,7 @@ def test_what_a_policy_of_the_machine_forbids_is_not_offered() -> None:
     def permit(spec: object) -> None:
         raise UsageError("the policy does not allow `clock`", "ask")
 
-    embed(HEAD + "[wants.services]\nclock = 'x'\n")
+    embed(HEAD + "[rights]\nclock = 'x'\n")
     held = agreements(permit=permit)
     spec = resolve("./p.wasm")
     assert held.settled([spec]) == [spec]
@@ -170,19 +168,17 @@ def test_what_a_policy_of_the_machine_forbids_is_not_offered() -> None:
 
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
-    ("table", "wishes", "why"),
+    ("wishes", "why"),
     [
-        ("services", [f"fetch:h{n}.example.com" for n in range(33)], "more than 32 things"),
-        ("grants", ["commands=" + "+".join(f"c{n}" for n in range(33))], "more than 32 things"),
-        ("services", [f"fetch:api.example.com.{'a' * 50}.evil.com"], "too long to be shown"),
-        ("services", [f"files:{'a/' * 40}**"], "too long to be shown"),
-        ("grants", [f"methods=_ok+_{'b' * 70}"], "too long to be shown"),
+        ([f"web:h{n}.example.com" for n in range(33)], "more than 32 things"),
+        ([f"command:c{n}" for n in range(33)], "more than 32 things"),
+        ([f"web:api.example.com.{'a' * 50}.evil.com"], "too long to be shown"),
+        ([f"read:{'a/' * 40}**"], "too long to be shown"),
+        (["extension:_ok", f"extension:_{'b' * 70}"], "too long to be shown"),
     ],
 )
-def test_a_card_that_cannot_show_it_all_is_not_shown(
-    table: str, wishes: list[str], why: str
-) -> None:
-    embed(HEAD + f"[wants.{table}]\n" + "".join(f"'{wish}' = 'x'\n" for wish in wishes))
+def test_a_card_that_cannot_show_it_all_is_not_shown(wishes: list[str], why: str) -> None:
+    embed(HEAD + "[rights]\n" + "".join(f"'{wish}' = 'x'\n" for wish in wishes))
     held = agreements()
     held.settled([resolve("./p.wasm")])
     assert held.questions == []

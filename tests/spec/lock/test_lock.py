@@ -15,8 +15,7 @@ import pytest
 from conductor.cli import lock as locking
 from conductor.cli import options
 from conductor.core.accounts import Allowance
-from conductor.core.policy import rules
-from conductor.core.policy.rules import PROFILES
+from conductor.core.policy import words
 from conductor.errors import ComponentError, UsageError
 from conductor.record.redaction import redacted
 from conductor.run import in_process, plan, segment, spawn
@@ -61,24 +60,24 @@ def refusal(*components: str, isolation: str = "process", proxy: bool = False) -
 
 
 WIDER: list[tuple[str, str, str]] = [
-    ("./p.wasm", "./p.wasm,grant=clock", "services: + clock"),
-    ("./p.wasm", "./p.wasm,profile=full", "profile: context → full"),
+    ("./p.wasm", "./p.wasm,allow=clock", "rights: + clock"),
+    ("./p.wasm", "./p.wasm,only=full", "rights: + full"),
+    ("./p.wasm", "./p.wasm,allow=change:words", "rights: + change:words"),
     (
-        "./p.wasm",
-        "./p.wasm,allow=up:session/update:carry",
-        "rights: + up:session/update:carry",
+        "./p.wasm,only=change:ends",
+        "./p.wasm,only=change:ends+answer:prompts",
+        "rights: + answer:prompts",
     ),
+    ("./p.wasm", "./p.wasm,only=trusted", "rights: + trusted"),
+    ("./p.wasm", "./p.wasm,allow=change:tool-calls", "rights: + change:tool-calls"),
+    ("./p.wasm,allow=prompt:within", "./p.wasm,allow=prompt:anytime", "rights: + prompt:anytime"),
+    ("./p.wasm,allow=command:a", "./p.wasm,allow=command:a+command:b", "rights: + command:b"),
     (
-        "./p.wasm,allow=down:session/prompt:amend",
-        "./p.wasm,allow=down:session/prompt:amend+answer",
-        "rights: + down:session/prompt:carry+answer+amend",
+        "./p.wasm,allow=extension:_x/*",
+        "./p.wasm,allow=extension:_x/*+extension:_y",
+        "rights: + extension:_y",
     ),
-    ("./p.wasm", "./p.wasm,profile=trusted", "profile: context → trusted"),
-    ("./p.wasm", "./p.wasm,texts", "grants: + texts"),
-    ("./p.wasm,turns=within", "./p.wasm,turns=unprompted", "grants: + turns=unprompted"),
-    ("./p.wasm,commands=a", "./p.wasm,commands=a+b", "grants: + commands=b"),
-    ("./p.wasm,methods=_x/*", "./p.wasm,methods=_x/*+_y", "grants: + methods=_y"),
-    ("./p.wasm", "./p.wasm,profile=full", "grants: + turns=within"),
+    ("./p.wasm,allow=read:docs/**", "./p.wasm,allow=read:**", "rights: + read:**"),
     ("./p.wasm,fails=closed", "./p.wasm", "fails: closed → open"),
     ("./p.wasm,hold=5", "./p.wasm,hold=6", "hold: 5 s → 6 s"),
     ("./p.wasm,hold=5", "./p.wasm", "hold: 5 s → none"),
@@ -86,19 +85,17 @@ WIDER: list[tuple[str, str, str]] = [
     ("./p.wasm,on_failure=fail", "./p.wasm", "on_failure: fail → restart"),
     ("./p.wasm", "./p.wasm,on_failure=restart+bypass", "on_failure: restart → restart+bypass"),
     ("./p.wasm,on_failure=fail", "./p.wasm,on_failure=bypass", "on_failure: fail → bypass"),
-    ("./p.wasm,profile=context", "./p.wasm,profile=filter", "profile: context → filter"),
-    (
-        "./p.wasm,profile=observer",
-        "./p.wasm,profile=full",
-        "rights: + down:*:copy+carry+answer+amend, + up:*:copy+carry+drop+originate",
-    ),
+    ("./p.wasm,only=context", "./p.wasm,only=filter", "rights: + filter"),
+    ("./p.wasm,only=observer", "./p.wasm,only=full", "rights: + full"),
     ("./p.wasm,timeout=5", "./p.wasm", "timeout: 5 s → none"),
     ("./p.wasm,memory=16MiB", "./p.wasm", "limits.memory_bytes: 16 MiB → 64 MiB"),
     ("./p.wasm,limit.fuel=1000000", "./p.wasm", "limits.fuel: 1000000 → off"),
 ]
 
 
-@pytest.mark.parametrize(("less", "more", "said"), WIDER, ids=[row[2] for row in WIDER])
+@pytest.mark.parametrize(
+    ("less", "more", "said"), WIDER, ids=[f"{less} {more}" for less, more, _ in WIDER]
+)
 def test_more_is_refused_and_less_is_not(here: Path, less: str, more: str, said: str) -> None:
     lock(less, "demo")
     text = refusal(more, "demo")
@@ -123,7 +120,7 @@ def test_an_agent_that_is_started_again_is_more(here: Path) -> None:
         ("./p.wasm,config.mode=strict", "./p.wasm,config.mode=lax", 'config: {"mode":"strict"} → '),
         ("./p.wasm", "./p.wasm,config.mode=lax", "config: none → "),
         ("./p.wasm,on_failure=bypass", "./p.wasm", "on_failure: bypass → restart"),
-        ("./p.wasm,profile=context", "./p.wasm,profile=observer", "rights: + down:*:copy"),
+        ("./p.wasm,only=context", "./p.wasm,only=observer", "rights: + observer"),
         ("python -c pass,dialect=sdk", "python -c pass,dialect=acp", "dialect: sdk → acp"),
         ("python -c pass,name=x", "python -c fail,name=x", 'args: ["-c","pass"] → ["-c","fail"]'),
     ],
@@ -137,16 +134,20 @@ def test_what_is_neither_more_nor_less_is_refused_both_ways(
     assert refusal(one, "demo") != ""
 
 
-@pytest.mark.parametrize("profile", [*PROFILES, "context,allow=down:session/cancel:originate"])
-def test_a_lock_holds_the_very_rights_of_a_profile(here: Path, profile: str) -> None:
-    specs = resolve_all([f"./p.wasm,profile={profile}", "demo"])
+@pytest.mark.parametrize("rights", [*words.SETS, "context+stop:turns", "read:**+web:a.example"])
+def test_a_lock_holds_the_very_rights(here: Path, rights: str) -> None:
+    specs = resolve_all([f"./p.wasm,only={rights}", "demo"])
     entry, _ = entries.entries(specs, "x.lock", redacted, agent_last=True, isolation="process")
-    held, given = compare.policy_of(entry), specs[0].policy.policy()
-    assert held is not None
-    assert given is not None
-    assert rules.within(given, held)
-    assert rules.within(held, given)
-    assert held.grants.turns == given.turns
+    assert tuple(entry.rights) == specs[0].policy.rights
+    assert entry.meaning == words.meaning(*entry.rights)
+
+
+def test_a_word_that_means_something_else_now_is_another_word(here: Path) -> None:
+    """A release may widen a word: what was locked does not grow by that."""
+    lock("./p.wasm", "demo")
+    file = here / "conductor.lock"
+    file.write_text(file.read_text().replace(words.meaning("context"), "00000000"))
+    assert "rights: + context" in refusal("./p.wasm", "demo")
 
 
 @pytest.mark.parametrize(("given", "wider"), [
@@ -188,56 +189,47 @@ WRONG: dict[str, tuple[str, str, str]] = {
     "no toml": ("version = ", "Invalid value (at", "conductor lock"),
     "no version": ("", "it has no version", "remove it"),
     "older": ("version = 1\n", "line 1: its format is version 1; this conductor", "remove it"),
-    "newer": ("# x\n\nversion = 3\n", "line 3: its format is version 3", "remove it"),
-    "no component": ("version = 2\n", "`component` is missing", ""),
+    "newer": ("# x\n\nversion = 4\n", "line 3: its format is version 4", "remove it"),
+    "no component": ("version = 3\n", "`component` is missing", ""),
     "unknown key": (
-        f"version = 2\n{_MODULE}frob = 1\n",
+        f"version = 3\n{_MODULE}frob = 1\n",
         "line 7: [component] has no key `frob`",
         "not to be edited by hand",
     ),
     "unknown table": (
-        "version = 2\ncomponent = []\n[other]\n",
+        "version = 3\ncomponent = []\n[other]\n",
         "line 3: a lock file has no key `other`",
         "",
     ),
     "unknown kind": (
-        f"version = 2\n{_AGENT.replace('module', 'odd')}",
+        f"version = 3\n{_AGENT.replace('module', 'odd')}",
         "line 5: `component.kind` should be 'bundled', 'module'",
         "",
     ),
     "second component": (
-        f"version = 2\n{_AGENT}{_AGENT.replace(chr(34) + 'a' + chr(34), '3')}",
+        f"version = 3\n{_AGENT}{_AGENT.replace(chr(34) + 'a' + chr(34), '3')}",
         "line 8: `component.name` should be a valid string",
         "",
     ),
     "in a table": (
-        f"version = 2\n{_AGENT}\n[component.limits]\ncpu_ms = true\n",
+        f"version = 3\n{_AGENT}\n[component.limits]\ncpu_ms = true\n",
         "line 9: `component.limits.cpu_ms` should be a valid integer",
         "",
     ),
-    "missing": ('version = 2\n[[component]]\nname = "a"\n', "`role` is missing", ""),
-    "profile": (
-        f'version = 2\n{_MODULE}profile = "root"\n',
-        "line 7: a proxy's profile is one of",
-        "",
-    ),
-    "rights": (
-        f'version = 2\n{_MODULE}profile = "full"\nrights = ["sideways:*:carry"]\n',
-        "line 8: direction `sideways`",
-        "",
-    ),
-    "grants": (
-        f'version = 2\n{_MODULE}profile = "full"\ngrants = ["turns=ever"]\n',
-        "line 8: `turns` is within or unprompted",
-        "",
+    "missing": ('version = 3\n[[component]]\nname = "a"\n', "`role` is missing", ""),
+    "rights": (f'version = 3\n{_MODULE}rights = ["root"]\n', "line 7: no right `root`", ""),
+    "old rights": (
+        f'version = 3\n{_MODULE}rights = ["kv"]\n',
+        "line 7: `kv` is written `storage` now",
+        "writes it anew",
     ),
     "key": (
-        f'version = 2\n{_MODULE}profile = "full"\nunguard = []\n',
+        f'version = 3\n{_MODULE}rights = ["full"]\nunguard = []\n',
         "line 8: [component] has no key `unguard`",
         "",
     ),
     "digest": (
-        f'version = 2\n{_AGENT}sha256 = "abc"\n',
+        f'version = 3\n{_AGENT}sha256 = "abc"\n',
         "line 7: `component.sha256` should be a SHA-256 digest",
         "",
     ),
@@ -254,17 +246,17 @@ def test_what_is_no_lock_is_refused_with_the_line(name: str) -> None:
     assert hint in caught.value.hint
 
 
-def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> None:
-    lock("./p.wasm,grant=clock,texts,limit.fuel=5,timeout=3", "demo")
+def test_a_lock_that_says_nothing_of_a_power_does_not_give_it(here: Path) -> None:
+    lock("./p.wasm,allow=clock+change:tool-calls,limit.fuel=5,timeout=3", "demo")
     file = here / "conductor.lock"
-    kept = ("name", "role", "kind", "source", "profile", "sha256", "carrier")
+    kept = ("name", "role", "kind", "source", "sha256", "carrier")
     lines = file.read_text().splitlines()
     cut = lines.index("[component.limits]")
     first = [one for one in lines[:cut] if one.startswith(("version", "[", *kept))]
     last = lines[lines.index("[[component]]", cut) :]
     file.write_text("\n".join([*first, *last]))
-    text = refusal("./p.wasm,grant=clock,texts,memory=128MiB", "demo")
-    for said in ("services: + clock", "rights: + down:session/prompt:carry", "grants: + texts",
+    text = refusal("./p.wasm,allow=clock+change:tool-calls,memory=128MiB", "demo")
+    for said in ("rights: + context, + clock, + change:tool-calls",
                  "isolation: none →", "fails: closed → open", "on_violation: fail → pass",
                  "on_failure: fail → restart",
                  "limits.memory_bytes: 64 MiB → 128 MiB"):  # fmt: skip
@@ -273,7 +265,7 @@ def test_a_lock_that_says_nothing_of_a_power_does_not_grant_it(here: Path) -> No
 
 def test_a_peer_agent_is_pinned_and_does_not_pin_the_chains_agent(here: Path) -> None:
     beside: dict[str, Any] = {"peer": ("a=demo",), "branch": ("b=datetime",)}
-    components = ["./p.wasm,peers=a+b", "demo"]
+    components = ["./p.wasm,allow=peer:a+peer:b", "demo"]
     lock(*components, **beside)
     locked = [(one.name, one.role, one.pinned) for one in lock_file.read(LOCK_FILE).component]
     assert locked[1:] == [("a", "agent", True), ("b", "agent", True), ("demo", "agent", False)]

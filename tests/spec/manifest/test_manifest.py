@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from conductor.author.build import with_digest, without_digest
-from conductor.core.policy.rule_syntax import PolicyWords, parse_rule
-from conductor.core.policy.rules import PROFILES, Grants, Policy, permits
+from conductor.core.policy import words
+from conductor.core.policy.words import PolicyWords
 from conductor.errors import UsageError
 from conductor.spec import catalog, paths, settings, toml_files
 from conductor.spec.manifest import drawn, reading, section
@@ -40,21 +40,19 @@ kind = "proxy"
 carrier = "core"
 source = "x.c"
 sha256 = "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
-[wants]
-profile = "context"
-reason = "to see prompts"
 fails = "closed"
 ids = "kept"
-[wants.rights]
-"down:session/prompt:answer" = "to refuse them"
-[wants.grants]
-"turns=within" = "to ask first"
-"commands=review+plan" = "to list them"
-texts = "to sign them"
-[wants.services]
+[rights]
+context = "to see prompts"
+"answer:prompts" = "to refuse them"
+"prompt:within" = "to ask first"
+"command:review" = "to list them"
+"command:plan" = "to list them"
+"change:tool-calls" = "to sign them"
 clock = "to tell the time"
-"files:**/AGENTS.md" = "to show them"
-"fetch:api.example.com" = "to ask"
+"read:**/AGENTS.md" = "to show them"
+"web:api.example.com" = "to ask"
+
 [config]
 short = "what it means"
 [config.mode]
@@ -72,10 +70,10 @@ needs = "a compiler"
 match = "json"
 """
     )
-    assert list(found.wants.services) == ["clock", "files:**/AGENTS.md", "fetch:api.example.com"]
-    assert list(found.wants.rights) == ["down:session/prompt:answer"]
-    assert found.wants.named == Grants(turns="within", commands=("review", "plan"), texts=True)
-    assert (found.wants.fails, found.wants.ids) == ("closed", "kept")
+    assert found.rights is not None
+    assert [*found.rights][:2] == ["context", "answer:prompts"]
+    assert found.rights["clock"] == "to tell the time"
+    assert (found.fails, found.ids) == ("closed", "kept")
     assert found.limits == {"memory_bytes": 16 * 1024**2, "cpu_ms": 50}
     assert found.settings["short"] == Setting(description="what it means")
     assert found.settings["mode"].enum == ["lax", "strict"]
@@ -90,7 +88,7 @@ match = "json"
         ("name = ", "Invalid value", "TOML"),
         ("file = 'a.wasm'", "`name` is missing", 'name = "…"'),
         (HEAD + "versoin = '1'", "line 3: a manifest has no key `versoin`", "`version`?"),
-        (HEAD + "[wants]\nprofil = 'x'", "line 4: [wants] has no key `profil`", "`profile`?"),
+        (HEAD + "[wants]\nprofile = 'x'", "line 3: there is no table `[wants]`", "[rights]"),
         (HEAD + "[config.a]\n[config.b]\ntyp = 1", "line 5: [config.b] has no key `typ`", "`type`"),
         (HEAD + "[biuld]\n", "line 3: a manifest has no key `biuld`", "`build`?"),
         (HEAD + "version = 1", "line 3: `version` should be a valid string", ""),
@@ -110,32 +108,24 @@ match = "json"
         ("name = 'x'\nfile = '/a.wasm'", "line 2: `file` is a path within", ""),
         (HEAD + "kind = 'agent'", "line 3: an agent cannot be sandboxed", "command"),
         (HEAD + "sha256 = 'abc'", "line 3: `sha256` is 64", "conductor test --build"),
-        (HEAD + "[wants]\nprofile = 'all'", "line 4: `profile` cannot be `all`", "observer"),
-        (HEAD + "[wants.services]\nclok = 'x'", "line 4: no service `clok`", ""),
-        (HEAD + "[wants.services]\nfetch = 'x'", "line 4: `fetch` is granted for something", ""),
-        (HEAD + "[wants.services]\nclock = ' '", "line 4: `clock` is requested without", "users"),
+        (HEAD + "[rights]\nclok = 'x'", "line 4: no right `clok`", "`clock`?"),
+        (HEAD + "[rights]\nweb = 'x'", "line 4: `web` alone is no right: web:browser", "help"),
+        (HEAD + "[rights]\nclock = ' '", "line 4: `clock` is requested without", "users"),
+        (HEAD + "[rights]\nclock = 1", "line 4: `rights.clock` should be a valid string", ""),
+        (HEAD + "[rights]\nkv = 'x'", "line 4: `kv` is written `storage` now", "help rights"),
+        (HEAD + "[rights]\naway = 'x'", "line 4: `away` is a set for `deny` alone", "help rights"),
         (
-            HEAD + "[wants.services]\nclock = 1",
-            "line 4: `wants.services.clock` should be a valid string",
-            "",
-        ),
-        (HEAD + "[wants]\nfails = 'x'", "line 4: `wants.fails` should be 'open' or 'closed'", ""),
-        (HEAD + "[wants]\nids = 'x'", "line 4: `wants.ids` should be '' or 'kept'", ""),
-        (HEAD + "[wants.rights]\n'up:x' = 'y'", "line 4: `up:x`: write DIRECTION", ""),
-        (
-            HEAD + "[wants.rights]\n'up:session/update:modify' = 'y'",
-            "line 4: `up:session/update:modify`: right `modify` must be copy, carry",
-            "",
+            HEAD + "[rights]\n'change:permissions' = 'y'",
+            "is not to be had: with `refuse:permissions`",
+            "help rights",
         ),
         (
-            HEAD + "[wants.rights]\n'up:session/request_permission:carry' = 'y'",
-            "no more than `copy` is to be had: with `permission=narrow`",
-            "",
+            HEAD + "[rights]\n'up:session/update:copy' = 'y'",
+            "`up:session/update:copy` is written `see:updates` now",
+            "help rights",
         ),
-        (HEAD + "[wants.rights]\n'up:x:copy' = ''", "`up:x:copy`: not to be had", ""),
-        (HEAD + "[wants.grants]\nfoo = 'y'", "line 4: `foo`: no grant `foo`; grants are", ""),
-        (HEAD + "[wants.grants]\n'turns=ever' = 'y'", "`turns` is within or unprompted", ""),
-        (HEAD + "[wants.grants]\ntexts = ' '", "line 4: `texts` is requested without", "users"),
+        (HEAD + "fails = 'x'", "line 3: `fails` should be 'open' or 'closed'", ""),
+        (HEAD + "ids = 'x'", "line 3: `ids` should be '' or 'kept'", ""),
         (HEAD + "[limits]\nmemory = '3x'", "line 4: `memory`: a size is", ""),
         (HEAD + "[limits]\nfoo = 3", "line 4: `foo`: limits are", ""),
         (
@@ -207,17 +197,15 @@ def folder(tmp_path: Path) -> Path:
     shutil.copy(DATETIME, tmp_path)
     (tmp_path / "component.toml").write_text(
         HEAD
-        + """[wants]
-profile = "observer"
-fails = "closed"
-[wants.rights]
-"down:session/prompt:carry" = "to add to them"
-"up:session/update:carry" = "to sign them"
-"up:session/update:copy" = "to read them"
-[wants.grants]
-texts = "to sign them too"
-[wants.services]
+        + """fails = "closed"
+[rights]
+observer = "it is what it is for"
+"change:prompts" = "to add to them"
+"change:words" = "to sign them"
+"see:updates" = "to read them"
+"change:tool-calls" = "to sign them too"
 clock = "to tell the time"
+
 [limits]
 memory_bytes = 1048576
 cpu_ms = 60000
@@ -230,93 +218,104 @@ def test_a_strangers_manifest_grants_nothing(folder: Path) -> None:
     spec = catalog.resolve(f"{folder}/")
     assert (spec.name, spec.wasm) == ("x", str(folder / "datetime.wasm"))
     assert spec.grants == frozenset()
-    assert spec.policy.grants == Grants()
+    assert "clock" not in spec.policy.rights
     assert spec.manifest_path == str(folder / "component.toml")
 
 
 def test_it_narrows(folder: Path) -> None:
     spec = catalog.resolve(f"{folder}/component.toml")
-    assert (spec.policy.profile, spec.policy.fails) == ("observer", "closed")
-    assert spec.policy.allow == ("down:session/prompt:carry", "up:session/update:copy")
+    assert spec.policy.rights == ("observer", "change:prompts", "see:updates")
+    assert spec.policy.fails == "closed"
     assert spec.limits == {"memory_bytes": 1048576, "cpu_ms": 1000}
 
 
 def test_what_the_user_says_counts(folder: Path) -> None:
-    spec = catalog.resolve(f"{folder}/,profile=observer,grant=clock,memory=2MiB,name=y")
-    assert (spec.name, spec.policy.profile, spec.policy.allow) == ("y", "observer", ())
+    spec = catalog.resolve(f"{folder}/,only=observer+clock,memory=2MiB,name=y")
+    assert (spec.name, spec.policy.rights) == ("y", ("observer", "clock"))
     assert spec.grants == frozenset({"clock"})
     assert spec.limits["memory_bytes"] == 2 * 1024**2
-    more = catalog.resolve(f"{folder}/,allow=up:session/update:drop,texts").policy
-    assert more.allow == (
-        "down:session/prompt:carry",
-        "up:session/update:copy",
-        "up:session/update:drop",
-    )
-    assert (more.profile, more.grants) == ("observer", Grants(texts=True))
+    more = catalog.resolve(f"{folder}/,allow=change:words+change:tool-calls").policy
+    held = ("observer", "change:prompts", "see:updates")
+    assert more.rights == (*held, "change:words", "change:tool-calls")
 
 
 @pytest.mark.parametrize(
     ("asked", "given"),
     [
-        ("none", "none"),
-        ("observer", "observer"),
-        ("context", "context"),
-        ("tools", "tools"),
-        ("filter", "context"),
-        ("full", "context"),
-        ("trusted", "context"),
+        ("", ()),
+        ("none", ("none",)),
+        ("observer", ("observer",)),
+        ("context", ("context",)),
+        ("serve:tools", ("serve:tools",)),
+        ("filter", ("context", "see:updates", "see:permissions")),
+        ("full", ("context", "see:updates", "see:permissions", "see:*")),
+        ("prompt:anytime", ()),
+        ("clock", ()),
     ],
 )
-def test_a_stranger_gets_the_profile_it_asks_for_up_to_context(
-    folder: Path, asked: str, given: str
+def test_a_stranger_gets_what_it_asks_for_up_to_context_and_sight(
+    folder: Path, asked: str, given: tuple[str, ...]
 ) -> None:
-    (folder / "component.toml").write_text(HEAD + f"[wants]\nprofile = '{asked}'")
+    asks = f"'{asked}' = 'why'" if asked else ""
+    (folder / "component.toml").write_text(HEAD + f"[rights]\n{asks}")
     assert catalog.resolve(f"{folder}/").policy == PolicyWords(given)
-    assert catalog.resolve(f"{folder}/,profile=full").policy == PolicyWords("full")
+    assert catalog.resolve(f"{folder}/,only=full").policy == PolicyWords(("full",))
     assert catalog.resolve(f"{folder}/datetime.wasm").policy == PolicyWords(given)
     shutil.copy(folder / "datetime.wasm", folder / "other.wasm")
-    assert catalog.resolve(f"{folder}/other.wasm").policy == PolicyWords("context")
+    assert catalog.resolve(f"{folder}/other.wasm").policy == PolicyWords(("context",))
 
 
 def test_the_manifest_beside_a_python_file_counts_before_its_source(tmp_path: Path) -> None:
     (tmp_path / "x.py").write_text("proxy = Proxy('x', version='1')")
-    (tmp_path / "component.toml").write_text("name = 'n'\nfile = 'x.py'\n[wants]\nprofile = 'none'")
+    (tmp_path / "component.toml").write_text("name = 'n'\nfile = 'x.py'\n[rights]\n")
     spec = catalog.resolve(str(tmp_path / "x.py"))
-    assert (spec.name, spec.policy) == ("x", PolicyWords("none"))
+    assert (spec.name, spec.policy) == ("x", PolicyWords(()))
 
 
 # -- without a manifest of its own ---------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
-    ("source", "given", "services"),
+    ("source", "given", "asks"),
     [
         ("", PolicyWords(), None),
         ("proxy = Proxy('x')", PolicyWords(), None),
-        ("proxy = Proxy('x', profile='observer')", PolicyWords("observer"), set()),
-        ("proxy = Proxy('x', profile='tools', wants={'kv': 'y'})", PolicyWords("tools"), {"kv"}),
-        ("proxy = Proxy('x', profile='full')", PolicyWords(), set()),
+        ("proxy = Proxy('x', rights={'observer': 'x'})", PolicyWords(("observer",)), {"observer"}),
         (
-            "proxy = Proxy('x', profile='none', version=3, wants={[]: 'x'})",
-            PolicyWords("none"),
+            "proxy = Proxy('x', rights={'serve:tools': 'x', 'storage': 'x'})",
+            PolicyWords(("serve:tools",)),
+            {"serve:tools", "storage"},
+        ),
+        (
+            "proxy = Proxy('x', rights={'full': 'x'})",
+            PolicyWords(("context", "see:updates", "see:permissions", "see:*")),
+            {"full"},
+        ),
+        (
+            "proxy = Proxy('x', rights={}, version=3, settings={[]: 'x'})",
+            PolicyWords(()),
             set(),
         ),
-        ("P = 'observer'\nproxy = Proxy('x', profile=P)", PolicyWords("observer"), set()),
-        ("proxy = Proxy('x', profile=chosen('observer'))", PolicyWords(), None),
-        ("proxy = Proxy('x', profile='observer'", PolicyWords(), None),
+        (
+            "P = {'observer': 'x'}\nproxy = Proxy('x', rights=P)",
+            PolicyWords(("observer",)),
+            {"observer"},
+        ),
+        ("proxy = Proxy('x', rights=chosen('observer'))", PolicyWords(), None),
+        ("proxy = Proxy('x', rights={'observer'", PolicyWords(), None),
     ],
 )
 def test_what_a_source_declares_is_given_and_no_more(
-    tmp_path: Path, source: str, given: PolicyWords, services: set[str] | None
+    tmp_path: Path, source: str, given: PolicyWords, asks: set[str] | None
 ) -> None:
     path = tmp_path / "x.py"
     path.write_text(source)
     spec = catalog.resolve(str(path))
     assert spec.policy == given
-    assert (spec.manifest is None) == (services is None)
-    assert spec.manifest is None or set(spec.manifest.wants.services) == services
+    assert (spec.manifest is None) == (asks is None)
+    assert spec.manifest is None or {*(spec.manifest.rights or {})} == asks
     assert spec.grants == frozenset()
-    assert catalog.resolve(f"{path},profile=full").policy == PolicyWords("full")
+    assert catalog.resolve(f"{path},only=full").policy == PolicyWords(("full",))
 
 
 def test_a_module_describes_itself(tmp_path: Path) -> None:
@@ -325,17 +324,17 @@ def test_a_module_describes_itself(tmp_path: Path) -> None:
     plain = module.read_bytes()
     assert section.find(str(module)) is None
     assert catalog.resolve(str(module)).policy == PolicyWords()
-    text = HEAD + "[wants]\nprofile = 'observer'\n[config.a]\ntype = 'integer'\n[limits]\ncpu = 5\n"
+    text = HEAD + "[rights]\nobserver = 'why'\n[config.a]\ntype = 'integer'\n[limits]\ncpu = 5\n"
     section.embed(str(module), b"other")
     section.embed(str(module), text.encode())
     assert module.read_bytes().startswith(plain)
     assert module.read_bytes().count(b"conductor.manifest") == 1
     for component in (str(module), f'{{"wasm": "{module}"}}'):
         spec = catalog.resolve(component)
-        assert (spec.name, spec.policy.profile, spec.limits) == ("m", "observer", {"cpu_ms": 5})
+        assert (spec.name, spec.policy.rights, spec.limits) == ("m", ("observer",), {"cpu_ms": 5})
         assert spec.schema.keys() == {"a"}
         assert spec.manifest_path == ""
-    assert catalog.resolve(f"{module},profile=full").policy.profile == "full"
+    assert catalog.resolve(f"{module},only=full").policy.rights == ("full",)
     section.embed(str(module), b"x" * 200_000)
     assert section.find(str(module)) == b"x" * (64 * 1024 + 1)
 
@@ -364,22 +363,22 @@ def test_a_module_that_ends_badly_has_no_manifest(tmp_path: Path, tail: bytes) -
 
 
 def test_the_manifest_of_a_folder_counts_more_than_the_one_within(folder: Path) -> None:
-    section.embed(str(folder / "datetime.wasm"), (HEAD + "[wants]\nprofile = 'none'").encode())
-    assert catalog.resolve(f"{folder}/").policy.profile == "observer"
+    section.embed(str(folder / "datetime.wasm"), (HEAD + "[rights]\n").encode())
+    assert catalog.resolve(f"{folder}/").policy.rights[0] == "observer"
 
 
 def test_a_program_is_narrowed_too(tmp_path: Path) -> None:
     text = 'name = "p"\ncommand = ["{python}", "{dir}/p.py"]\ndialect = "acp"\n'
     (tmp_path / "component.toml").write_text(text)
     spec = catalog.resolve(f"{tmp_path}/")
-    assert (spec.policy.profile, spec.dialect, spec.name) == ("trusted", "acp", "p")
+    assert (spec.policy.enforced, spec.dialect, spec.name) == (False, "acp", "p")
     assert spec.command is not None
     assert spec.command[1] == str(tmp_path / "p.py")
-    (tmp_path / "component.toml").write_text(text + "[wants]\nprofile = 'filter'")
-    assert catalog.resolve(f"{tmp_path}/").policy.profile == "filter"
-    turns = "[wants]\nprofile = 'context'\n{}[wants.grants]\n'turns=within' = 'to ask first'"
+    (tmp_path / "component.toml").write_text(text + "[rights]\nfilter = 'why'")
+    assert catalog.resolve(f"{tmp_path}/").policy.rights == ("filter",)
+    turns = "{}[rights]\ncontext = 'why'\n'prompt:within' = 'to ask first'"
     (tmp_path / "component.toml").write_text(text + turns.format("ids = 'kept'\n"))
-    assert catalog.resolve(f"{tmp_path}/").policy.grants == Grants(turns="within")
+    assert catalog.resolve(f"{tmp_path}/").policy.rights == ("context", "prompt:within")
     (tmp_path / "component.toml").write_text(text + turns.format(""))
     with pytest.raises(UsageError, match="`p` is a program that may pass `session/prompt` on"):
         catalog.resolve(f"{tmp_path}/")
@@ -397,34 +396,30 @@ def test_the_recorded_digest_holds(folder: Path) -> None:
 
 def test_what_is_bundled_gets_what_it_asks_for() -> None:
     spec = catalog.resolve("datetime")
-    assert spec.grants == frozenset({"clock", "log"})
-    assert (spec.policy.profile, spec.manifest_path) == ("context", "")
-    assert catalog.resolve("datetime,profile=observer").policy.profile == "observer"
-    assert catalog.resolve("redact").policy == PolicyWords(
-        "context",
-        ("down:session/prompt:answer", "up:session/update:copy+carry+drop"),
-        Grants(texts=True),
-        fails="closed",
-    )
-    assert catalog.resolve("redact,profile=observer").policy == PolicyWords(
-        "observer", fails="closed"
-    )
+    assert spec.grants == frozenset({"clock"})
+    assert (spec.policy.rights, spec.manifest_path) == (("change:prompts", "clock"), "")
+    assert catalog.resolve("datetime,only=observer").policy.rights == ("observer",)
+    redact = catalog.resolve("redact").policy
+    assert {"answer:prompts", "change:words", "change:tool-calls"} <= {*redact.rights}
+    assert redact.fails == "closed"
+    narrow = catalog.resolve("redact,only=observer").policy
+    assert narrow == PolicyWords(("observer",), fails="closed")
 
 
 @pytest.mark.parametrize("name", catalog.bundled())
-def test_what_is_bundled_asks_for_nothing_that_its_profile_gives(name: str) -> None:
-    spec = catalog.resolve(name)
-    assert catalog.bundled_manifest(name) is not None
-    if spec.policy.profile in PROFILES:
-        profile = Policy(spec.policy.profile)
-        for rule in spec.policy.allow:
-            assert not permits(profile, parse_rule(rule)), rule
+def test_what_is_bundled_asks_for_nothing_that_its_sets_give(name: str) -> None:
+    found = catalog.bundled_manifest(name)
+    assert found is not None
+    sets = [one for one in found.rights or () if words.members(one) != (one,)]
+    for word in found.rights or ():
+        others = [one for one in sets if one != word]
+        assert words.lacking([word], others), f"{word} is within the others"
 
 
 def test_gatekeepers_fail_closed() -> None:
     closed = {name for name in catalog.bundled() if catalog.resolve(name).policy.fails == "closed"}
     assert closed == {
-        "redact", "rate-limit", "permission-guard", "hooks", "tool-filter", "budget",
+        "redact", "rate-limit", "permission-guard", "hooks", "tool-filter", "budget", "decide",
     }  # fmt: skip
 
 
@@ -472,8 +467,8 @@ def test_settings_that_do_not(given: dict[str, object], said: str, hint: str) ->
 @pytest.mark.parametrize(
     ("before", "after"),
     [
-        ("sha256 = ''  # of the module\n[wants]\n", 'sha256 = "{}"  # of the module\n[wants]\n'),
-        ("\n# why\n[wants]\n", "\n# why\n[wants]\n"),
+        ("sha256 = ''  # of the module\n[rights]\n", 'sha256 = "{}"  # of the module\n[rights]\n'),
+        ("\n# why\n[rights]\n", "\n# why\n[rights]\n"),
     ],
 )
 def test_the_digest_is_written_where_it_belongs(before: str, after: str) -> None:
@@ -481,7 +476,7 @@ def test_the_digest_is_written_where_it_belongs(before: str, after: str) -> None
     head = HEAD if "sha256" in before else HEAD + f'sha256 = "{digest}"\n'
     assert with_digest(HEAD + before, digest) == head + after.format(digest)
     assert without_digest(with_digest(HEAD + before, digest)) == (
-        HEAD + ("[wants]\n" if "sha256" in before else before)
+        HEAD + ("[rights]\n" if "sha256" in before else before)
     )
 
 
@@ -491,7 +486,7 @@ def test_the_example_of_the_documents_is_taken() -> None:
         r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
     found = parse(example)
-    assert found.wants.services.keys() == {"clock", "files:**/AGENTS.md"}
+    assert {"clock", "read:**/AGENTS.md"} <= {*(found.rights or {})}
 
 
 def test_the_drawn_manifests_are_those_of_the_bundled_components() -> None:

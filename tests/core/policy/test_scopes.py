@@ -4,12 +4,22 @@ from __future__ import annotations
 
 import pytest
 
+from conductor.core.policy.scopes import (
+    Destination,
+    check,
+    covers,
+    destination,
+    destinations,
+    folders,
+    matches,
+    patterns,
+)
+from conductor.core.policy.words import PolicyWords
 from conductor.errors import UsageError
-from conductor.services.scopes import Destination, check, destination, matches, patterns
 from conductor.spec.component_options import apply
 from conductor.spec.model import Spec
 
-SPEC = Spec(name="p")
+SPEC = Spec(name="p", wasm="p.wasm", policy=PolicyWords(()))
 READING = frozenset({"GET", "HEAD"})
 
 
@@ -88,6 +98,45 @@ def test_a_private_address_is_granted_by_naming_it(scope: str, private: bool) ->
     assert destination(scope).private is private
 
 
+def test_a_socket_is_one_place() -> None:
+    place = destination("unix:/run/a.sock")
+    assert place.covers("unix", "/run/a.sock", 0)
+    assert not place.covers("unix", "/run/b.sock", 0)
+    assert not place.covers("http", "/run/a.sock", 80)
+
+
+def test_scopes_by_service() -> None:
+    held = ["clock", "web:a.org", "write:notes", "read:*.md"]
+    assert destinations(held) == (destination("a.org"),)
+    assert folders(held) == ("notes",)
+    assert patterns(held) == ("*.md",)
+    for grant in held:
+        check(grant)
+
+
+@pytest.mark.parametrize(
+    ("grant", "held", "is_covered"),
+    [
+        ("clock", "clock", True),
+        ("clock", "random", False),
+        ("read:a.md", "write:a.md", False),
+        ("read:docs/a.md", "read:docs/**", True),
+        ("read:docs/.a", "read:docs/**", False),
+        ("read:docs", "read:docs/**", False),
+        ("read:docs/a.md", "read:**/a.md", True),
+        ("read:.docs/a.md", "read:**/a.md", False),
+        ("read:docs/a.md", "read:docs/*.md", False),
+        ("write:docs/a", "write:docs", True),
+        ("write:more", "write:docs", False),
+        ("web:a.org", "web:*.org", True),
+        ("web:POST@a.org", "web:a.org", False),
+        ("clock:x", "clock:y", False),
+    ],
+)
+def test_what_one_scope_has_of_another(grant: str, held: str, is_covered: bool) -> None:
+    assert covers(grant, held) is is_covered
+
+
 def test_a_wildcard_stands_for_names_below_it_only() -> None:
     place = destination("*.example.org")
     assert place.covers("https", "a.b.example.org", 443)
@@ -139,9 +188,9 @@ def test_globs(glob: str, path: str, fits: bool) -> None:
 @pytest.mark.parametrize(
     "grant",
     [
-        *("fetch", "files", "clock:x", "files:/etc/*", "files:../*", "files:a//b", "files:a**"),
+        *("fetch", "files", "clock:x", "read:/etc/*", "read:../*", "read:a//b", "read:a**"),
         *("write", "write:.", "write:/a", "write:a/..", "write:a//b", "write:a*", "write:a\n"),
-        *("files:" + "*a" * 513, "shell"),
+        *("read:" + "*a" * 513, "shell"),
     ],
 )
 def test_grants_that_are_none(grant: str) -> None:
@@ -149,11 +198,11 @@ def test_grants_that_are_none(grant: str) -> None:
         check(grant)
 
 
-def test_grants_are_read_from_the_command_line() -> None:
-    given = apply(SPEC, [("grant", "clock+files:**/*.md+fetch:a.org"), ("grant", "files:x")])
-    assert given.grants == frozenset({"clock", "files:**/*.md", "fetch:a.org", "files:x"})
+def test_rights_are_read_from_the_command_line() -> None:
+    given = apply(SPEC, [("allow", "clock+read:**/*.md+web:a.org"), ("allow", "read:x")])
+    assert given.grants == frozenset({"clock", "read:**/*.md", "web:a.org", "read:x"})
     assert sorted(patterns(given.grants)) == ["**/*.md", "x"]
-    with pytest.raises(UsageError, match="such as files:"):
-        apply(SPEC, [("grant", "files")])
-    with pytest.raises(UsageError, match="services are: clock, fetch"):
-        apply(SPEC, [("grant", "shell")])
+    with pytest.raises(UsageError, match="`read` alone is no right"):
+        apply(SPEC, [("allow", "read")])
+    with pytest.raises(UsageError, match="no right `shell`"):
+        apply(SPEC, [("allow", "shell")])

@@ -1,4 +1,4 @@
-"""Profiles through the real command line: a proxy that changes whatever passes, held to each."""
+"""Rights through the real command line: a proxy that changes whatever passes, held to each."""
 
 from __future__ import annotations
 
@@ -36,20 +36,20 @@ CHANGED = {
     "full,ids=kept": "the QUICK brown FOX",
     "filter": "the QUICK brown FOX",
     "context": "the QUICK brown fox",
-    "tools": "the quick brown fox",
+    "serve:tools": "the quick brown fox",
     "observer": "the quick brown fox",
     "none": "the quick brown fox",
-    "tools,allow=down:session/prompt:carry": "the QUICK brown fox",
-    "filter,allow=up:*:originate": "the QUICK brown FOX",
+    "serve:tools+change:prompts": "the QUICK brown fox",
+    "filter+add:words": "the QUICK brown FOX",
 }
 
 
-@pytest.mark.parametrize("profile", CHANGED)
-def test_a_component_changes_what_its_profile_allows_and_nothing_else(
-    tmp_path: Path, profile: str
+@pytest.mark.parametrize("rights", CHANGED)
+def test_a_component_changes_what_its_rights_allow_and_nothing_else(
+    tmp_path: Path, rights: str
 ) -> None:
     script = tmp_path / "meddler.py"
     script.write_text(MEDDLER)
-    proxy = f"{shlex.join([sys.executable, str(script)])},dialect=acp,profile={profile}"
+    proxy = f"{shlex.join([sys.executable, str(script)])},dialect=acp,only={rights}"
     ran = conductor("exec", proxy, "demo", "-p", "the quick brown fox")
-    assert (ran.code, ran.out) == (0, CHANGED[profile] + "\n")
+    assert (ran.code, ran.out) == (0, CHANGED[rights] + "\n")

@@ -1,7 +1,7 @@
-"""Reads grants: `clock`, `files:**/AGENTS.md`, `fetch:POST@api.example.com`. Pure.
+"""Reads rights of the world: `clock`, `read:**/AGENTS.md`, `web:POST@api.example.com`.
 
-A grant names a service; what stands behind its colon narrows it to some files or some addresses.
-Three services reach outside the conversation, so they are never granted without a scope.
+Such a right names a service; its scope behind the colon narrows it to some files or some addresses.
+Three services reach outside the conversation, so nobody has them without a scope.
 """
 
 from __future__ import annotations
@@ -19,11 +19,11 @@ from conductor.core.service_table import SERVICES, SHOWN_GRANTS
 from conductor.errors import UnknownWordError
 
 _EXAMPLES: Final = {
-    "fetch": "fetch:api.example.com, fetch:POST@api.example.com:8443 or fetch:unix:/run/x.sock",
-    "files": "files:**/AGENTS.md",
+    "web": "web:api.example.com, web:POST@api.example.com:8443 or web:unix:/run/x.sock",
+    "read": "read:**/AGENTS.md",
     "write": "write:notes",
 }
-"""Of grants that need a scope."""
+"""Of rights that need a scope."""
 
 READING: Final = frozenset({"GET", "HEAD"})
 METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
@@ -110,12 +110,12 @@ def check(grant: str) -> None:
         raise UnknownWordError(f"no service `{name}`; services are: {listed}", name, SERVICES)
     if name in SHOWN_GRANTS and not scope:
         form = f"{SHOWN_GRANTS[name]}, such as {_EXAMPLES[name]}"
-        raise ValueError(f"`{name}` is granted for something: {form}")
+        raise ValueError(f"`{name}` is a right to something: {form}")
     if name not in SHOWN_GRANTS and colon:
-        raise ValueError(f"`{name}` is granted as it is, without `:{scope}`")
-    if name == "fetch":
+        raise ValueError(f"`{name}` stands as it is, without `:{scope}`")
+    if name == "web":
         destination(scope)
-    elif name == "files":
+    elif name == "read":
         compile_glob(scope)
     elif name == "write":
         _check_folder(scope)
@@ -130,7 +130,7 @@ def _check_folder(scope: str) -> None:
 
 
 def destination(scope: str) -> Destination:
-    """Reads what stands behind `fetch:`. Raises `ValueError`."""
+    """Reads what stands behind `web:`. Raises `ValueError`."""
     match = _SOCKET.fullmatch(scope) or _HOST.fullmatch(scope)
     if match is None:
         raise ValueError(f"`{scope}` is no [METHOD@][http://]HOST[:PORT], nor [METHOD@]unix:PATH")
@@ -163,12 +163,12 @@ def socket_path(path: str) -> str:
 
 def destinations(grants: Iterable[str]) -> tuple[Destination, ...]:
     """Every place that grants allow."""
-    return tuple(destination(_scope(grant)) for grant in grants if name_of(grant) == "fetch")
+    return tuple(destination(_scope(grant)) for grant in grants if name_of(grant) == "web")
 
 
 def patterns(grants: Iterable[str]) -> tuple[str, ...]:
     """Every glob that grants allow."""
-    return tuple(_scope(grant) for grant in grants if name_of(grant) == "files")
+    return tuple(_scope(grant) for grant in grants if name_of(grant) == "read")
 
 
 def folders(grants: Iterable[str]) -> tuple[str, ...]:
@@ -260,11 +260,11 @@ def covers(grant: str, held: str) -> bool:
     kind, _, bound = held.partition(":")
     if name != kind or not scope or not bound:
         return False
-    if name == "files":
+    if name == "read":
         return _below(scope.split("/"), bound.split("/"))
     if name == "write":
         return _below(scope.split("/"), [*bound.split("/"), "**"])
-    if name == "fetch":
+    if name == "web":
         wanted, given = destination(scope), destination(bound)
         is_there = given.covers(wanted.scheme, wanted.host, wanted.port)
         return is_there and wanted.methods <= given.methods
