@@ -50,7 +50,7 @@ def _found(values: Mapping[str, Any]) -> Shown:
     variables, complaints = configured.from_environment(values)
     for complaint in complaints:
         report.write(complaint, word="warning")
-    policy = managed.policy()
+    policy = managed.written()
     rules = policy.rows() if policy is not None else ()
     return {
         "folder": config.folder,
@@ -117,7 +117,9 @@ def _lines(found: Shown, *, origins: bool) -> Iterator[str]:
         for key, one in values.items():
             yield entry(f"{key} = {_json(one['value'])}", one)
 
-    yield from named("managed policy:", found["managed"])
+    watches = found["managed"].get("enforce", {}).get("value") == "watch"
+    heading = "managed policy, which only watches:" if watches else "managed policy:"
+    yield from named(heading, found["managed"])
     yield "files:" if found["files"] else "files: none are read"
     for file in found["files"]:
         if file["path"]:

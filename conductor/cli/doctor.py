@@ -298,12 +298,13 @@ def _policy() -> CheckResult:
     """Whether this machine has a managed policy, and whether it can be used."""
     name = "managed policy"
     try:
-        policy = managed.policy()
+        policy = managed.written()
     except UsageError as error:
         return CheckResult(name, False, error.text, error.hint)
     detail = f"none: there is no {managed.PLACE}"
     if policy is not None:
-        detail = f"{policy.path}; questions to {one_line(policy.file.contact)}"
+        only = "; it only watches" if policy.only_watches else ""
+        detail = f"{policy.path}{only}; questions to {one_line(policy.file.contact)}"
     return CheckResult(name, True, detail)
 
 

@@ -202,7 +202,11 @@ def _gets(facts: Facts) -> Items:
     has = [("all your rights on this machine",) * 2]
     if facts.sandboxed or facts.address is not None:
         has = []
-    if policy is None or (not facts.sandboxed and not policy.enforced):
+    if policy is None:
+        return has
+    if policy.enforce in _WATCHED:
+        has.append((_WATCHED[policy.enforce],) * 2)
+    if not facts.sandboxed and not policy.enforced:
         return has
     if facts.idle:
         has.append((facts.idle.partition(": ")[0].removeprefix("it "), _IDLE))
@@ -215,6 +219,12 @@ def _gets(facts: Facts) -> Items:
         return [*has, *given]
     more = [each for each in given if each not in asked]
     return [*has, ("all that it asks for",) * 2, *_marked("also", more)]
+
+
+_WATCHED: Final = {
+    "watch": "ONLY WATCHED: nothing that it would change, answer or send happens",
+    "watch-rights": "ITS RIGHTS ARE ONLY WATCHED: what they forbid happens",
+}
 
 
 def _powers(rights: Iterable[str]) -> Items:

@@ -51,6 +51,8 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     """What else it may do, the worst first."""
     guards: list[GuardFact] = []
     on_violation: str
+    enforce: str = "all"
+    """`watch`: it is only watched; `watch-rights`: its rights are."""
     fails: str
     ids: str = ""
     hold: float | None = None
@@ -71,6 +73,7 @@ def facts(held: PolicyWords) -> PolicyFacts:
         sees=policy_text.sees(held.rights),
         may=policy_text.may(words.services(held.rights) if policy is None else held.rights, named),
         on_violation=held.on_violation,
+        enforce=held.enforce,
         fails=held.fails,
         ids=held.ids,
         hold=held.hold,

@@ -35,7 +35,7 @@ def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
         for sealed, _, line in records(path):
             empty = False
             record = _decode(line)
-            if not wanted.matches(_row(sealed.seq, record), _text(line)):
+            if not wanted.matches(row_of(sealed.seq, record), text_of(line)):
                 continue
             if as_json:
                 report.say_line(line)
@@ -59,18 +59,18 @@ def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
     return EXIT_BROKEN
 
 
-def _text(line: bytes) -> Callable[[int], str]:
+def text_of(line: bytes) -> Callable[[int], str]:
     """A record as filters look for words in it."""
     return lambda _: line.decode()
 
 
 _CHANGES: Final = {"modified": Change.CHANGED}
 """What an audit calls changes that have another name in a trace."""
-_KINDS: Final = {"violation": "verdict", "effect": "effect"}
+_KINDS: Final = {"violation": "verdict", "would": "would", "effect": "effect"}
 """The types of records that are no message, for filters; of others it is `notice`."""
 
 
-def _row(number: int, record: Record) -> Row:
+def row_of(number: int, record: Record) -> Row:
     """A record as filters see it: as the line of a trace about the same."""
     words = {name: value for name, value in record.items() if isinstance(value, str)}
     event, change = record["event"], words.get("change", "")
@@ -159,8 +159,8 @@ def rows_of(record: Record, begin: str, rows: Rows) -> Iterator[Line]:
     match event:
         case "change":
             yield from _change(record, who, begin, rows)
-        case "violation":
-            item = Item(kind="verdict", at=0.0, text=text, status=record["rule"], component=who)
+        case "violation" | "would":
+            item = Item(kind=_KINDS[event], at=0.0, text=text, status=record["rule"], component=who)
             yield from rows.item(item, begin)
             where = f"{record['direction']} {record['method']} {record['pointer']}".rstrip()
             yield DIM, rows.fit(f"      {one_line(where)}")
@@ -206,6 +206,8 @@ def _in_short(record: Record) -> str:
             return f"{record['what']} {record['outcome']}"
         case "violation":
             return "refused"
+        case "would":
+            return f"watched, rule `{record['rule']}`"
     return ""
 
 

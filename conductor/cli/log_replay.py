@@ -28,6 +28,7 @@ EPILOG: Final = paragraphs(
     "  conductor log replay today.jsons --with redact=./new.wasm --diff",
     "  conductor log replay today.jsons ./proxy.py --output test-scenarios/today.txt",
     '  conductor exec ./my_proxy.py "conductor log replay today.jsons --agent" -p hi',
+    "  conductor log replay today.jsons --policy ./policy.toml",
 )
 
 _Components = Annotated[
@@ -53,6 +54,15 @@ _Without = Annotated[
     list[str] | None,
     option("--without", "NAME", "Leave the proxy NAME out. May be repeated."),
 ]
+_Policy = Annotated[
+    str | None,
+    typer.Option(
+        "--policy",
+        metavar="FILE",
+        help="Run nothing: say what this managed policy would have refused of the chain.",
+        show_default=False,
+    ),
+]
 _Diff = Annotated[bool, typer.Option("--diff", help="Show what differs, turn by turn.")]
 
 
@@ -64,6 +74,7 @@ def replay(
     swapped: _Swapped = None,
     without: _Without = None,
     diff: _Diff = False,
+    policy: _Policy = None,
     json_: Json = False,
     *,
     agent: bool = False,
@@ -74,6 +85,12 @@ def replay(
     """Replays the chain, or components each by itself, or plays the agent."""
     kind_for(file, "replay")
     alone, of_chain = components or [], bool(swapped or without)
+    if policy is not None:
+        from conductor.cli import log_policy
+
+        if alone or of_chain or agent or diff or trace or name or output:
+            raise UsageError("--policy runs nothing", "leave out --policy, or all but FILE")
+        return log_policy.judge(file, policy, as_json=json_)
     about_one = name is not None or output is not None
     if (
         (alone and of_chain)

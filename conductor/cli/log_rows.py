@@ -38,6 +38,7 @@ _SIGNS: Final = {Op.ADDED: "+", Op.REMOVED: "-", Op.CHANGED: "~"}
 _KINDS: Final = {
     "text": "says", "thought": "thinks", "tool": "tool", "plan": "plan", "question": "asks",
     "answer": "answered", "refusal": "refused", "mode": "mode", "mcp": "MCP", "verdict": "refused",
+    "would": "watched",
     "error": "error", "notice": "note",
 }  # fmt: skip
 _WRONG: Final = {"verdict", "refusal", "error"}
@@ -102,6 +103,8 @@ def _item(item: Item) -> str:
     if item.kind == "verdict":
         named = "" if f"`{who}`" in text else f"{who}: "
         return f"{word:<8} by conductor (rule {one_line(item.status, 60)}): {named}{text}"
+    if item.kind == "would":
+        return f"{word:<8} (rule {one_line(item.status, 60)}): {text}"
     if item.kind in ("answer", "refusal"):
         who = f"by {who}"
     if who:

@@ -75,6 +75,10 @@ def show(
     all_: Annotated[
         bool, typer.Option("--all", help="Every edit and event, uncut, and where it is.")
     ] = False,
+    would: Annotated[
+        bool,
+        typer.Option("--would", help="Only what was watched and not stopped, with counts by rule."),
+    ] = False,
     json_: Annotated[
         bool,
         typer.Option("--json", help="Print one JSON object a line: each turn, or each record."),
@@ -83,6 +87,10 @@ def show(
     """Shows what is in a file. Raises `UsageError`."""
     chosen = filters.parse(wanted)
     kind = log_kinds.kind_for(file, "show")
+    if would:
+        from conductor.cli import log_would
+
+        return log_would.show(file, chosen, kind, as_json=json_, whole=all_)
     if kind in (AUDIT, EMPTY):
         if turn is not None:
             raise UsageError(f"`{file}` is an audit, which has no turns", "leave out --turn")

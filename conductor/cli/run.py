@@ -456,11 +456,13 @@ def nothing(command: str) -> UsageError:
 
 def bound(parsed: Parsed) -> Parsed:
     """The chain to run, with what the managed policy demands of it. Raises `UsageError`."""
-    if managed.policy() is None:
+    policy = managed.written()
+    if policy is None:
         return parsed
     # Never `auto`: as a proxy of another conductor its last component would be a proxy too, and it
     # is judged as the agent.
-    mode = "agent" if parsed.mode == "auto" else parsed.mode
+    fixed = parsed.mode == "auto" and not policy.only_watches
+    mode = "agent" if fixed else parsed.mode
     return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
 
 

@@ -93,6 +93,9 @@ class Component(msgspec.Struct, frozen=True):
     ports: dict[str, bool] = {}
     """The peer agents it reaches, by name, and whether it has a policy there
     (`conductor.core.ports`). A host of guests has the ports of all of them."""
+    judge: Policy | None = None
+    """Of a trusted one: the rights by which it is judged. What they forbid is reported, and
+    happens."""
 
 
 class KeptMembers:

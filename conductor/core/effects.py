@@ -120,7 +120,11 @@ class OwnedAddresses(msgspec.Struct, frozen=True):
 
 
 class Violated(msgspec.Struct, frozen=True):
-    """A component broke a rule of its policy; the others see nothing of what it did."""
+    """A component broke a rule of its policy; the others see nothing of what it did.
+
+    With `would`, somebody only watches: either the rule is not enforced, and what the component did
+    has happened, or the component is only watched (the rule is `watch`), and it has not.
+    """
 
     peer: str
     rule: str
@@ -136,6 +140,7 @@ class Violated(msgspec.Struct, frozen=True):
     """A violation of the same rule, direction and key was reported before."""
     session: str | None = None
     """The session that the message names."""
+    would: bool = False
 
 
 class Reached(msgspec.Struct, frozen=True):

@@ -132,6 +132,8 @@ class OwnTurns:
         kind = policy_state.policy.grants.turns
         if policy_state.paused:
             return "is paused, and begins no turns"
+        if policy_state.policy.watched:
+            return "is only watched, and begins no turns"
         own = self._parts.turns.is_own_session(policy_state, session)
         if own or kind == "unprompted" or (kind and nests):
             return None

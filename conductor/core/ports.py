@@ -32,7 +32,7 @@ from conductor.core.jsonrpc import (
     error_object,
 )
 from conductor.core.parts import Parts
-from conductor.core.policy.checks import error, refusal
+from conductor.core.policy.checks import WATCH, error, refusal
 from conductor.core.policy.headings import addresses, heading, session_of
 from conductor.core.policy.key_table import (
     COMMANDS_KIND,
@@ -153,6 +153,8 @@ class Ports:
         component holds: then the user's own words stay."""
         if not _judged(lane):
             return None
+        if lane.peer.policy_state is not None and lane.peer.policy_state.policy.watched:
+            return Violation(WATCH, f"would send `{method}` to its peer agent `{lane.port}`")
         session = session_of(params)
         context = self._context(lane, session, addresses(method, params))
         if not method.startswith(_MCP) and method != _NEW and not context.own:

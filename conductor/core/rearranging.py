@@ -141,7 +141,7 @@ class Rearranging:
 
     def pause(self, peer: Peer, *, paused: bool) -> None:
         """See `conductor.core.router.Router.pause`."""
-        policed = peer.component.policy is not None
+        policed = (peer.component.policy or peer.component.judge) is not None
         watched = self._exchange.watches_all or peer.name in self._exchange.audited
         if peer.policy_state is None or (not paused and not policed and not watched):
             # Without a policy state nothing looks at what comes to it; with one that only watches,

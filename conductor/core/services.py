@@ -244,7 +244,11 @@ class Services:
         if name == REBIND:
             policy_state = peer.policy_state
             enforced = policy_state is not None and policy_state.enforced
-            if policy_state is None or not enforced or policy_state.policy.grants.sessions:
+            if policy_state is None or not enforced:
+                return None
+            if policy_state.policy.watched:
+                return f"Method not found: `{REBIND}`: {peer.label} is only watched"
+            if policy_state.policy.grants.sessions:
                 return None
             return (
                 f"Method not found: `{REBIND}` is not granted to {peer.label}\n"

@@ -761,8 +761,8 @@ class Peer:
         """Whether it can be written to. Set by `move`; read for each message."""
         self.life = Life.READY if self.ready else Life.STARTING
         self.policy_state: PolicyState | None = None
-        if watched or component.policy is not None:
-            self.policy_state = PolicyState(component.policy, component.name)
+        if watched or component.policy is not None or component.judge is not None:
+            self.policy_state = PolicyState(component.policy, component.name, judge=component.judge)
         self.label = component.label or f"`{component.name}`"
         self.closure: Closure | None = None
         """Why it is gone."""

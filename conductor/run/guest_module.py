@@ -59,6 +59,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         ports=ports(spec),
         patience=spec.timeout,
         timed=spec.policed,
+        judge=spec.policy.judge(),
     )
 
 

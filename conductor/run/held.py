@@ -7,9 +7,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from typing import Final
 
 import msgspec
 
+from conductor.core import Violated
+from conductor.errors import UsageError
 from conductor.run.plan import Options
 from conductor.spec.managed import chain
 from conductor.spec.managed.file import CONTENTS, Managed
@@ -48,6 +51,25 @@ def applied(managed: Managed, options: Options) -> Options:
         require_hardening=options.require_hardening or rules.require_hardening,
         control=options.control if rules.control else "off",
     )
+
+
+def watched(
+    managed: Managed, specs: Sequence[Spec], options: Options, *, agent_last: bool
+) -> list[Violated]:
+    """What a policy that only watches would have refused of a chain."""
+    found = list(chain.watched(managed, specs, agent_last=agent_last))
+    try:
+        applied(managed, options)
+    except UsageError as error:
+        found.append((specs[-1], error))
+    return [
+        Violated(spec.name, RULE, "", "", "", error.text, fatal=False, would=True)
+        for spec, error in found
+    ]
+
+
+RULE: Final = "managed"
+"""The rule of what the managed policy would have refused."""
 
 
 def held(

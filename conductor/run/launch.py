@@ -14,6 +14,7 @@ from functools import partial
 import msgspec
 
 from conductor import children
+from conductor.core import Violated
 from conductor.core.component import Component
 from conductor.core.dialects import DIALECTS
 from conductor.core.service_table import granted_names
@@ -45,7 +46,9 @@ def obliged(options: Options) -> Options:
     """
     policy = managed.policy()
     if policy is None:
-        return options
+        watching = managed.watching()
+        audit = watching.audit if watching is not None and options.audit is None else None
+        return options if audit is None else msgspec.structs.replace(options, audit=audit)
     from conductor.run.held import applied
 
     return applied(policy, options)
@@ -87,6 +90,7 @@ class Launcher:
                 proxy where a sandbox is required.
         """
         specs, options = self.judged(specs)
+        would = self._watched(specs)
         names = (spec.name for spec in specs)
         options = msgspec.structs.replace(options, reserved=(*options.reserved, *names))
         planned: list[Planned] = []
@@ -98,7 +102,8 @@ class Launcher:
             last = self.agent_last and group[0] is specs[-1]
             role = "agent" if last or group[0].peer_agent else "proxy"
             new = self._new(group, role, options, running)
-            planned.append(msgspec.structs.replace(new, specs=tuple(group)))
+            own = tuple(each for each in would if each.peer in {spec.name for spec in group})
+            planned.append(msgspec.structs.replace(new, specs=tuple(group), would=own))
         started = {id(each.transport) for each in running}
         for each in planned:
             if isinstance(each.transport, ProcessTransport) and id(each.transport) not in started:
@@ -119,6 +124,15 @@ class Launcher:
             for spec in specs[:-1] if self.agent_last else specs:
                 lacking.check(spec)
         return specs, options
+
+    def _watched(self, specs: Sequence[Spec]) -> list[Violated]:
+        """What a policy that only watches would have refused of the chain."""
+        policy = None if self._tried else managed.watching()
+        if policy is None:
+            return []
+        from conductor.run.held import watched
+
+        return watched(policy, specs, self._options, agent_last=self.agent_last)
 
     def _held(self, specs: Sequence[Spec]) -> tuple[Sequence[Spec], Options]:
         """The components and the options as the managed policy allows them. Raises `UsageError`."""
@@ -319,4 +333,5 @@ def _component(
         ports=ports(spec),
         patience=spec.timeout or (AGENT_PATIENCE if role == "agent" else None),
         program=True,
+        judge=spec.policy.judge(),
     )

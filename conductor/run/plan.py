@@ -16,6 +16,7 @@ import msgspec
 from conductor.core import json_text
 from conductor.core.aliases import KEPT
 from conductor.core.component import Component, KeptMembers
+from conductor.core.effects import Violated
 from conductor.errors import ConductorError
 from conductor.services.calls import Grantee
 from conductor.spec.limits import DEFAULT_LIMITS
@@ -273,6 +274,8 @@ class Planned(msgspec.Struct, frozen=True):
     """The users of services in it: itself, or its guests."""
     specs: tuple[Spec, ...] = ()
     """What it was planned from."""
+    would: tuple[Violated, ...] = ()
+    """What a managed policy that only watches would have refused of it."""
 
     @property
     def name(self) -> str:

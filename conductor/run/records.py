@@ -55,6 +55,8 @@ class Records:
     def begin(self, planned: Sequence[Planned]) -> Sequence[Planned]:
         """A chain is about to run. Returns its components as the log sees them."""
         self.entries.chain(planned, {})
+        for violation in (one for each in planned for one in each.would):
+            self.violated(violation)
         return [self.entries.watched(each) for each in planned]
 
     def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
@@ -63,6 +65,8 @@ class Records:
         self.entries.chain(planned, joined)
         for each in planned:
             if each.name in joined.values():
+                for violation in each.would:
+                    self.violated(violation)
                 for name in each.names:
                     del self.events["bypass", name]  # it is there again
 
@@ -87,11 +91,12 @@ class Records:
         return self.events["bypass", name] > 0
 
     def violated(self, violation: Violated) -> None:
-        """A component broke a rule; what it did has been undone already."""
-        self.events["violation", violation.peer] += 1
+        """A component broke a rule, and what it did has been undone already; or it would have."""
+        self.events["would" if violation.would else "violation", violation.peer] += 1
         self.entries.add(violation)
         if not violation.again:
-            self.log("warning", violation.peer, ViolationText.of(violation))
+            level = "info" if violation.would else "warning"
+            self.log(level, violation.peer, ViolationText.of(violation))
 
     def adapted(self, name: str, text: str, again: bool) -> None:
         """A peer got words for what it does not take: on record each time, else said once."""

@@ -128,6 +128,25 @@ def _of_program(spec: Spec, names: tuple[str, ...]) -> tuple[str, ...]:
     return names
 
 
+def _enforce(spec: Spec, value: Any, _: str) -> Spec:
+    policy, wants = spec.policy, spec.manifest.rights if spec.manifest is not None else None
+    match _one_of(*_WATCHED)(value):
+        case "watch":
+            if not policy.enforced:
+                raise ValueError("nothing is enforced of a trusted component: give it rights too")
+            policy = _replace(policy, watched=True, fails="open", on_violation="pass")
+        case _:
+            judged = policy.rights
+            if wants is not None and not spec.chosen:
+                judged = words.without((*judged, *wants), spec.denied)
+            outside = (one for one in words.flat(policy.rights) if words.beyond(one))
+            policy = _replace(policy, rights=(words.TRUSTED, *outside), judged=judged)
+    return _replace(spec, policy=policy)
+
+
+_WATCHED: Final = ("watch", "watch-rights")
+
+
 def _token(spec: Spec, value: Any, _: str) -> Spec:
     from conductor.spec import secrets
 
@@ -208,6 +227,11 @@ OPTIONS: Final = (
     Option("on_violation", "pass|fail", _policy("on_violation", _one_of("pass", "fail")),
            "conductor always undoes and reports what breaks a rule; with `fail` it also ends the "
            "component"),
+    Option("enforce", "|".join(_WATCHED), _enforce,
+           "`watch`: it gets all as ever, and nothing of what it makes of that happens: what it "
+           "would change, answer, drop or send is an entry of the log. `watch-rights`: it may do "
+           "everything to the conversation, as with `only=trusted`, and what its rights would "
+           "have stopped is an entry (`conductor log show --would`)"),
     Option("on_failure", "CHOICE", _field("on_failure", _one_of(*CHOICES)),
            "what happens when it fails. `fail`: the chain ends. `restart`: conductor restarts "
            "it, three times a minute, then as `fail`; a program also if it ends before it has "

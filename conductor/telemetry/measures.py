@@ -63,6 +63,10 @@ MESSAGES: Final = Number("conductor.messages", "", "Messages that a component go
 BYTES: Final = Number("conductor.bytes", "By", "Bytes of their params, results and errors.")
 ADDED: Final = Number("conductor.tokens.added", "", "Tokens added to prompts, estimated.")
 VERDICTS: Final = Number("conductor.verdicts", "", "What conductor refused a component.")
+WOULD: Final = Number(
+    "conductor.would", "", "What was only watched of a component: it would have been refused, or "
+    "the component would have changed something."
+)  # fmt: skip
 USAGE: Final = Number(
     "gen_ai.client.token.usage", "", "Tokens of a turn, as the agent reports them.", "histogram",
     _TOKENS,
@@ -186,7 +190,8 @@ class Measures:
     def _verdict(self, verdict: dict[str, Any]) -> None:
         who, rule = verdict.get("component"), verdict.get("rule")
         if isinstance(who, str) and isinstance(rule, str):
-            self._add(VERDICTS, 1, component=self._component(who), rule=rule)
+            number = WOULD if verdict.get("would") else VERDICTS
+            self._add(number, 1, component=self._component(who), rule=rule)
 
 
 def _error(error: Error | None) -> str:

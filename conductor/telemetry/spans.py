@@ -96,7 +96,9 @@ class Translator:
         if line.is_event:
             self._progress.at = max(self._progress.at, line.ts)
         if line.verdict is not None:
-            self._verdict(event, {k: v for k, v in line.verdict.items() if isinstance(v, str)})
+            words = {k: v for k, v in line.verdict.items() if isinstance(v, str)}
+            outcome = "would" if line.verdict.get("would") else "refused"
+            self._verdict(event, words, outcome)
         elif line.type == "request":
             self._request(event, line)
         elif line.type == "response":
@@ -266,11 +268,11 @@ class Translator:
 
     # -- verdicts ------------------------------------------------------------------------------
 
-    def _verdict(self, event: Event, verdict: dict[str, str]) -> None:
-        """Conductor refused what a component did: a moment of what the component had."""
+    def _verdict(self, event: Event, verdict: dict[str, str], outcome: str) -> None:
+        """Conductor refused what a component did, or would have: a moment of what that had."""
         who, method, at = verdict.get("component", ""), verdict.get("method", ""), event.line.ts
         found: Attributes = {
-            names.POLICY_VERDICT: "refused",
+            names.POLICY_VERDICT: outcome,
             names.POLICY_RULE: verdict.get("rule", ""),
             names.COMPONENT: who,
             names.RPC_METHOD: names.method(method),

@@ -15,6 +15,7 @@ from tests.harness.world.policies import (
     MISHAPS,
     SCRIPTS,
     SEALED,
+    WATCHED,
     casts,
     may_originate,
     overtakes,
@@ -145,6 +146,31 @@ def check_as_without(world: World, alone: World) -> None:
         assert sorted(one.key for one in asked) == sorted(one.key for one in stopped)
         assert all(any(mark in one.body for mark in STOPPED) for one in stopped)
         assert not [one for one in (came - comes) if one.kind != "answer"]
+
+
+@settings(max_examples=400)
+@given(
+    st.lists(casts(WATCHED, kinds=KINDS), min_size=1, max_size=2), SCRIPTS, st.booleans(),
+    st.booleans(), VERSIONS,
+)  # fmt: skip
+def test_nothing_happens_of_what_watched_components_do(
+    several: list[Cast], script: list[Step], rounds: bool, slow: bool, version: int
+) -> None:
+    world = World(*several, rounds=rounds, slow=slow, version=version)
+    alone = World(slow=slow, version=version)
+    world.play_out(script)
+    check_nothing_is_held(world)
+    world.leave()
+    alone.run(script)
+    for end in (*world.ends.values(), *alone.ends.values()):
+        end.got[:] = [item._replace(body=spelled(item.body)) for item in end.got]
+    check_as_without(world, alone)
+    check_all_is_over(world)
+
+
+def spelled(body: bytes) -> bytes:
+    """A body in one spelling: a watched component may spell what it passes on otherwise."""
+    return b"".join(body.split())
 
 
 HONEST: st.SearchStrategy[list[int]] = st.just([])

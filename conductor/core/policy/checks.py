@@ -21,6 +21,7 @@ from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
     CARRY,
+    DROP,
     NOTIFICATIONS,
     ORIGINATE,
     PROMPT,
@@ -30,7 +31,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import IN_HAND
-from conductor.core.state import Peer, Visit
+from conductor.core.state import Lane, Peer, Visit
 from conductor.patterns import lazy_pattern
 
 _MISSING: Final = {
@@ -44,6 +45,8 @@ RIGHTS: Final = "rights"
 """The rule that is broken where a right is missing; all others are guards."""
 IDENTITY: Final = "identity"
 """The rule that is broken by a message under the id of another request."""
+WATCH: Final = "watch"
+"""The rule that a component runs into which is only watched: nothing of what it does happens."""
 HOLD: Final = "hold"
 """The rule that is broken by holding a message for too long."""
 
@@ -92,9 +95,28 @@ class Checks:
         is_request: bool,
     ) -> Violation | None:
         """What is wrong with a message of the component's own."""
-        method = message.method
-        if not policy_state.enforced:
+        judge = policy_state.judge
+        if judge is None:
             return None
+        if not policy_state.enforced:
+            rights = policy_state.held(direction, message.key)
+        violation = self._originates(
+            policy_state, direction, message, rights, is_request=is_request
+        )
+        if violation is None and judge.watched:
+            violation = Violation(WATCH, f"would send `{message.key}` of its own")
+        return self._stands(policy_state, direction, message.heading, violation)
+
+    def _originates(
+        self,
+        policy_state: PolicyState,
+        direction: Direction,
+        message: Message,
+        rights: int,
+        *,
+        is_request: bool,
+    ) -> Violation | None:
+        method = message.method
         if direction is Direction.DOWN and self._in_set_aside(policy_state, message):
             return Violation(OWN_SESSIONS, _NAMES_NOTHING)
         if not rights & ORIGINATE:
@@ -104,6 +126,19 @@ class Checks:
             return Violation(RIGHTS, f"may not send `{method}` as {form}")
         context = self._context(policy_state, message.session)
         return guards.originated(context, direction.value, method, message.params)
+
+    def _stands(
+        self,
+        policy_state: PolicyState,
+        direction: Direction,
+        heading: Heading,
+        violation: Violation | None,
+    ) -> Violation | None:
+        """The violation, where the rule is enforced; else it is reported, and stops nothing."""
+        if violation is not None and not policy_state.enforced:
+            self.report(self._exchange.peers[policy_state.name], direction, heading, violation)
+            return None
+        return violation
 
     def _in_set_aside(self, policy_state: PolicyState, message: Message) -> bool:
         """Whether a message names what a session of the user's was before it went on as one of the
@@ -130,30 +165,51 @@ class Checks:
     ) -> Violation | None:
         """What is wrong with a message that a component was given going on with params `sent`."""
         # The record itself, not its `message`: most messages leave unchanged, and need none.
-        params, heading = received.params, received.heading
-        if params == sent or not policy_state.enforced:
+        params, heading, judge = received.params, received.heading, policy_state.judge
+        if params == sent or judge is None:
             return None
+        if not policy_state.enforced:
+            rights = policy_state.held(direction, heading.key)
+        violation = None
         if not rights & CARRY:
-            return None if equal(params, sent) else lacks(CARRY, direction, heading.key)
-        context = self._context(policy_state, heading.session)
-        return guards.forwarded(context, direction.value, received.method, params, sent)
+            violation = None if equal(params, sent) else lacks(CARRY, direction, heading.key)
+        else:
+            context = self._context(policy_state, heading.session)
+            violation = guards.forwarded(context, direction.value, received.method, params, sent)
+        if violation is None and judge.watched and not equal(params, sent):
+            violation = Violation(WATCH, f"would change `{heading.key}`")
+        return self._stands(policy_state, direction, heading, violation)
 
     def answers(
         self, carried: Visit, direction: Direction, member: bytes, body: bytes
     ) -> Violation | None:
         """What is wrong with a component's answer to a request."""
         policy_state, upstream = carried.policy_state, carried.upstream
-        if not policy_state.enforced or upstream == (member, body):
+        judge, heading = policy_state.judge, carried.heading
+        if judge is None or upstream == (member, body):
             return None
+        same = upstream is not None and upstream[0] == member and equal(body, upstream[1])
         needed = ANSWER if upstream is None else AMEND
-        if not carried.rights & needed:
-            if upstream is not None and upstream[0] == member and equal(body, upstream[1]):
-                return None
-            return lacks(needed, direction, carried.heading.key)
-        context = self._context(policy_state, carried.heading.session)
-        return guards.answered(
-            context, direction.value, carried.method, carried.params, member, body, upstream
-        )
+        enforced = policy_state.enforced
+        rights = carried.rights if enforced else policy_state.held(direction, heading.key)
+        if not rights & needed:
+            violation = None if same else lacks(needed, direction, heading.key)
+        else:
+            context = self._context(policy_state, heading.session)
+            violation = guards.answered(
+                context, direction.value, carried.method, carried.params, member, body, upstream
+            )
+        if violation is None and judge.watched and not same:
+            did = "would answer" if upstream is None else "would change the answer to"
+            violation = Violation(WATCH, f"{did} `{heading.key}`")
+        return self._stands(policy_state, direction, heading, violation)
+
+    def swallowed(self, lane: Lane, notification: Notification) -> None:
+        """Reports a notification that its component, which is only watched, would drop."""
+        policy, heading = lane.peer.policed.policy, notification.heading
+        if policy.watched and lane.peer.policed.held(lane.direction, heading.key) & DROP:
+            violation = Violation(WATCH, f"would drop `{heading.key}`")
+            self.report(lane.peer, lane.direction, heading, violation)
 
     # -- reports ---------------------------------------------------------------------------------
 
@@ -178,7 +234,8 @@ class Checks:
         again = kind in policy_state.reported
         if not again and len(policy_state.reported) < 1024:
             policy_state.reported.add(kind)
-        fatal = policy_state.policy.on_violation == "fail"
+        would = violation.guard == WATCH or not policy_state.enforced
+        fatal = policy_state.policy.on_violation == "fail" and not would
         text = sentence(owner, violation)
         self._exchange.emit(
             Violated(
@@ -191,22 +248,24 @@ class Checks:
                 fatal,
                 again,
                 heading.session,
+                would,
             )
         )
 
     def _context(self, policy_state: PolicyState, session: str | None) -> guards.Context:
         known = self._exchange.sessions
         held = known.find(session)
+        judge = policy_state.judge or policy_state.policy
         return guards.Context(
             version=self._exchange.version,
             component=policy_state.name,
-            grants=policy_state.policy.grants,
-            prompts=bool(policy_state.policy.grants.turns),
+            grants=judge.grants,
+            prompts=bool(judge.grants.turns),
             servers=policy_state.servers,
             foreign=policy_state.foreign,
             answerable=policy_state.answerable,
             terminals=self._terminals(policy_state, session),
-            of_client=bool(policy_state.policy.grants.editor) and known.is_of_client(session),
+            of_client=bool(judge.grants.editor) and known.is_of_client(session),
             known=session in known,
             folders=known.folders if session is None else held.folders,
             commands=held.commands,
@@ -215,14 +274,9 @@ class Checks:
             options=held.options,
             added=held.added.get(policy_state.name, frozenset()),
             sessions=known,
-            own=bool(policy_state.policy.grants.sessions)
-            and known.is_client(policy_state.name, session),
-            own_sessions=known.own(policy_state.name)
-            if policy_state.policy.grants.sessions
-            else {},
-            prompted=self._prompted(policy_state)
-            if policy_state.policy.grants.sessions
-            else frozenset(),
+            own=bool(judge.grants.sessions) and known.is_client(policy_state.name, session),
+            own_sessions=known.own(policy_state.name) if judge.grants.sessions else {},
+            prompted=self._prompted(policy_state) if judge.grants.sessions else frozenset(),
             names=policy_state.names_of_others,
         )
 
@@ -278,7 +332,7 @@ def refusal(peer: Peer, violation: Violation) -> Malformed:
 
 def sentence(peer: Peer, violation: Violation) -> str:
     """A violation as a sentence about a component."""
-    joint = " " if violation.guard in (RIGHTS, IDENTITY, HOLD) else ": "
+    joint = " " if violation.guard in (RIGHTS, IDENTITY, HOLD, WATCH) else ": "
     return f"{peer.label}{joint}{violation.text}"
 
 

@@ -418,6 +418,7 @@ class PolicedNotifications:
         goes on unchanged, in its place."""
         in_flight = lane.in_flight
         if not lane.other.rights_on(notification.heading) & DROP:
+            self._parts.checks.swallowed(lane, notification)
             self._continue_without(lane, notification)
             return
         in_flight.leave(notification)

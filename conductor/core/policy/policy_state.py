@@ -13,6 +13,7 @@ from conductor.core.policy.key_table import (
     ANSWER,
     CARRY,
     COPY,
+    DROP,
     EVERYTHING,
     PERMISSION,
     PLACE,
@@ -76,6 +77,7 @@ class PolicyState:
         "answerable",
         "enforced",
         "foreign",
+        "judge",
         "lost",
         "name",
         "names_of_others",
@@ -92,13 +94,18 @@ class PolicyState:
         "watches_only",
     )
 
-    def __init__(self, policy: Policy | None, name: str = "") -> None:
+    def __init__(
+        self, policy: Policy | None, name: str = "", *, judge: Policy | None = None
+    ) -> None:
         self.name = name
         """The component's."""
         self.names_of_others: frozenset[str] = frozenset()
         """Names that its MCP servers may not have: of other components, and of bundled ones."""
         self.enforced = policy is not None
         self.policy = policy or _FULL
+        self.judge = policy or judge
+        """The rights by which all that it does is judged; None: it is not. While they are not
+        enforced, what they forbid is reported, and happens."""
         self._held: dict[tuple[Direction, str], int] = {}
         self.paused = False
         """Whether all that is new goes past it; what it has from before it finishes."""
@@ -133,9 +140,15 @@ class PolicyState:
         """What it holds on a key."""
         if not self.enforced:
             return EVERYTHING
+        held = self.held(direction, key)
+        # A message that a watched one does not pass on goes on all the same.
+        return held & ~DROP if self.policy.watched else held
+
+    def held(self, direction: Direction, key: str) -> int:
+        """What the rights say by which it is judged."""
         held = self._held.get((direction, key))
         if held is None:
-            held = self.policy.rights(direction, key)
+            held = (self.judge or self.policy).rights(direction, key)
             if self.text and key in _PLACED[direction]:
                 held |= COPY | PLACE
             if len(self._held) < _MOST_KEYS:

@@ -9,7 +9,16 @@ from conductor.core.guards import Violation
 from conductor.core.guards.modes import Refused
 from conductor.core.jsonrpc import Params
 from conductor.core.policy import changes, own_terminals
-from conductor.core.policy.checks import IDENTITY, OWN_SESSIONS, RIGHTS, equal, error, lacks, paused
+from conductor.core.policy.checks import (
+    IDENTITY,
+    OWN_SESSIONS,
+    RIGHTS,
+    WATCH,
+    equal,
+    error,
+    lacks,
+    paused,
+)
 from conductor.core.policy.entries import Notification, meant
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.held_requests import HeldRequests, crossing
@@ -112,6 +121,11 @@ class PolicedRequests(HeldRequests):
         may = to(carried.state, Event.PASSED_ON) is not None
         if not may or (retries and not self._may_retry(carried, policy_state)):
             violation = Violation(IDENTITY, f"passed on `{carried.method}` once more, or too late")
+        elif retries and policy_state.policy.watched:
+            violation = Violation(WATCH, f"would send `{carried.method}` once more")
+        else:
+            violation = None
+        if violation is not None:
             self._parts.checks.refuse(
                 lane.peer, lane.direction, carried.heading, violation, pending
             )

@@ -94,6 +94,8 @@ class Policy(msgspec.Struct, frozen=True):
     """`kept`: the program passes requests on under the ids they came with."""
     hold: float | None = None
     """Seconds that it may hold a prompt; None: no limit."""
+    watched: bool = False
+    """What it would do to the conversation is reported, and nothing of that happens."""
 
     @property
     def prompts(self) -> bool:

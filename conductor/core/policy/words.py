@@ -218,6 +218,11 @@ def services(words: Iterable[str]) -> frozenset[str]:
     return frozenset(name for name in flat(words) if word(name).is_service)
 
 
+def beyond(name: str) -> bool:
+    """Whether a word is about what is not the conversation: a service, or a peer agent."""
+    return word(name).is_service or name.startswith("peer:")
+
+
 def peers(words: Iterable[str]) -> tuple[str, ...]:
     """The peer agents that words name."""
     return tuple(sorted(name[5:] for name in flat(words) if name.startswith("peer:")))
@@ -371,11 +376,20 @@ class PolicyWords(msgspec.Struct, frozen=True, omit_defaults=True):
     fails: str = "open"
     ids: str = ""
     hold: float | None = None
+    watched: bool = False
+    """Whether nothing of what it would do to the conversation happens."""
+    judged: tuple[str, ...] | None = None
+    """Of a trusted one: the rights by which it is judged; they stop nothing."""
 
     @property
     def enforced(self) -> bool:
         """Whether rules bound what it does to the conversation."""
         return TRUSTED not in self.rights
+
+    @property
+    def enforce(self) -> str:
+        """As users write it: `watch`, `watch-rights`; `all`: nothing is only watched."""
+        return "watch" if self.watched else "all" if self.judged is None else "watch-rights"
 
     def policy(self) -> Policy | None:
         """The engine's policy, or None for `trusted`. Raises `ValueError`."""
@@ -385,4 +399,9 @@ class PolicyWords(msgspec.Struct, frozen=True, omit_defaults=True):
             fails=self.fails,
             ids=self.ids,
             hold=self.hold,
+            watched=self.watched,
         )
+
+    def judge(self) -> Policy | None:
+        """The rights by which a trusted one is judged, as the engine's policy; None: by none."""
+        return None if self.judged is None else policy(*self.judged)

@@ -153,6 +153,8 @@ function item(held) {
         held.text ?? "", " ", el("b", {}, held.status ?? ""), " ", el("span.note", {}, held.ms ? duration(held.ms) : ""));
     case "verdict":
       return el("div.act.refused", {}, el("b", {}, `⚠ conductor refused what ${held.component ?? ""} did (rule ${held.status ?? ""}): `), held.text ?? "");
+    case "would":
+      return el("div.act.notice", {}, el("b", {}, `only watched (rule ${held.status ?? ""}): `), held.text ?? "");
     case "refused":
       return el("div.act.refused", {}, el("b", {}, `⚠ refused by ${held.component ?? "a component"}: `), held.text ?? "");
     case "error":

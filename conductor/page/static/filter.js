@@ -36,6 +36,7 @@ const TERMS = {
   text: ["WORDS", (value) => words(value)],
   changed: ["", test((row) => CHANGED.has(row[field.change]))],
   refused: ["", test((row) => row[field.kind] === "verdict")],
+  would: ["", test((row) => row[field.kind] === "would")],
   mcp: ["", test((row) => row[field.protocol] === "mcp")],
   error: ["", test((row) => row[field.kind] === "response" && row[field.error] !== "")],
 };

@@ -144,9 +144,9 @@ class Auditor(Sink[Item]):
             self._record("component", **_described(spec, role_of(spec, last=last)))
 
     def _violated(self, violation: Violated) -> None:
-        """Records what a component attempted."""
+        """Records what a component attempted, or did where somebody only watches."""
         is_own = violation.method != PROMPT or violation.rule == TURNS
-        if violation.method in OUTSIDE and is_own:
+        if violation.method in OUTSIDE and is_own and not violation.would:
             who, what, where = violation.peer, violation.method, violation.session or ""
             self._outside(Outside(who, what, where, 0, "refused", violation.text))
         count = self._counts[violation.peer] = self._counts[violation.peer] + 1
@@ -155,7 +155,7 @@ class Auditor(Sink[Item]):
                 self._record("violations", component=violation.peer, count=MOST_EACH)
             return
         self._record(
-            "violation",
+            "would" if violation.would else "violation",
             component=violation.peer,
             rule=violation.rule,
             direction=violation.direction,

@@ -80,8 +80,7 @@ def load(path: str, component: str = "") -> tuple[Recording, Reader]:
     recording.content = head.content if head.content != "unknown" else recording.content
     if head.began is not None and 0 < head.began < _LATEST:
         recording.began = datetime.datetime.fromtimestamp(head.began).astimezone().isoformat()
-    with contextlib.suppress(*_BAD):  # of a later conductor: as without
-        recording.chain = {each.name: each for each in _header(trace.line(0)).chain}
+    recording.chain = {each.name: each for each in components(trace)}
     _check(recording, trace)
     if component:
         trace = _alone(path, trace, component)
@@ -99,6 +98,14 @@ def load(path: str, component: str = "") -> tuple[Recording, Reader]:
             "record the outer chain, with `conductor agent` or `exec`",
         )
     return recording, trace
+
+
+def components(trace: Reader) -> list[ChainComponent]:
+    """What the header of a trace says of each component; nothing where it says nothing that can be
+    understood, as that of a later conductor."""
+    with contextlib.suppress(*_BAD):
+        return _header(trace.line(0)).chain
+    return []
 
 
 def _check(recording: Recording, trace: Reader) -> None:

@@ -65,6 +65,16 @@ def chosen(
     return made
 
 
+def judged(then: ChainComponent) -> Spec:
+    """A component of a trace, to be judged and not to be run. Raises `ConductorError`.
+
+    A trace has no arguments of a program, so the component has none.
+    """
+    spec = catalog.at(then.source) if then.kind in _FILES else catalog.resolve(then.source)
+    own = {"name": _name(then.name), "policy": then.policy, "config": then.config}
+    return msgspec.structs.replace(spec, **own)
+
+
 def _check_name(recording: Recording, option: str, name: str) -> None:
     if name not in recording.names:
         near = did_you_mean(name, recording.names)

@@ -149,8 +149,8 @@ class Events:
         return line
 
     def verdict(self, violation: Violated, component: str, at: float) -> Line:
-        """`component` broke a rule of its policy."""
-        verdict = {
+        """`component` broke a rule of its policy, or would have."""
+        verdict: dict[str, str | bool] = {
             "component": component,
             "rule": violation.rule,
             "direction": violation.direction,
@@ -160,6 +160,8 @@ class Events:
         }
         if violation.session is not None:
             verdict["session"] = clean_name(violation.session[:_LONGEST])
+        if violation.would:
+            verdict["would"] = True
         if self._content == "none":
             del verdict["pointer"], verdict["text"]
         return Line(type="_conductor", ts=round(at, 6), verdict=verdict)

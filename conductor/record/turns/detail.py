@@ -49,4 +49,5 @@ def _verdict(number: int, line: Line) -> Verdict:
     held = {k: v for k, v in (line.verdict or {}).items() if isinstance(v, str)}
     names = ("component", "rule", "direction", "method", "pointer", "text")
     known = {name: held.get(name, "") for name in names}
-    return Verdict(**known, at=line.ts, event=number)
+    would = bool((line.verdict or {}).get("would"))
+    return Verdict(**known, at=line.ts, event=number, would=would)

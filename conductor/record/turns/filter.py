@@ -107,8 +107,8 @@ TERMS: Final = {
     "from": Term("NAME", "sent by it", _name(lambda row: (row.source,))),
     "to": Term("NAME", "received by it", _name(lambda row: (row.target,))),
     "session": Term("ID", "of this session", _name(lambda row: (row.session,))),
-    "type": Term("TYPE", "`request`, `response`, `notification`, `verdict` or `notice`; of an "
-        "audit also `effect`", _name(lambda row: (row.kind,))),
+    "type": Term("TYPE", "`request`, `response`, `notification`, `verdict`, `would` or `notice`; "
+        "of an audit also `effect`", _name(lambda row: (row.kind,))),
     "change": Term("CHANGE", "`changed`, `answered`, `originated` or `dropped` by a component; of "
         "an audit also `reordered` or `rebound`", _name(lambda row: (row.change,))),
     "turn": Term("NUMBER", "of this turn", _turn),
@@ -117,6 +117,8 @@ TERMS: Final = {
     "changed": Term("", "changed, answered or made by a component", _test(
         lambda row: row.change in _CHANGED)),
     "refused": Term("", "refused by conductor", _test(lambda row: row.kind == "verdict")),
+    "would": Term("", "only watched: would have been refused, or changed something", _test(
+        lambda row: row.kind == "would")),
     "mcp": Term("", "a message of MCP", _test(lambda row: row.protocol == "mcp")),
     "error": Term("", "an error", _test(
         lambda row: row.kind == "response" and bool(row.error))),

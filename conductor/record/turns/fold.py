@@ -234,8 +234,9 @@ class Fold:
             session = line.verdict.get("session")
             running = self.running.get(session) if isinstance(session, str) else None
             event = Event(self.number, line, running or self._only_running())
-            event.turn.verdicts += 1
-            event.turn.share(who).verdicts += 1
+            if not line.verdict.get("would"):
+                event.turn.verdicts += 1
+                event.turn.share(who).verdicts += 1
             return event
         elif line.happened is not None:
             who = str(line.happened.get("component", ""))[:LONGEST]

@@ -107,10 +107,10 @@ class Items:
         return item
 
     def refused(self, number: int, verdict: Verdict) -> None:
-        """Conductor refused something."""
+        """Conductor refused something, or would have."""
         text = verdict.text or f"rule {verdict.rule}"
         item = Item(
-            kind="verdict",
+            kind="would" if verdict.would else "verdict",
             at=verdict.at,
             text=text,
             status=verdict.rule,

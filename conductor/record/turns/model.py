@@ -82,7 +82,7 @@ class Visit(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Verdict(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """Conductor refused or undid what a component did."""
+    """Conductor refused or undid what a component did, or only watched it."""
 
     component: str
     rule: str
@@ -93,6 +93,8 @@ class Verdict(msgspec.Struct, omit_defaults=True, kw_only=True):
     at: float = 0.0
     event: int | None = None
     """Number of the line in the trace that says so."""
+    would: bool = False
+    """Whether somebody only watches: nothing was refused."""
 
 
 class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
@@ -100,8 +102,8 @@ class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     kind: str
     """`prompt`, `text`, `thought`, `plan`, `tool`, `question`, `answer` and `refusal` (a component
-    answered a question, so that nobody saw it), `mode`, `mcp`, `verdict`, `error`, `refused` (the
-    error is a component's refusal), `notice`."""
+    answered a question, so that nobody saw it), `mode`, `mcp`, `verdict`, `would`,
+    `error`, `refused` (the error is a component's refusal), `notice`."""
     at: float
     ms: float = 0.0
     text: str = ""

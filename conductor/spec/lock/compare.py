@@ -188,6 +188,8 @@ def _policy(old: Entry, new: Entry) -> Iterator[Difference]:
     if old.on_violation != new.on_violation:
         wider = new.on_violation == "pass"
         yield _moved("on_violation", old.on_violation, new.on_violation, refused=wider)
+    if old.enforce != new.enforce:
+        yield _moved("enforce", old.enforce, new.enforce, refused=new.enforce != "all")
 
 
 def _longer(key: str, before: float | None, now: float | None) -> Iterator[Difference]:

@@ -115,6 +115,7 @@ def _allowed(spec: Spec) -> dict[str, Any]:
         "rights": list(policy.rights),
         "meaning": words.meaning(*policy.rights),
         "on_violation": policy.on_violation,
+        "enforce": policy.enforce,
         **policed,
     }
 

@@ -73,6 +73,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     fails: Literal["closed", "open"] = "closed"
     hold: float | None = None
     on_violation: Literal["pass", "fail"] = "fail"
+    enforce: Literal["all", "watch", "watch-rights"] = "all"
     on_failure: str = "fail"
     timeout: float | None = None
     isolation: str | None = None
@@ -218,6 +219,7 @@ def _is_left_out(entry: Entry, name: str, value: Any) -> bool:
         or (name in _OF_PROXIES and entry.role != "proxy")
         or (name in _OF_POLICED and words.TRUSTED in entry.rights)
         or (name in _LEFT_OUT_IF_EMPTY and not value)
+        or (name == "enforce" and value == "all")
     )
 
 

@@ -51,7 +51,7 @@ def bring(managed: Managed | None) -> None:
     before = [*_brought]
     _brought[:] = [managed] if managed is not None else []
     try:
-        policy()
+        written()
     except BaseException:
         _brought[:] = before
         raise
@@ -63,6 +63,24 @@ def brought() -> Managed | None:
 
 
 def policy() -> Managed | None:
+    """The policy that holds on this machine; None: there is none, or it only watches.
+
+    Raises `UsageError` as `written` does.
+    """
+    managed = written()
+    return None if managed is None or managed.only_watches else managed
+
+
+def watching() -> Managed | None:
+    """The policy of this machine that only watches; None: there is none.
+
+    Raises `UsageError` as `written` does.
+    """
+    managed = written()
+    return managed if managed is not None and managed.only_watches else None
+
+
+def written() -> Managed | None:
     """The policy of this machine, or the one that a bundle brings; None: there is none.
 
     Raises `UsageError` for one that cannot be read, is wrong or contradicts itself: then nothing

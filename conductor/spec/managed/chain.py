@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -43,14 +43,9 @@ def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[S
     Raises `UsageError` that names the rule for what the policy does not allow.
     """
     wanted = _required(managed)
-    chain = specs[:-1] if agent_last else specs
-    proxies = [spec for spec in chain if not spec.peer_agent]
-    agents = [*(spec for spec in chain if spec.peer_agent), *specs[len(chain) :]]
-    for at, (entry, spec) in enumerate(wanted):
-        if not _in_place(entry, spec, proxies):
-            where = "" if entry.place == "anywhere" else f" {entry.place}"
-            text = f"a chain without {spec.label('component')}{where}"
-            raise managed.refusal(text, "required", at)
+    proxies, agents = _parted(specs, agent_last=agent_last)
+    for refusal in _missing(managed, wanted, proxies):
+        raise refusal
     judged: list[Spec] = []
     for spec in proxies:
         known = next((e for e, own in wanted if _identity(own) == _identity(spec)), None)
@@ -59,6 +54,45 @@ def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[S
         else:
             judged.append(_known(managed, known, spec))
     return [*judged, *(_judged(managed, spec, agent=True) for spec in agents)]
+
+
+def watched(
+    managed: Managed, specs: Sequence[Spec], *, agent_last: bool
+) -> Iterator[tuple[Spec, UsageError]]:
+    """All that the policy would refuse of the chain, and of which component; of what the whole
+    chain lacks, the last."""
+    proxies, agents = _parted(specs, agent_last=agent_last)
+    wanted: list[tuple[Required, Spec]] = []
+    try:
+        wanted = _required(managed)
+    except UsageError as error:
+        yield specs[-1], error
+    yield from ((specs[-1], refusal) for refusal in _missing(managed, wanted, proxies))
+    required = [_identity(own) for _, own in wanted]
+    for spec in (*proxies, *agents):
+        if _identity(spec) not in required:
+            try:
+                _judged(managed, spec, agent=spec in agents)
+            except UsageError as error:
+                yield spec, error
+
+
+def _parted(specs: Sequence[Spec], *, agent_last: bool) -> tuple[list[Spec], list[Spec]]:
+    """The proxies of a chain, and its agents."""
+    chain = specs[:-1] if agent_last else specs
+    proxies = [spec for spec in chain if not spec.peer_agent]
+    return proxies, [*(spec for spec in chain if spec.peer_agent), *specs[len(chain) :]]
+
+
+def _missing(
+    managed: Managed, wanted: Sequence[tuple[Required, Spec]], proxies: Sequence[Spec]
+) -> Iterator[UsageError]:
+    """What the policy requires and the chain does not have in its place."""
+    for at, (entry, spec) in enumerate(wanted):
+        if not _in_place(entry, spec, proxies):
+            where = "" if entry.place == "anywhere" else f" {entry.place}"
+            text = f"a chain without {spec.label('component')}{where}"
+            yield managed.refusal(text, "required", at)
 
 
 def held_alone(managed: Managed, spec: Spec, *, agent: bool = False) -> Spec:

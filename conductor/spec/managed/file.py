@@ -86,6 +86,8 @@ class File(_Table, frozen=True, kw_only=True):
 
     contact: str
     """Who answers questions about it: each refusal shows this."""
+    enforce: Literal["all", "watch"] = "all"
+    """`watch`: nothing is refused, and what would be is an entry of each chain's log."""
     agents: list[Entry] | None = None
     """The agents that may run; missing: any."""
     components: list[Allowed] | None = None
@@ -114,6 +116,11 @@ class Managed(msgspec.Struct, frozen=True):
     file: File
     text: str
     path: str
+
+    @property
+    def only_watches(self) -> bool:
+        """Whether it refuses nothing."""
+        return self.file.enforce == "watch"
 
     @property
     def audit(self) -> str | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 
+import msgspec
 import pytest
 
 from conductor.core.policy import words
@@ -78,6 +79,16 @@ def test_each_grant_service_and_peer_has_a_word() -> None:
 
 def test_what_a_word_says_of_itself() -> None:
     assert (words.word("web:a.org").verb, words.word("web:a.org").scope) == ("web", "a.org")
+    beyond = [name for name in ("clock", "peer:a", "see:usage") if words.beyond(name)]
+    assert beyond == ["clock", "peer:a"]
+
+
+def test_what_is_only_watched_or_judged() -> None:
+    held = PolicyWords(("see:usage",))
+    assert (held.enforce, held.judge()) == ("all", None)
+    assert msgspec.structs.replace(held, watched=True).enforce == "watch"
+    judged = PolicyWords((TRUSTED,), judged=("see:usage",))
+    assert (judged.enforce, judged.judge()) == ("watch-rights", words.policy("see:usage"))
 
 
 def test_each_key_is_in_one_object() -> None:

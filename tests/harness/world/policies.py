@@ -74,6 +74,8 @@ SEALED: Final = st.one_of(
     st.just(of_set("observer")),
 )
 """No key is more than shown."""
+WATCHED: Final = ANY.map(lambda held: msgspec.structs.replace(held, fails="open", watched=True))
+"""Any rights, of which nothing takes effect."""
 KINDS: Final = ("acp", "sdk", "sacp", "pacp", "scp", "channel")
 
 
@@ -88,7 +90,7 @@ def casts(
 
 def _cast(policy: Policy | None, tape: list[int], kind: str, keeps: bool) -> Cast:
     if policy is not None and keeps:
-        policy = Policy(policy.rules, policy.grants, policy.on_violation, policy.fails, "kept")
+        policy = msgspec.structs.replace(policy, ids="kept")
     return Cast(policy, tuple(tape), kind, keeps)
 
 

@@ -1,0 +1,90 @@
+"""`conductor log show --would FILE`: what was only watched, and how often."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import msgspec
+
+from conductor.cli import log_audit, log_show, report
+from conductor.cli.log_kinds import TRACE, Kind
+from conductor.cli.log_rows import DIM, HEAD, PLAIN, Rows
+from conductor.cli.log_verify import records
+from conductor.core import json_text
+from conductor.errors import counted, one_line
+from conductor.record.turns import reader as turns
+from conductor.record.turns.filter import Filter
+
+WOULD = "would"
+_decode = json_text.Decoder(dict[str, Any]).decode
+
+
+class Watched(msgspec.Struct, frozen=True):
+    """What nobody stopped, since it is only watched."""
+
+    component: str = ""
+    rule: str = ""
+    """What would have stopped it; `watch`: the component itself is watched."""
+    direction: str = ""
+    method: str = ""
+    text: str = ""
+    count: int = 1
+    """How often it happened."""
+
+
+def show(path: str, chosen: Filter, kind: Kind, *, as_json: bool, whole: bool) -> int:
+    """Prints what was watched, most frequent first. Raises `UsageError`, or `BrokenChainError` of
+    an audit that somebody has changed."""
+    found = _of_audit(path, chosen) if kind is not TRACE else _of_trace(path, chosen)
+    counts = Counter(found).most_common()
+    if as_json:
+        for each, count in counts:
+            counted_ = msgspec.structs.replace(each, count=count)
+            report.say_line(json_text.encode(counted_) + b"\n")
+        return 0
+    report.say_styled(*_lines(counts, Rows(whole=whole)))
+    return 0
+
+
+def _of_trace(path: str, chosen: Filter) -> Iterator[Watched]:
+    trace = turns.opened(path)
+    for row in log_show.matching(trace, chosen):
+        if row.kind == WOULD:
+            yield _watched(_decode(trace.line(row.n))["verdict"])
+
+
+def _of_audit(path: str, chosen: Filter) -> Iterator[Watched]:
+    for sealed, _, line in records(path):
+        record = _decode(line)
+        row = log_audit.row_of(sealed.seq, record)
+        if row.kind == WOULD and chosen.matches(row, log_audit.text_of(line)):
+            yield _watched(record)
+
+
+def _watched(held: dict[str, Any]) -> Watched:
+    return msgspec.convert(held, Watched)
+
+
+def _lines(counts: Iterable[tuple[Watched, int]], rows: Rows) -> Iterator[tuple[str, str]]:
+    by_rule: Counter[str] = Counter()
+    for each, count in counts:
+        by_rule[each.rule] += count
+    if not by_rule:
+        yield PLAIN, "nothing was only watched"
+    for rule, total in by_rule.most_common():
+        yield HEAD, rows.fit(f"rule {one_line(rule, 60)}: {counted(total, 'time')}")
+        for each, count in counts:
+            if each.rule == rule:
+                yield PLAIN, rows.fit(f"  {count:>5} x {_what(each)}")
+    if by_rule:
+        yield DIM, "All of this happened as if there were no such rule."
+
+
+def _what(each: Watched) -> str:
+    """Who did what, without the file of the component."""
+    who, text = one_line(each.component, 60), each.text.partition("\n")[0]
+    _, named, rest = text.partition(f"`{each.component}`")
+    did = rest.partition(") ")[2] if rest.startswith(" (") else rest.lstrip(": ")
+    return f"{who} {one_line(did if named else text, 2_000) or f'`{each.method}`'}"
