@@ -11,7 +11,7 @@ from conductor.core.guards import Violation
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
-from conductor.core.policy.checks import HOLD, IDENTITY
+from conductor.core.policy.checks import HOLD, IDENTITY, passes
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.own_answers import signed
@@ -81,6 +81,7 @@ class PolicedHandshake:
             policy_state, _DOWN, carried, params, carried.rights
         )
         if violation is None:
+            params = passes(policy_state, handshake.params, params, carried.rights)
             changes.request(self._exchange, carried, params, pending)
             return params
         self._parts.checks.report(peer, _DOWN, _HEADING, violation)

@@ -171,7 +171,9 @@ class HeldRequests(ABC):
         if violation is None and self._samples_too_often(carried, member, body):
             return
         if violation is None:
-            if carried.upstream != (member, body):
+            if carried.upstream is not None and carried.policy_state.policy.watched:
+                member, body = carried.upstream  # the same in another spelling
+            elif carried.upstream != (member, body):
                 body = signed(carried, member, body, said)
             self.hands_back(carried, member, body)
             return
@@ -395,6 +397,8 @@ def crossing(lane: Lane, message: Message, pending: Visit) -> Message:
 
 def _longest(carried: Visit) -> float | None:
     """Seconds that a component may hold a request; None: any time."""
+    if carried.policy_state.policy.watched:
+        return HOLD_SETUP  # who is only watched is in nobody's way for long
     if carried.method == PROMPT:
         return carried.policy_state.policy.hold
     return HOLD_SETUP if carried.method in _BOUNDED else None

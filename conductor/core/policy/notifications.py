@@ -10,7 +10,7 @@ from conductor.core import json_text
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
-from conductor.core.policy.checks import equal, lacks, paused
+from conductor.core.policy.checks import equal, lacks, passes, paused
 from conductor.core.policy.entries import Notification, WaitingInOrder
 from conductor.core.policy.headings import Heading, Message, read_message
 from conductor.core.policy.headings import heading as read_heading
@@ -126,7 +126,7 @@ class PolicedNotifications:
             lane.peer.policed, lane.direction, notification, params, rights
         )
         if violation is None:
-            return params
+            return passes(lane.peer.policed, notification.params, params, rights)
         self._parts.checks.report(lane.peer, lane.direction, notification.heading, violation)
         if lane.peer.policed.policy.fails == "closed" and rights & DROP:
             return None

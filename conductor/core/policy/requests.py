@@ -17,6 +17,7 @@ from conductor.core.policy.checks import (
     equal,
     error,
     lacks,
+    passes,
     paused,
 )
 from conductor.core.policy.entries import Notification, meant
@@ -191,7 +192,7 @@ class PolicedRequests(HeldRequests):
             policy_state, lane.direction, carried, params, carried.rights
         )
         if violation is None:
-            return params
+            return passes(policy_state, carried.params, params, carried.rights)
         if policy_state.policy.fails == "closed":
             self._parts.checks.refuse(
                 lane.peer, lane.direction, carried.heading, violation, pending

@@ -599,3 +599,18 @@ def test_who_cannot_take_the_copy_of_an_answer_has_failed(code: int) -> None:
         else:
             lacks(pb, "amend", PROMPT)
         assert settled(pb.router)
+
+
+def test_what_it_may_not_change_goes_on_in_the_bytes_it_came_in() -> None:
+    """A name that stands twice is read as the first by some, and as the last by others."""
+    with chain("down:session/prompt:answer") as pb:
+        given(pb)
+        head = json.dumps({"jsonrpc": "2.0", "id": pb.values["g-a"], "method": PROMPT})[:-1]
+        other = json.dumps(prompt("delete it"))[:-1]
+        was = json.dumps(prompt("hi"))
+        pb >> ("g", f's{head}, "params": {other}, {was[1:]}}}'.encode())
+        sent = taken(pb)
+        assert isinstance(sent, Send)
+        assert sent.peer == "agent"
+        assert was.encode() in sent.frame
+        assert b"delete it" not in sent.frame

@@ -110,12 +110,12 @@ def untouched(policy: Policy | None, item: Item, sender: str) -> bool:
     if item.kind != "answer":
         held = Right(policy.rights(direction, item.key))
         own_turns = bool(policy.grants.turns) and "_chunk" in item.key
-        return not (held & (Right.CARRY | Right.ANSWER) or own_turns)
+        return not (held & (Right.CARRY | Right.ANSWER | Right.AMEND) or own_turns)
     # The answer to a request that it may have changed, answered or sent again is another matter.
     held = Right(
         policy.rights(Direction.UP if direction is Direction.DOWN else Direction.DOWN, item.key)
     )
-    return not held & (Right.CARRY | Right.ANSWER | Right.ORIGINATE)
+    return not held & (Right.CARRY | Right.ANSWER | Right.AMEND | Right.ORIGINATE)
 
 
 def _is_its_own(policy: Policy, item: Item) -> bool:
