@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import shlex
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from conductor.cli.inspect_lock import ALARMING
@@ -262,8 +262,3 @@ def _command(facts: Facts) -> str:
     word = shlex.quote(facts.component)
     last = "" if facts.policy is None else " demo"
     return f"conductor exec {word}{last} -p hello"
-
-
-def _joined(words: Sequence[str], before_last: str) -> str:
-    *first, last = words
-    return f"{', '.join(first)} {before_last} {last}" if first else last

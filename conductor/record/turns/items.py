@@ -32,16 +32,12 @@ if TYPE_CHECKING:
 _MOST_ITEMS: Final = 5_000
 _LONGEST: Final = 200_000
 """Characters of the words of one item."""
-_MOST_WORDS: Final = 2_000_000
-"""Characters of the words of one kind that a component got in a turn; more are not compared word
-by word."""
 _LARGEST: Final = 256 * 1024
 """Bytes of an item's blocks."""
 _CHUNKS: Final = {
     "agent_message_chunk": "text", "agent_thought_chunk": "thought", "user_message_chunk": "prompt",
 }  # fmt: skip
 _EMPTY: Final = msgspec.Raw(b"[]")
-_DONE: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
 
 _any = json_text.Decoder().decode
 _encode = json_text.encode

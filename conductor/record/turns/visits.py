@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from conductor.core import json_text
 from conductor.record.turns import edits
 from conductor.record.turns.line import (
     CLIENT,
@@ -25,24 +22,10 @@ if TYPE_CHECKING:
     from conductor.record.turns.reader import Reader
 
 _MOST_VISITS: Final = 2_000
-_MOST_ITEMS: Final = 5_000
-_LONGEST: Final = 200_000
-"""Characters of the words of one item."""
 _MOST_WORDS: Final = 2_000_000
 """Characters of the words of one kind that a component got in a turn; more are not compared word
 by word."""
-_LARGEST: Final = 256 * 1024
-"""Bytes of an item's blocks."""
-_CHUNKS: Final = {
-    "agent_message_chunk": "text", "agent_thought_chunk": "thought", "user_message_chunk": "prompt",
-}  # fmt: skip
-_EMPTY: Final = msgspec.Raw(b"[]")
-SUBCONVERSATION: Final = "conductor.conversation/subconversation"
-"""The member of an update's `_meta` that says which exchange it is of (docs/conversation.md)."""
 _DONE: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
-
-_any = json_text.Decoder().decode
-_encode = json_text.encode
 
 
 class _Words:
