@@ -44,11 +44,11 @@ def obliged(options: Options) -> Options:
     To be asked before anything is opened; `Launcher` refuses a chain whose options lack it. Raises
     `UsageError` for options that the policy forbids.
     """
-    policy = managed.policy()
+    policy = managed.written()
     if policy is None:
-        watching = managed.watching()
-        audit = watching.audit if watching is not None and options.audit is None else None
-        return options if audit is None else msgspec.structs.replace(options, audit=audit)
+        return options
+    if policy.only_watches:
+        return msgspec.structs.replace(options, audit=options.audit or policy.audit)
     from conductor.run.held import applied
 
     return applied(policy, options)
@@ -102,7 +102,8 @@ class Launcher:
             last = self.agent_last and group[0] is specs[-1]
             role = "agent" if last or group[0].peer_agent else "proxy"
             new = self._new(group, role, options, running)
-            own = tuple(each for each in would if each.peer in {spec.name for spec in group})
+            members = {spec.name for spec in group}
+            own = tuple(each for each in would if each.peer in members)
             planned.append(msgspec.structs.replace(new, specs=tuple(group), would=own))
         started = {id(each.transport) for each in running}
         for each in planned:
@@ -127,8 +128,8 @@ class Launcher:
 
     def _watched(self, specs: Sequence[Spec]) -> list[Violated]:
         """What a policy that only watches would have refused of the chain."""
-        policy = None if self._tried else managed.watching()
-        if policy is None:
+        policy = None if self._tried else managed.written()
+        if policy is None or not policy.only_watches:
             return []
         from conductor.run.held import watched
 

@@ -79,6 +79,11 @@ def equal(first: Params | bytes, second: Params | bytes) -> bool:
         return payloads[0] == payloads[1]
 
 
+def same_answer(upstream: tuple[bytes, bytes] | None, member: bytes, body: bytes) -> bool:
+    """Whether an answer is the one that came back, however that is spelled."""
+    return upstream is not None and upstream[0] == member and equal(body, upstream[1])
+
+
 class Checks:
     """The checks, and the reports of violations."""
 
@@ -170,7 +175,6 @@ class Checks:
             return None
         if not policy_state.enforced:
             rights = policy_state.held(direction, heading.key)
-        violation = None
         if not rights & CARRY:
             violation = None if equal(params, sent) else lacks(CARRY, direction, heading.key)
         else:
@@ -188,18 +192,18 @@ class Checks:
         judge, heading = policy_state.judge, carried.heading
         if judge is None or upstream == (member, body):
             return None
-        same = upstream is not None and upstream[0] == member and equal(body, upstream[1])
         needed = ANSWER if upstream is None else AMEND
         enforced = policy_state.enforced
         rights = carried.rights if enforced else policy_state.held(direction, heading.key)
         if not rights & needed:
+            same = same_answer(upstream, member, body)
             violation = None if same else lacks(needed, direction, heading.key)
         else:
             context = self._context(policy_state, heading.session)
             violation = guards.answered(
                 context, direction.value, carried.method, carried.params, member, body, upstream
             )
-        if violation is None and judge.watched and not same:
+        if violation is None and judge.watched and not same_answer(upstream, member, body):
             did = "would answer" if upstream is None else "would change the answer to"
             violation = Violation(WATCH, f"{did} `{heading.key}`")
         return self._stands(policy_state, direction, heading, violation)

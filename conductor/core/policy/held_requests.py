@@ -15,7 +15,7 @@ from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.parts import Parts
 from conductor.core.policy import changes
-from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, equal, error, lacks
+from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, error, lacks, same_answer
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import (
@@ -251,7 +251,7 @@ class HeldRequests(ABC):
         take its copy."""
         upstream = carried.upstream
         excused = carried.excused is not None and member == b"error"
-        if upstream is None or excused or (upstream[0] == member and equal(upstream[1], body)):
+        if upstream is None or excused or same_answer(upstream, member, body):
             return
         if _is_failure(member, body):
             self._failed(carried, "the answer has gone past it")

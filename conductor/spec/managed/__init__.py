@@ -71,15 +71,6 @@ def policy() -> Managed | None:
     return None if managed is None or managed.only_watches else managed
 
 
-def watching() -> Managed | None:
-    """The policy of this machine that only watches; None: there is none.
-
-    Raises `UsageError` as `written` does.
-    """
-    managed = written()
-    return managed if managed is not None and managed.only_watches else None
-
-
 def written() -> Managed | None:
     """The policy of this machine, or the one that a bundle brings; None: there is none.
 
