@@ -50,8 +50,11 @@ def show(path: str, wanted: Filter, *, as_json: bool, whole: bool) -> int:
         return EXIT_BROKEN
     if not as_json:
         words.end(broken)
-    if broken is None:
-        return 0
+    return 0 if broken is None else altered(path, broken)
+
+
+def altered(path: str, broken: BrokenChainError) -> int:
+    """Says that somebody has altered the audit; the exit code."""
     report.error(
         f"`{path}`: {broken}; only the lines before that are shown",
         "keep the file as it is: the lines before that one are as they were written",

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import msgspec
 
@@ -14,38 +14,45 @@ from conductor.cli.log_rows import DIM, HEAD, PLAIN, Rows
 from conductor.cli.log_verify import records
 from conductor.core import json_text
 from conductor.errors import counted, one_line
+from conductor.record.audit.file import BrokenChainError
 from conductor.record.turns import reader as turns
+from conductor.record.turns.detail import verdict_of
 from conductor.record.turns.filter import Filter
 
-WOULD = "would"
+WOULD: Final = "would"
 _decode = json_text.Decoder(dict[str, Any]).decode
 
 
 class Watched(msgspec.Struct, frozen=True):
     """What nobody stopped, since it is only watched."""
 
-    component: str = ""
-    rule: str = ""
+    component: str
+    rule: str
     """What would have stopped it; `watch`: the component itself is watched."""
-    direction: str = ""
-    method: str = ""
-    text: str = ""
+    direction: str
+    method: str
+    text: str
     count: int = 1
     """How often it happened."""
 
 
 def show(path: str, chosen: Filter, kind: Kind, *, as_json: bool, whole: bool) -> int:
-    """Prints what was watched, most frequent first. Raises `UsageError`, or `BrokenChainError` of
-    an audit that somebody has changed."""
-    found = _of_audit(path, chosen) if kind is not TRACE else _of_trace(path, chosen)
-    counts = Counter(found).most_common()
+    """Prints what was watched, most frequent first; 1 if somebody has altered the audit. Raises
+    `UsageError`."""
+    found: Counter[Watched] = Counter()
+    broken: BrokenChainError | None = None
+    try:
+        found.update(_of_trace(path, chosen) if kind is TRACE else _of_audit(path, chosen))
+    except BrokenChainError as error:
+        broken = error
+    counts = found.most_common()
     if as_json:
         for each, count in counts:
-            counted_ = msgspec.structs.replace(each, count=count)
-            report.say_line(json_text.encode(counted_) + b"\n")
-        return 0
-    report.say_styled(*_lines(counts, Rows(whole=whole)))
-    return 0
+            row = msgspec.structs.replace(each, count=count)
+            report.say_line(json_text.encode(row) + b"\n")
+    else:
+        report.say_styled(*_lines(counts, Rows(whole=whole)))
+    return 0 if broken is None else log_audit.altered(path, broken)
 
 
 def _of_trace(path: str, chosen: Filter) -> Iterator[Watched]:
@@ -63,11 +70,12 @@ def _of_audit(path: str, chosen: Filter) -> Iterator[Watched]:
             yield _watched(record)
 
 
-def _watched(held: dict[str, Any]) -> Watched:
-    return msgspec.convert(held, Watched)
+def _watched(record: dict[str, Any]) -> Watched:
+    held = verdict_of(record)
+    return Watched(held.component, held.rule, held.direction, held.method, held.text)
 
 
-def _lines(counts: Iterable[tuple[Watched, int]], rows: Rows) -> Iterator[tuple[str, str]]:
+def _lines(counts: Sequence[tuple[Watched, int]], rows: Rows) -> Iterator[tuple[str, str]]:
     by_rule: Counter[str] = Counter()
     for each, count in counts:
         by_rule[each.rule] += count

@@ -135,6 +135,26 @@ def test_a_required_component_that_is_missing_is_told(tmp_path: Path) -> None:
     assert "a chain without component `redact`" in told["text"]
 
 
+def test_an_audit_that_was_altered_is_shown_as_far_as_it_goes(tmp_path: Path) -> None:
+    file = tmp_path / "audit.jsonl"
+    prompted(file, REDACTS, "demo", says=SECRET, audit=True)
+    *before, last = file.read_text().splitlines(keepends=True)
+    file.write_text("".join([*before, last.replace("{", '{"x":1,', 1)]))
+    told = conductor("log", "show", "--would", str(file))
+    told.assert_error(1, "only the lines before that are shown")
+    assert "redact would change" in told.out
+
+
+def test_a_trace_that_makes_no_sense_is_shown_as_far_as_it_does(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    prompted(file, REDACTS, "demo", says=SECRET)
+    odd = {"component": ["x"], "rule": 5, "would": True}
+    with file.open("a") as more:
+        for held in ({"verdict": odd}, {"happened": {"event": "restart", "would": True}}):
+            more.write(json.dumps({"type": "_conductor", "ts": 9.0, **held}) + "\n")
+    assert sum(one["count"] for one in would(file)) == 3
+
+
 # -- yesterday's log -------------------------------------------------------------------------------
 
 

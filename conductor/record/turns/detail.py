@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from conductor.record.turns.items import Items
-from conductor.record.turns.line import UPDATE, Line
+from conductor.record.turns.line import UPDATE
 from conductor.record.turns.model import Item, Turn, TurnDetail, Verdict
 from conductor.record.turns.visits import Visits
 
@@ -19,7 +19,7 @@ def detail(reader: Reader, turn: Turn) -> TurnDetail:
     verdicts: list[Verdict] = []
     for number, line in reader.of_turn(turn):
         if line.verdict is not None:
-            verdict = _verdict(number, line)
+            verdict = verdict_of(line.verdict, line.ts, number)
             verdicts.append(verdict)
             items.refused(number, verdict)
         elif line.happened is not None:
@@ -45,9 +45,8 @@ def repeated(reader: Reader, session: str, first: int, behind: int) -> tuple[Ite
     return tuple(items.all)
 
 
-def _verdict(number: int, line: Line) -> Verdict:
-    held = {k: v for k, v in (line.verdict or {}).items() if isinstance(v, str)}
+def verdict_of(record: dict[str, Any], at: float = 0.0, event: int | None = None) -> Verdict:
+    """A verdict as a line of a trace or of an audit has it, without what is no text."""
     names = ("component", "rule", "direction", "method", "pointer", "text")
-    known = {name: held.get(name, "") for name in names}
-    would = bool((line.verdict or {}).get("would"))
-    return Verdict(**known, at=line.ts, event=number, would=would)
+    known = {name: held if isinstance(held := record.get(name), str) else "" for name in names}
+    return Verdict(**known, at=at, event=event, would=bool(record.get("would")))

@@ -339,7 +339,7 @@ def row_of(
     """
     about, kind = line.verdict or line.happened, "verdict" if line.verdict else "notice"
     if about is not None:
-        kind = "would" if about.get("would") else kind
+        kind = "would" if line.verdict and about.get("would") else kind
         words = {k: v for k, v in about.items() if isinstance(v, str)}
         return Row(
             n=number, at=line.ts, kind=kind, source=words.get("component", ""),
