@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from conductor.core import CHANNEL, Component, Violated
+from conductor.core import CHANNEL, Component, Send, Violated
 from tests.core import test_ports as ports
 from tests.harness.router.policed import (
     CARRY_TEXT,
@@ -33,6 +33,7 @@ from tests.harness.router.policed import (
     result,
     settled,
     skip,
+    taken,
     tool_call,
     update,
 )
@@ -94,6 +95,19 @@ def test_an_answer_that_it_would_change_goes_on_as_it_came() -> None:
         pb >> ("g", "p", result(Hole("g-a"), {"stopReason": "refusal"}))
         would(pb, "change the answer to `session/prompt`")
         pb << ("client", result("a", DONE))
+
+
+def test_an_answer_that_it_spells_otherwise_goes_on_as_it_came() -> None:
+    with watched("down:session/prompt:carry+amend") as pb:
+        given(pb)
+        passed(pb)
+        came_back(pb)
+        respelled = b'{"result":{"stopReason":"end\\u005fturn"},"id":%d,"jsonrpc":"2.0"}'
+        pb >> ("g", "p", respelled % pb.values["g-a"])
+        effect = taken(pb)
+        assert isinstance(effect, Send)
+        assert b"end_turn" in effect.frame
+        assert settled(pb.router)
 
 
 def test_what_it_would_drop_goes_on() -> None:
