@@ -15,9 +15,9 @@ A program of your own can run a chain, and be the editor at its end:
     asyncio.run(main())
 
 `open` starts the chain and opens a session; its end ends every process of the chain. Components are
-written as for the command line (docs/cli.md). No configuration of the user or of a project is read;
-the policy that an administrator has set holds. Everything runs on one event loop, and nothing of it
-may be called from another thread. Errors are `ConductorError`s with a `hint`.
+written as for the command line (docs/reference.md). No configuration of the user or of a project is
+read; the policy that an administrator has set holds. Everything runs on one event loop, and nothing
+of it may be called from another thread. Errors are `ConductorError`s with a `hint`.
 
 `Runtime` is a chain without that client: its two ends are transports.
 """

@@ -1,4 +1,4 @@
-"""Makes the pictures of the page that README and docs/page.md show: `python scripts/picture.py`.
+"""Makes the pictures of the page that README and docs/log.md show: `python scripts/picture.py`.
 
 A real chain runs, with an agent that follows a script, and a real Chromium takes the pictures.
 """

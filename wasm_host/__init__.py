@@ -1,6 +1,6 @@
 """Runs untrusted guest modules: frames in, frames out, and no power beyond that.
 
-A guest is WebAssembly in one of three carriers (docs/channel-abi.md). It gets lines and returns
+A guest is WebAssembly in one of three carriers (docs/architecture.md). It gets lines and returns
 lines; it has no files, environment, network, clock or randomness, and runs under
 `Limits`. This package knows nothing of the protocol inside the lines::
 

@@ -25,11 +25,12 @@ _ABI_EXPORTS = {
 }
 _HINT_EXPORTS = (
     "a guest exports either memory, channel_abi, channel_reserve and channel_deliver, or an "
-    "interface with deliver: func(lines: string) -> string, or _start (docs/channel-abi.md)"
+    "interface with deliver: func(lines: string) -> string, or _start "
+    "(docs/architecture.md#the-channel)"
 )
 _HINT_IMPORTS = (
     "a guest may import nothing but WASI; whatever it needs it asks for by a message "
-    "(docs/channel-abi.md)"
+    "(docs/architecture.md#the-channel)"
 )
 
 

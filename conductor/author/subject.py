@@ -155,7 +155,7 @@ class ProgramSubject:
         except Empty:
             raise ComponentError(
                 f"{self._label} does not answer a request on `c` that it does not know",
-                "answer with error -32601 (docs/channel-abi.md)",
+                "answer with error -32601 (docs/architecture.md#the-channel)",
             ) from None
         if not line:
             code = self._process.wait()

@@ -2,7 +2,7 @@
 
 A text file; ``> LINE`` is delivered, ``< LINE`` is expected, each line with its side byte as on
 the channel. Consecutive ``>`` lines are one delivery, the ``<`` lines behind them all of its
-outbox. A blank line ends a delivery; ``#`` starts a comment line. docs/authoring.md is the page.
+outbox. A blank line ends a delivery; ``#`` starts a comment line. docs/proxies.md is the page.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 `conductor.cli.fast` starts what an editor, an agent or a proxy waits for from it, without typer;
 `conductor.cli.app` makes typer's commands of it; `conductor.cli.manual` makes of both tables the
-help, the man page, the completion and the list of commands of docs/cli.md.
+help, the man page, the completion and the list of commands of docs/reference.md.
 
 An agent waits for `mcp`, and importing typing takes several milliseconds: no row needs it.
 """
@@ -244,8 +244,8 @@ EXIT_CODES = (
         "130",
         (
             "interrupted; 128 + number for other signals (SIGHUP: see `--reload`; SIGUSR1: "
-            "[health](#health); SIGUSR2: [rings](#rings))"
+            "[health](log.md#health); SIGUSR2: [rings](log.md#rings))"
         ),
     ),
 )
-"""What conductor exits with, in Markdown: docs/cli.md has the same table."""
+"""What conductor exits with, in Markdown: docs/reference.md has the same table."""

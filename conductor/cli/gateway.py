@@ -1,4 +1,4 @@
-"""`conductor fleet gateway`: lets clients in to the chains of a fleet (docs/fleet.md)."""
+"""`conductor fleet gateway`: lets clients in to the chains of a fleet (docs/remote.md#a-fleet)."""
 
 from __future__ import annotations
 

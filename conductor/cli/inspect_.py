@@ -58,9 +58,9 @@ EPILOG: Final = "Example:\n\n  conductor inspect ./proxy.wasm,only=context --jso
 
 _IMPORTS_HINT: Final = (
     "a guest may import nothing but WASI; it asks for anything else by a message "
-    "(docs/channel-abi.md)"
+    "(docs/architecture.md#the-channel)"
 )
-_EXPORTS_HINT: Final = "docs/channel-abi.md says what a guest exports"
+_EXPORTS_HINT: Final = "docs/architecture.md#the-channel says what a guest exports"
 
 
 class ShownWants(msgspec.Struct, frozen=True, kw_only=True):

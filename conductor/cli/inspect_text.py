@@ -185,7 +185,7 @@ def _limits(facts: Facts) -> Iterator[str]:
     }
     for name, value in own.items():
         yield f"{name} = {limits.shown(name, value)}"
-    yield f"{'all others' if own else 'all'} at their defaults (docs/limits.md)"
+    yield f"{'all others' if own else 'all'} at their defaults (docs/configuration.md#limits)"
     if facts.timeout is not None:
         yield f"timeout = {facts.timeout:g} s"
 

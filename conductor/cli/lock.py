@@ -254,7 +254,7 @@ def _head(parsed: Parsed, typed: Sequence[str], *, pinned: bool | None) -> list[
         f"    {shlex.join(['conductor', 'lock', *words, *peers, *components])}",
         "and obeyed by",
         f"    {shlex.join(['conductor', parsed.command, '--locked', *peers, *components])}",
-        'What is pinned and what is not: docs/cli.md, "Locks".',
+        'What is pinned and what is not: docs/configuration.md, "Locks".',
     ]
 
 

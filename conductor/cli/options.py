@@ -183,7 +183,7 @@ class Option(msgspec.Struct, frozen=True):
     default: str = ""
     """What holds without the option, where the default in `Options` does not say it."""
     page: str = ""
-    """Sentences in Markdown that docs/cli.md adds."""
+    """Sentences in Markdown that docs/reference.md adds."""
     typed: tuple[str, ...] = ()
     """The commands that take it from the command line alone, and not from files and variables."""
 
@@ -661,7 +661,7 @@ TABLE: Final = (
         "the command line. An editor appends this for a login by terminal.",
         commands=("agent",),
         typed=ALL,
-        page="See [Logins by terminal](agents.md#logins-by-terminal).",
+        page="See [Logins by terminal](editors.md#logins-by-terminal).",
     ),
     Option(
         "--dialect",
@@ -671,7 +671,7 @@ TABLE: Final = (
         commands=("proxy",),
         typed=ALL,
         default="detected",
-        page="See [A proxy of SCP](cli.md#a-proxy-of-scp).",
+        page="See [A proxy of SCP](editors.md#a-proxy-of-scp).",
     ),
     Option(
         "--project",
@@ -703,7 +703,7 @@ TABLE: Final = (
         "Refuse to run sandboxed proxies unless this system also locks up their process; "
         "`conductor doctor` shows whether it does.",
         panel=_SANDBOX,
-        page="See [security.md](security.md#the-process-of-sandboxed-proxies).",
+        page="See [their process](security.md#the-process-of-sandboxed-proxies).",
     ),
     Option(
         "--ask",
@@ -711,14 +711,15 @@ TABLE: Final = (
         "Whether to ask before a stranger's component gets more: `auto`, "
         "once for each version of it; `never`; or `always`, also where you have agreed.",
         panel=_SANDBOX,
-        page="See [Consent](cli.md#consent).",
+        page="See [Consent](security.md#consent).",
     ),
     Option(
         "--locked",
         SWITCH,
         "Refuse what the lock file does not allow: components that differ, or may do more.",
         panel=_SANDBOX,
-        page="`agent` then never runs as a proxy of another conductor. See [Locks](cli.md#locks).",
+        page="`agent` then never runs as a proxy of another conductor. "
+        "See [Locks](configuration.md#locks).",
     ),
     Option(
         "lock-file",
@@ -802,7 +803,7 @@ TABLE: Final = (
         "JSON list. May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `peer.research = "codex-acp"`. See '
-        "[conversation.md](conversation.md#several-agents).",
+        "[Several agents](conversation.md#several-agents).",
     ),
     Option(
         "branch",
@@ -811,7 +812,7 @@ TABLE: Final = (
         "chain's. May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `branch.a = "p1 p2"`. See '
-        "[conversation.md](conversation.md#branches).",
+        "[Branches](conversation.md#branches).",
     ),
     Option(
         "--trace",
@@ -820,7 +821,7 @@ TABLE: Final = (
         "the file.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
-        page="It also records what each proxy received and sent; see [Traces](cli.md#traces).",
+        page="It also records what each proxy received and sent; see [Traces](log.md#traces).",
     ),
     Option(
         "trace-content",
@@ -843,7 +844,7 @@ TABLE: Final = (
         "them to a file when a component or the chain fails, and at the signal SIGUSR2. `none` "
         "keeps nothing.",
         panel=_OUTPUT,
-        page="See [Rings](cli.md#rings).",
+        page="See [Rings](log.md#rings).",
     ),
     Option(
         "--audit",
@@ -852,7 +853,7 @@ TABLE: Final = (
         "changed, which rules they broke, how they failed. `conductor log verify` checks the "
         "file.",
         panel=_OUTPUT,
-        page="See [Audits](cli.md#audits).",
+        page="See [Audits](log.md#audits).",
     ),
     Option(
         "metrics",
@@ -861,7 +862,7 @@ TABLE: Final = (
         "format of Prometheus. The conductor replaces the file at most once a second.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
-        page="See [telemetry.md](telemetry.md#numbers).",
+        page="See [Numbers](log.md#numbers).",
     ),
     Option(
         "prometheus",
@@ -870,7 +871,7 @@ TABLE: Final = (
         "that is free.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
-        page="See [telemetry.md](telemetry.md#numbers).",
+        page="See [Numbers](log.md#numbers).",
     ),
     Option(
         "otlp",
@@ -879,7 +880,7 @@ TABLE: Final = (
         "http://127.0.0.1:4318; `env` takes it from the variables `OTEL_…`.",
         panel=_OUTPUT,
         page="Needs the extra `otel`. Words of people and agents stay out unless you ask for them. "
-        "See [telemetry.md](telemetry.md).",
+        "See [Telemetry](log.md#telemetry).",
     ),
     Option(
         "propagate",
@@ -887,7 +888,7 @@ TABLE: Final = (
         "Write the W3C trace context into what the agent gets, as `traceparent` in the `_meta` of "
         "requests, and as the variable TRACEPARENT of programs. Needs `otlp`.",
         panel=_OUTPUT,
-        page="See [telemetry.md](telemetry.md#trace-context).",
+        page="See [Trace context](log.md#trace-context).",
     ),
     Option(
         "keep-values",
@@ -895,14 +896,15 @@ TABLE: Final = (
         "How long values that a component keeps (`storage`) stay when it does not use them; 0: for "
         "ever.",
         panel=_LIMITS,
-        page="See [what conductor keeps](cli.md#what-conductor-keeps).",
+        page="See [what conductor keeps](reference.md#what-conductor-keeps).",
     ),
     Option(
         "--reload",
         SWITCH,
         "Replace a proxy by its new build when its file changes; between two messages. `conductor "
         "ps reload` and SIGHUP do it once, even if no file has changed.",
-        page="Both also [change the chain](cli.md#a-chain-that-changes) as its configuration says.",
+        page="Both also [change the chain](configuration.md#a-chain-that-changes) as its "
+        "configuration says.",
         commands=LONG_LIVED,
     ),
     Option(
@@ -920,7 +922,7 @@ TABLE: Final = (
         "How the log is written to standard error: `text`, for people; or `json`, one object a "
         "line, with `ts`, `level`, `component` and `text`.",
         panel=_OUTPUT,
-        page="See [the log as JSON](cli.md#the-log-as-json).",
+        page="See [the log as JSON](log.md#the-log-as-json).",
     ),
     Option(
         "log-file",
@@ -929,13 +931,13 @@ TABLE: Final = (
         "components write to standard error; no message. `none` writes no log file.",
         panel=_OUTPUT,
         default="a new file for each run in the user's state folder",
-        page="See [Log files](cli.md#log-files).",
+        page="See [Log files](log.md#log-files).",
     ),
     Option(
         "control",
         choice("on", "off"),
         "Whether `conductor ps` reaches this chain, by a socket that only you can open.",
-        page="See [Running chains](cli.md#running-chains).",
+        page="See [Running chains](log.md#running-chains).",
     ),
     Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
     Option(

@@ -122,7 +122,7 @@ def _scenarios(paths: Sequence[str], component: str | None) -> _Scenarios:
     if not files and home:
         raise UsageError(
             f"`{manifest.name}` has no scenarios ({SCENARIOS}/*{TRANSCRIPT}, *{TRACE})",
-            "docs/authoring.md shows how to write them",
+            "docs/proxies.md shows how to write them",
         )
     if component is None and not home and (transcripts or not files):
         place = paths[0] if folders else os.path.dirname(paths[0]) or "."
@@ -210,7 +210,7 @@ def _played(scenarios: _Scenarios, *, loose: bool) -> Iterator[tuple[str, Played
             try:
                 played = transcripts.play(make, text, path, loose=loose)
             except ValueError as error:
-                raise UsageError(str(error), "docs/authoring.md describes transcripts") from None
+                raise UsageError(str(error), "docs/proxies.md describes transcripts") from None
             yield path, played, text
 
 

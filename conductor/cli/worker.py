@@ -1,4 +1,4 @@
-"""`conductor fleet worker [COMPONENT…]`: runs chains of a fleet on this machine (docs/fleet.md)."""
+"""`conductor fleet worker [COMPONENT…]`: runs chains of a fleet on this machine."""
 
 from __future__ import annotations
 

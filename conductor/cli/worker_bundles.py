@@ -1,4 +1,4 @@
-"""What a worker serves that takes its configuration from bundles (docs/fleet.md)."""
+"""What a worker serves that takes its configuration from bundles (docs/remote.md#a-fleet)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What components show beside a chat, and ask of its editor (docs/editor.md).
+"""What components show beside a chat, and ask of its editor (docs/editors.md#the-editors-side).
 
 It is kept here for pages that come and go. A page shows it, and answers what components ask.
 """

@@ -1,7 +1,8 @@
 """What one component may cost, and what it has cost so far.
 
-A component's *allowance* has its limits (the rows of `docs/limits.md` that are kept where messages
-pass); its *account* records what it has spent. There is no clock here: the caller gives the time.
+A component's *allowance* has its limits (the rows of docs/configuration.md, "Limits", that are kept
+where messages pass); its *account* records what it has spent. There is no clock here: the caller
+gives the time.
 
 A message that waits to be delivered has a *cause*. A message from outside a host of guests costs no
 component anything: a user waits for it. What guests make of it counts as caused from outside as

@@ -1,7 +1,7 @@
 """Panels, comments and operations of the editor: who sent a message of these, and who gets one.
 
 A component sends them up the chain like all it says. Where one comes in, the router writes the
-component's name into it, so that the editor's desk knows whose it is (docs/editor.md). What the
+component's name into it, so that the editor's desk knows whose it is (docs/editors.md). What the
 editor sends the owner goes straight there, past all others.
 """
 

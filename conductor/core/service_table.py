@@ -2,7 +2,7 @@
 
 Everything that lists services draws from this table or is checked against it: the router's grants,
 both performers (`conductor/services/local.py`, `conductor/services/executor.py`), `conductor
-inspect`, the Python SDK and the table of docs/channel-abi.md.
+inspect`, the Python SDK and the table of docs/architecture.md#the-channel.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class Call(msgspec.Struct, frozen=True):
     grant: str
     """How the user grants it: a service, with `:SCOPE` where needed; empty: always granted."""
     params: str
-    """The params, as docs/channel-abi.md shows them; so is `result`."""
+    """The params, as docs/architecture.md#the-channel shows them; so is `result`."""
     result: str
     summary: str
     most: int | None = None

@@ -1,4 +1,4 @@
-"""The editor's side: what components show beside the conversation (docs/editor.md).
+"""The editor's side: what components show beside the conversation (docs/editors.md).
 
 transport   before the client's transport; loads the rest with the first such message
 messages    what the messages hold, as types

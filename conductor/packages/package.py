@@ -92,7 +92,7 @@ def _runs(root: str) -> str:
     if modules:
         raise refused(
             f"it holds several components and no {MANIFEST}",
-            f"a {MANIFEST} in it says which `file` runs (docs/packages.md)",
+            f"a {MANIFEST} in it says which `file` runs (docs/proxies.md#install-components)",
         )
     raise refused(
         f"there is no component in it: no {MANIFEST}, no `.wasm` and no `proxy.py`",

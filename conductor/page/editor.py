@@ -1,4 +1,4 @@
-"""What the page of a chat gets of panels, comments and files, and does with them (docs/editor.md).
+"""What the page of a chat gets of panels, comments and files, and does with them (docs/editors.md).
 
 Routes below `/api/chat/`, and the frames of panels: a frame brings no header, so its address is the
 secret.

@@ -1,4 +1,4 @@
-"""The state of each component of a running chain, in a line (SIGUSR1; docs/cli.md)."""
+"""The state of each component of a running chain, in a line (SIGUSR1; docs/log.md)."""
 
 from __future__ import annotations
 

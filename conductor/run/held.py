@@ -1,4 +1,4 @@
-"""A chain held to the managed policy, just before it is started (docs/managed.md).
+"""A chain held to the managed policy, just before it is started (docs/configuration.md).
 
 Loaded only on a machine that has a policy.
 """

@@ -99,7 +99,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     ask: str = "auto"
     """Whether the user is asked for what components want beyond the default (`ASKS`)."""
     locked: bool = False
-    """Refuse what the lock file does not allow (docs/cli.md, "Locks")."""
+    """Refuse what the lock file does not allow (docs/configuration.md, "Locks")."""
     values: str | None = None
     """The file of the values that components keep (`kv`); None: the user's."""
     keeper: Any = None

@@ -1,4 +1,4 @@
-"""What the conductor offers proxies on the channel (docs/channel-abi.md, "Services").
+"""What the conductor offers proxies on the channel (docs/architecture.md, "Services").
 
 `conductor.core.service_table` has the table. `local` performs what needs nothing outside, in the
 process that runs the proxy; `executor` performs all others, in the conductor's own process.

@@ -1,7 +1,7 @@
 """The options behind a component: `proxy.wasm,allow=clock,memory=32MiB`.
 
 `OPTIONS` is the one declaration of each: how it is written, what it changes of a `Spec`, and its
-row in docs/cli.md. A component that is a JSON object has the same options as keys.
+row in docs/reference.md. A component that is a JSON object has the same options as keys.
 """
 
 from __future__ import annotations
@@ -240,9 +240,9 @@ OPTIONS: Final = (
            "order. Default: `restart` for sandboxed proxies, `fail` for others. A proxy that "
            "launches its successor itself (dialect `scp`) is always `fail`"),
     Option("token", "SECRET", _token,
-           "for a component at an [address](#addresses): the token that conductor shows there, as "
-           "a reference to a [secret](configuration.md#secrets): `env:NAME`, `file:PATH` or "
-           "`keyring:SERVICE/USER`"),
+           "for a component at an [address](remote.md#addresses): the token that conductor shows "
+           "there, as a reference to a [secret](configuration.md#secrets): `env:NAME`, "
+           "`file:PATH` or `keyring:SERVICE/USER`"),
     Option("ca", "FILE", _ca,
            "for a component at an address with TLS: the certificates (PEM) of the authorities to "
            "trust, instead of the system's"),
@@ -274,8 +274,8 @@ OPTIONS: Final = (
            "one of its settings; conductor reads a VALUE that is JSON as JSON, and "
            '`{"secret":"env:NAME"}` as a [secret](configuration.md#secrets)'),
     Option("limit.KEY", "NUMBER", _limit,
-           "any of its [limits](limits.md): a number, a size such as `32MiB`, a time such as "
-           "`500ms` (without a unit milliseconds)"),
+           "any of its [limits](configuration.md#limits): a number, a size such as `32MiB`, a time "
+           "such as `500ms` (without a unit milliseconds)"),
 )
 # fmt: on
 

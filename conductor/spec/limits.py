@@ -1,7 +1,7 @@
 """Every limit of a component: one table, and how sizes, times and counts are written.
 
 A limit is set behind a component (`proxy.wasm,memory=32MiB,limit.timers=4`) or in its manifest. The
-table of docs/limits.md is drawn from `TABLE`, as are the short options (`memory=`).
+table of docs/configuration.md#limits is drawn from `TABLE`, as are the short options (`memory=`).
 The start path loads this module, so patterns are compiled when there is something to read.
 """
 

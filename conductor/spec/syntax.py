@@ -25,14 +25,14 @@ WRITTEN: Final = (
         "`./my-proxy`",
         (
             "a folder with a `component.toml`, which says what to run, see "
-            "[authoring.md](authoring.md#the-manifest)"
+            "[The manifest](proxies.md#the-manifest)"
         ),
     ),
     (
         "`datetime`",
         (
             "a chain or a component of the [configuration](configuration.md#chains-and-names), "
-            "else an [installed component](packages.md), else a bundled one "
+            "else an [installed component](proxies.md#install-components), else a bundled one "
             "(`conductor list --bundled` shows them), else an agent that conductor knows, else a "
             "program on PATH"
         ),
@@ -46,7 +46,7 @@ WRITTEN: Final = (
     ('`"demo --no-v2"`', "a bundled agent with arguments of its own"),
     (
         "`wss://host`, `unix:/run/x`",
-        "a component that runs elsewhere, by its [address](#addresses); not sandboxed",
+        "a component that runs elsewhere, by its [address](remote.md#addresses); not sandboxed",
     ),
     ("`py:package.module:function`", "Python code in this process; not sandboxed"),
     ("""`'{"command":"node","args":["p.js"]}'`""", "[a JSON object](#as-a-json-object)"),
@@ -55,7 +55,7 @@ WRITTEN: Final = (
         "the last component: all that follows `--` is one command, as it is typed",
     ),
 )
-"""How a component is written, in Markdown: docs/cli.md has the same table."""
+"""How a component is written, in Markdown: docs/reference.md has the same table."""
 
 _decode: Final = json_text.Decoder(dict[str, Any]).decode
 _LIKE_OPTION: Final = lazy_pattern(r",([A-Za-z]\w*(?:\.\w+)?)(?:(=)|(?=,|$))")

@@ -2,7 +2,7 @@
  *
  * Include it in exactly one source file, define on_line(), build for
  * wasm32-freestanding (README.md in this folder has the command) and the result
- * is a module with no imports that exports what docs/channel-abi.md asks for.
+ * is a module with no imports that exports what docs/architecture.md#the-channel asks for.
  *
  * The library calls on_line() for every line delivered, in order. A line that
  * on_line() does not forward is thereby dropped. Within on_line():

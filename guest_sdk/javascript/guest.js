@@ -1,4 +1,4 @@
-// A library for proxies in JavaScript, on channel/1 (docs/channel-abi.md): lines in, lines out.
+// A library for proxies in JavaScript, on channel/1 (docs/architecture.md#the-channel): lines in, lines out.
 //
 //     import { Proxy } from "./guest.js";
 //     const proxy = new Proxy();

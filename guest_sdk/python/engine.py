@@ -1,6 +1,6 @@
 """What a proxy does with the lines it is given: no input, no output, no clock, no event loop.
 
-`Engine.receive` takes lines of `channel/1` (docs/channel-abi.md) and returns lines. Inside
+`Engine.receive` takes lines of `channel/1` (docs/architecture.md) and returns lines. Inside
 WebAssembly that is all there is; behind standard input and in tests the same engine is fed by
 `guest_sdk.python.wire` and `guest_sdk.python.playground`. What the proxy has no handler for is
 passed on without being decoded.

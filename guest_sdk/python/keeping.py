@@ -1,4 +1,4 @@
-"""What a proxy has kept for its next instance (docs/channel-abi.md, `keep`), and how it is read."""
+"""What a proxy has kept for its next instance (`keep`), and how it is read."""
 
 from __future__ import annotations
 

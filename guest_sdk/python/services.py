@@ -1,7 +1,7 @@
 """What a proxy asks the conductor for: time, randomness, storage, files, the network, a log.
 
 Each is a message on the proxy's channel, and each needs a right (`allow=clock`), except
-`log` and `metric`. Without it the call raises `Refused`. docs/channel-abi.md has the contract.
+`log` and `metric`. Without it the call raises `Refused`. docs/architecture.md has the contract.
 """
 
 from __future__ import annotations

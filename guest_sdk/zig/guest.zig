@@ -1,4 +1,4 @@
-//! A library for proxies in Zig, on `channel/1` (docs/channel-abi.md). No imports, no libc.
+//! A library for proxies in Zig, on `channel/1` (docs/architecture.md#the-channel). No imports, no libc.
 //!
 //!     const guest = @import("guest");
 //!

@@ -59,7 +59,7 @@ def test_a_bundled_proxy() -> None:
         "channel_deliver (func)",
         "It has: change:prompts, clock",
         "clock, to learn the date",
-        "limits     all at their defaults (docs/limits.md)",
+        "limits     all at their defaults (docs/configuration.md#limits)",
         "process: in a child process",
     ):
         assert piece in ran.out
@@ -112,7 +112,7 @@ def test_forbidden_imports_are_named_and_refused(tmp_path: Path) -> None:
 
 def test_a_module_that_is_no_guest(tmp_path: Path) -> None:
     ran = conductor("inspect", "--all", str(assembled(tmp_path, "idle.wasm", "(module)")))
-    ran.assert_error(1, "exports neither channel_deliver nor _start", "docs/channel-abi.md")
+    ran.assert_error(1, "exports neither channel_deliver nor _start", "docs/architecture.md")
     assert "unknown: nothing can pass messages to it" in ran.out
 
 

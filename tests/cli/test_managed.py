@@ -1,4 +1,4 @@
-"""The managed policy as a user of the machine meets it (docs/managed.md)."""
+"""The managed policy as a user of the machine meets it (docs/configuration.md#managed-policy)."""
 
 from __future__ import annotations
 

@@ -65,6 +65,18 @@ def blocks(text: str, language: str | None = None) -> list[Block]:
     return [block for block in found if language in (None, block.language)]
 
 
+def section(text: str, title: str) -> str:
+    """What stands below a heading, up to the next one of its level or of a higher one."""
+    mark = re.search(rf"^(#+) {re.escape(title)}$", text, re.MULTILINE)
+    assert mark is not None, f"no page has the heading {title}"
+    held = [(fence.start(), fence.end()) for fence in _FENCE.finditer(text)]
+    for end in re.finditer(rf"^#{{1,{len(mark[1])}}} .*$", text[mark.end() :], re.MULTILINE):
+        at = mark.end() + end.start()
+        if not any(first < at < last for first, last in held):
+            return text[mark.end() : at]
+    return text[mark.end() :]
+
+
 def links(text: str) -> list[str]:
     """Targets of the links outside fenced blocks."""
     return _LINK.findall(_FENCE.sub("", text))

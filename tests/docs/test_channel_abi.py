@@ -1,4 +1,4 @@
-"""What docs/channel-abi.md promises authors of guests."""
+"""What docs/architecture.md#the-channel promises authors of guests."""
 
 from __future__ import annotations
 
@@ -19,8 +19,7 @@ from conductor.spec import catalog, settings
 from tests.docs import pages
 from tests.places import ROOT
 
-PAGE = ROOT / "docs" / "channel-abi.md"
-TEXT = pages.read(PAGE)
+TEXT = pages.section(pages.read(ROOT / "docs" / "architecture.md"), "The channel")
 
 HELLO = [
     {"method": "initialize", "params": {"protocolVersion": 1}},

@@ -1,4 +1,4 @@
-"""The cookbook: each page's proxy is made, run sandboxed, and tested by the page's own test."""
+"""Recipes: the proxy of each is made, run sandboxed, and tested by the test that stands there."""
 
 from __future__ import annotations
 
@@ -18,25 +18,30 @@ from tests.places import ROOT
 if TYPE_CHECKING:
     from pathlib import Path
 
-FOLDER: Final = ROOT / "docs" / "cookbook"
-INDEX: Final = FOLDER / "README.md"
-RECIPES: Final = sorted(page for page in FOLDER.glob("*.md") if page != INDEX)
-RECIPE_IDS: Final = [page.stem for page in RECIPES]
-SECTIONS: Final = ["Run it", "Test it", "What it may do", "Bundled"]
+FOLDER: Final = ROOT / "docs"
+RECIPES: Final = [
+    (page, title, pages.section(text, title))
+    for page in sorted(FOLDER.glob("*.md"))
+    for text in [pages.read(page)]
+    for title in re.findall(r"^## (Recipe: .*)$", text, re.MULTILINE)
+]
+PARTS: Final = ["Run it", "Test it", "What it may do", "Bundled"]
 
 pytestmark = pytest.mark.timeout(600)
-each_recipe = pytest.mark.parametrize("page", RECIPES, ids=RECIPE_IDS)
+each_recipe = pytest.mark.parametrize(
+    ("page", "title", "text"), RECIPES, ids=[title for _, title, _ in RECIPES]
+)
 
 
 @each_recipe
 @pytest.mark.usefixtures("python_guest")
 def test_what_a_recipe_shows_is_what_comes(
-    page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    page: Path, title: str, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     walk = Walk(tmp_path)
-    shown = walk.page(pages.read(page))
+    shown = walk.page(text)
     wrong = differences(page, shown)
-    assert not wrong, f"{wrong}\npython -m tests.docs.walk {page.relative_to(ROOT)}"
+    assert not wrong, f"{title}: {wrong}"
     assert shown
     assert walk.left_out == []
     run_tests(walk.home, monkeypatch)
@@ -59,10 +64,10 @@ def run_tests(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @each_recipe
-def test_a_recipe_has_the_same_parts_as_all(page: Path) -> None:
-    text = pages.read(page)
-    assert re.findall(r"^## (.*)$", text, re.MULTILINE) == SECTIONS
-    bundled = text.partition("\n## Bundled\n")[2]
+def test_a_recipe_has_the_same_parts_as_all(page: Path, title: str, text: str) -> None:
+    del page, title
+    assert re.findall(r"^\*\*(.*)\*\*$", text, re.MULTILINE) == PARTS
+    bundled = text.partition("\n**Bundled**\n")[2]
     named = re.findall(r"components/([\w-]+)/README.md", bundled)
     assert named
     assert set(named) <= set(catalog.bundled())
@@ -71,5 +76,7 @@ def test_a_recipe_has_the_same_parts_as_all(page: Path) -> None:
 
 
 def test_every_recipe_is_in_the_index() -> None:
-    assert set(pages.links(pages.read(INDEX))) >= {page.name for page in RECIPES}
+    index = pages.section(pages.read(FOLDER / "proxies.md"), "Recipes")
+    linked = {link.partition("#")[2] for link in pages.links(index)}
+    assert linked >= {slug for _, title, _ in RECIPES for slug in pages.anchors(f"## {title}")}
     assert len(RECIPES) >= 8

@@ -23,7 +23,7 @@ from tests.harness.process.command import conductor
 from tests.places import ROOT
 from wasm_host import Limits
 
-CLI = ROOT / "docs" / "cli.md"
+CLI = ROOT / "docs" / "reference.md"
 COMMAND: Any = app.command()
 COMPLAINT: type[Exception] = usage.COMPLAINT
 

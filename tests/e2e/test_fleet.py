@@ -1,4 +1,4 @@
-"""A fleet: gateways take clients, workers run rooms, NATS stands between (docs/fleet.md)."""
+"""A fleet: gateways take clients, workers run rooms, NATS stands between (docs/remote.md)."""
 
 from __future__ import annotations
 

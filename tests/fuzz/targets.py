@@ -426,7 +426,7 @@ def _exchange(way: str, head: bytes, lines: bytes) -> bytes | str:
 
 
 def _contract(said: bytes) -> None:
-    """What a guest said, as docs/channel-abi.md has it, in plain words."""
+    """What a guest said, as docs/architecture.md#the-channel has it, in plain words."""
     if not said:
         return
     *lines, end = said.split(b"\n")

@@ -1,7 +1,7 @@
 """An hour of trying to pass by the managed policy: each attack, and the rule that stops it.
 
-docs/managed.md says what is not defended. The attacker is the user of the machine, or somebody
-whose files, components or configuration the user takes over.
+docs/configuration.md says what is not defended. The attacker is the user of the machine, or
+somebody whose files, components or configuration the user takes over.
 """
 
 from __future__ import annotations

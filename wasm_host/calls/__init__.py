@@ -87,7 +87,7 @@ class GuestMemory(Protocol):
 
 
 class Calls(Protocol):
-    """Calls of `deliver` in one instance (docs/channel-abi.md)."""
+    """Calls of `deliver` in one instance (docs/architecture.md#the-channel)."""
 
     interface: str
     """`fast` or `public`, the value of `WASM_HOST_CALLS` that chooses this class."""

@@ -7,7 +7,7 @@ from typing import Protocol, runtime_checkable
 
 @runtime_checkable
 class Guest(Protocol):
-    """One running instance of a guest module (docs/channel-abi.md).
+    """One running instance of a guest module (docs/architecture.md#the-channel).
 
     Not thread-safe: one caller at a time. After a `GuestError` that is no `LimitRefused` the guest
     is dead and only `close` is useful.

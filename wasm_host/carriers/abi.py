@@ -1,4 +1,4 @@
-"""Checks on the lines that cross the channel (docs/channel-abi.md): sides, sizes, count, depth.
+"""Checks on the lines that cross the channel (docs/architecture.md): sides, sizes, count, depth.
 
 Everything here runs for each delivery of each guest, so each check has a first test of a few
 hundred nanoseconds that settles the usual message, and an exact one for the rest.
@@ -267,7 +267,7 @@ def _broken(phase: str, name: str, what: str, line: bytes) -> GuestError:
         f"{name} broke the channel contract: it {what}: {excerpt(line)}",
         detail=excerpt(line, 400),
         hint="each line a guest returns is a side byte, one JSON text and a newline "
-        "(docs/channel-abi.md)",
+        "(docs/architecture.md#the-channel)",
     )
 
 

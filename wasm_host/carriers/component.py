@@ -135,7 +135,7 @@ class ComponentGuest(DirectGuest):
             phase,
             f"{self.name} called {refused[1]}, which no guest may",
             detail=f"stderr: {self.stderr}\n{error}",
-            hint="ask for it by a message to the conductor instead (docs/channel-abi.md)",
+            hint="ask the conductor for it by a message instead (docs/architecture.md#the-channel)",
         )
 
     def _free(self) -> None:

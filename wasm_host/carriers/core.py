@@ -1,4 +1,4 @@
-"""Carrier 1: a core module called directly, the fast one (docs/channel-abi.md)."""
+"""Carrier 1: a core module called directly, the fast one (docs/architecture.md#the-channel)."""
 
 from __future__ import annotations
 
@@ -78,7 +78,8 @@ class CoreGuest(DirectGuest):
             raise GuestError(
                 "instantiate",
                 f"{self.name} speaks channel ABI {version}, this host speaks {ABI_VERSION}",
-                hint=f"rebuild the guest for channel/{ABI_VERSION} (docs/channel-abi.md)",
+                hint=f"build the guest anew for channel/{ABI_VERSION} "
+                "(docs/architecture.md#the-channel)",
             )
 
     @property

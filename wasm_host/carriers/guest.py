@@ -206,7 +206,7 @@ class DirectGuest(BaseGuest):
             raise self._die(self._explain(error, phase)) from None
         except WildPointer as error:
             text = f"{self.name} returned a wild pointer: {error}"
-            hint = "this is a fault in the guest (docs/channel-abi.md)"
+            hint = "this is a fault in the guest (docs/architecture.md#the-channel)"
             raise self._die(GuestError(phase, text, hint=hint)) from None
         except GuestError as error:
             raise self._die(error) from None

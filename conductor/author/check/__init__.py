@@ -1,4 +1,4 @@
-"""`conductor test`: whether a component keeps the contract of proxies (docs/channel-abi.md).
+"""`conductor test`: whether a component keeps the contract of proxies (docs/architecture.md).
 
 scripted_chain   a scripted client and agent around one component
 passing, ids, sessions, robustness   the checks, by topic

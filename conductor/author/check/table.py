@@ -24,7 +24,8 @@ class Check(msgspec.Struct, frozen=True):
     rule: str
     """What a component owes, in a sentence."""
     section: str
-    """Where that is written: of docs/channel-abi.md, unless it names another page or an address."""
+    """Where that is written: a heading of docs/architecture.md, unless it names another page or an
+    address."""
     over_lines: OverLines | None = None
     needs: str = ""
     """`guest`, `channel guest` or `program`: others are skipped."""
@@ -46,7 +47,7 @@ class Check(msgspec.Struct, frozen=True):
         """Where the rule is written."""
         if self.section.startswith("https://"):
             return self.section
-        page = "" if "#" in self.section else "channel-abi.md#"
+        page = "" if "#" in self.section else "architecture.md#"
         return f"docs/{page}{self.section}"
 
 
@@ -85,14 +86,14 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("numbers", passing.numbers, "numbers pass as they are written", _NEVER),
     Check("strings", passing.strings, "strings pass, lone surrogates included", _NEVER),
     Check("repeated-names", passing.repeated, "names that stand twice pass", _NEVER),
-    Check("depth", passing.deep, "values nested 100 deep pass", "limits"),
+    Check("depth", passing.deep, "values nested 100 deep pass", "limits-of-the-channel"),
     Check("bytes", passing.bytes_kept,
           "what is not changed is spliced, not written anew: the bytes stay", _NEVER, advice=True),
-    Check("1-mb", passing.large, "messages of one megabyte pass", "limits"),
-    Check("10-mb", passing.very_large, "messages of ten megabytes pass", "limits",
+    Check("1-mb", passing.large, "messages of one megabyte pass", "limits-of-the-channel"),
+    Check("10-mb", passing.very_large, "messages of ten megabytes pass", "limits-of-the-channel",
           loose={"cpu_ms": 10_000}),
     Check("memory", passing.kept_memory,
-          "what has passed is not kept: more passes than its memory holds", "limits",
+          "what has passed is not kept: more passes than its memory holds", "limits-of-the-channel",
           needs="guest", tight={"memory_bytes": 64 * 1024**2}),
     Check("turn", sessions.turn,
           "a prompt reaches the agent, its updates the client, and the end of the turn last",
@@ -114,10 +115,10 @@ CHECKS: Final[tuple[Check, ...]] = (
     Check("no-services", robustness.refused_services,
           "a service that is refused is no failure", "errors", services=False),
     Check("message-limit", robustness.too_large,
-          "a message beyond its limit is not delivered, and it lives on", "limits",
+          "a message beyond its limit is not delivered, and it lives on", "limits-of-the-channel",
           needs="guest", limits={"message_bytes": 100_000}),
     Check("depth-limit", robustness.too_deep,
-          "a message nested too deeply is not delivered, and it lives on", "limits",
+          "a message nested too deeply is not delivered, and it lives on", "limits-of-the-channel",
           needs="guest"),
     Check("end-of-input", robustness.end_of_input,
           "it ends by itself, with exit code 0, when its input ends", "carrier-3-wasi-command",

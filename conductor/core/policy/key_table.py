@@ -196,7 +196,7 @@ EDITOR: Final = {**BESIDE, "read": (READ,), "terminal": ("terminal/*",), "widget
 OF_EDITOR: Final = tuple(
     key.removesuffix("*") for keys in BESIDE.values() for key in keys if key.startswith("_scp/")
 )
-"""How the methods begin that are for the editor's desk (docs/editor.md): it refuses those that it
+"""How the methods begin that are for the editor's desk (docs/editors.md): it refuses those that it
 does not know, and no editor gets them."""
 LOG: Final = "_scp/log"
 EVENTS: Final = ("_scp/html_panel/event", "_scp/file_comment/reply", "_scp/file_comment/event")

@@ -57,7 +57,7 @@ class Grants(msgspec.Struct, frozen=True, omit_defaults=True):
     options: bool = False
     """It has options of its own, which you set where you set the agent's."""
     editor: tuple[str, ...] = ()
-    """What of the editor's it may reach, such as `panel` (`docs/editor.md`)."""
+    """What of the editor's it may reach, such as `panel` (`docs/editors.md#the-editors-side`)."""
     methods: tuple[str, ...] = ()
     """Extension methods it may send and carry; a name may end in `*`."""
     texts: bool = False

@@ -65,7 +65,7 @@ WRITTEN: Final = (
     ),
     ("`weather`", "a name that a [catalogue](#catalogues) offers"),
 )
-"""How a source is written, in Markdown: docs/packages.md has the same table."""
+"""How a source is written, in Markdown: docs/proxies.md#install-components has the same table."""
 
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:(?!\\)")
 _LOCAL: Final = "conductor.packages.sources.local:parse"

@@ -1,4 +1,4 @@
-"""What a chain's components do, on record (`--audit FILE`; docs/cli.md, "Audits").
+"""What a chain's components do, on record (`--audit FILE`; docs/log.md, "Audits").
 
 auditor   what goes on record
 changes   the record of a change

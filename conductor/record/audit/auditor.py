@@ -1,6 +1,6 @@
 """Puts a chain on record (`--audit FILE`): components, changes, violations, failures.
 
-Records (docs/cli.md, "Audits") go to an `AuditFile`. Each names the `run`, the conductor that wrote
+Records (docs/log.md, "Audits") go to an `AuditFile`. Each names the `run`, the conductor that wrote
 it, since several may share a file.
 """
 

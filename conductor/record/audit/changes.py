@@ -1,7 +1,7 @@
 """The record of a change: which component, which message, and how it differs, as a JSON diff.
 
 Digests of the payloads before and after stand in every record. The diff is over the whole texts,
-and shown without secrets and without long values (docs/cli.md, "Audits").
+and shown without secrets and without long values (docs/log.md, "Audits").
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A trace of what a ring holds, made when a chain fails or somebody asks (docs/cli.md, "Rings").
+"""A trace of what a ring holds, made when a chain fails or somebody asks (docs/log.md, "Rings").
 
 played   gives the entries of a ring to another sink
 figures  counts them, for who watches

@@ -1,4 +1,4 @@
-"""What passes through a chain, written down (`--trace FILE`; docs/cli.md, "Traces").
+"""What passes through a chain, written down (`--trace FILE`; docs/log.md, "Traces").
 
 tracer    takes what is seen of messages
 hops      who the ends of a hop are; hops across the borders of hosts, put together

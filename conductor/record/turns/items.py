@@ -291,7 +291,7 @@ class Items:
 
 
 def _of_editor(method: str, params: dict[str, Any]) -> tuple[str, str]:
-    """Who shows something in the editor or asks it, and what, in words (docs/editor.md)."""
+    """Who shows something in the editor or asks it, and what, in words (docs/editors.md)."""
     meta, start = params.get("_meta"), params.get("start")
     who = _words(meta.get(STAMP)) if isinstance(meta, dict) else ""
     id_ = _words(params.get("id"))

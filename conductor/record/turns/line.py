@@ -1,7 +1,7 @@
 """A line of a trace, ours or the reference's, as far as it is understood.
 
 Lines are written as the reference conductor writes them, so that its viewer shows them
-(docs/cli.md, "Traces"), with our own members below `_conductor`.
+(docs/log.md, "Traces"), with our own members below `_conductor`.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ _NULL: Final = msgspec.Raw(b"null")
 
 
 class Own(msgspec.Struct, gc=False):
-    """Our own members of an event (docs/cli.md, "Traces")."""
+    """Our own members of an event (docs/log.md, "Traces")."""
 
     bytes: int = 0
     id: msgspec.Raw = _NULL

@@ -1,4 +1,4 @@
-"""Locks: which components may run, and what each may do at most (docs/cli.md, "Locks").
+"""Locks: which components may run, and what each may do at most (docs/configuration.md, "Locks").
 
     file       what a lock file holds; reading and writing it
     entries    what there is to lock of a component

@@ -1,4 +1,4 @@
-"""The managed policy: what a machine's administrator lets conductors run (docs/managed.md).
+"""The managed policy: what a machine's administrator lets conductors run (docs/configuration.md).
 
     file        what `policy.toml` holds; its strict reader
     identity    whether an entry of the policy is about a component

@@ -46,7 +46,7 @@ class Most(_Table, frozen=True, kw_only=True):
     deny: list[str] = []
     """The words for what it may not have; they win."""
     limits: dict[str, Any] = {}
-    """By their full names (docs/limits.md): numbers, or texts such as `64MiB`."""
+    """By their full names (docs/configuration.md#limits): numbers, or texts such as `64MiB`."""
 
 
 class Entry(_Table, frozen=True, kw_only=True):

@@ -1,6 +1,6 @@
 """The manifest of a component, `component.toml`: what it may hold, and how it is read.
 
-The structs are the one declaration of the file (`conductor.spec.toml_files`); docs/authoring.md is
+The structs are the one declaration of the file (`conductor.spec.toml_files`); docs/proxies.md is
 the reference for authors. Reading is strict: an unknown or impossible value is an error with its
 line. The start path loads this module if a component has a manifest: it imports nothing heavy.
 """
@@ -33,7 +33,7 @@ _LONGEST: Final = 4096
 """Bytes of one of its lines: the time to read a key grows with the square of its dots."""
 
 _DIGEST: Final = lazy_pattern(r"[0-9a-f]{64}")
-_HINT: Final = "docs/authoring.md says what a manifest holds"
+_HINT: Final = "docs/proxies.md says what a manifest holds"
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

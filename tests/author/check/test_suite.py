@@ -106,7 +106,7 @@ def test_a_careless_proxy_fails_where_it_is_careless(mode: str, check: str, said
     (found,) = run(careless(mode), check).values()
     assert (found.status, found.stuck) in (("fail", False), ("fail", True))
     assert said in found.why
-    assert found.see.startswith("docs/channel-abi.md#")
+    assert found.see.startswith("docs/architecture.md#")
     assert found.traffic
 
 
@@ -219,7 +219,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert "skip  end-of-input        a guest has no input that ends" in passed.out
     assert passed.out.endswith("passthrough: 1 passed, 1 skipped\n")
     failed = conductor("test", "--only", "errors", careless("own_errors"))
-    failed.assert_error(1, "breaks 1 rule: errors", "docs/authoring.md")
+    failed.assert_error(1, "breaks 1 rule: errors", "docs/proxies.md")
     for piece in ("FAIL  errors", "rule    errors pass with", "sent    {", "came    {", "before  "):
         assert piece in failed.out
     as_json = conductor("test", "--json", "--only", "errors", careless("own_errors"))

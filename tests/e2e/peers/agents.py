@@ -4,7 +4,7 @@
 
 Each lands in a folder of its own below `$CONDUCTOR_PEERS_CACHE/agents` (or `conductor-peers` of the
 user's cache), 3 GB for all, and is asked by `conductor agents` in an empty home. What they install
-runs code of their authors: that is why no test does this. Prints the rows of docs/agents.md.
+runs code of their authors: that is why no test does this. Prints the rows of docs/editors.md.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ from conductor.errors import UsageError
 from conductor.spec import catalog
 from conductor.spec.managed import bounds, file
 from conductor.spec.managed.file import Most
+from tests.docs import pages
 from tests.places import ROOT
 
 PLACE = "/etc/conductor/policy.toml"
@@ -200,7 +201,7 @@ def test_limits_that_nobody_chose_are_lowered() -> None:
 
 
 def test_the_examples_of_the_page_are_policies() -> None:
-    page = (ROOT / "docs" / "managed.md").read_text()
+    page = pages.section(pages.read(ROOT / "docs" / "configuration.md"), "Managed policy")
     blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     assert blocks
     for block in blocks:
@@ -208,7 +209,7 @@ def test_the_examples_of_the_page_are_policies() -> None:
 
 
 def test_the_page_has_each_key() -> None:
-    page = (ROOT / "docs" / "managed.md").read_text()
+    page = pages.section(pages.read(ROOT / "docs" / "configuration.md"), "Managed policy")
     for table in (file.File, file.Allowed, file.Required, file.Most):
         for key in table.__struct_encode_fields__:
             assert re.search(rf"^\| .*`{key}`.* \|", page, re.MULTILINE), key

@@ -481,7 +481,7 @@ def test_the_digest_is_written_where_it_belongs(before: str, after: str) -> None
 
 
 def test_the_example_of_the_documents_is_taken() -> None:
-    page = ROOT / "docs" / "authoring.md"
+    page = ROOT / "docs" / "proxies.md"
     example, *_ = re.findall(
         r"^```toml\n(.*?)^```$", page.read_text("utf-8"), re.MULTILINE | re.DOTALL
     )
