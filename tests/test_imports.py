@@ -21,7 +21,7 @@ OURS: Final = ("conductor", "wasm_host", "guest_sdk", "components", "benchmarks"
 
 BASE: Final = (
     *("conductor.children", "conductor.errors", "conductor.patterns", "conductor.secret_shapes"),
-    "conductor.installation",
+    *("conductor.installation", "conductor.code_cache"),
 )
 """What any module may import."""
 
@@ -47,6 +47,7 @@ RULES: Final = (
     Rule("conductor.children", ("conductor.errors",), ()),
     Rule("conductor.tasks", (), ("anyio",)),
     Rule("conductor.version", (), ()),
+    Rule("conductor.code_cache", (), ()),
     Rule("conductor.installation", (), ()),
     Rule("conductor.core", ("conductor.core", *BASE), ("msgspec",)),
     # A machine of states, as pure as the core.

@@ -19,6 +19,7 @@ from conductor.run.segment_spec import GuestSpec
 
 if TYPE_CHECKING:  # a child imports only what its work takes: the engine, or the readers
     import wasm_host
+    from conductor.code_cache import CodeCache
 
 REQUEST: Final = struct.Struct("<BIQ")
 """What to do (one of the next six), with which instance, and how many bytes follow."""
@@ -62,8 +63,13 @@ _EMPTY_MODULE: Final = b"\0asm\1\0\0\0"
 _SOURCE: Final = "proxy = Proxy(config=C)\nclass C:\n    a: int = 1\n"
 
 
-def main() -> NoReturn:
-    """Entry point of the child process."""
+def main(cache: CodeCache) -> NoReturn:
+    """Entry point of the child process.
+
+    Args:
+        cache: Where the code of its modules is kept.
+    """
+    cache.close()
     try:
         opening = msgspec.json.decode(_line(), type=Opening)
         if opening.guest is None:

@@ -44,13 +44,25 @@ def main(arguments: list[str] | None = None) -> int:
             "\nhint: install it inside WSL 2 (Windows Subsystem for Linux), and run it there\n"
         )
         return 1
-    given = sys.argv[1:] if arguments is None else arguments
+    if arguments is not None:
+        return _run(arguments, in_process=True)
+    from conductor import code_cache
+
+    cache = code_cache.of_script("conductor")
+    try:
+        return _run(sys.argv[1:])
+    finally:
+        if cache is not None:
+            cache.keep()
+
+
+def _run(given: list[str], *, in_process: bool = False) -> int:
     try:
         from conductor.cli import fast
 
         if (code := fast.bare(given)) is not None:
             return code
-        if arguments is None:
+        if not in_process:
             from conductor.cli import surroundings
 
             surroundings.prepare()

@@ -24,6 +24,7 @@ from wasm_host.calls import core_api
 from wasm_host.engine import engine_for
 
 if TYPE_CHECKING:
+    from conductor.code_cache import CodeCache
     from wasm_host import harden
 
 LOADED_EARLY: Final = (
@@ -47,12 +48,18 @@ def _read_spec() -> SegmentSpec:
     return json_text.decode(bytes(line), type=SegmentSpec)
 
 
-def main() -> NoReturn:
-    """Entry point of the child process."""
+def main(cache: CodeCache) -> NoReturn:
+    """Entry point of the child process.
+
+    Args:
+        cache: Where the code of its modules is kept.
+    """
     for module in LOADED_EARLY:
         importlib.import_module(module)
     # Loads wasmtime's library, and makes the engine of all guests that keep the default limits.
     engine_for(wasm_host.Limits(), core_api())
+    cache.keep()
+    cache.close()
     code = _run(_read_spec())
     sys.stderr.flush()
     os._exit(code)  # nothing is left to be torn down, and an editor is waiting

@@ -75,9 +75,11 @@ def child_command(main: str = "conductor.run.segment_start", *early: str) -> lis
         f"import gc,sys;gc.disable();sys.path[:0]={paths!r};"
         "from conductor.run.stand_ins import load;load('msgspec');"
         f"from wasm_host.harden import drop_inherited;drop_inherited(parent={os.getpid()});"
-        f"{''.join(f'import {name};' for name in early)}from {main} import main;main()"
+        "from conductor.code_cache import CodeCache;cache=CodeCache('host');"
+        f"{''.join(f'import {name};' for name in early)}from {main} import main;main(cache)"
     )
-    return [sys.executable, "-I", "-S", "-c", code]
+    no_files = ["-B"] if sys.dont_write_bytecode else []  # its environment is empty
+    return [sys.executable, "-I", "-S", *no_files, "-c", code]
 
 
 def start(arguments: list[str]) -> None:

@@ -101,8 +101,9 @@ from conductor.run import stand_ins
 stand_ins.load("msgspec")
 before = set(sys.modules)
 import conductor.run.segment_start as start
+from conductor.code_cache import CodeCache
 start._read_spec = lambda: print(*set(sys.modules) - before) or exit()
-start.main()
+start.main(CodeCache("host"))
 """
 
 

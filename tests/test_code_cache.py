@@ -1,0 +1,191 @@
+"""The code of the modules that a program loads, kept in one file for its next start."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+
+from tests.places import ROOT
+
+PROGRAM: Final = """
+import sys
+sys.path.insert(1, {root!r})
+from conductor.code_cache import of_script
+cache = of_script("test")
+import importlib, json
+from importlib import resources
+import alone, package, package.inner
+if cache and "close" in sys.argv:
+    cache.close()
+    import late
+elif cache:
+    cache.keep()
+def is_kept(name):
+    return type(getattr(sys.modules.get(name), "__loader__", None)).__name__ == "_Loader"
+kept = [name for name in ("alone", "package", "package.inner", "late") if is_kept(name)]
+print(json.dumps({{
+    "cache": cache is not None,
+    "kept": kept,
+    "values": [alone.VALUE, package.VALUE, package.inner.VALUE],
+    "files": [alone.__file__, package.__file__, list(package.__path__), package.inner.__package__],
+    "data": resources.files("package").joinpath("data.txt").read_text(),
+    "line": alone.where(),
+}}))
+"""
+ALL: Final = ["alone", "package", "package.inner"]
+
+
+class Place:
+    """A program of some modules, and a folder for what Python writes."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.pyc = folder / "pyc"
+        self.program = folder / "program.py"
+        self.program.write_text(PROGRAM.format(root=str(ROOT)))
+        self.module(
+            "alone", 1, "def where():\n    import sys\n    return sys._getframe().f_lineno\n"
+        )
+        self.module("late", 0)
+        (folder / "package").mkdir()
+        self.module("package/__init__", 2)
+        self.module("package/inner", 3)
+        (folder / "package" / "data.txt").write_text("of the package")
+
+    def module(self, name: str, value: int, more: str = "") -> None:
+        self.folder.joinpath(f"{name}.py").write_text(f"VALUE = {value}\n{more}")
+
+    def run(self, *arguments: str, program: tuple[str, ...] = (), **environment: str) -> Any:
+        """What the program says of its modules."""
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("PYTHON")}
+        done = subprocess.run(
+            [sys.executable, *(program or [str(self.program)]), *arguments],
+            cwd=self.folder,
+            env={**clean, "PYTHONPYCACHEPREFIX": str(self.pyc), **environment},
+            capture_output=True,
+            check=True,
+            text=True,
+        )
+        assert not done.stderr
+        return json.loads(done.stdout)
+
+    @property
+    def file(self) -> Path:
+        (file,) = self.pyc.rglob("*.test")
+        return file
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path)
+
+
+def test_the_second_start_loads_what_the_first_has_loaded(place: Place) -> None:
+    first, second = place.run(), place.run()
+    assert (first.pop("kept"), second.pop("kept")) == ([], ALL)
+    assert first == second
+    assert second["data"] == "of the package"
+
+
+def test_a_source_that_has_changed_is_loaded_anew_and_kept(place: Place) -> None:
+    place.run()
+    place.module("package/inner", 44)
+    changed = place.run()
+    assert changed["kept"] == ["alone", "package"]
+    assert changed["values"] == [1, 2, 44]
+    again = place.run()
+    assert (again["kept"], again["values"]) == (ALL, [1, 2, 44])
+
+
+def test_a_module_that_nobody_has_kept_is_added(place: Place) -> None:
+    place.run()
+    place.program.write_text(
+        place.program.read_text().replace("import alone,", "import late, alone,")
+    )
+    assert place.run()["kept"] == ALL
+    assert place.run()["kept"] == [*ALL, "late"]
+
+
+def test_a_module_comes_from_its_folder_once_the_cache_is_closed(place: Place) -> None:
+    place.program.write_text(
+        place.program.read_text().replace("import alone,", "import late, alone,")
+    )
+    place.run()
+    place.program.write_text(
+        place.program.read_text().replace("import late, alone,", "import alone,")
+    )
+    assert place.run("close")["kept"] == ALL
+
+
+def test_a_start_that_adds_nothing_writes_nothing(place: Place) -> None:
+    place.run()
+    written = place.file.stat()
+    place.run()
+    assert place.file.stat().st_ino == written.st_ino
+
+
+def test_other_folders_are_searched_as_always(place: Place) -> None:
+    place.run()
+    other = place.folder / "other"
+    other.mkdir()
+    (other / "late.py").write_text("")
+    found = place.run(PYTHONPATH=str(other))
+    assert found["kept"] == []
+    assert place.run()["kept"] == []  # the file is of that path now
+    assert place.run()["kept"] == ALL
+
+
+def test_who_writes_no_bytecode_has_no_cache(place: Place) -> None:
+    place.run(PYTHONDONTWRITEBYTECODE="1")
+    assert not list(place.pyc.rglob("*"))
+    place.run()
+    assert place.run(PYTHONDONTWRITEBYTECODE="1")["kept"] == []
+
+
+@pytest.mark.parametrize("data", [b"", b"\xff" * 100, b"\1\0\0\0\0\0\0\0N", b"\5\0\0\0\0\0\0\0i\0"])
+def test_a_damaged_file_is_no_file(place: Place, data: bytes) -> None:
+    place.run()
+    place.file.write_bytes(data)
+    assert place.run()["kept"] == []
+    assert place.run()["kept"] == ALL
+
+
+def test_half_a_file_has_half_the_code(place: Place) -> None:
+    place.run()
+    place.file.write_bytes(place.file.read_bytes()[:-40])
+    assert place.run()["values"] == [1, 2, 3]
+
+
+def test_a_folder_in_its_place_stops_nobody(place: Place) -> None:
+    place.run()
+    file = place.file
+    file.unlink()
+    file.mkdir()
+    assert place.run()["values"] == place.run()["values"] == [1, 2, 3]
+    assert list(file.parent.glob("*.test*")) == [file]
+
+
+def test_a_module_that_is_run_has_none(place: Place) -> None:
+    # Its path begins with the current folder.
+    assert not place.run(program=("-m", "program"))["cache"]
+    assert not place.run(program=("-c", place.program.read_text()))["cache"]
+
+
+def test_a_user_of_the_machine_may_read_what_a_locked_up_host_has_written(tmp_path: Path) -> None:
+    from conductor.run import spawn
+
+    *command, code = spawn.child_command()
+    prefix = f"import sys;sys.pycache_prefix={str(tmp_path)!r};"
+    done = subprocess.run([*command, prefix + code], input=b"", capture_output=True, check=True)
+    assert not done.stderr
+    (file,) = tmp_path.rglob("*.host")
+    assert (
+        file.stat().st_mode & 0o777
+        == ROOT.joinpath("conductor/code_cache.py").stat().st_mode & 0o777
+    )
