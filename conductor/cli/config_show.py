@@ -86,7 +86,14 @@ def _options(options: Mapping[str, WrittenOption]) -> Shown:
 
 def _written(written: Written) -> Shown:
     when = {"when": _when(written.when)} if written.when is not None else {}
-    return {"value": shown(written.what), **when, "here": written.here, "origin": written.origin}
+    keys = {"origins": dict(written.origins)} if written.origins else {}
+    return {
+        "value": shown(written.what),
+        **when,
+        "here": written.here,
+        "origin": written.origin,
+        **keys,
+    }
 
 
 def _chain(chain: NamedChain) -> Shown:

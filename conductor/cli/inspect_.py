@@ -35,6 +35,7 @@ from conductor.spec import (
     component_options,
     lacking,
     limits,
+    origins,
     paths,
     settings,
     syntax,
@@ -118,6 +119,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     timeout: float | None = None
     idle: str = ""
     """That it does nothing with the settings it has; empty: it does something."""
+    origins: dict[str, str] = {}
+    """Who set what of it: `rights.WORD`, `limits.NAME`, `config.KEY`, the name of an option."""
     lock: Locked | None = None
     """How it compares with the lock file of this folder; None for what is no component."""
     receipt: Receipt | None = None
@@ -266,6 +269,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "on_failure": spec.on_failure,
             "timeout": spec.timeout,
             "idle": settings.idle(spec) or "",
+            "origins": origins.of(spec),
             "lock": locked(spec),
             "receipt": spec.receipt,
             **own,

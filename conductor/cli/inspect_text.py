@@ -98,6 +98,12 @@ def _entries(facts: Facts) -> Iterator[Entry]:
     if facts.policy is not None:
         yield from _policy(facts.policy)
         yield from _wants(facts.wants, facts.policy)
+    if facts.origins:
+        yield _BLANK
+        yield "", "Who set what:", ""
+        for origin in dict.fromkeys(facts.origins.values()):
+            keys = ", ".join(key for key, who in facts.origins.items() if who == origin)
+            yield from _field("", one_line(f"{origin}: {keys}", 1000), width=0)
     for note in facts.notes:
         yield _BLANK
         yield "", f"note: {one_line(note, 1000)}", ""

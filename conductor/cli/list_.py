@@ -20,6 +20,7 @@ from conductor.spec.consent.agreements import Agreements
 from conductor.spec.digests import short
 from conductor.spec.installed import Receipt
 from conductor.spec.model import Spec
+from conductor.spec.origins import bare
 
 HELP: Final = paragraphs(
     "List installed components: version, source, digest, signer, and whether you agreed to what "
@@ -155,7 +156,7 @@ def _wants(spec: Spec) -> str:
         return "has less than it asks for: you have not agreed to that"
     if agreements.refused:
         return f"has the default rights: {agreements.refused[0][1]}"
-    if settled != spec:
+    if bare(settled) != bare(spec):
         return "has what it asks for: you agreed"
     return "asks for nothing beyond the default"
 

@@ -32,6 +32,7 @@ from conductor.run.plan import (
 )
 from conductor.spec import lacking, limits, managed
 from conductor.spec.model import Spec
+from conductor.spec.origins import bare
 from conductor.spec.settings import environment
 from conductor.transports.base import Transport
 from conductor.transports.process import ProcessTransport
@@ -192,7 +193,7 @@ def _same(running: Sequence[Spec], group: Sequence[Spec]) -> bool:
 
 
 def _unset(spec: Spec) -> Spec:
-    return msgspec.structs.replace(spec, config={}, config_file=None, asked=False)
+    return msgspec.structs.replace(bare(spec), config={}, config_file=None, asked=False)
 
 
 def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:

@@ -37,6 +37,7 @@ from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import component_options, paths, syntax, untrusted_files
 from conductor.spec.component_options import Options
 from conductor.spec.model import Spec
+from conductor.spec.origins import COMMAND_LINE
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import (
     AGENT,
@@ -73,6 +74,12 @@ class _Names(msgspec.Struct, frozen=True):
     """The components of the configuration that are being resolved, the outermost first."""
     is_last: bool = True
     """Whether it stands in the agent's place: only there a word means a known agent."""
+    written: Written | None = None
+    """What the word stands in; None: the command line."""
+
+    def set_by(self, option: str) -> str:
+        """Who has written an option behind the word."""
+        return self.written.origin_of(option) if self.written is not None else COMMAND_LINE
 
     def known(self) -> list[str]:
         """Every name that there is, for the hint about an unknown one."""
@@ -195,6 +202,7 @@ def _placed_error(error: UsageError, origin: str) -> UsageError:
 
 
 def _of_written(written: Written, names: _Names) -> Spec:
+    names = msgspec.structs.replace(names, written=written)
     if isinstance(written.what, str):
         return _of_typed(written.what, written.here, names)
     if isinstance(written.what, list):
@@ -211,7 +219,7 @@ def _of_typed(text: str, here: str, names: _Names) -> Spec:
     if not base:
         raise UsageError("an empty component", "give a path, a name or a command")
     try:
-        return _with_options(_of_text(base, here, names), options, here)
+        return _with_options(_of_text(base, here, names), options, here, names)
     except UsageError as error:
         raise syntax.misread(base, error, lambda word: settings(word, here, names)) from None
 
@@ -272,7 +280,7 @@ def _of_object(given: str | dict[str, Any], here: str, names: _Names) -> Spec:
         spec = _self_described(_module(_placed(component.wasm, here, is_path=True)))
     else:
         spec = _of_word(_placed(str(component.component), here), names)
-    return _with_options(spec, options, here)
+    return _with_options(spec, options, here, names)
 
 
 def _with_environment(spec: Spec, env: dict[str, str | dict[str, str]] | None, here: str) -> Spec:
@@ -300,12 +308,12 @@ def _placed(word: str, here: str, *, is_path: bool = False) -> str:
     return anchors.path(word, here) if is_path else anchors.word(word, here)
 
 
-def _with_options(spec: Spec, options: Options, here: str) -> Spec:
+def _with_options(spec: Spec, options: Options, here: str, names: _Names) -> Spec:
     if here:
         from conductor.spec.config import anchors
 
         options = anchors.options(options, here)
-    return component_options.apply(spec, options)
+    return component_options.apply(spec, options, names.set_by)
 
 
 def _unambiguous(spec: Spec) -> Spec:

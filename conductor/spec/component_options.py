@@ -22,6 +22,7 @@ from conductor.mcp import KINDS as MCP_KINDS
 from conductor.patterns import lazy_pattern
 from conductor.spec import limits
 from conductor.spec.model import Spec
+from conductor.spec.origins import COMMAND_LINE, layered
 from conductor.spec.programs import NAME_RULE, is_name
 
 _MOST_RETRIES: Final = 100
@@ -342,8 +343,11 @@ def option_like(
 # -- reading ---------------------------------------------------------------------------------------
 
 
-def apply(spec: Spec, options: Options) -> Spec:
-    """The spec with its options. Raises `UsageError` with a hint."""
+def apply(
+    spec: Spec, options: Options, set_by: Callable[[str], str] = lambda _: COMMAND_LINE
+) -> Spec:
+    """The spec with its options, each a layer. `set_by`: who has written an option. Raises
+    `UsageError` with a hint."""
     name, settings = spec.name, spec.manifest.config if spec.manifest is not None else {}
     for key, value in sorted(options, key=lambda option: _place(option[0])):
         if key in words.FORMER_OPTIONS:
@@ -361,7 +365,9 @@ def apply(spec: Spec, options: Options) -> Spec:
             # The quotes of `config.KEY="5"` say that the setting is a text.
             quoted = isinstance(value, str) and value.startswith(('"', "["))
             is_json = quoted and option.change != _config
-            spec = option.change(spec, _json(value) if is_json else value, key.partition(".")[2])
+            inner = key.partition(".")[2]
+            changed = option.change(spec, _json(value) if is_json else value, inner)
+            spec = layered(spec, changed, set_by(key))
         except ValueError as error:
             written = value if isinstance(value, str) else json_text.encode(value).decode()
             # A setting that is refused may be a secret where a reference to it was meant.

@@ -115,6 +115,10 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """
     mcp_bridge: str | None = None
     """For an agent: how it receives MCP servers of proxies (`conductor.mcp.KINDS`)."""
+    below: Spec | None = None
+    """The component before its uppermost layer (`conductor.spec.origins`)."""
+    set_by: str = ""
+    """Who set that layer: a file and its line, the command line, the user's consent …"""
 
     @property
     def sandboxed(self) -> bool:

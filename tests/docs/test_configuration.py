@@ -14,6 +14,8 @@ from conductor.cli import configured, options
 from conductor.errors import UsageError
 from conductor.spec import component_options, limits
 from conductor.spec.config import reading
+from conductor.spec.origins import DEFAULT
+from conductor.spec.syntax import ComponentObject
 from tests.cli.configurations import Place, place
 from tests.docs import pages, tables
 from tests.places import ROOT
@@ -24,6 +26,9 @@ FILES: Final = [
     for block in pages.blocks(PAGE.partition("\n## Managed policy\n")[0], "toml")
     if "[rights]" not in block.text
 ]
+
+TABLES: Final = ("name", "config", "limits", "deny")
+"""Keys of a component that are tables, or set nothing that is shown by itself."""
 
 # Without types of its own.
 VALIDATOR: Any = importlib.import_module("jsonschema").Draft202012Validator(
@@ -57,6 +62,27 @@ def test_the_first_example_does_what_the_page_says(here: Place) -> None:
     assert "what day is it?" in ran.out
     assert "<current-date" in ran.out
     assert (here.project / "conductor-audit.jsonl").is_file()
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_inspect_and_config_show_name_the_same_places(text: str, here: Place) -> None:
+    here.user(text)
+    shown = here.run("config", "show", "--json")
+    assert (shown.code, shown.err) == (0, "")
+    for name, written in json.loads(shown.out)["components"].items():
+        places: dict[str, str] = written["origins"]
+        ran = here.run("inspect", name, "--json")
+        found: dict[str, str] = json.loads(ran.out)["origins"]
+        in_file = {who for who in found.values() if who.startswith(str(here.user_file))}
+        assert in_file <= {*places.values()}
+        for key, origin in places.items():
+            base, _, inner = key.partition(".")
+            if base in ("only", "allow"):
+                assert origin in found.values(), (name, key, found)
+            elif base not in ComponentObject.__struct_fields__ and (inner or base not in TABLES):
+                named = f"limits.{limits.SHORT[key]}" if key in limits.SHORT else key
+                # Who writes the default has set nothing.
+                assert found.get(named, DEFAULT) in (origin, DEFAULT), (name, key, found)
 
 
 def test_the_schema_is_the_one_that_conductor_prints(here: Place) -> None:

@@ -7,10 +7,12 @@ program uses: the files merged, each part with the place where a user has writte
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import msgspec
+
+from conductor.spec.origins import COMMAND_LINE
 
 
 class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, rename="kebab"):
@@ -78,6 +80,15 @@ class Written(msgspec.Struct, frozen=True):
     """`FILE, line N`; empty: the command line."""
     when: When | None = None
     """Of an entry of a chain: the projects that it is for; None: all."""
+    origins: Mapping[str, str] = {}
+    """Of a table: where each key stands (`allow`, `limits.memory`)."""
+
+    def origin_of(self, option: str) -> str:
+        """Where an option of the component stands; `option` is as on a command line."""
+        base, dot, inner = option.partition(".")
+        key = f"limits.{inner}" if base == "limit" and dot else option
+        places = (self.origins[each] for each in (key, option, base) if each in self.origins)
+        return next(places, self.origin) or COMMAND_LINE
 
 
 class WrittenOption(msgspec.Struct, frozen=True):

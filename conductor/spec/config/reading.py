@@ -11,6 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Final
 
+import msgspec
+
 from conductor.errors import UsageError
 from conductor.spec import catalog, catalogues, toml_files, untrusted_files
 from conductor.spec.component_options import NAMES, is_option, option_like
@@ -230,7 +232,7 @@ class Places:
         return Config(
             options=self.options(file.options, "options"),
             components={
-                name: Written(what, self._here, self.origin("components", name))
+                name: self._written(what, "components", name)
                 for name, what in file.components.items()
             },
             chains={name: self._chain(name, chain) for name, chain in file.chains.items()},
@@ -257,7 +259,16 @@ class Places:
         if isinstance(what, dict) and when is not None and what.keys() == {"component"}:
             name = what["component"]
             what = name if isinstance(name, str) and is_name(name) else what  # maybe a chain's
-        return Written(what, self._here, self.origin(*at), when)
+        return msgspec.structs.replace(self._written(what, *at), when=when)
+
+    def _written(self, what: str | dict[str, Any], *at: Key) -> Written:
+        """A component, with where it and each key of its table stand."""
+        keys = {
+            ".".join(map(str, place[len(at) :])): origin
+            for place, origin in self._origins.items()
+            if isinstance(what, dict) and place[: len(at)] == at and len(place) > len(at)
+        }
+        return Written(what, self._here, self.origin(*at), origins=keys)
 
     def options(self, options: dict[str, Any], *at: Key) -> dict[str, WrittenOption]:
         """The options of a table."""

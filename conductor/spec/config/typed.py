@@ -155,7 +155,12 @@ def _component(lower: Written | None, upper: Written) -> Written:
         return upper
     set_here = dict(anchors.options([*upper.what.items()], os.getcwd()))
     what = _merged(lower.what, set_here)
-    return msgspec.structs.replace(lower, what=what, origin=f"{lower.origin}; {upper.origin}")
+    return msgspec.structs.replace(
+        lower,
+        what=what,
+        origin=f"{lower.origin}; {upper.origin}",
+        origins={**lower.origins, **upper.origins},
+    )
 
 
 def _merged(lower: Any, upper: Any) -> Any:

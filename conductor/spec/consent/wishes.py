@@ -21,6 +21,7 @@ from conductor.spec import digests, lacking
 from conductor.spec.consent.question import Question, is_shown, named, sentences
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
+from conductor.spec.origins import CONSENT, TRUSTED_FOLDER, layered
 from conductor.spec.trust import Agreement, Trust
 
 MOST: Final = 32
@@ -115,7 +116,7 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
     try:
         permit(after)
         if own:
-            return Settled(after, agreed=True)
+            return Settled(layered(spec, after, TRUSTED_FOLDER), agreed=True)
         now = digest(spec)
     except UsageError as error:
         return Settled(spec, why=error.text)
@@ -124,11 +125,12 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
     at = key(now, spec.manifest)
     part = agreed(wish, kept.agreement(at))
     if part == wish:
-        return Settled(pinned(after, now), agreed=True)
+        return Settled(pinned(layered(spec, after, CONSENT), now), agreed=True)
     question = _question(spec, after, wish, at, now)
     if not part:
         return Settled(spec, question)
-    return Settled(pinned(granted(spec, part), now), question, agreed=True)
+    given = layered(spec, granted(spec, part), CONSENT)
+    return Settled(pinned(given, now), question, agreed=True)
 
 
 class Kept(msgspec.Struct):

@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from conductor.core import json_text
 from conductor.errors import ConductorError, UsageError
-from conductor.spec import catalog, guarded
+from conductor.spec import catalog, guarded, origins
+from conductor.spec.config.model import Written
 from conductor.spec.managed import bounds, identity, real_path
 from conductor.spec.managed.file import BUNDLED, Entry, Managed, Required
 from conductor.spec.model import Spec
@@ -109,7 +109,7 @@ def _required(managed: Managed) -> list[tuple[Required, Spec]]:
     pairs: list[tuple[Required, Spec]] = []
     for at, entry in enumerate(managed.file.required):
         try:
-            spec = _resolved(entry)
+            spec = _resolved(entry, managed.line("required", at))
             spec = identity.allowed(entry, spec, managed.path)
             if spec.config_file is not None:
                 real_path(spec.config_file)
@@ -133,13 +133,13 @@ def _contradiction(managed: Managed, text: str, at: int) -> UsageError:
     return UsageError(f"{text} ({where})", hint)
 
 
-def _resolved(entry: Required) -> Spec:
+def _resolved(entry: Required, line: str) -> Spec:
     """The component of an entry, as the policy alone describes it. Raises `UsageError`."""
     source = str(entry.source).removeprefix(f"{BUNDLED}:")
     written: dict[str, Any] = {"component": source, **entry.options}
     if entry.args:
         written = {"command": source, "args": entry.args, **entry.options}
-    return catalog.resolve(json_text.encode(written).decode())
+    return catalog.resolve(Written(written, origin=line))
 
 
 def _in_place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> bool:
@@ -150,7 +150,7 @@ def _in_place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> bool:
 def _identity(spec: Spec) -> Spec:
     """A component without what depends on how the user wrote it, and on locks."""
     mine = {"source": "", "locked": "", "sha256": "", "script_sha256": "", "pins": {}}
-    return _replace(spec, required=False, **mine)
+    return _replace(origins.bare(spec), required=False, **mine)
 
 
 def _renamed(specs: Sequence[Spec], wanted: Sequence[Spec]) -> list[Spec]:
@@ -219,6 +219,6 @@ def _bounded(managed: Managed, spec: Spec, label: str, at: int | None = None) ->
         own = managed.file.components[at].most
         most, place = (most, place) if own is None else (own, ("components", at, "most"))
     try:
-        return bounds.bounded(most, spec)
+        return origins.layered(spec, bounds.bounded(most, spec), managed.line(*place, "limits"))
     except bounds.BeyondError as error:
         raise managed.refusal(f"{label}: {error}", *place, error.key) from None

@@ -14,20 +14,24 @@ import msgspec
 
 from conductor.core.policy import words
 from conductor.core.policy.words import PolicyWords
-from conductor.errors import UsageError
+from conductor.errors import UsageError, visible_path
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
+from conductor.spec.origins import MANIFEST, layered
 
 
 def granted(spec: Spec, manifest: Manifest) -> Spec:
     """A bundled component with what it requests."""
-    spec = msgspec.structs.replace(
+    wanted = msgspec.structs.replace(
         spec,
         limits={**spec.limits, **manifest.limits},
         policy=_requested(manifest, spec.policy),
         manifest=manifest,
     )
+    # Its manifest is the whole list, whatever others of its kind have by default.
+    none = msgspec.structs.replace(spec, policy=PolicyWords(()))
+    spec = layered(none, wanted, MANIFEST)
     if not manifest.sandboxed or not manifest.sha256:
         return spec
     digest = {"script_sha256" if manifest.scripted else "sha256": manifest.sha256}
@@ -42,12 +46,13 @@ def narrowed(spec: Spec, manifest: Manifest) -> Spec:
     if manifest.sandboxed:
         most = {**DEFAULT_LIMITS, **limits}
         limits |= {key: min(value, most.get(key, value)) for key, value in manifest.limits.items()}
-    return msgspec.structs.replace(
+    less = msgspec.structs.replace(
         spec,
         limits=limits,
         policy=_less(spec.policy, manifest),
         manifest=manifest,
     )
+    return layered(spec, less, visible_path(spec.manifest_path) if spec.manifest_path else MANIFEST)
 
 
 def _requested(manifest: Manifest, default: PolicyWords) -> PolicyWords:

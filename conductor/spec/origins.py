@@ -1,0 +1,92 @@
+"""Who set each right, limit and setting of a component.
+
+A component is made in layers, lowest first: what its kind has by default, its manifest, each option
+behind it, the user's consent, the managed policy. Who set something is found by going down the
+layers as long as nothing changes there. The start path loads this module, and asks nothing of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+
+from conductor.core.policy import words
+from conductor.spec.model import Spec
+
+DEFAULT: Final = "default"
+MANIFEST: Final = "manifest"
+COMMAND_LINE: Final = "command line"
+CONSENT: Final = "consent"
+TRUSTED_FOLDER: Final = "trusted folder"
+
+_FIELDS: Final = (
+    *("dialect", "on_failure", "timeout", "quiet", "mcp_bridge", "retries", "token", "ca"),
+    "config_file",
+)
+_OF_POLICY: Final = ("fails", "ids", "hold", "on_violation", "enforce")
+
+
+def layered(below: Spec, spec: Spec, set_by: str) -> Spec:
+    """`spec` as a layer above `below`; its setter is `set_by`."""
+    return msgspec.structs.replace(spec, below=below, set_by=set_by)
+
+
+def bare(spec: Spec) -> Spec:
+    """The component without who set what, to be compared."""
+    return msgspec.structs.replace(spec, below=None, set_by="")
+
+
+def right(spec: Spec, name: str) -> str:
+    """Who has given a component a right, which is no set."""
+    # `only` is the whole list: who has written that has given each right in it.
+    return _setter(spec, lambda layer: (layer.chosen, name in words.flat(layer.policy.rights)))
+
+
+def limit(spec: Spec, name: str) -> str:
+    """Who has set a limit of a component."""
+    return _setter(spec, lambda layer: layer.limits.get(name))
+
+
+def of(spec: Spec) -> dict[str, str]:
+    """Who set what of a component, by `rights.WORD`, `limits.NAME`, `config.KEY`, or the name of
+    an option; what nobody set is not there."""
+    found = {f"rights.{name}": right(spec, name) for name in words.flat(spec.policy.rights)}
+    found |= {f"deny.{name}": _setter(spec, _denies(name)) for name in spec.denied}
+    found |= {f"limits.{name}": limit(spec, name) for name in spec.limits}
+    found |= {f"config.{key}": _setter(spec, _member("config", key)) for key in spec.config}
+    lowest = spec
+    while lowest.below is not None:
+        lowest = lowest.below
+    for key in _FIELDS:
+        if getattr(spec, key) != getattr(lowest, key):
+            found[key] = _setter(spec, _field(key))
+    for key in _OF_POLICY:
+        if getattr(spec.policy, key) != getattr(lowest.policy, key):
+            found[key] = _setter(spec, _of_words(key))
+    return found
+
+
+def _setter(spec: Spec, fact: Callable[[Spec], Any]) -> str:
+    """Who has made a fact of a component what it is."""
+    now = fact(spec)
+    while spec.below is not None and fact(spec.below) == now:
+        spec = spec.below
+    return spec.set_by or DEFAULT
+
+
+def _denies(name: str) -> Callable[[Spec], Any]:
+    return lambda layer: name in layer.denied
+
+
+def _member(field: str, key: str) -> Callable[[Spec], Any]:
+    return lambda layer: getattr(layer, field).get(key)
+
+
+def _field(field: str) -> Callable[[Spec], Any]:
+    return lambda layer: getattr(layer, field)
+
+
+def _of_words(field: str) -> Callable[[Spec], Any]:
+    return lambda layer: getattr(layer.policy, field)
