@@ -82,6 +82,7 @@ def test_an_editor_is_told_of_a_failed_component_in_one_entry() -> None:
     assert_harmless(hint)
 
 
+@pytest.mark.proves("from anybody to your terminal", "texts that look like lines of")
 @pytest.mark.parametrize("way", ["error", "write", "logger", "relay", "say"])
 def test_the_command_line_marks_what_it_shows(way: str, capsys: pytest.CaptureFixture[str]) -> None:
     match way:
@@ -154,6 +155,7 @@ def test_only_agents_are_called_agent() -> None:
         reading.parse(text.format("proxy").encode())
 
 
+@pytest.mark.proves("texts that look like lines of")
 @pytest.mark.parametrize("name", ["\u0430gent", "a b", "a\nb", "x" * 65, "", "é", "a\u200b"])
 def test_names_are_plain_ascii(name: str) -> None:
     with pytest.raises(UsageError, match="a name is up to 64"):

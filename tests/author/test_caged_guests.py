@@ -50,6 +50,7 @@ def guests() -> Iterator[CagedGuests]:
         yield hosts
 
 
+@pytest.mark.proves("a guest that `conductor test`")
 @pytest.mark.skipif(sys.platform != "linux", reason="the cage is made of Linux")
 def test_the_process_is_locked_up(guests: CagedGuests) -> None:
     assert guests.carrier(bundled("passthrough")) == "core"
@@ -116,6 +117,7 @@ def test_a_host_that_is_gone_is_told_and_replaced() -> None:
     assert children(CAGED) == []
 
 
+@pytest.mark.proves("a guest that `conductor test`")
 def test_nothing_of_a_guest_runs_in_the_process_of_who_tries_it_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -54,6 +54,7 @@ def events(found: list[dict[str, Any]], *wanted: str) -> list[tuple[str, str]]:
     return [(one["event"], one["component"]) for one in found if one["event"] in wanted]
 
 
+@pytest.mark.proves("the record holds guests in a")
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
 def test_a_violation_of_a_guest_is_put_on_record_and_the_turn_goes_on(
     tmp_path: Path, chatty: Path, isolation: str
@@ -85,6 +86,7 @@ def test_a_guest_alone_is_policed_by_the_parent_and_recorded_as_well(
     assert component["policy"]["rights"] == ["context"]
 
 
+@pytest.mark.proves("the recorded digest is that of")
 def test_what_runs_is_recorded_with_its_digest_and_its_policy(tmp_path: Path) -> None:
     found = audited(tmp_path / "audit", "datetime", "demo")
     module = components_folder() / "datetime" / "datetime.wasm"
@@ -169,6 +171,7 @@ def test_agent_and_proxy_audit_too(tmp_path: Path) -> None:
     assert conductor("log", "verify", str(file)).code == 0
 
 
+@pytest.mark.proves("conductor does not append to")
 @pytest.mark.parametrize("command", ["agent", "exec"])
 def test_a_broken_record_is_not_continued(tmp_path: Path, command: str) -> None:
     file = tmp_path / "audit"
@@ -199,6 +202,7 @@ def test_tampering_is_found_and_the_first_bad_line_named(tmp_path: Path) -> None
         assert (verdict["ok"], verdict["line"], verdict["records"]) == (False, line, line - 1)
 
 
+@pytest.mark.proves("it finds a cut end by the hash")
 def test_a_record_cut_at_its_end_is_found_by_its_head(tmp_path: Path) -> None:
     file = tmp_path / "audit"
     audited(file, "demo")
@@ -224,6 +228,7 @@ def test_what_is_no_audit_file(tmp_path: Path) -> None:
 # -- --require-sandbox ---------------------------------------------------------------------------
 
 
+@pytest.mark.proves("`--require-sandbox` refuses proxies")
 @pytest.mark.parametrize(
     "proxy", ["python p.py", "py:tests.cli.agents:silent", "conductor proxy datetime"]
 )
@@ -240,6 +245,7 @@ def test_the_agent_is_exempt() -> None:
     assert (ran.code, ran.out, ran.err) == (0, "hi\n", "")
 
 
+@pytest.mark.proves("`--require-sandbox` refuses proxies")
 def test_what_would_be_a_proxy_is_no_agent() -> None:
     """Under another conductor `agent` may turn out to be a proxy, its last component too."""
     offer = INITIALIZE.replace(b'"initialize"', b'"proxy/initialize"')
@@ -260,6 +266,7 @@ def test_a_refusal_is_put_on_record(tmp_path: Path) -> None:
 # -- require-hardening ---------------------------------------------------------------------------
 
 
+@pytest.mark.proves("`require-hardening` refuses guests")
 def test_hardening_cannot_be_had_in_this_process() -> None:
     options = ("-c", "require-hardening=true", "-c", "isolation=inline")
     ran = conductor("exec", *options, "passthrough", "demo", "-p", "hi")

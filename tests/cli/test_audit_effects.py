@@ -80,6 +80,7 @@ def effects(folder: Path, *chain: str) -> list[dict[str, Any]]:
 RIGHTS: Final = "allow=storage+read:**+write:notes+web:http://127.0.0.1:PORT"
 
 
+@pytest.mark.proves("the record has every effect outside")
 @pytest.mark.usefixtures("python_guest")
 @pytest.mark.parametrize("how", ["guest", "beside another", "program", "nothing allowed"])
 def test_what_left_and_what_was_kept_from_leaving(
@@ -147,6 +148,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.proves("the record has every effect outside")
 @pytest.mark.usefixtures("python_guest")
 @pytest.mark.parametrize("before", [[], ["datetime"]])
 def test_a_prompt_to_a_peer_agent_is_on_record(tmp_path: Path, before: list[str]) -> None:
@@ -181,6 +183,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.proves("the record has every effect outside")
 @pytest.mark.usefixtures("python_guest")
 @pytest.mark.parametrize("before", [[], ["datetime"]])
 def test_prompts_of_its_own_are_on_record(tmp_path: Path, before: list[str]) -> None:
@@ -193,6 +196,7 @@ def test_prompts_of_its_own_are_on_record(tmp_path: Path, before: list[str]) -> 
     assert asked["bytes"] > len("what I know")
 
 
+@pytest.mark.proves("the recorded digest of a Python")
 @pytest.mark.usefixtures("python_guest")
 def test_of_a_python_proxy_the_digest_is_that_of_its_source(tmp_path: Path) -> None:
     (tmp_path / "spy.py").write_text(SPY)

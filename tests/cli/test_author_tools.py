@@ -386,6 +386,7 @@ clock = "to tell the time"
     assert (again.code, again.err) == (0, "")
 
 
+@pytest.mark.proves("from anybody to your terminal", "from a stranger's folder")
 def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     """It says that it is a program, cannot speak to the terminal, and leads nowhere else."""
     folder = author.folder / "theirs"

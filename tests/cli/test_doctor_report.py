@@ -66,6 +66,7 @@ def run(home: Path, *arguments: str) -> Ran:
     return conductor("doctor", "--report", *arguments, cwd=home, env=env)
 
 
+@pytest.mark.proves("a report has no secret, no user")
 def test_it_is_shown_written_privately_and_holds_what_helps(alice: Path) -> None:
     path = alice / "r.txt"
     ran = run(alice, "--show", "--yes", "-o", str(path))
@@ -94,6 +95,7 @@ def test_it_is_shown_written_privately_and_holds_what_helps(alice: Path) -> None
     run(alice, "--yes", "-o", str(path)).assert_error(2, "is there already", "--output")
 
 
+@pytest.mark.proves("without a yes nothing is written")
 def test_content_only_on_request_and_nothing_without_a_yes(alice: Path) -> None:
     ran = run(alice, "--show", "--with-content")
     assert (ran.code, PLAN in ran.out, VALUE in ran.out) == (0, True, False)

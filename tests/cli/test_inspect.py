@@ -76,6 +76,7 @@ def test_a_bundled_proxy_as_json() -> None:
     assert [*found["wants"]["rights"], "random"] == found["policy"]["rights"]
 
 
+@pytest.mark.proves("a manifest is a claim: it gives")
 def test_a_module_of_ones_own_gets_nothing_by_itself(tmp_path: Path) -> None:
     own = tmp_path / "own.wasm"
     shutil.copy(components_folder() / "datetime" / "datetime.wasm", own)

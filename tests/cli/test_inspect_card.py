@@ -224,6 +224,7 @@ def test_what_add_and_update_know_besides() -> None:
     assert "signed by alice@example.com\\u{1b}[2J" in line("digest", wide)
 
 
+@pytest.mark.proves("`conductor inspect` shows what")
 @pytest.mark.parametrize("name", words.SETS)
 def test_what_is_seen_and_changed_follows_the_tables(name: str) -> None:
     seen, may = policy_text.sees([name]), policy_text.may([name])

@@ -34,6 +34,7 @@ def facts(component: str) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.proves("`conductor inspect` shows what")
 def test_full_is_everything_within_every_guard() -> None:
     policy = facts("passthrough")["policy"]
     assert (policy["rights"], policy["enforced"]) == (["full"], True)
@@ -55,6 +56,7 @@ def test_full_is_everything_within_every_guard() -> None:
     assert "a request that it holds goes on unchanged" in text
 
 
+@pytest.mark.proves("`conductor inspect` shows what")
 @pytest.mark.parametrize("name", SETS)
 def test_each_set_is_told_in_sentences(name: str) -> None:
     component = f"passthrough,only={name}"
@@ -162,6 +164,7 @@ def test_more_than_is_asked_for_is_pointed_out() -> None:
     assert "gets more than" not in page("datetime")
 
 
+@pytest.mark.proves("a manifest is a claim: it gives")
 def test_what_is_asked_for_and_not_granted_is_listed(tmp_path: Path) -> None:
     """A manifest beside a module of one's own: only a claim of its author, granted nothing."""
     shutil.copy(DATETIME, tmp_path)
@@ -224,6 +227,7 @@ def test_options_of_agents_are_refused_of_proxies() -> None:
         ran.assert_error(2, f"`{key}` is an option of agents, and `datetime` is a proxy")
 
 
+@pytest.mark.proves("from anybody to your terminal")
 def test_a_manifest_may_not_speak_to_the_terminal(tmp_path: Path) -> None:
     shutil.copy(DATETIME, tmp_path)
     clock = r'clock = "\u001b[2Jtrust me"'
@@ -269,6 +273,7 @@ def test_sets_are_compared_by_what_they_allow(given: str, wanted: str) -> None:
     assert (not words.lacking([wanted], [given])) == (wanted in wider[given])
 
 
+@pytest.mark.proves("a report names the missing layers")
 def test_doctor_looks_at_this_machine() -> None:
     ran = conductor("doctor")
     assert (ran.code, ran.err) == (0, "")

@@ -82,6 +82,7 @@ REFUSED: Final = {
 }
 
 
+@pytest.mark.proves("what fails closed does not start")
 @pytest.mark.parametrize("what", REFUSED)
 @pytest.mark.parametrize("command", ["exec", "proxy"])
 def test_what_fails_closed_does_not_start_without_its_rights(
@@ -100,6 +101,7 @@ def test_what_fails_closed_does_not_start_without_its_rights(
     assert not (here / "ran").exists()
 
 
+@pytest.mark.proves("what fails closed does not start")
 def test_the_editor_is_told(here: Path) -> None:
     request = b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
     ran = conductor("agent", "--ask", "never", "./guard", "demo", stdin=request, cwd=here)
@@ -107,6 +109,7 @@ def test_the_editor_is_told(here: Path) -> None:
     assert LACKS in json.loads(ran.out)["error"]["message"]
 
 
+@pytest.mark.proves("what fails closed does not start")
 def test_a_program_that_embeds_a_chain_is_told(here: Path) -> None:
     async def begin() -> None:
         async with library.open(f"{here}/guard", "demo"):
@@ -134,6 +137,7 @@ def test_what_is_agreed_to_starts_until_it_is_not(here: Path) -> None:
     assert exec_(here, "./guard").code == 2
 
 
+@pytest.mark.proves("any other says at every start")
 def test_what_fails_open_says_what_it_lacks_at_every_start(here: Path) -> None:
     guard(here / "guard", "open")
     for _ in range(2):
@@ -144,6 +148,7 @@ def test_what_fails_open_says_what_it_lacks_at_every_start(here: Path) -> None:
         assert "TRUST ME" not in ran.err
 
 
+@pytest.mark.proves("no prompt passes it while its")
 @pytest.mark.usefixtures("here")
 def test_on_a_terminal_no_is_no_start() -> None:
     with Running("exec", "./guard", "demo", "-p", "hi", terminal=True) as running:

@@ -136,6 +136,7 @@ def test_check_fails_where_the_file_would_change_and_a_new_lock_says_what_did(he
     assert all(piece in out for piece in said)
 
 
+@pytest.mark.proves("conductor refuses a changed module")
 def test_a_changed_module_is_refused_with_a_diff_to_people_and_to_the_editor(here: Path) -> None:
     lock(here, "datetime", "./p.wasm", "demo")
     chain = ("datetime", "./p.wasm", "demo")
@@ -250,6 +251,7 @@ def test_proxies_are_locked_without_an_agent(here: Path) -> None:
     ran.assert_error(2, "no agent in this chain")
 
 
+@pytest.mark.proves("a lock file holds no secrets")
 def test_secrets_are_not_written(here: Path) -> None:
     proxy = json.dumps(
         {"command": "./agent", "args": ["--token", "s3cret-a"], "name": "x",
@@ -274,6 +276,7 @@ def test_a_file_that_is_no_lock_is_neither_obeyed_nor_overwritten(here: Path) ->
     assert file.read_text() == "# mine\n\nversion = 2\n"
 
 
+@pytest.mark.proves("a lock allows nothing that it")
 def test_without_a_lock_file_nothing_runs(here: Path) -> None:
     locked(here, "./p.wasm", "demo").assert_error(2, "no lock file `conductor.lock`", "make one")
     for word, why in (("no.lock", "no lock file `"), ("", "`lock-file` cannot be ``")):

@@ -74,6 +74,7 @@ def shown(capsys: pytest.CaptureFixture[str], file: Path, *options: str) -> str:
     return TIME.sub("", capsys.readouterr().out)
 
 
+@pytest.mark.proves("the record has each change with")
 def test_who_changed_my_prompt_and_how(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Two guests of one process and a program, each with its own change."""
     trace = tmp_path / "trace"
@@ -116,6 +117,7 @@ def test_who_changed_my_prompt_and_how(tmp_path: Path, capsys: pytest.CaptureFix
     assert "hunter2" not in file.read_text()
 
 
+@pytest.mark.proves("the record has each change with")
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
 def test_guests_are_told_by_name_wherever_they_run(tmp_path: Path, isolation: str) -> None:
     file = run(tmp_path, "-c", f"isolation={isolation}", "datetime", "passthrough", "demo")
@@ -125,6 +127,7 @@ def test_guests_are_told_by_name_wherever_they_run(tmp_path: Path, isolation: st
     assert change["number"] > 0
 
 
+@pytest.mark.proves("it has changes of updates and")
 def test_what_comes_back_is_compared_as_well(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -145,6 +148,7 @@ def test_what_comes_back_is_compared_as_well(
     assert {one["component"] for one in changes(file)} == {"liar"}
 
 
+@pytest.mark.proves("with `-c trace-content=none`")
 def test_without_content_there_are_digests_only(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -163,6 +167,7 @@ def test_without_content_there_are_digests_only(
     )
 
 
+@pytest.mark.proves("`log show` shows no altered line")
 def test_the_account_is_of_what_is_as_it_was_written(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

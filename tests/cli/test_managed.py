@@ -60,6 +60,7 @@ def test_an_empty_policy_allows_everything(machine: Machine) -> None:
     ok(machine.prompt("./p.wasm", "./agent"))
 
 
+@pytest.mark.proves("a component runs if the policy")
 def test_by_source(machine: Machine) -> None:
     machine.allow(f'[[components]]\nsource = "{machine.opt}/*.wasm"\n')
     ok(machine.prompt(f"{machine.opt}/p.wasm", "demo"))
@@ -76,6 +77,7 @@ def test_by_source(machine: Machine) -> None:
     machine.refuses(machine.prompt("passthrough", "demo"), "components")
 
 
+@pytest.mark.proves("a component runs if the policy")
 def test_by_digest(machine: Machine) -> None:
     machine.allow(f'[[components]]\nsha256 = "{digest(machine.home / "p.wasm")}"\n')
     ok(machine.prompt("./p.wasm", "demo"))
@@ -107,6 +109,7 @@ def test_agents_by_path_and_digest(machine: Machine) -> None:
     assert not (machine.home / "ran").exists()
 
 
+@pytest.mark.proves("an agent has exactly the arguments")
 def test_arguments_are_exact_unless_any_are_allowed(machine: Machine) -> None:
     agent = f'[[agents]]\nsource = "{machine.opt}/agent"\n'
     machine.allow(agent)
@@ -172,6 +175,7 @@ KINDS = {
 needs_openssl = pytest.mark.skipif(shutil.which("openssl") is None, reason="no openssl")
 
 
+@pytest.mark.proves("a component runs if the policy")
 @needs_openssl
 @pytest.mark.parametrize("kind", KINDS)
 def test_by_signer(machine: Machine, kind: str) -> None:
@@ -256,6 +260,7 @@ def chain(machine: Machine, *components: str) -> list[str]:
     return [record["component"] for record in records if record["event"] == "component"]
 
 
+@pytest.mark.proves("every chain has what is required")
 def test_what_is_required_is_put_in_its_place(machine: Machine) -> None:
     machine.allow(f"components = []\n{FIRST_LAST}")
     assert chain(machine, "demo") == ["redact", "passthrough", "demo"]
@@ -274,6 +279,7 @@ def test_a_lock_has_what_is_required(machine: Machine) -> None:
     ok(machine.conductor("exec", "--locked", "demo", "-p", "hi"))
 
 
+@pytest.mark.proves("every chain has what is required")
 def test_a_chain_of_proxies_has_what_is_required(machine: Machine) -> None:
     machine.allow(f"components = []\n{FIRST_LAST}")
     outer = [sys.executable, "-m", "conductor", "exec", "-p", "hi Kugelfisch"]
@@ -362,6 +368,7 @@ def test_what_is_required_and_cannot_be_closes(machine: Machine, required: str, 
 # -- records, sandbox and hardening ----------------------------------------------------------------
 
 
+@pytest.mark.proves("every chain is recorded where")
 def test_the_audit_goes_where_the_policy_says(machine: Machine) -> None:
     audit = machine.home / "root.jsonl"
     machine.allow(f'audit = "{machine.home}/{{user}}.jsonl"\naudit-content = "all"')
@@ -386,6 +393,7 @@ def test_an_audit_that_cannot_be_written_closes(machine: Machine) -> None:
     assert ran.out == ""
 
 
+@pytest.mark.proves("every chain is recorded where", "an audit that is cut, or locked")
 @pytest.mark.parametrize("how", ["cut", "locked"])
 def test_a_chain_ends_with_its_audit(machine: Machine, how: str) -> None:
     audit = machine.home / "audit.jsonl"
@@ -435,6 +443,7 @@ def test_sandbox_and_hardening(machine: Machine) -> None:
     ran.assert_error(2, "no `py:` component runs under the managed policy", f"ask {CONTACT}")
 
 
+@pytest.mark.proves("a refusal names the rule and")
 def test_the_editor_is_told_too(machine: Machine) -> None:
     machine.allow("components = []")
     ran = machine.conductor("agent", "./p.wasm", "demo", stdin=INITIALIZE)

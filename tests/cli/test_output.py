@@ -27,6 +27,7 @@ def test_control_characters_are_shown_not_obeyed() -> None:
     assert one_line(f"  two\nlines {'x' * 300}", 20) == "two lines xxxxxxxxx…"
 
 
+@pytest.mark.proves("from anybody to your terminal", "error texts, last words")
 def test_errors_and_logs_of_components_are_shown_not_obeyed(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -52,6 +53,7 @@ def test_errors_cannot_be_forged_by_further_lines(capsys: pytest.CaptureFixture[
     )
 
 
+@pytest.mark.proves("from anybody to standard error")
 def test_nobody_has_to_wait_for_who_does_not_read(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy can fill the pipe to an editor that never reads our standard error."""
     monkeypatch.setattr(report, "_PATIENCE_MS", 0)

@@ -22,6 +22,7 @@ def refuse(request):
 """
 
 
+@pytest.mark.proves("who refuses a prompt is shown")
 def test_a_component_that_blocks_a_prompt(tmp_path: Path) -> None:
     (tmp_path / "rules.toml").write_text(RULES)
     ran = conductor("exec", "hooks,config=rules.toml", "demo", "-p", "drop it", cwd=tmp_path)
@@ -31,6 +32,7 @@ def test_a_component_that_blocks_a_prompt(tmp_path: Path) -> None:
     assert "log in" not in ran.err
 
 
+@pytest.mark.proves("who refuses a prompt is shown")
 def test_a_component_that_ends_a_turn_with_a_refusal(tmp_path: Path) -> None:
     (tmp_path / "strict.py").write_text(REFUSES)
     trace = tmp_path / "trace"
@@ -69,6 +71,7 @@ for line in sys.stdin:
 """A proxy of dialect `acp` that answers each prompt with a login."""
 
 
+@pytest.mark.proves("error texts, last words")
 def test_a_program_with_a_policy_has_nobody_log_in(tmp_path: Path) -> None:
     (tmp_path / "login.py").write_text(LOGIN)
     program = f"{sys.executable} login.py,dialect=acp,only=none+change:prompts+answer:prompts"

@@ -164,6 +164,7 @@ def test_an_identity(home: Home) -> None:
     assert "not signed" in home.ok("list")
 
 
+@pytest.mark.proves("an update by another signer")
 def test_a_key(home: Home) -> None:
     private, public = pair(home.folder)
     other, other_public = pair(home.folder, "other")
@@ -190,6 +191,7 @@ def test_a_key(home: Home) -> None:
     assert "signed by the key" in home.ok("list")
 
 
+@pytest.mark.proves("a lock holds the signer")
 def test_a_lock_holds_the_signer(home: Home) -> None:
     trust = Sigstore()
     home.publish("1.0.0", trust)
@@ -241,6 +243,7 @@ def test_one_signer_is_of_one_component(home: Home) -> None:
 # -- tries -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("an update by another signer")
 def test_a_signature_of_something_else_or_of_somebody_else(home: Home) -> None:
     """Whatever comes with a package, and whatever is typed: who was named has not signed it."""
     trust = Sigstore()
@@ -269,6 +272,7 @@ def test_a_signature_of_something_else_or_of_somebody_else(home: Home) -> None:
         home.refuses(2, "add", home.where, *typed, *mine, says="it comes with no signature")
 
 
+@pytest.mark.proves("no identity reads as another")
 @pytest.mark.parametrize(
     "who",
     [
@@ -289,6 +293,7 @@ def test_an_identity_that_reads_as_another(home: Home, who: dict[str, Any]) -> N
     assert "signed by" not in shown.out
 
 
+@pytest.mark.proves("an authority or a log confirms")
 @pytest.mark.parametrize("part", ["certificateAuthorities", "tlogs", "ctlogs"])
 @pytest.mark.parametrize("when", [("start", "2026-03-02"), ("end", "2026-02-28")])
 def test_a_root_that_counts_at_another_time(home: Home, part: str, when: tuple[str, str]) -> None:
@@ -302,6 +307,7 @@ def test_a_root_that_counts_at_another_time(home: Home, part: str, when: tuple[s
     home.refuses(2, "add", home.where, "--yes", *home.trusts(root), *DEMANDED, says=says)
 
 
+@pytest.mark.proves("another component of the same")
 def test_another_component_of_the_same_signer(home: Home) -> None:
     """Its version says nothing, and to remove the first one forgets its signer: so it is said."""
     trust = Sigstore()
@@ -317,6 +323,7 @@ def test_another_component_of_the_same_signer(home: Home) -> None:
     home.refuses(2, "add", home.where, "--yes", *mine, says="`--signer` or `--key` says it again")
 
 
+@pytest.mark.proves("an update by another signer")
 def test_what_replaces_a_component_is_signed_as_that_was(home: Home) -> None:
     """Also where its name is known only once it is here, and another name has another signer."""
     trust = Sigstore()
@@ -331,6 +338,7 @@ def test_what_replaces_a_component_is_signed_as_that_was(home: Home) -> None:
     home.ok("add", home.where, "--yes", *mine, *yours)
 
 
+@pytest.mark.proves("a demand holds for each source")
 def test_a_pinned_component_is_held_to_a_demand(home: Home) -> None:
     digest = home.publish("1.0.0").made.digest
     home.ok("add", f"oci://{home.registry.host}/me/mine@{digest}", "--yes")
@@ -338,6 +346,7 @@ def test_a_pinned_component_is_held_to_a_demand(home: Home) -> None:
     assert "pinned" in home.ok("update", "mine")
 
 
+@pytest.mark.proves("a demand holds for each source")
 def test_what_is_signed_beside_it_or_by_word_of_a_catalogue(home: Home) -> None:
     trust = Sigstore()
     folder = home.folder / "catalogue"
@@ -375,6 +384,7 @@ def test_what_is_signed_beside_it_or_by_word_of_a_catalogue(home: Home) -> None:
     home.ok(*update)  # wherever the catalogue takes it from: it is signed as before
 
 
+@pytest.mark.proves("a lock holds the signer")
 def test_a_lock_with_another_signer(home: Home) -> None:
     trust = Sigstore()
     home.publish("1.0.0", trust)

@@ -210,6 +210,7 @@ def test_a_home_that_no_message_can_name(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.proves("a folder with a `conductor` of")
 def test_a_folder_with_a_conductor_of_its_own_runs_nothing(tmp_path: Path) -> None:
     """As a stranger's checkout may have one, and conductor is started in there."""
     program = tmp_path / "conductor" / "__main__.py"

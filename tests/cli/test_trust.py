@@ -83,6 +83,7 @@ def test_nobody_is_asked_where_that_is_said_or_nobody_is_there() -> None:
     assert (ran.code, DATE in ran.out, ran.err.count("keep it narrow")) == (0, False, 0)
 
 
+@pytest.mark.proves("a stranger's program does not")
 @pytest.mark.usefixtures("here")
 def test_a_program_of_a_stranger_is_refused_until_its_folder_is_trusted() -> None:
     for arguments in (
@@ -104,6 +105,7 @@ def test_a_program_of_a_stranger_is_refused_until_its_folder_is_trusted() -> Non
     assert run("exec", "./program/", "-p", "hi").code == 2
 
 
+@pytest.mark.proves("a trusted folder that is gone")
 @pytest.mark.parametrize("what", ["folder made anew", "shared folder above", "program", "manifest"])
 def test_a_program_that_another_user_could_have_changed_does_not_run(here: Path, what: str) -> None:
     manifest = here / "program" / "component.toml"

@@ -392,6 +392,7 @@ def test_a_chain_of_a_server_that_ends_early_leaves_no_socket(rig: Rig, state: P
 # -- who may use it ------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("a required component cannot be")
 def test_what_a_managed_policy_requires_is_not_paused(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.allow('[[required]]\nsource = "bundled:passthrough"\n')
@@ -430,6 +431,7 @@ with socket.socket(socket.AF_UNIX) as one:
 """
 
 
+@pytest.mark.proves("only the same user connects")
 def test_another_user_does_not_connect(rig: Rig, state: Path) -> None:
     if os.geteuid() != 0:
         pytest.skip("only root can be another user")
@@ -460,6 +462,7 @@ def test_another_user_does_not_connect(rig: Rig, state: Path) -> None:
 # -- nonsense ------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("a flood does not hold up the")
 def test_nonsense_and_floods_do_not_hold_up_the_chain(rig: Rig) -> None:
     chain = rig.agent(rig.demo())
     session = chain.begin()

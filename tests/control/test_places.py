@@ -57,6 +57,7 @@ def _long(folder: Path) -> None:
     os.environ["XDG_RUNTIME_DIR"] = str(folder.parent / ("x" * 100))
 
 
+@pytest.mark.proves("a folder that others could use")
 @pytest.mark.parametrize(
     ("attack", "why"),
     [

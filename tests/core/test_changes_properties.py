@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -93,6 +94,7 @@ def back(way: str) -> str:
     return "up" if way == "down" else "down"
 
 
+@pytest.mark.proves("whatever a guest does, the other")
 @settings(max_examples=500)
 @given(casts(HELD, kinds=KINDS), SCRIPTS, st.booleans(), st.booleans())
 def test_whatever_is_not_as_it_was_is_on_record(
@@ -142,6 +144,7 @@ def test_what_is_not_in_its_order_is_on_record(
     check_order(world, world.agent, world.client)
 
 
+@pytest.mark.proves("an audit changes nothing that")
 @settings(max_examples=300)
 @given(
     st.lists(casts(HELD, kinds=KINDS), min_size=1, max_size=2),

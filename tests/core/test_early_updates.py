@@ -106,6 +106,7 @@ def test_a_replay_comes_before_its_answer(method: str) -> None:
     assert play.says("agent", result(play.asked[-1], {})) == ["l"]
 
 
+@pytest.mark.proves("nothing of a hidden turn reaches")
 @pytest.mark.parametrize("kind", ["tool_call", "tool_call_update"])
 def test_what_tools_do_in_the_session_of_a_sub_agent_comes_before_the_question(kind: str) -> None:
     """A component may hold the answer to another session for a minute."""

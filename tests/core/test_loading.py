@@ -86,6 +86,7 @@ def test_one_deadline_bounds_the_loading_of_a_host_whatever_waits_for_it() -> No
         assert [wake.seconds for wake in pb.wakes] == [LOADING, HOLD_SETUP, HOLD_SETUP]
 
 
+@pytest.mark.proves("a host that never reports that")
 def test_a_host_that_never_reports_it_gains_nothing() -> None:
     with loading(guest(profile="full")) as pb:
         pb >> ("client", request("i", "initialize", V1))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -86,6 +87,7 @@ def check(world: World) -> None:
     check_all_is_over(world)
 
 
+@pytest.mark.proves("messages that a component does")
 @settings(max_examples=500)
 @given(casts(ANY, kinds=KINDS), SCRIPTS, st.booleans(), st.booleans(), VERSIONS)
 def test_what_goes_past_a_component_is_as_without_it(
@@ -98,6 +100,7 @@ def test_what_goes_past_a_component_is_as_without_it(
     check(world)
 
 
+@pytest.mark.proves("messages that a component does")
 @settings(max_examples=200)
 @given(st.lists(casts(ANY), min_size=2, max_size=3), SCRIPTS, MISHAPS, st.booleans(), st.booleans())
 def test_what_goes_past_several_is_as_without_them(
@@ -110,6 +113,7 @@ def test_what_goes_past_several_is_as_without_them(
     check(world)
 
 
+@pytest.mark.proves("client and agent cannot detect")
 @settings(max_examples=400)
 @given(
     st.lists(casts(SEALED, kinds=KINDS), min_size=1, max_size=2),
@@ -169,6 +173,7 @@ def test_nothing_happens_of_what_watched_components_do(
 HONEST: st.SearchStrategy[list[int]] = st.just([])
 
 
+@pytest.mark.proves("an honest component breaks no")
 @settings(max_examples=300)
 @given(
     st.lists(casts(ANY, HONEST, KINDS), min_size=1, max_size=2), SCRIPTS, st.booleans(), VERSIONS

@@ -125,6 +125,7 @@ def test_a_prompt_of_the_users_fills_the_account() -> None:
             skip(pb)
 
 
+@pytest.mark.proves("a component has one account for")
 def test_own_sessions_pay_from_the_same_account() -> None:
     """Also a new one for each prompt, and one that nobody knows."""
     with begun(OWNS) as pb:
@@ -163,6 +164,7 @@ def test_an_own_session_pays_from_the_one_it_was_opened_for() -> None:
         assert sends(pb, "V")
 
 
+@pytest.mark.proves("a component has one account for")
 @pytest.mark.parametrize("how", ["session/cancel", "$/cancel_request", "session/close"])
 def test_a_cancellation_empties_it(how: str) -> None:
     with begun(FREE) as pb:
@@ -204,6 +206,7 @@ def test_started_again_it_has_no_more() -> None:
         assert not sends(pb)
 
 
+@pytest.mark.proves("a component has one account for", "turns of its own")
 def test_prompts_to_peer_agents_count_as_well() -> None:
     held = policy(profile="full", grants="turns=unprompted")
     ports = {"research": True, "review": True}
@@ -233,6 +236,7 @@ ASK: Final[Json] = {"method": "sampling/createMessage", "params": {"messages": [
 SAMPLES: Final[Json] = {"connectionId": "k", **ASK}
 
 
+@pytest.mark.proves("a component has one account for")
 def test_the_model_of_a_peer_agent_is_asked_from_the_same_account() -> None:
     """By a request to it, and by an answer."""
     held = policy(profile="full", grants="turns=within")
@@ -260,6 +264,7 @@ def test_the_model_of_a_peer_agent_is_asked_from_the_same_account() -> None:
         assert [asks(), answers()] == [False, False]
 
 
+@pytest.mark.proves("a component has one account for")
 def test_the_conductor_above_a_host_counts_how_often_servers_of_its_guests_ask_the_model() -> None:
     """But not what the host passes on for others."""
     with begun(Component("h", "the host", CHANNEL, hosts=True, guests=GUESTS)) as pb:
@@ -276,6 +281,7 @@ def test_the_conductor_above_a_host_counts_how_often_servers_of_its_guests_ask_t
             answered(pb, {})
 
 
+@pytest.mark.proves("a component has one account for")
 def test_a_host_counts_the_answers_of_its_guests_that_ask_the_model() -> None:
     asks = guest(profile="full", grants="turns=within")
     with host(asks) as pb:

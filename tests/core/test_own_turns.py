@@ -471,6 +471,7 @@ def test_who_goes_while_it_waits_gets_none() -> None:
         begun(pb, "f")
 
 
+@pytest.mark.proves("turns of several components do")
 def test_others_wait_for_a_bounded_time() -> None:
     with two() as pb:
         first = begun(pb, "f")
@@ -623,6 +624,7 @@ def test_who_may_not_begin_one() -> None:
         refused(pb, "g", 1, "only within one of the user's, while it holds that prompt")
 
 
+@pytest.mark.proves("turns of several components do")
 def test_calls_that_make_no_sense() -> None:
     with two() as pb:
         pb >> ("g", "c", request(1, "turn/begin", {"show": True}))
@@ -643,6 +645,7 @@ def test_calls_that_make_no_sense() -> None:
         begun(pb)
 
 
+@pytest.mark.proves("turns of several components do")
 def test_nobody_begins_turns_for_ever() -> None:
     with two() as pb:
         for number in range(MOST_TURNS):
@@ -659,6 +662,7 @@ def test_nobody_begins_turns_for_ever() -> None:
             pb << ("h", "c", result(number, {"turn": Hole("t")}))
 
 
+@pytest.mark.proves("turns of several components do")
 def test_the_session_of_another_is_the_others() -> None:
     setup = {"cwd": "/w", "mcpServers": []}
     both = {"grants": "turns=unprompted sessions=own"}

@@ -7,6 +7,7 @@ import json
 from collections import Counter, defaultdict
 from typing import Final, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -226,6 +227,7 @@ def played(script: list[Op]) -> Play:
     return play
 
 
+@pytest.mark.proves("turns of several components do")
 @settings(max_examples=100)
 @given(SCRIPTS)
 def test_turns_do_not_mix_and_everything_is_answered_once(script: list[Op]) -> None:
@@ -239,6 +241,7 @@ def test_turns_do_not_mix_and_everything_is_answered_once(script: list[Op]) -> N
     assert play.router.pending() == 0
 
 
+@pytest.mark.proves("turns in one session change nothing")
 @settings(max_examples=60)
 @given(SCRIPTS)
 def test_a_session_does_not_depend_on_another(script: list[Op]) -> None:

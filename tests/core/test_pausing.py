@@ -231,6 +231,7 @@ def test_who_is_paused_cannot_be_told_from_nobody(
     check(world)
 
 
+@pytest.mark.proves("a paused component does not lose")
 @settings(max_examples=40)
 @examples(st.lists(casts(ANY | st.none(), HONEST), min_size=1, max_size=3), SCRIPTS, FLIPS)
 def test_honest_components_are_paused_and_resumed(

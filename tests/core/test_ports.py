@@ -520,6 +520,7 @@ def there(pb: Playbook, session: str = "s", side: str = "") -> None:
 LINK: Final = {"type": "resource_link", "name": "n", "uri": "file:///etc/passwd"}
 
 
+@pytest.mark.proves("port, branch")
 @pytest.mark.parametrize(
     ("held", "sent", "broken"),
     [
@@ -603,6 +604,7 @@ def test_what_goes_beside_a_session_of_its_own_stays_out_of_a_peer_agent() -> No
         pb.effects = []
 
 
+@pytest.mark.proves("port, branch")
 @pytest.mark.parametrize(
     ("method", "answer", "passes"),
     [

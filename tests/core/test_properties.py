@@ -485,6 +485,7 @@ LINES: Final = st.one_of(
 )
 
 
+@pytest.mark.proves("from anybody to the conductor")
 @settings(max_examples=400, deadline=None)
 @given(
     st.sampled_from(["agent", "proxy", "auto"]),

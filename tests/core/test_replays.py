@@ -278,6 +278,7 @@ CASES: Final[dict[str, tuple[Callable[[Blocks], Blocks], list[Json | str], list[
 }
 
 
+@pytest.mark.proves("the conductor in its stead")
 @pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 @pytest.mark.parametrize(("version", "method"), [(1, "session/load"), (2, "session/resume")])
@@ -303,6 +304,7 @@ def test_a_loaded_session_has_the_users_words(
     assert shown.count("ok") == 2
 
 
+@pytest.mark.proves("words of the user's stay")
 @pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
 def test_equal_texts_belong_to_their_prompts_in_order(join: str | None) -> None:
     agent, kept = Agent(join), list[Record]()
@@ -349,6 +351,7 @@ def test_prompts_without_an_answer_between(join: str | None, whole: bool) -> Non
     assert Chain(agent, kept).load() == ["> one", "> two", "> two"]
 
 
+@pytest.mark.proves("words of the user's stay")
 def test_what_nobody_knows_goes_on_as_it_came() -> None:
     agent, kept = Agent(), list[Record]()
     chain = Chain(agent, kept, before(DATE))

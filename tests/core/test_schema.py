@@ -93,6 +93,7 @@ def having(grants: Grants) -> Context:
 CONTEXTS: Final = (having(Grants()), having(EVERYTHING))
 
 
+@pytest.mark.proves("no method, update or member of")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_every_method_has_its_row(version: int) -> None:
     for method, side in methods(version):
@@ -116,6 +117,7 @@ def test_every_kind_of_update_has_its_row() -> None:
         assert update(kind) in guarded, f"{kind}: `conductor/core/guards/table.py`"
 
 
+@pytest.mark.proves("no method, update or member of")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_member_of_a_request_changes_but_those_that_are_open(version: int) -> None:
     samples = Samples(version)
@@ -133,6 +135,7 @@ def test_no_member_of_a_request_changes_but_those_that_are_open(version: int) ->
                     assert found is not None, f"{method}: {'/'.join(at)}"
 
 
+@pytest.mark.proves("no method, update or member of")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_no_member_of_a_result_changes_but_those_that_are_open(version: int) -> None:
     samples = Samples(version)
@@ -152,6 +155,7 @@ def test_no_member_of_a_result_changes_but_those_that_are_open(version: int) -> 
                     assert found is not None, f"{method}: {'/'.join(at)}"
 
 
+@pytest.mark.proves("no method, update or member of")
 @pytest.mark.parametrize("version", VERSIONS)
 def test_of_no_update_more_changes_than_its_words(version: int) -> None:
     for before in Samples(version).of("SessionUpdate"):

@@ -80,6 +80,7 @@ def granted(*names: str) -> Router:
     return Router([one, Component("agent")])
 
 
+@pytest.mark.proves("from a proxy to the conductor", "services")
 @pytest.mark.parametrize(
     ("services", "name", "text"),
     [
@@ -154,6 +155,7 @@ def test_granted_services_are_served(services: tuple[str, ...], name: str) -> No
         pb >> ("p", "c", notification(name)) << Serve("p", name, None, None)
 
 
+@pytest.mark.proves("from a proxy to the conductor")
 def test_all_is_granted_where_nothing_is_said_except_last_words() -> None:
     with agent_mode("acp") as pb:
         pb >> ("p", notification("_conductor/random")) << Serve("p", "random", None, None)

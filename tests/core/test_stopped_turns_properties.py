@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from typing import Final
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -95,6 +96,7 @@ def check_heard(world: Watched, cast: Cast) -> None:
         assert heard[STOP, session] <= heard[PROMPT, session]
 
 
+@pytest.mark.proves("a prompt that is cancelled while")
 @settings(max_examples=200)
 @given(casts(policies()), SCRIPTS, st.booleans(), st.booleans(), st.sampled_from([1, 2]))
 def test_what_is_cancelled_does_not_begin(

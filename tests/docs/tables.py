@@ -33,7 +33,6 @@ from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.spec.manifest import drawn as drawn_manifests
 from conductor.spec.paths import MANIFEST
 from conductor.transports import entrance
-from tests.core.test_guards.attack import sources
 from tests.places import ROOT
 
 DOCUMENTS: Final = tuple(
@@ -229,29 +228,10 @@ def moves() -> str:
     return table(("from", "event", "to", "effect"), rows)
 
 
-def attack_sources() -> dict[str, list[str]]:
-    """By guard, the functions that make attacks on it, as `path:name`."""
-    found: dict[str, list[str]] = {guard.name: [] for guard in GUARDS}
-    for source in sources():
-        path = f"{source.__module__.replace('.', '/')}.py:{source.__name__}"
-        for guard in dict.fromkeys(attack.guard for attack in source()):
-            found[guard].append(path)
-    return found
-
-
 def guards() -> str:
-    """Every guard, the attack it stops, and where that is tried."""
-    sources = attack_sources()
-    rows = [
-        (
-            f"`{one.name}`",
-            one.protects,
-            one.attack,
-            ", ".join(f"`{source}`" for source in sources[one.name]),
-        )
-        for one in GUARDS
-    ]
-    return table(("guard", "protects", "stops", "attacks"), rows)
+    """Every guard, and the attack it stops."""
+    rows = [(f"`{one.name}`", one.protects, one.attack) for one in GUARDS]
+    return table(("guard", "protects", "stops"), rows)
 
 
 def doors() -> str:

@@ -36,6 +36,7 @@ def test_by_names_and_sandboxed(rig: Rig) -> None:
     assert chain.stderr == ""
 
 
+@pytest.mark.proves("between two proxies")
 def test_every_answer_returns_with_its_own_id(rig: Rig) -> None:
     chain = rig.agent(rig.x("X"), rig.demo())
     chain.initialize()

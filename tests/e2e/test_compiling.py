@@ -92,6 +92,7 @@ def end(rig: Rig, chain: Chain) -> None:
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("a module that compiles for as")
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("kind", KINDS)
 def test_initialize_does_not_wait_and_what_follows_does(
@@ -175,6 +176,7 @@ def test_a_request_that_is_cancelled_meanwhile_has_one_answer(rig: Rig) -> None:
     end(rig, chain)
 
 
+@pytest.mark.proves("a module that compiles for as")
 @pytest.mark.parametrize("fails", ["closed", "open"])
 def test_a_guest_that_does_not_compile_in_the_end_fails_the_chain(rig: Rig, fails: str) -> None:
     """As if it had failed at once: nothing passes without it, and who waits hears which it is."""
@@ -223,6 +225,7 @@ def test_the_client_may_close_its_end_meanwhile(rig: Rig) -> None:
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("a module that compiles for as")
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_it_at_once(rig: Rig, number: signal.Signals) -> None:
     slow = guest(rig, "slow")

@@ -73,6 +73,7 @@ def has_date(chain: Chain, session: str) -> bool:
     return DATE in "".join(chain.texts(session)[before:])
 
 
+@pytest.mark.proves("you are asked once for each version")
 @pytest.mark.parametrize("version", [1, 2])
 def test_asked_once_and_kept_for_the_version(rig: Rig, stranger: Path, version: int) -> None:
     chain = rig.agent("./date/", rig.demo(log=False))
@@ -105,6 +106,7 @@ def test_asked_once_and_kept_for_the_version(rig: Rig, stranger: Path, version: 
     assert len(questions(forgotten)) == 1
 
 
+@pytest.mark.proves("anything but yes is narrow")
 @pytest.mark.usefixtures("stranger")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("how", ["keep-narrow", "allow", "no-such-option", "cancelled", "error"])
@@ -129,6 +131,7 @@ def test_anything_but_yes_is_narrow(rig: Rig, version: int, how: str) -> None:
     assert trust.load().agreed == {}
 
 
+@pytest.mark.proves("no prompt passes it while its")
 @pytest.mark.parametrize("how", ["keep-narrow", "cancelled", "error", "allow-session"])
 def test_a_prompt_passes_what_fails_closed_with_all_its_rights_or_never(
     rig: Rig, stranger: Path, how: str
@@ -178,6 +181,7 @@ def test_a_client_that_shows_notices_gets_one(rig: Rig) -> None:
     assert "runs with the default rights" not in chain.stderr
 
 
+@pytest.mark.proves("a component cannot answer, forge")
 @pytest.mark.usefixtures("stranger")
 def test_the_prompt_waits_and_can_be_cancelled(rig: Rig) -> None:
     chain = rig.agent("./date/", rig.demo(log=False))
@@ -194,6 +198,7 @@ def test_the_prompt_waits_and_can_be_cancelled(rig: Rig) -> None:
     assert not has_date(chain, session)
 
 
+@pytest.mark.proves("consent questions", "a component cannot answer, forge")
 @pytest.mark.usefixtures("stranger")
 def test_nobody_answers_in_the_users_place(rig: Rig) -> None:
     """A trusted program answers every id, on every side, and asks a question of its own."""
@@ -227,6 +232,7 @@ def test_without_a_way_to_ask_it_is_narrow(
     assert stranger.is_dir()
 
 
+@pytest.mark.proves("`trust --remove` holds at once")
 def test_trust_and_untrust_hold_at_once_in_a_chain_that_runs(rig: Rig, stranger: Path) -> None:
     chain = rig.agent("./date/", rig.demo(log=False))
     chain.serves[PERMISSION] = answer("allow-version")
@@ -249,6 +255,7 @@ def test_trust_and_untrust_hold_at_once_in_a_chain_that_runs(rig: Rig, stranger:
     assert len(questions(chain)) == 1
 
 
+@pytest.mark.proves("`trust --remove` holds at once")
 @pytest.mark.parametrize("what", ["./date", "datetime"])
 def test_what_is_allowed_until_the_end_can_be_taken_back(
     rig: Rig, stranger: Path, what: str
@@ -273,6 +280,7 @@ def configure(rig: Rig, monkeypatch: pytest.MonkeyPatch, *components: str) -> No
     file.write_text(f"[chains.work]\ncomponents = {json.dumps(components)}\n")
 
 
+@pytest.mark.proves("a reload neither lets the held")
 def test_a_reload_while_rights_take_effect_lets_no_prompt_through(
     rig: Rig, stranger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -291,6 +299,7 @@ def test_a_reload_while_rights_take_effect_lets_no_prompt_through(
     assert DATE in "".join(chain.texts(session))
 
 
+@pytest.mark.proves("a reload neither lets the held")
 def test_what_is_gone_at_a_reload_does_not_come_back(
     rig: Rig, stranger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -313,6 +322,7 @@ def test_what_is_gone_at_a_reload_does_not_come_back(
     assert not has_date(chain, session)
 
 
+@pytest.mark.proves("`trust --remove` holds at once")
 def test_untrust_and_a_reload_at_once(
     rig: Rig, stranger: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -335,6 +345,7 @@ def test_untrust_and_a_reload_at_once(
     assert chain.answers(turn) == []
 
 
+@pytest.mark.proves("conductors that ask at once lose")
 def test_two_conductors_ask_at_once_and_nothing_is_lost(rig: Rig, stranger: Path) -> None:
     other = rig.folder / "other"
     shutil.copytree(stranger, other)
@@ -350,6 +361,7 @@ def test_two_conductors_ask_at_once_and_nothing_is_lost(rig: Rig, stranger: Path
     assert len(trust.load().agreed) == 2
 
 
+@pytest.mark.proves("a file that is exchanged after")
 def test_what_was_agreed_to_is_what_runs(rig: Rig, stranger: Path) -> None:
     """The file is exchanged after the question was asked, and before it is answered."""
     chain = rig.agent("./date/", rig.demo(log=False))
@@ -365,6 +377,7 @@ def test_what_was_agreed_to_is_what_runs(rig: Rig, stranger: Path) -> None:
     assert DATE not in "".join(chain.texts(session))
 
 
+@pytest.mark.proves("other defaults of settings are")
 def test_other_defaults_of_its_settings_are_another_version(rig: Rig, stranger: Path) -> None:
     """They may hold what the file does; an interpreter's program, say."""
     chain = rig.agent("./date/", rig.demo(log=False))

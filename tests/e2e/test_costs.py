@@ -81,6 +81,7 @@ def _ends(rig: Rig, chain: Chain, *codes: int) -> None:
 BUSY: Final = ("clock", "refused", "ping", "metric", "log", "update", "random")
 
 
+@pytest.mark.proves("an editor that is gone, while")
 @pytest.mark.parametrize("kind", BUSY)
 def test_a_chain_ends_with_its_editor_whatever_a_guest_sends(rig: Rig, kind: str) -> None:
     """A request is open, and a guest that wakes itself for ever sends one more line each time."""
@@ -94,6 +95,7 @@ def test_a_chain_ends_with_its_editor_whatever_a_guest_sends(rig: Rig, kind: str
     _ends(rig, chain, 0, 1)
 
 
+@pytest.mark.proves("an editor that is gone, while")
 def test_a_loop_through_the_agent_prolongs_nothing(rig: Rig) -> None:
     """The agent answers a guest for ever: that is no work at what the editor waits for."""
     loop = _attack("open", options="only=trusted")
@@ -116,6 +118,7 @@ def test_it_ends_after_a_while_although_the_agent_works_on(rig: Rig) -> None:
     assert chain.exit_code() == 1
 
 
+@pytest.mark.proves("an editor that is gone, while")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_signal_ends_the_wait_for_what_is_open(rig: Rig, number: signal.Signals) -> None:
     chain = _chain(rig, _attack("clock", options="only=full"), options=NEVER)
@@ -127,6 +130,7 @@ def test_a_signal_ends_the_wait_for_what_is_open(rig: Rig, number: signal.Signal
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("an editor that is gone, while")
 def test_a_second_signal_ends_all_at_once(rig: Rig) -> None:
     """Not even the grace of a program that ignores the first is waited for."""
     chain = rig.agent(rig.demo("--ignore-eof", "--ignore-term"), options=("-c", "grace=600"))
@@ -141,6 +145,7 @@ def test_a_second_signal_ends_all_at_once(rig: Rig) -> None:
 # -- one kind each ---------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("guests that wake themselves")
 @pytest.mark.parametrize("kind", KINDS)
 def test_a_neighbour_goes_on(rig: Rig, kind: str) -> None:
     """Thirty lines a delivery, about a kilobyte each, in deliveries without end."""
@@ -156,6 +161,7 @@ LARGE: Final = {"numbers": "trusted", "objects": "filter", "escapes": "filter", 
                 "long-id": "trusted", "long-method": "full", "nested": "trusted"}  # fmt: skip
 
 
+@pytest.mark.proves("one line of 15 MB of numbers")
 @pytest.mark.parametrize("kind", LARGE)
 def test_one_line_within_all_limits_stops_nobody(rig: Rig, tmp_path: Path, kind: str) -> None:
     """Fifteen megabytes, while all that passes is traced and audited."""
@@ -167,6 +173,7 @@ def test_one_line_within_all_limits_stops_nobody(rig: Rig, tmp_path: Path, kind:
     _ends(rig, chain, 0)
 
 
+@pytest.mark.proves("60 MB for a neighbour with 64")
 @pytest.mark.parametrize("rights", ["trusted", "full"])
 def test_who_floods_its_neighbour_is_ended_itself(rig: Rig, rights: str) -> None:
     """Sixty megabytes at once for a neighbour with sixty-four of memory, again and again."""
@@ -187,6 +194,7 @@ def test_answers_of_services_are_on_the_account_of_who_asks(rig: Rig) -> None:
     _ends(rig, chain, 0)
 
 
+@pytest.mark.proves("requests to a colluder that never")
 def test_open_requests_are_few_enough(rig: Rig) -> None:
     """A colluder that never answers is asked until no more may be open."""
     options = "only=full+extension:_costs/x,limit.open_requests=40"
@@ -198,6 +206,7 @@ def test_open_requests_are_few_enough(rig: Rig) -> None:
     _ends(rig, chain, 0, 1)
 
 
+@pytest.mark.proves("a guest that turns one message")
 def test_who_makes_many_of_one_pays_for_them(rig: Rig) -> None:
     """The first guest sends one message of its own at a time; the second makes 30,000 of each."""
     innocent = _attack("update", 20, own=True, options="only=trusted")

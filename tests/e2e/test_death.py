@@ -88,6 +88,7 @@ def test_a_host_of_guests_that_is_killed(rig: Rig) -> None:
     assert chain.exit_code() == 1
 
 
+@pytest.mark.proves("every request gets exactly one")
 def test_everything_in_flight_is_answered_once(rig: Rig) -> None:
     chain = _behind(rig, "acp")
     session = chain.begin()

@@ -75,6 +75,7 @@ def test_a_component_inside_another_conductor_is_not_the_one_behind_of_that_name
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("desk", "the prompt that takes a user's")
 @pytest.mark.parametrize("version", [1, 2])
 def test_no_word_of_a_comment_is_in_the_users_prompt(rig: Rig, version: int) -> None:
     chain = run(rig, shower(), rig.demo(), shows=ALL, version=version)
@@ -113,6 +114,7 @@ def test_no_word_of_a_comment_is_in_the_users_prompt(rig: Rig, version: int) -> 
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("desk", "a panel or comment that an editor")
 @pytest.mark.parametrize("form", ["sandboxed", "program"])
 def test_what_an_editor_cannot_show_stands_under_its_components_name(rig: Rig, form: str) -> None:
     chain = run(rig, shower(form), rig.demo())
@@ -133,6 +135,7 @@ def test_what_an_editor_cannot_show_stands_under_its_components_name(rig: Rig, f
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("terminals", "with `run:commands` a component")
 @pytest.mark.parametrize("form", ["sandboxed", "program"])
 def test_a_component_uses_no_terminal_but_its_own(rig: Rig, form: str) -> None:
     words = json.loads(shower(editor="run:commands"))

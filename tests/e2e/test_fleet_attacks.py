@@ -193,6 +193,7 @@ def text(message: Json) -> bytes:
     return b"\x81" + bytes([0x80 | len(data)]) + bytes(4) + data
 
 
+@pytest.mark.proves("the same through a gateway of")
 def test_small_messages_of_one_principal_hold_up_no_other_at_its_worker(fleet: Fleet) -> None:
     """All packets of a gateway come to a worker one after the other."""
     alice, bob = (new_token(fleet.rig, name) for name in ("alice", "bob"))

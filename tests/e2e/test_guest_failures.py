@@ -51,6 +51,7 @@ def _initialize(chain: Chain) -> Json:
     return error
 
 
+@pytest.mark.proves("exceeding a limit ends that guest")
 @pytest.mark.parametrize(("name", "isolation"), EVERYWHERE)
 def test_a_hostile_module_is_named_and_ends_the_chain(rig: Rig, name: str, isolation: str) -> None:
     component = f"{rig.hostile(name)},only=full,limit.cpu_ms=200"

@@ -137,6 +137,7 @@ def _unharmed(rig: Rig, chain: Chain) -> None:
     assert "error: " not in chain.stderr
 
 
+@pytest.mark.proves("no hostile guest harms its neighbours")
 @pytest.mark.parametrize("name", VERDICTS)
 def test_a_hostile_guest_and_healthy_neighbours(rig: Rig, name: str) -> None:
     outcome, says, limits = VERDICTS[name]

@@ -134,6 +134,7 @@ def _names_evil(answer: Json, says: str) -> None:
     assert error["data"]["component"] == "EVIL"
 
 
+@pytest.mark.proves("nor do hostile programs: floods")
 @pytest.mark.parametrize("fault", LIVES)
 def test_a_fault_that_harms_nobody(rig: Rig, fault: str) -> None:
     lives = LIVES[fault]
@@ -168,6 +169,7 @@ def _in_order(params: list[Json]) -> None:
     assert [each["n"] for each in params] == list(range(len(params)))
 
 
+@pytest.mark.proves("nor do hostile programs: floods")
 @pytest.mark.parametrize("fault", ENDS)
 def test_a_fault_that_ends_the_chain(rig: Rig, fault: str) -> None:
     """Every open request is told once who it was; what came before is complete."""
@@ -209,6 +211,7 @@ def test_a_chain_goes_on_without_it(rig: Rig, fault: str) -> None:
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("nor do hostile programs: floods")
 @pytest.mark.parametrize("fault", HANGS)
 def test_a_fault_that_hangs_is_ended_with_the_chain(rig: Rig, fault: str) -> None:
     chain = _chain(rig, fault, drain="3")  # as long as what was asked may take to come to it

@@ -61,6 +61,7 @@ def _calls(path: Path) -> Iterator[str]:
             yield whole.rpartition(".")[2]
 
 
+@pytest.mark.proves("silent connections without end")
 def test_no_socket_listens_without_an_entrance() -> None:
     found = {}
     for path in (ROOT / "conductor").rglob("*.py"):
@@ -132,6 +133,7 @@ def _lines(rig: Rig) -> Iterator[Opened]:
         yield str(rig.folder / "lines"), lambda: server.lines().begin()
 
 
+@pytest.mark.proves("silent connections without end")
 @pytest.mark.parametrize("opened", [_view, _chat, _control, _metrics, _served, _lines])
 def test_silent_strangers_make_room(
     rig: Rig, opened: Callable[[Rig], contextlib.AbstractContextManager[Opened]]

@@ -38,6 +38,7 @@ def swap(chain: Chain, source: Path, target: Path) -> None:
     os.kill(chain.process.pid, signal.SIGHUP)
 
 
+@pytest.mark.proves("another build does not replace")
 @pytest.mark.parametrize("how", ["process", "inline", "watched"])
 def test_another_build_does_not_take_over(rig: Rig, tmp_path: Path, how: str) -> None:
     module = tmp_path / "mine.wasm"
@@ -73,6 +74,7 @@ def test_the_build_that_was_locked_may_take_over(rig: Rig, tmp_path: Path) -> No
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("nor after a crash")
 def test_a_host_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Path) -> None:
     module = tmp_path / "mine.wasm"
     shutil.copyfile(rig.bundled("passthrough"), module)
@@ -87,6 +89,7 @@ def test_a_host_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Pa
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("nor after a crash")
 def test_a_program_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Path) -> None:
     """Its script has changed, so neither SIGHUP nor a crash brings the new one in."""
     script = tmp_path / "proxy.py"
@@ -120,6 +123,7 @@ def test_an_agent_that_turns_out_to_be_a_proxy_has_its_policy(rig: Rig, rights: 
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("another conductor does not mistake")
 def test_a_locked_agent_is_nobodys_proxy(rig: Rig) -> None:
     """The lock says that the last component is the agent; so it is not taken for a proxy."""
     held = lock(rig, rig.x("P"))

@@ -102,6 +102,7 @@ def test_the_last_line_needs_no_newline(rig: Rig) -> None:
     assert chain.texts(session) == ["last"]
 
 
+@pytest.mark.proves("from anybody to the conductor")
 def test_junk_of_a_proxy(rig: Rig) -> None:
     chain = rig.agent(rig.x("X", "--junk"), rig.demo())
     session = chain.begin()
@@ -112,6 +113,7 @@ def test_junk_of_a_proxy(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("from anybody to the conductor")
 def test_junk_of_the_agent(rig: Rig) -> None:
     chain = rig.agent("passthrough", rig.x("X"), rig.demo("--junk-start", "3"))
     session = chain.begin()

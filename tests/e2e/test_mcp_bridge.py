@@ -202,6 +202,7 @@ def test_names_that_collide_are_told_apart(rig: Rig) -> None:
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("from MCP clients to the conductor")
 def test_secrets_are_in_no_trace(rig: Rig) -> None:
     trace = rig.folder / "trace.jsons"
     options = ("--trace", str(trace), "-c", "trace-content=all", "--log", "debug")

@@ -107,6 +107,7 @@ def test_the_doors_end_with_the_chain(rig: Rig, shims: list[Shim]) -> None:
     assert not rig.leftovers(chain)
 
 
+@pytest.mark.proves("from MCP clients to the conductor")
 def test_a_closed_session_shuts_its_doors_and_no_others(rig: Rig) -> None:
     chain = rig.agent("tools-demo", rig.demo())
     first = chain.begin()

@@ -54,6 +54,7 @@ async def prompt(request, following):
 PASSES: Final = 'from guest_sdk.python import Proxy\n\nproxy = Proxy("passes")\n'
 
 
+@pytest.mark.proves("nobody but the user sets a mode", "sub-session", "alias")
 @pytest.mark.usefixtures("python_guest")
 @pytest.mark.parametrize("neighbours", [False, True])
 def test_what_the_user_has_set_is_what_holds(rig: Rig, tmp_path: Path, neighbours: bool) -> None:

@@ -48,6 +48,7 @@ async def prompt(request, following):
 PASSES: Final = 'from guest_sdk.python import Proxy\n\nproxy = Proxy("passes")\n'
 
 
+@pytest.mark.proves("sub-session")
 @pytest.mark.usefixtures("python_guest")
 @pytest.mark.parametrize("form", ["alone", "neighbours", "program"])
 def test_it_gets_no_further_than_the_user(rig: Rig, tmp_path: Path, form: str) -> None:

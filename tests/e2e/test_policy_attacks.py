@@ -271,6 +271,7 @@ def _surely_violations(play: Play, tried: list[Attack]) -> int:
     return sum(len(expected(one, play.carrier)[0]) for one in sure)
 
 
+@pytest.mark.proves("over a hundred attacks in one", "conductor answers a component's", "chain")
 @pytest.mark.parametrize("carrier", CARRIERS, ids=lambda one: "-".join([*one[:3], *one.granted]))
 def test_no_attack_comes_through(rig: Rig, carrier: Carrier) -> None:
     play = Play(rig, carrier)
@@ -350,6 +351,7 @@ def named(name: str) -> Attack:
     return found
 
 
+@pytest.mark.proves("with `on_violation=fail` the")
 @pytest.mark.parametrize("dialect", ["guest", "acp"])
 @pytest.mark.parametrize("attack", ["session/new: a command", "up: terminal/create"])
 def test_on_violation_fail_ends_the_component(rig: Rig, dialect: str, attack: str) -> None:
@@ -373,6 +375,7 @@ def test_on_violation_fail_ends_the_component(rig: Rig, dialect: str, attack: st
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("with `on_failure=fail` the chain")
 @pytest.mark.parametrize("dialect", ["guest", "acp"])
 def test_on_violation_fail_ends_the_chain_if_so_wished(rig: Rig, dialect: str) -> None:
     play = Play(rig, Carrier(dialect, "full"), on_violation="fail", on_failure="fail")

@@ -197,6 +197,7 @@ def test_no_editor_sees_an_idle_while_the_agent_works(rig: Rig, kind: str) -> No
 # -- floods ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("a component has one account for")
 @VERSIONS
 @KINDS
 def test_prompts_in_a_loop_are_few(rig: Rig, kind: str, version: str) -> None:
@@ -215,6 +216,7 @@ def test_prompts_in_a_loop_are_few(rig: Rig, kind: str, version: str) -> None:
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("a component has one account for")
 @KINDS
 def test_prompts_in_sessions_of_its_own_are_as_few(rig: Rig, kind: str) -> None:
     """It has some besides since it may prompt unprompted, not again with each prompt."""
@@ -230,6 +232,7 @@ def test_prompts_in_sessions_of_its_own_are_as_few(rig: Rig, kind: str) -> None:
     assert "may send no more prompts of its own" in chain.stderr
 
 
+@pytest.mark.proves("nothing of a hidden turn reaches")
 @KINDS
 def test_the_user_sees_what_they_permit(rig: Rig, kind: str) -> None:
     """A turn of the proxy's own hides what tools do, until the agent asks for a permission."""
@@ -257,6 +260,7 @@ def test_sessions_of_its_own_are_few(rig: Rig, kind: str, version: str) -> None:
     assert f"may have at most {MOST_SUBSESSIONS} sessions of its own open" in chain.stderr
 
 
+@pytest.mark.proves("a component has one account for")
 @KINDS
 def test_several_that_work_together_make_no_more_of_it(rig: Rig, kind: str) -> None:
     """Each has its few in one turn of the user's, also within the turns of the others."""
@@ -271,6 +275,7 @@ def test_several_that_work_together_make_no_more_of_it(rig: Rig, kind: str) -> N
     assert said.count("own") == len(names) * MOST_PROMPTS
 
 
+@pytest.mark.proves("a component has one account for")
 @KINDS
 def test_asking_again_and_again(rig: Rig, kind: str) -> None:
     """Two of them at once: neither multiplies what the other does."""
@@ -292,6 +297,7 @@ def test_a_prompt_is_no_notification(rig: Rig, kind: str) -> None:
     assert "may not send `session/prompt` as a notification" in chain.stderr
 
 
+@pytest.mark.proves("a component has one account for")
 def test_one_that_dies_in_between_has_no_more(rig: Rig) -> None:
     """It is started again, and what it held goes on as it was given."""
     body = FLOOD.replace("    return await", "    os._exit(3)\n    return await")
@@ -310,6 +316,7 @@ def test_one_that_dies_in_between_has_no_more(rig: Rig) -> None:
 # -- conversations as data -------------------------------------------------------------------------
 
 
+@pytest.mark.proves("no two components together make")
 @KINDS
 def test_no_two_together_make_up_a_conversation(rig: Rig, kind: str) -> None:
     """The one refuses the request, so that the other may answer it."""
@@ -328,6 +335,7 @@ def test_no_two_together_make_up_a_conversation(rig: Rig, kind: str) -> None:
 # -- cancellations ---------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("a cancellation reaches the agent")
 @VERSIONS
 @pytest.mark.parametrize("rights", ["full", "context", "observer"])
 @pytest.mark.parametrize("dialect", ["guest", "acp"])
@@ -360,6 +368,7 @@ def test_a_cancellation_reaches_the_agent(
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("a cancellation reaches the agent")
 @KINDS
 def test_an_answer_that_is_kept_comes_when_the_user_cancels(rig: Rig, kind: str) -> None:
     chain = begin(rig, attacker(rig, "evil", KEEPS, kind))
@@ -376,6 +385,7 @@ def test_an_answer_that_is_kept_comes_when_the_user_cancels(rig: Rig, kind: str)
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("a component cannot hold `initialize`")
 @KINDS
 @pytest.mark.parametrize("fails", ["open", "closed"])
 @pytest.mark.parametrize("body", [HOLDS, KEEPS])

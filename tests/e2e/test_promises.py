@@ -126,6 +126,7 @@ def test_one_that_never_starts_is_named(rig: Rig, tmp_path: Path) -> None:
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("conductor shows the state of")
 @pytest.mark.skipif(os.name == "nt", reason="there are no such signals")
 @pytest.mark.parametrize("isolation", ["process", "separate", "inline"])
 def test_health_is_listed(rig: Rig, isolation: str) -> None:
@@ -222,6 +223,7 @@ def _counts(events: Iterable[Json], *ends: str) -> Counter[str]:
     return Counter(event.get("method", "") for event in events if event["to"] in ends)
 
 
+@pytest.mark.proves("a trace without content has nothing")
 @pytest.mark.parametrize("version", [1, 2])
 def test_without_content_a_trace_counts_and_has_no_payload(
     rig: Rig, tmp_path: Path, version: int
@@ -262,6 +264,7 @@ def test_a_trace_replays_to_the_same_log(rig: Rig, tmp_path: Path) -> None:
 # -- 116: the sandbox ----------------------------------------------------------------------------
 
 
+@pytest.mark.proves("a guest cannot reach files, sockets")
 def test_files_sockets_and_environment_are_out_of_reach(rig: Rig) -> None:
     evil = f"{rig.hostile('wasi_reach')},on_failure=bypass"
     chain = rig.agent("passthrough", evil, rig.demo(), options=("-c", "grace=0.2"))

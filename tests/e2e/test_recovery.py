@@ -25,6 +25,7 @@ def more(component: str, **options: str) -> str:
 ISOLATIONS = ("process", "inline", "separate")
 
 
+@pytest.mark.proves("conductor restarts a guest and")
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 @pytest.mark.parametrize("policy", ["only=context", "fails=closed", "only=trusted"])
 @pytest.mark.parametrize("harm", ["unreachable", "(loop $forever (br $forever))"])
@@ -65,6 +66,7 @@ def test_a_guest_is_started_again_and_the_session_lives(
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("restarts have a budget")
 @pytest.mark.parametrize("isolation", ISOLATIONS)
 def test_the_budget_of_restarts_ends_in_the_last_resort(rig: Rig, isolation: str) -> None:
     module = rig.module("fused", FUSED.replace("HARM", "unreachable"))
@@ -99,6 +101,7 @@ def test_a_guest_is_bypassed(rig: Rig, fails: str, isolation: str) -> None:
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("every request gets exactly one")
 @pytest.mark.parametrize("dialect", ["acp", "sdk", "sacp", "pacp"])
 @pytest.mark.parametrize("choice", ["restart", "bypass", "fail"])
 def test_a_process_dies_mid_turn(rig: Rig, dialect: str, choice: str) -> None:
@@ -184,6 +187,7 @@ def test_a_broken_build_does_not_take_over(rig: Rig, tmp_path: Path) -> None:
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("a component that keeps a request")
 def test_a_request_that_takes_too_long_is_ended(rig: Rig) -> None:
     """A proxy that never answers is bounded by its timeout; prompts are not. It and the
     agent are in the conductor's process: that they start takes no time which counts."""

@@ -75,6 +75,7 @@ NAMES: Final = {
 }
 
 
+@pytest.mark.proves("a client of SCP that names programs")
 def test_what_is_no_component_is_refused_by_name(rig: Rig) -> None:
     """A conductor of its own for each would cost a start: one tries eight at most."""
     (rig.folder / "evil").write_text("#!/bin/sh\ntouch evil-ran\n")
@@ -100,6 +101,7 @@ def test_a_relative_path_stays_one_with_arguments(rig: Rig, arguments: list[str]
     works(chain, server(rig.demo()))
 
 
+@pytest.mark.proves("a client of SCP that names programs")
 def test_the_lock_decides_about_what_a_host_names(rig: Rig) -> None:
     agent = rig.demo()
     held = lock(rig, "passthrough", agent)
@@ -168,6 +170,7 @@ def _managed(machine: Machine) -> Iterator[Chain]:
         yield chain
 
 
+@pytest.mark.proves("a client of SCP that names programs")
 def test_the_managed_policy_decides_about_what_a_host_names(
     managed: Chain, machine: Machine
 ) -> None:

@@ -29,6 +29,7 @@ def limited(hard: int, *arguments: str, soft: int = 0) -> list[str]:
     return ["sh", "-c", f'{limits}; exec "$0" "$@"', *COMMAND, *arguments]
 
 
+@pytest.mark.proves("one principal that takes all")
 @needs_proc
 def test_one_principal_leaves_descriptors_for_others(rig: Rig) -> None:
     alice, bob = new_token(rig, "alice"), new_token(rig, "bob")

@@ -60,6 +60,7 @@ def push(taken: list[socket.socket], data: bytes) -> int:
     return sent
 
 
+@pytest.mark.proves("a stream of events with 40 requests")
 @needs_proc
 def test_requests_that_come_ahead_of_an_answer_are_few(rig: Rig) -> None:
     """A stream of events is an answer that does not end."""
@@ -79,6 +80,7 @@ def test_requests_that_come_ahead_of_an_answer_are_few(rig: Rig) -> None:
             assert resident(server) - before < 64 * _MIB
 
 
+@pytest.mark.proves("40 strangers with half a head")
 @pytest.mark.parametrize(
     "begun",
     [
@@ -133,6 +135,7 @@ def lines(server: Served, token: str, stack: contextlib.ExitStack) -> socket.soc
     return one
 
 
+@pytest.mark.proves("frames of six bytes, or lines")
 @needs_proc
 @pytest.mark.parametrize(
     ("opened", "small", "answer"),
@@ -175,6 +178,7 @@ def test_all_frames_are_taken_however_many_come_at_once(rig: Rig) -> None:
                 assert came == [*range(size)]
 
 
+@pytest.mark.proves("clients of one principal that")
 def test_what_all_clients_of_a_principal_leave_unread_is_bounded(rig: Rig) -> None:
     """Each asks on and on, and reads nothing of the answers."""
     bob = new_token(rig, "bob")

@@ -111,6 +111,7 @@ def _push(links: list[tuple[socket.socket, bytes]], turn: Callable[[], object]) 
         turn()
 
 
+@pytest.mark.proves("frames, fragments, bodies, packets")
 @needs_proc
 def test_what_one_principal_has_half_sent_is_bounded(rig: Rig) -> None:
     """Frames, fragments, bodies, packets and lines without an end: memory stays, and another
@@ -144,6 +145,7 @@ def _until(server: Served, holds: Callable[[int], bool]) -> None:
     raise AssertionError(f"{resident(server):,} bytes")
 
 
+@pytest.mark.proves("clients of a server that come")
 @needs_proc
 @pytest.mark.parametrize("kind", [_half_message, _half_packets])
 def test_the_memory_of_those_who_have_left_goes_back(
@@ -162,6 +164,7 @@ def test_the_memory_of_those_who_have_left_goes_back(
         _until(server, lambda held: held - before < 15 * _MIB)
 
 
+@pytest.mark.proves("clients of a server that come")
 @needs_proc
 def test_those_who_come_and_leave_pile_up_nothing(rig: Rig) -> None:
     """What they have left counts until the collector has met it."""

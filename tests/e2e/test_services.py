@@ -98,6 +98,7 @@ def test_a_guest_uses_every_service_it_was_granted(
     assert 'asked{component="asker"} 2' in metrics.read_text()
 
 
+@pytest.mark.proves("a session that a proxy may open")
 def test_a_session_of_a_proxys_own_opens_no_folder(rig: Rig, tmp_path: Path) -> None:
     """Not even where it may open one: only the client says where files are read."""
     (tmp_path / "notes.md").write_text("read me")

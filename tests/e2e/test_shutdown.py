@@ -37,6 +37,7 @@ def _end(chain: Chain, how: str) -> None:
         assert chain.exit_code() == ENDINGS[how]
 
 
+@pytest.mark.proves("no process is left behind")
 @pytest.mark.parametrize("how", ENDINGS)
 def test_every_process_of_a_chain_ends(rig: Rig, how: str) -> None:
     """Three components of three kinds; all started, none left."""
@@ -51,6 +52,7 @@ def test_every_process_of_a_chain_ends(rig: Rig, how: str) -> None:
     assert rig.leftovers(chain) == []
 
 
+@pytest.mark.proves("no process is left behind")
 @pytest.mark.parametrize("how", ["eof", "SIGTERM", "SIGKILL"])
 def test_stubborn_components_and_their_helpers(rig: Rig, how: str) -> None:
     """An agent that ignores its end of file and SIGTERM, and has a child of its own."""

@@ -29,6 +29,7 @@ async def prompt(request, following):
 PASSES: Final = 'from guest_sdk.python import Proxy\n\nproxy = Proxy("passes")\n'
 
 
+@pytest.mark.proves("a prompt that is cancelled while")
 @pytest.mark.usefixtures("python_guest")
 @pytest.mark.parametrize("neighbours", [False, True])
 def test_the_user_does_not_wait_for_it_and_the_agent_does_not_begin(

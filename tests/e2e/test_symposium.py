@@ -130,6 +130,7 @@ def test_in_other_languages(here: Place, rig: Rig, name: str, text: str) -> None
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("a project's manifests name no")
 def test_an_agent_cannot_rid_the_chain_of_a_component(here: Place, rig: Rig) -> None:
     here.user(symposium())
     (rig.folder / "Cargo.toml").write_text(CARGO)
@@ -179,6 +180,7 @@ def test_a_manifest_that_cannot_be_judged_is_named(here: Place, kind: str) -> No
     assert ran.err.count(f"warning: conductor: {cargo} is passed over: ") == 1
 
 
+@pytest.mark.proves("a project's manifests name no")
 def test_a_project_cannot_name_what_the_user_has_not(here: Place) -> None:
     entry = '{component = "crate-helper", when.dependency = "tokio"}'
     text = f"[chains.symposium]\ncomponents = [{entry}]\n"
@@ -206,6 +208,7 @@ def test_a_project_cannot_name_what_the_user_has_not(here: Place) -> None:
     assert "crate-helper" in ran.err
 
 
+@pytest.mark.proves("an entry of a chain that a project's")
 def test_the_managed_policy_refuses_an_entry_by_name(tmp_path: Path) -> None:
     machine = Machine(tmp_path)
     machine.allow('[[components]]\nsource = "bundled"\n')

@@ -85,6 +85,7 @@ def test_one_that_shows_words_and_prompts_nobody(rig: Rig, form: str, version: i
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("nothing of a hidden turn reaches")
 @pytest.mark.parametrize("version", [2, 1])
 @pytest.mark.parametrize("form", FORMS)
 def test_of_a_hidden_one_the_client_sees_nothing(rig: Rig, form: str, version: int) -> None:

@@ -146,6 +146,7 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journals, "_LOOK", 0.05)
 
 
+@pytest.mark.proves("the journal of a fleet holds")
 def test_what_passes_is_there_in_order_and_without_secrets(nats: Nats) -> None:
     async def play() -> None:
         async with opened(nats.url) as (bus, journal):

@@ -59,6 +59,7 @@ def spying(rig: Rig, seen: Path) -> str:
     return json.dumps(entry)
 
 
+@pytest.mark.proves("agents and programs get no login")
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc")
 def test_an_agent_of_a_worker_gets_a_listed_environment(rig: Rig, closed: Nats) -> None:
     seen = rig.folder / "seen"
@@ -90,6 +91,7 @@ def test_an_agent_of_any_conductor_gets_no_login_of_ours(rig: Rig, name: str) ->
     assert SECRET not in seen.read_text().split("-- ")[1]
 
 
+@pytest.mark.proves("agents and programs get no login")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root starts programs as another user")
 def test_agents_run_as_another_user_than_who_has_the_login(rig: Rig, closed: Nats) -> None:
     who = pwd.getpwnam("nobody")
@@ -115,6 +117,7 @@ def test_agents_run_as_nobody_who_may_read_the_login(rig: Rig, user: str) -> Non
     assert f"`{user}`" in tried.stderr
 
 
+@pytest.mark.proves("agents and programs get no login")
 def test_a_worker_says_that_agents_can_read_its_login(rig: Rig, tmp_path: Path) -> None:
     file = tmp_path / "user.creds"
     file.write_text("-----BEGIN NATS USER JWT-----\n-----BEGIN USER NKEY SEED-----\n")

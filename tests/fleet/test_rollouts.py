@@ -497,6 +497,7 @@ class Attacker:
         return found[0]
 
 
+@pytest.mark.proves("a worker takes no older record")
 def test_a_record_of_before_is_refused_and_said(pool: Pool) -> None:
     """Who may write the record puts an old one back: what runs stays, after a restart too, and a
     rollout goes on from the newest record that a worker has."""
@@ -526,6 +527,7 @@ def test_a_record_of_before_is_refused_and_said(pool: Pool) -> None:
     assert pool.status()["previous"] == second
 
 
+@pytest.mark.proves("what a pool runs is signed: a")
 def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Pool) -> None:
     """Its signature is taken away, of another key, of another pool, of something else; a worker
     that starts then keeps what ran too."""
@@ -578,6 +580,7 @@ def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Po
     assert "who has signed what the pool runs was not compared" in ran.err
 
 
+@pytest.mark.proves("what a pool runs is signed: a")
 def test_a_worker_that_is_made_up_pushes_no_record(pool: Pool) -> None:
     """Who may answer as a worker shows a record of the highest revision, signed by a stranger."""
     first, second = pool.bundle(PLAIN), pool.bundle(DATED)

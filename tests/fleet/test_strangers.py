@@ -7,6 +7,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 import nats as client
+import pytest
 
 from conductor.fleet import messages, names
 from tests.places import DEADLINE
@@ -20,6 +21,7 @@ READ = (
 )
 
 
+@pytest.mark.proves("in a fleet, who has a login at")
 def test_packets_of_a_session_are_of_its_two_ends(fleet: Fleet) -> None:
     """All that is heard is sent again, in both orders, changed, and as made up; nothing of it
     comes to anybody, and the session goes on."""
@@ -65,6 +67,7 @@ def test_packets_of_a_session_are_of_its_two_ends(fleet: Fleet) -> None:
         asyncio.run(asyncio.wait_for(attack(gateway), DEADLINE))
 
 
+@pytest.mark.proves("in a fleet, who has a login at")
 def test_who_answers_for_a_worker_has_its_key(fleet: Fleet) -> None:
     """A stranger who listens where a worker is asked, and answers first, gets no connection."""
     fleet.worker(fleet.rig.demo())
@@ -95,6 +98,7 @@ def test_who_answers_for_a_worker_has_its_key(fleet: Fleet) -> None:
 LONG = "x" * 5_000
 
 
+@pytest.mark.proves("a part of a fleet does its own")
 def test_names_that_are_too_long_end_no_worker(fleet: Fleet) -> None:
     """A principal, a connection, a gateway, a chain and a session of 5,000 bytes, by every road."""
     worker = fleet.worker(fleet.rig.demo())
@@ -128,6 +132,7 @@ def test_names_that_are_too_long_end_no_worker(fleet: Fleet) -> None:
     assert "defect" not in worker.stderr
 
 
+@pytest.mark.proves("a part of a fleet does its own")
 def test_a_worker_whose_name_is_too_long_ends_no_gateway(fleet: Fleet) -> None:
     """In the lease, as the answer of who takes a room, and in what is shown."""
     with fleet.gateway() as gateway:

@@ -259,6 +259,7 @@ HEARS: Final[dict[str, set[str]]] = {
 """… and hear."""
 
 
+@pytest.mark.proves("a part of a fleet does its own")
 @pytest.mark.parametrize("role", MAY)
 def test_each_part_can_do_nothing_of_another(tenants: Nats, role: str) -> None:
     """A login tries every subject there is."""

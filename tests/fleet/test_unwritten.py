@@ -166,6 +166,7 @@ FORGED: Final = {
 }
 
 
+@pytest.mark.proves("an entry of a fleet's journal")
 @pytest.mark.parametrize("name", FORGED)
 def test_an_entry_that_is_made_up_hides_no_other(name: str) -> None:
     """Whatever somebody writes in between: all that the worker has written is read, whole or in

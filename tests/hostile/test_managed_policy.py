@@ -86,6 +86,7 @@ def test_the_policy_as_it_is_meant(machine: Machine) -> None:
 # -- flags -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("options (`-c isolation=inline`")
 @pytest.mark.parametrize(
     ("flags", "rule"),
     [
@@ -98,6 +99,7 @@ def test_flags_that_the_policy_rules_out(machine: Machine, flags: list[str], rul
     assert not (machine.home / "t.jsons").exists()
 
 
+@pytest.mark.proves("options (`-c isolation=inline`")
 @pytest.mark.parametrize(
     "flags",
     [
@@ -115,6 +117,7 @@ def test_other_flags_change_nothing_of_it(machine: Machine, flags: list[str]) ->
     refused(machine, tell(machine, *flags, "./evil"), "agents")
 
 
+@pytest.mark.proves("options (`-c isolation=inline`")
 def test_a_lock_allows_nothing_that_the_policy_does_not(machine: Machine) -> None:
     machine.allow("")
     assert machine.conductor("lock", "./p.wasm", "./evil").code == 0
@@ -128,6 +131,7 @@ def test_a_lock_allows_nothing_that_the_policy_does_not(machine: Machine) -> Non
     refused(machine, tell(machine, "--locked", "./p.wasm", "./evil"), "components")
 
 
+@pytest.mark.proves("options (`-c isolation=inline`")
 def test_no_mode_has_an_agent_of_its_own(machine: Machine) -> None:
     for mode in (["agent"], ["proxy"], ["proxy", "--dialect", "acp"]):
         ran = machine.conductor(*mode, "./evil")
@@ -135,6 +139,7 @@ def test_no_mode_has_an_agent_of_its_own(machine: Machine) -> None:
         assert not (machine.home / "ran").exists()
 
 
+@pytest.mark.proves("an agent behind another conductor")
 def test_it_is_nobodys_proxy(machine: Machine) -> None:
     """As another conductor's proxy, the agent of this one would be a proxy among others."""
     outer = machine.env()
@@ -152,6 +157,7 @@ def test_it_is_nobodys_proxy(machine: Machine) -> None:
 # -- files: the component --------------------------------------------------------------------------
 
 
+@pytest.mark.proves("links, `..`, other case, NUL")
 def test_a_link_is_what_it_leads_to(machine: Machine) -> None:
     machine.allow(f'[[components]]\nsource = "{machine.opt}/*.wasm"\n')
     (machine.home / "link.wasm").symlink_to(machine.opt / "p.wasm")
@@ -168,6 +174,7 @@ def test_a_link_of_the_users_is_no_program_of_the_policys(machine: Machine) -> N
     refused(machine, tell(machine, "./agent"), "agents")
 
 
+@pytest.mark.proves("a path of the policy that leads")
 def test_a_link_of_the_users_within_a_path_of_the_policys(machine: Machine) -> None:
     """A policy that names a path in a user's folder names whatever the user puts there."""
     (machine.home / "bin").symlink_to("/bin")
@@ -184,6 +191,7 @@ def test_the_policy_may_name_a_link_of_the_administrators(machine: Machine) -> N
     assert tell(machine, f"{machine.opt}/current/p.wasm", "demo").code == 0
 
 
+@pytest.mark.proves("links, `..`, other case, NUL")
 @pytest.mark.parametrize(
     "path",
     ["OPT/../home/p.wasm", "OPT/./../home/p.wasm", "OPT//../home/p.wasm", "../home/p.wasm"],
@@ -201,6 +209,7 @@ def test_a_program_whose_path_leaves_the_folder(machine: Machine) -> None:
         assert not (machine.home / "ran").exists()
 
 
+@pytest.mark.proves("links, `..`, other case, NUL")
 def test_names_in_other_case_and_with_a_nul(machine: Machine) -> None:
     machine.allow(f'[[agents]]\nsource = "{machine.opt}/agent"\n')
     write(machine.opt / "AGENT")
@@ -217,12 +226,14 @@ def test_a_hidden_folder_is_not_meant_by_two_stars(machine: Machine) -> None:
     refused(machine, tell(machine, f"{machine.opt}/.cache/p.wasm", "demo"), "components")
 
 
+@pytest.mark.proves("links, `..`, other case, NUL")
 def test_a_hard_link_is_a_path_of_its_own(machine: Machine) -> None:
     machine.allow(f'[[components]]\nsource = "{machine.opt}/**"\n')
     os.link(machine.opt / "p.wasm", machine.home / "hard.wasm")
     refused(machine, tell(machine, "./hard.wasm", "demo"), "components")
 
 
+@pytest.mark.proves("a path of the policy that leads")
 def test_what_others_may_write_is_of_no_source(machine: Machine) -> None:
     machine.allow(f'[[components]]\nsource = "{machine.opt}/**"\n')
     path = f"{machine.opt}/p.wasm"
@@ -235,6 +246,7 @@ def test_what_others_may_write_is_of_no_source(machine: Machine) -> None:
     refused(machine, tell(machine, path, "demo"), "components")
 
 
+@pytest.mark.proves("a path of the policy that leads")
 def test_a_file_of_others_in_a_folder_of_source(machine: Machine) -> None:
     folder = machine.opt / "mine"
     folder.mkdir(mode=0o755)
@@ -264,6 +276,7 @@ sys.exit(managed.main())
 """
 
 
+@pytest.mark.proves("the bytes that run are those")
 @pytest.mark.parametrize("name", ["p.wasm", "p.py"])
 def test_a_file_that_is_exchanged_after_it_was_judged(machine: Machine, name: str) -> None:
     """The host compares the bytes that it runs."""
@@ -282,6 +295,7 @@ def test_a_file_that_is_exchanged_after_it_was_judged(machine: Machine, name: st
     assert done.stdout == ""
 
 
+@pytest.mark.proves("the bytes that run are those")
 def test_another_build_at_sighup(machine: Machine) -> None:
     path = machine.home / "p.wasm"
     machine.allow(f'[[components]]\nsha256 = "{hashlib.sha256(path.read_bytes()).hexdigest()}"\n')
@@ -306,6 +320,7 @@ def closed(machine: Machine, words: str) -> None:
     assert ran.out == ""
 
 
+@pytest.mark.proves("a policy that cannot be read")
 def test_a_policy_that_others_may_write(machine: Machine) -> None:
     for mode in (0o666, 0o664, 0o646):
         machine.policy.chmod(mode)
@@ -315,6 +330,7 @@ def test_a_policy_that_others_may_write(machine: Machine) -> None:
     closed(machine, "may be written by others")
 
 
+@pytest.mark.proves("a policy that is a link to nowhere")
 @pytest.mark.skipif(os.getuid() != 0, reason="only root may give files away")
 def test_a_policy_of_somebody_else(machine: Machine) -> None:
     os.chown(machine.policy, 1234, 0)
@@ -324,6 +340,7 @@ def test_a_policy_of_somebody_else(machine: Machine) -> None:
     closed(machine, "belongs to user 1234")
 
 
+@pytest.mark.proves("a policy that cannot be read")
 def test_a_policy_that_is_no_file(machine: Machine) -> None:
     machine.policy.unlink()
     machine.policy.symlink_to("missing.toml")
@@ -348,12 +365,14 @@ def test_a_policy_that_is_no_file(machine: Machine) -> None:
     closed(machine, "Invalid value")
 
 
+@pytest.mark.proves("a policy that is a link to nowhere")
 def test_a_folder_that_is_a_link_to_nowhere(machine: Machine) -> None:
     shutil.rmtree(machine.policy.parent)
     machine.policy.parent.symlink_to("not-mounted")
     closed(machine, "cannot read the managed policy")
 
 
+@pytest.mark.proves("a policy that is a link to nowhere")
 def test_a_link_that_others_may_change(machine: Machine) -> None:
     (machine.home / "policy.toml").write_text('contact = "me"\n')
     machine.policy.unlink()
@@ -364,6 +383,7 @@ def test_a_link_that_others_may_change(machine: Machine) -> None:
 # -- environment -----------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("`HOME`, `XDG_*`, `CONDUCTOR_*`")
 def test_no_variable_names_another_policy(machine: Machine) -> None:
     mine = machine.home / "conductor" / "policy.toml"
     mine.parent.mkdir()
@@ -386,6 +406,7 @@ def test_no_variable_names_another_policy(machine: Machine) -> None:
     refused(machine, ran, "agents")
 
 
+@pytest.mark.proves("`HOME`, `XDG_*`, `CONDUCTOR_*`")
 def test_a_program_on_path_is_not_what_the_policy_names(machine: Machine) -> None:
     write(machine.opt / "agent")
     machine.allow(f'components = []\n[[agents]]\nsource = "{machine.opt}/agent"\n')
@@ -404,6 +425,7 @@ def test_a_program_on_path_is_not_what_the_policy_names(machine: Machine) -> Non
     assert not (machine.home / "ran").exists()
 
 
+@pytest.mark.proves("an agent has exactly the arguments", "a variable whose value is a secret")
 @pytest.mark.parametrize("name", ["PATH", "LD_PRELOAD", "PYTHONPATH", "NODE_OPTIONS"])
 def test_variables_of_a_component(machine: Machine, name: str) -> None:
     write(machine.opt / "agent")
@@ -435,6 +457,7 @@ def configure(machine: Machine, text: str) -> None:
     file.write_text(text)
 
 
+@pytest.mark.proves("`conductor.toml`: components")
 def test_names_of_the_configuration_are_not_what_the_policy_names(machine: Machine) -> None:
     configure(machine, SHADOWS)
     write(machine.home / "demo")
@@ -446,6 +469,7 @@ def test_names_of_the_configuration_are_not_what_the_policy_names(machine: Machi
     refused(machine, machine.conductor("agent", "--", "sh", "-c", "touch ran"), "agents")
 
 
+@pytest.mark.proves("`conductor.toml`: components")
 @pytest.mark.parametrize(
     ("option", "rule"),
     [
@@ -470,6 +494,7 @@ components = [{}"demo"]
 """
 
 
+@pytest.mark.proves("every chain has what is required")
 def test_a_chain_that_changes_while_it_runs(machine: Machine) -> None:
     """The new components are judged as the first ones were; those that run stay."""
     configure(machine, CHAIN.format(""))
@@ -494,6 +519,7 @@ def test_a_chain_that_changes_while_it_runs(machine: Machine) -> None:
 # -- components ------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("a component runs if the policy", "`redact` with other options")
 @pytest.mark.parametrize(
     "component",
     [
@@ -526,6 +552,7 @@ def test_what_is_only_called_redact_does_not_count(machine: Machine, component: 
         assert "Kugelfisch" not in tell(machine, component, "demo").out
 
 
+@pytest.mark.proves("every chain has what is required")
 def test_nothing_is_put_between_the_ends_and_what_is_required_there(machine: Machine) -> None:
     machine.allow(STRICT.replace("components = []", "").replace(FIRST, LAST))
     audit = machine.home / "a.jsonl"
@@ -536,6 +563,7 @@ def test_nothing_is_put_between_the_ends_and_what_is_required_there(machine: Mac
     assert names[-2:] == ["redact", "demo"]
 
 
+@pytest.mark.proves("a nested conductor, a folder")
 def test_a_nested_conductor_is_a_program(machine: Machine) -> None:
     nested = f"{sys.executable} -m conductor proxy {machine.home}/p.wasm"
     refused(machine, tell(machine, nested, "demo"), "require-sandbox")
@@ -546,6 +574,7 @@ def test_a_nested_conductor_is_a_program(machine: Machine) -> None:
     refused(machine, tell(machine, "conductor log replay t.jsons --agent"), "agents")
 
 
+@pytest.mark.proves("a nested conductor, a folder")
 def test_a_folder_whose_manifest_names_a_program(machine: Machine) -> None:
     folder = machine.home / "stranger"
     folder.mkdir()
@@ -555,10 +584,12 @@ def test_a_folder_whose_manifest_names_a_program(machine: Machine) -> None:
     refused(machine, tell(machine, "./stranger/"), "agents")
 
 
+@pytest.mark.proves("an agent has exactly the arguments")
 def test_more_arguments_for_a_bundled_agent(machine: Machine) -> None:
     refused(machine, tell(machine, "demo --more"), "agents")
 
 
+@pytest.mark.proves("code in the conductor's own process")
 def test_python_code_in_the_conductor(machine: Machine) -> None:
     """It could undo the policy, whatever lists it."""
     (machine.home / "mine.py").write_text("open('ran', 'w')\n")
@@ -575,6 +606,7 @@ def test_python_code_in_the_conductor(machine: Machine) -> None:
 # -- the tools of authors --------------------------------------------------------------------------
 
 
+@pytest.mark.proves("the tools of authors run nothing")
 def test_tools_run_what_the_policy_allows(machine: Machine) -> None:
     machine.allow("")
     folder = machine.home / "mine"
@@ -594,6 +626,7 @@ def test_tools_run_what_the_policy_allows(machine: Machine) -> None:
         refused(machine, machine.conductor(*command), "require-sandbox")
 
 
+@pytest.mark.proves("the tools of authors run nothing")
 def test_the_command_of_a_build(machine: Machine) -> None:
     folder = machine.home / "mine"
     folder.mkdir()

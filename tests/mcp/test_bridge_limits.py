@@ -29,6 +29,7 @@ def refused(frames: list[Json]) -> list[Json]:
     return [one for one in texts if "hint: wait" in one]
 
 
+@pytest.mark.proves("an MCP server that never answers")
 def test_a_component_that_answers_no_call() -> None:
     rig = BridgeRig("sdk-2")
     rig.set_up()
@@ -56,6 +57,7 @@ def test_calls_that_are_cancelled_count_until_they_are_answered() -> None:
     assert len([one for one in frames if one.get("method") == "mcp/message" and "id" in one]) == 6
 
 
+@pytest.mark.proves("an MCP server that never answers")
 def test_clients_that_come_and_go() -> None:
     rig = BridgeRig("sdk-2")
     rig.set_up()
@@ -108,6 +110,7 @@ def test_subscriptions_of_clients_without_sessions() -> None:
     assert len(refused(client.frames)) >= 2
 
 
+@pytest.mark.proves("an MCP server whose capabilities")
 @pytest.mark.parametrize("able", [[1], 1, "x", {"resources": 1, "tools": []}, None])
 @pytest.mark.parametrize("generation", ["sdk-2", "stateless"])
 def test_a_component_whose_capabilities_are_none(generation: str, able: object) -> None:

@@ -180,6 +180,7 @@ REFUSALS: dict[str, tuple[dict[str, str | None], int]] = {
 }
 
 
+@pytest.mark.proves("from MCP clients to the conductor")
 @pytest.mark.parametrize("why", REFUSALS)
 def test_who_is_refused(why: str) -> None:
     changed, status = REFUSALS[why]
@@ -212,6 +213,7 @@ def test_a_listener_that_is_not_there_looks_like_a_wrong_secret() -> None:
     run(body)
 
 
+@pytest.mark.proves("from MCP clients to the conductor")
 def test_the_secret_of_one_listener_does_not_open_another() -> None:
     async def body(bridge: Bridge, client: DoorClient) -> None:
         declaration = await bridge.doors.listen("8:more", "http")

@@ -105,6 +105,7 @@ HALF = {
 }
 
 
+@pytest.mark.proves("1,300 requests whose head does")
 @pytest.mark.parametrize("what", HALF)
 def test_a_head_that_does_not_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.25)
@@ -128,6 +129,7 @@ def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPat
     http(body)
 
 
+@pytest.mark.proves("bodies that do not end, or come")
 def test_a_body_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_limits, "BODY_SECONDS", 0.25)
 
@@ -152,6 +154,7 @@ def test_a_stranger_is_sent_away_with_whatever_it_still_sends() -> None:
     http(body)
 
 
+@pytest.mark.proves("1,300 requests whose head does")
 @pytest.mark.parametrize("first", [b"", b"P", b"POST /1/mcp HTTP/1.1\r\nHost: x\r\n"])
 def test_strangers_at_the_http_door_make_room_for_each_other(
     first: bytes, monkeypatch: pytest.MonkeyPatch
@@ -170,6 +173,7 @@ def test_strangers_at_the_http_door_make_room_for_each_other(
     http(body)
 
 
+@pytest.mark.proves("all descriptors taken")
 def test_descriptors_are_left_to_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(door: Http) -> None:
         free = socket.socket()
@@ -198,6 +202,7 @@ def few_descriptors(more: int) -> Iterator[None]:
         resource.setrlimit(resource.RLIMIT_NOFILE, before)
 
 
+@pytest.mark.proves("all descriptors taken")
 def test_when_no_descriptor_is_left_strangers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrance, "SPARE", 0)
 
@@ -217,6 +222,7 @@ def test_when_no_descriptor_is_left_strangers_go_first(monkeypatch: pytest.Monke
     http(body)
 
 
+@pytest.mark.proves("all descriptors taken")
 def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrance, "SPARE", 0)
     monkeypatch.setattr(entrance, "REST", 0.05)
@@ -281,6 +287,7 @@ def test_bodies_are_bounded_before_they_are_read() -> None:
     http(body, line_limit=1000)
 
 
+@pytest.mark.proves("bodies that do not end, or come")
 def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BODIES", 3000)
 
@@ -299,6 +306,7 @@ def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
     http(body, line_limit=2000)
 
 
+@pytest.mark.proves("large heads, 200 headers, blank")
 def test_heads_are_bounded() -> None:
     async def body(door: Http) -> None:
         raw = await door.connect(door.request("initialize", *["X: y"] * 200))
@@ -313,6 +321,7 @@ def test_heads_are_bounded() -> None:
     http(body)
 
 
+@pytest.mark.proves("large heads, 200 headers, blank")
 def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
     async def body(door: Http) -> None:
         door.bridge.quiet = True
@@ -377,6 +386,7 @@ async def at(path: str, first: bytes = b"") -> AsyncIterator[Raw]:
         raw.writer.close()
 
 
+@pytest.mark.proves("connections without the secret")
 def test_strangers_at_the_socket_make_room_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrance, "STRANGERS", 8)
 
@@ -460,6 +470,7 @@ class Heard:
         """Of no interest."""
 
 
+@pytest.mark.proves("connections without the secret")
 def test_who_shows_nothing_does_not_keep_a_successor_out() -> None:
     async def main() -> None:
         listening, heard = ListeningTransport(), Heard()

@@ -127,6 +127,7 @@ def test_lines_pass_both_ways_and_closing_is_told() -> None:
     run(body)
 
 
+@pytest.mark.proves("from MCP clients to the conductor")
 @pytest.mark.parametrize(
     "change",
     [

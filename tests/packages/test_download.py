@@ -206,6 +206,7 @@ def test_a_redirect_to_a_bare_address(monkeypatch: pytest.MonkeyPatch, host: str
         download.get("https://example.com/x")
 
 
+@pytest.mark.proves("a server of the internet sends")
 def test_a_redirect_to_a_name_of_this_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a name means at the moment: not even TLS begins there."""
     once, look_up = download._once, socket.getaddrinfo

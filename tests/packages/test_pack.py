@@ -116,6 +116,7 @@ def test_no_module(folder: Path) -> None:
     refused(folder, "p.wasm")
 
 
+@pytest.mark.proves("`conductor publish` takes nothing")
 @pytest.mark.parametrize("name", ["README.md", "test-scenarios/a.txt", "p.py"])
 def test_links(folder: Path, tmp_path: Path, name: str) -> None:
     (tmp_path / "outside").write_text("somebody's\n")
@@ -124,6 +125,7 @@ def test_links(folder: Path, tmp_path: Path, name: str) -> None:
     refused(folder, "link")
 
 
+@pytest.mark.proves("`conductor publish` takes nothing")
 def test_a_folder_that_is_a_link(folder: Path, tmp_path: Path) -> None:
     shutil.rmtree(folder / "test-scenarios")
     (tmp_path / "outside").mkdir()
@@ -132,6 +134,7 @@ def test_a_folder_that_is_a_link(folder: Path, tmp_path: Path) -> None:
     refused(folder, "outside")
 
 
+@pytest.mark.proves("`conductor publish` takes nothing")
 @pytest.mark.parametrize(
     "secret",
     [

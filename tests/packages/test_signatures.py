@@ -102,6 +102,7 @@ def test_one_good_signature_of_several(trust: Sigstore, root: str) -> None:
 # -- bad -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("a signature counts by whom it")
 @forms
 @pytest.mark.parametrize(
     ("name", "issuer"),
@@ -142,6 +143,7 @@ PARTS: dict[str, tuple[str | int, ...]] = {
 }
 
 
+@pytest.mark.proves("certificate, log entry, its proof")
 @forms
 @pytest.mark.parametrize("part", sorted(PARTS))
 def test_a_part_of_another_signature(trust: Sigstore, root: str, form: str, part: str) -> None:
@@ -159,6 +161,7 @@ KEYS = {
 }
 
 
+@pytest.mark.proves("certificate, log entry, its proof")
 @forms
 @pytest.mark.parametrize("part", sorted(KEYS))
 def test_a_root_with_another_key(trust: Sigstore, root: str, form: str, part: str) -> None:
@@ -177,6 +180,7 @@ def test_the_root_of_everybody(trust: Sigstore, form: str) -> None:
     assert signer(FORMS[form](trust, CONTENT), Demand()) is None
 
 
+@pytest.mark.proves("certificate, log entry, its proof")
 @forms
 @pytest.mark.parametrize("minutes", [-30, 30])
 def test_a_certificate_that_had_ended(trust: Sigstore, root: str, form: str, minutes: int) -> None:
@@ -186,6 +190,7 @@ def test_a_certificate_that_had_ended(trust: Sigstore, root: str, form: str, min
         signer(late, me(root))
 
 
+@pytest.mark.proves("a signature counts by whom it")
 @forms
 def test_of_another_package(trust: Sigstore, root: str, form: str) -> None:
     with pytest.raises(UsageError, match="is not signed by"):
@@ -198,6 +203,7 @@ def test_of_several_people(trust: Sigstore, root: str, form: str) -> None:
         signer(FORMS[form](trust, CONTENT, names=(ME, WORKFLOW)), me(root))
 
 
+@pytest.mark.proves("a signature counts by whom it")
 @pytest.mark.parametrize(
     "odd",
     [
@@ -219,6 +225,7 @@ def test_without_what_proves_the_time(trust: Sigstore, root: str, form: str) -> 
         signer(bundle, me(root))
 
 
+@pytest.mark.proves("certificate, log entry, its proof")
 @forms
 def test_a_promise_that_was_not_given(trust: Sigstore, root: str, form: str) -> None:
     bundle = FORMS[form](trust, CONTENT)

@@ -62,6 +62,7 @@ def question(chat: dict[str, Any]) -> Any:
     return next(iter(chat["questions"]), None)
 
 
+@pytest.mark.proves("who has not the secret, or asks")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -158,6 +159,7 @@ def test_a_component_is_paused_and_resumed(demo: Talking) -> None:
     assert (status, "no component `datetim`" in answer["error"]) == (409, True)
 
 
+@pytest.mark.proves("the person alone answers a question")
 def test_a_question_waits_for_the_person_alone(demo: Talking) -> None:
     session = demo.until(idle)["sessions"][0]["id"]
     demo.say(session, "/permission format the disk")
@@ -186,6 +188,7 @@ def test_an_option_whose_id_is_that_of_another_kind_too_is_cancelled() -> None:
         assert "cancelled" in chat.ask("/api/turns?after=1")[1][-1]["answer"]
 
 
+@pytest.mark.proves("the person alone answers a question")
 def test_who_cancels_a_turn_answers_its_questions(fancy: Talking) -> None:
     fancy.say("one", "edit")
     asked = fancy.until(question)["questions"][0]

@@ -70,6 +70,7 @@ def test_what_cannot_be_done_is_refused_in_words(
     assert (got, why in answer["error"]) == (status, True), answer
 
 
+@pytest.mark.proves("a component gets no file of the")
 def test_files_are_for_the_person_unless_they_are_lent(talking: Talking) -> None:
     assert talking.ask("/api/chat/file?url=a.py")[1]["text"] == "x = 1\n"
     assert talking.ask("/api/chat/file?url=../x")[0] == 409
@@ -79,6 +80,7 @@ def test_files_are_for_the_person_unless_they_are_lent(talking: Talking) -> None
     assert talking.until(idle)["can"]["search"] is False
 
 
+@pytest.mark.proves("a panel sends and loads nothing")
 def test_a_frame_can_reach_nothing(talking: Talking) -> None:
     folder = Path(str(talking.until(idle)["cwd"]))
     held = shown(talking, f"panel Plan {folder / 'panel.html'}")

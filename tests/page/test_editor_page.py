@@ -85,6 +85,7 @@ def comment(page: Page, id_: str, text: str, **more: Any) -> Any:
     return answer(page, f"comment {json.dumps(given)}")
 
 
+@pytest.mark.proves("comments, labels and log lines")
 def test_panels_comments_replies_and_what_nobody_asked_for(
     talking: Talking, page: Page, project: Path, pictures: Path | None
 ) -> None:
@@ -297,6 +298,7 @@ sent.textContent = parent.length;
 """
 
 
+@pytest.mark.proves("a panel sends and loads nothing", "a widget takes no keys that are")
 def test_a_panel_reaches_nothing(talking: Talking, page: Page, project: Path) -> None:
     listener = Listener()
     talking.visit(page)
@@ -355,6 +357,7 @@ document.getElementById("do").onclick = () => setTimeout(take, 1000);
 """
 
 
+@pytest.mark.proves("a widget takes no keys that are")
 def test_a_widget_takes_no_keys_that_are_for_the_page(
     talking: Talking, page: Page, project: Path
 ) -> None:

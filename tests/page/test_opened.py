@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from playwright.sync_api import Page
 
 
+@pytest.mark.proves("no secret of a page is in a command")
 @pytest.mark.parametrize(("command", "end"), [("view", signal.SIGTERM), ("chat", signal.SIGINT)])
 def test_no_secret_is_in_the_command_line_of_the_browser(
     tmp_path: Path, command: str, end: signal.Signals
@@ -47,6 +48,7 @@ def test_what_the_browser_is_opened_with_leads_to_the_page(tmp_path: Path, page:
         page.locator(".turn .speech").first.wait_for()
 
 
+@pytest.mark.proves("no secret of a page is in a command")
 def test_other_sites_lead_windows_to_the_page_alone() -> None:
     led = {"Sec_Fetch_Site": "cross-site", "Sec_Fetch_Mode": "navigate"}
     with Viewed(recorded.trace()) as viewed:

@@ -29,6 +29,7 @@ def folder(tmp_path: Path) -> Path:
     return made
 
 
+@pytest.mark.proves("a component gets no file of the")
 @pytest.mark.parametrize(
     ("url", "why"),
     [

@@ -45,6 +45,7 @@ def test_what_it_answers_holds_nothing_of_other_sites(viewed: Viewed) -> None:
     assert headers["cache-control"] == "no-store"
 
 
+@pytest.mark.proves("who has not the secret, or asks")
 @pytest.mark.parametrize(
     ("headers", "status"),
     [
@@ -68,6 +69,7 @@ def test_who_gets_an_answer(viewed: Viewed, headers: dict[str, str], status: int
         assert "open the whole address" in answer["error"]
 
 
+@pytest.mark.proves("the same at a page and at the")
 @pytest.mark.parametrize("more", ["Content-Length: 100000000", "Transfer-Encoding: chunked"])
 def test_nobody_reads_the_body_of_a_stranger(viewed: Viewed, more: str) -> None:
     with socket.create_connection(("127.0.0.1", viewed.port), DEADLINE) as stranger:

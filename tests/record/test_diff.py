@@ -224,6 +224,7 @@ def applied(before: Json, after: Json) -> Json:
     return found
 
 
+@pytest.mark.proves("the record has all differences")
 @given(edited())
 def test_applied_to_what_was_before_they_give_what_came_after(pair: tuple[Json, Json]) -> None:
     before, after = (parse(json.dumps(one).encode()) for one in pair)

@@ -43,6 +43,7 @@ def keep(kept: KeptPrompts, *prompts: tuple[str, str, bytes]) -> None:
     asyncio.run(kept_now())
 
 
+@pytest.mark.proves("the file is private, bounded")
 def test_records_come_back_by_agent_and_session(place: Path, log: list[str]) -> None:
     first, second = use(log), use(log)
     assert first.recall("a", "s") == []
@@ -72,6 +73,7 @@ def test_what_is_kept_is_written_a_little_later(place: Path, log: list[str]) -> 
     assert log == []
 
 
+@pytest.mark.proves("the file is private, bounded")
 def test_a_line_that_was_cut_off_costs_no_other(place: Path, log: list[str]) -> None:
     keep(use(log), ("a", "s", b"1"))
     with place.open("ab") as file:
@@ -81,6 +83,7 @@ def test_a_line_that_was_cut_off_costs_no_other(place: Path, log: list[str]) -> 
     assert use(log).recall("a", "s") == [("s", b"1"), ("s", b"2")]
 
 
+@pytest.mark.proves("the file is private, bounded")
 def test_the_oldest_go(place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(kept_prompts, "MOST_BYTES", 1000)
     chains = [use(log), use(log)]
@@ -93,6 +96,7 @@ def test_the_oldest_go(place: Path, log: list[str], monkeypatch: pytest.MonkeyPa
     assert sorted(one.name for one in place.parent.iterdir()) == [place.name, f"{place.name}.lock"]
 
 
+@pytest.mark.proves("the file is private, bounded")
 def test_a_file_that_others_may_write_is_not_believed(place: Path, log: list[str]) -> None:
     keep(use(log), ("a", "s", b"1"))
     place.chmod(0o666)

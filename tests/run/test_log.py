@@ -91,6 +91,7 @@ NONSENSE: Final[dict[str, list[bytes]]] = {
 }
 
 
+@pytest.mark.proves("a host of guests cannot forge")
 @pytest.mark.parametrize("name", NONSENSE)
 def test_what_a_host_reports_costs_nobody_else_anything(tmp_path: Path, name: str) -> None:
     chains: list[Chain] = []
@@ -132,6 +133,7 @@ def _joining(path: Path, *attempts: Planned) -> tuple[list[Any], list[str]]:
     return heard(path, play, first, last, owner=owner), log
 
 
+@pytest.mark.proves("a host of guests cannot forge")
 def test_nonsense_of_a_host_that_joins_leaves_the_chain_whole(tmp_path: Path) -> None:
     lines = [*said("never", source="agent"), b"j[", *said("early")]
     found, log = _joining(tmp_path / "t", host("h", lines))
@@ -139,6 +141,7 @@ def test_nonsense_of_a_host_that_joins_leaves_the_chain_whole(tmp_path: Path) ->
     assert sum("the trace is incomplete" in line for line in log) == 1
 
 
+@pytest.mark.proves("a host of guests cannot forge")
 def test_what_hosts_report_that_have_not_joined_is_bounded(tmp_path: Path) -> None:
     lines = [*said("early"), *said("long" * MIB) * MANY]
     tracemalloc.start()

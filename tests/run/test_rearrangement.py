@@ -300,6 +300,7 @@ def test_guests_of_a_new_host_get_what_they_kept_in_any_other() -> None:
     assert one.starts["a"] == 1
 
 
+@pytest.mark.proves("from a proxy to the conductor")
 def test_what_a_component_requests_before_it_joins_is_bounded() -> None:
     """As a host of guests that was taken over, which reports without end."""
 

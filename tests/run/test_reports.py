@@ -40,6 +40,7 @@ def test_what_a_host_says_of_its_guests_is_taken() -> None:
     assert reports.last_words(b'{"text":"t","hint":"h"}') == Closure("t", "h", {})
 
 
+@pytest.mark.proves("from a proxy to the conductor")
 @pytest.mark.parametrize("other", ["c", "agent", "", "a+b"])
 def test_a_host_reports_of_its_own_guests_only(other: str) -> None:
     with pytest.raises(ValueError, match="is not one of its guests"):
@@ -57,6 +58,7 @@ def test_a_host_cannot_invent_records() -> None:
         reports.loaded(b'{"digests":{"a":"trust me"}}', GUESTS)
 
 
+@pytest.mark.proves("from a proxy to the conductor")
 @pytest.mark.parametrize(
     "data", [{"authMethods": []}, {"x": [{"Auth_Methods": 1}]}, {"why": "auth_required"}]
 )
@@ -65,6 +67,7 @@ def test_the_last_words_of_a_host_show_no_login(data: Any) -> None:
         reports.last_words(msgspec.json.encode({"text": "log in", "data": data}))
 
 
+@pytest.mark.proves("from a proxy to the conductor")
 @pytest.mark.parametrize("report", ["violated", "recovered", "loaded", "last_words"])
 def test_a_report_with_very_many_values_is_not_taken_apart(report: str) -> None:
     many = b'{"addresses":[' + b'"",' * 1_000_000 + b'""]}'

@@ -109,6 +109,7 @@ def test_all_guests_together_have_a_share_too() -> None:
     assert host.rounds.next(0)[1] == pytest.approx(2.0)
 
 
+@pytest.mark.proves("guests that wake themselves")
 def test_own_answers_hold_up_nothing_that_others_send() -> None:
     """However many wait for a guest that has nothing left on its account."""
     host = Host()

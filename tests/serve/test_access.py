@@ -136,6 +136,7 @@ def test_a_file_that_others_may_write_is_refused(tmp_path: Path) -> None:
         tokens.add(str(tmp_path / "new"), "a b", "x", None)
 
 
+@pytest.mark.proves("what is trusted lies where only")
 def test_a_file_that_others_can_lead_elsewhere_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -360,6 +361,7 @@ class Hanging:
             await runner.cleanup()
 
 
+@pytest.mark.proves("an issuer that hangs, drips")
 @pytest.mark.parametrize("trouble", ["drips", "huge", "redirect", "no JSON", "no keys"])
 def test_a_token_whose_key_is_known_waits_for_no_issuer(trouble: str) -> None:
     """Strangers make up ids of keys, while the issuer sends nothing good: it is asked once."""

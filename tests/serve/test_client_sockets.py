@@ -65,6 +65,7 @@ def run(
     asyncio.run(main())
 
 
+@pytest.mark.proves("bodies of one-byte chunks, on")
 def test_bodies_in_small_chunks_hold_up_nobody() -> None:
     done: list[str] = []
 

@@ -237,6 +237,7 @@ def test_what_streams_keep_is_bounded_where_their_readers_have_left() -> None:
     within(work)
 
 
+@pytest.mark.proves("60 streams of one principal that")
 def test_what_all_clients_of_a_principal_keep_is_bounded() -> None:
     async def run() -> None:
         kept = Kept()

@@ -109,6 +109,7 @@ def test_a_timer_fires_once_or_again_and_again(tmp_path: Path) -> None:
     run(play)
 
 
+@pytest.mark.proves("no component delays a service")
 def test_timers_are_few_and_end_with_their_component(tmp_path: Path) -> None:
     async def play() -> None:
         office = Office(tmp_path, p=None, q=None)
@@ -224,6 +225,7 @@ def test_a_service_that_breaks_answers_all_the_same(tmp_path: Path) -> None:
     run(play)
 
 
+@pytest.mark.proves("no component delays a service")
 def test_one_component_does_not_take_all_threads(tmp_path: Path) -> None:
     entered: queue.SimpleQueue[str] = queue.SimpleQueue()
     go = threading.Semaphore(0)
@@ -248,6 +250,7 @@ def test_one_component_does_not_take_all_threads(tmp_path: Path) -> None:
     run(play)
 
 
+@pytest.mark.proves("a proxy does not learn where")
 def test_where_values_are_kept_is_told_to_the_user_only(tmp_path: Path) -> None:
     async def play() -> None:
         (tmp_path / "kv.sqlite").write_bytes(b"no database" * 1000)
@@ -334,6 +337,7 @@ def test_what_is_no_metric(params: Params, reason: str) -> None:
     assert caught.value.reason == reason
 
 
+@pytest.mark.proves("no component delays a service")
 def test_series_are_bounded() -> None:
     metrics = Metrics()
     for number in range(1000):
@@ -345,6 +349,7 @@ def test_series_are_bounded() -> None:
     assert metrics.text().count("# TYPE") == 1
 
 
+@pytest.mark.proves("no component delays a service")
 def test_nobody_settles_what_another_counts() -> None:
     metrics = Metrics()
     metrics.add(grantee("greedy"), b'{"name":"prompts","kind":"gauge"}')

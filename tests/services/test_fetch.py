@@ -155,6 +155,7 @@ def test_it_waits_no_longer_than_asked(server: Server) -> None:
     assert refusal([server.place], f"{server.place}/slow", timeoutMs=100).reason == "timeout"
 
 
+@pytest.mark.proves("HTTP goes to granted places only")
 @pytest.mark.parametrize(
     "url",
     [
@@ -217,6 +218,7 @@ def test_what_is_no_address(url: str) -> None:
     assert refusal(["a"], url).reason == "params"
 
 
+@pytest.mark.proves("HTTP goes to granted places only")
 def test_redirects_go_as_far_as_grants_do(server: Server) -> None:
     within = f"{server.place}/to?/there"
     assert json.loads(get([server.place], within)["text"])["path"] == "/there"
@@ -261,6 +263,7 @@ def test_secrets_do_not_go_along_to_another_place(server: Server) -> None:
     assert headers["X-Plain"] == "y"
 
 
+@pytest.mark.proves("HTTP goes to granted places only")
 @pytest.mark.parametrize("place", ["*.example.com", "a.example.com"])
 def test_a_public_name_may_not_lead_to_a_private_address(
     monkeypatch: pytest.MonkeyPatch, place: str
@@ -272,6 +275,7 @@ def test_a_public_name_may_not_lead_to_a_private_address(
     assert refusal([place], "https://a.example.com/").reason == "private"
 
 
+@pytest.mark.proves("a name that resolves first to")
 def test_a_name_that_changes_its_mind_is_connected_to_as_it_was_looked_at(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -382,6 +386,7 @@ def test_a_socket_of_this_machine(path: str) -> None:
     assert refusal([f"unix:{path}"], f"unix:{path}:/slow", timeoutMs=100).reason == "timeout"
 
 
+@pytest.mark.proves("a proxy reaches a socket of this")
 def test_a_socket_is_reached_only_by_its_own_name(path: str, server: Server) -> None:
     folder = os.path.dirname(path)
     os.symlink(path, f"{folder}/link")
@@ -407,6 +412,7 @@ def test_a_socket_is_reached_only_by_its_own_name(path: str, server: Server) -> 
     assert refusal(both, f"{server.place}/to?unix:{path}:/a").reason == "params"
 
 
+@pytest.mark.proves("a proxy reaches a socket of this")
 @pytest.mark.parametrize(
     "url",
     ["unix:", "unix:s:/a", "unix:/a/../s:/a", "unix://a/s:/", "unix:/a//s:/", "unix:/s:a",

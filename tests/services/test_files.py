@@ -70,6 +70,7 @@ def test_reading(home: Path) -> None:
     assert ask(one, "read", path="image.md")["base64"] == "//4="
 
 
+@pytest.mark.proves("a proxy reads and lists files")
 @pytest.mark.parametrize(
     ("globs", "path", "reason"),
     [
@@ -89,6 +90,7 @@ def test_what_is_not_read(home: Path, globs: tuple[str, ...], path: str, reason:
     assert refusal(reader(home), "read", *globs, path=path) == reason
 
 
+@pytest.mark.proves("a proxy reads and lists files")
 @pytest.mark.parametrize(
     ("target", "reason"),
     [
@@ -103,6 +105,7 @@ def test_links_do_not_lead_out(home: Path, target: str, reason: str) -> None:
     assert refusal(reader(home), "read", path="link.md") in (reason, "io")
 
 
+@pytest.mark.proves("a proxy reads and lists files")
 def test_folders_that_are_links_do_not_lead_out(home: Path) -> None:
     (home / "up").symlink_to("..")
     (home / "inner").symlink_to("docs")
@@ -112,6 +115,7 @@ def test_folders_that_are_links_do_not_lead_out(home: Path) -> None:
     assert ask(one, "read", path="inner/AGENTS.md")["text"] == "be brief"
 
 
+@pytest.mark.proves("a proxy reads and lists files")
 def test_a_link_does_not_list_what_is_not_granted_where_it_leads(home: Path) -> None:
     (home / "private").mkdir()
     (home / "private" / "plan.md").write_text("x")
@@ -123,6 +127,7 @@ def test_a_link_does_not_list_what_is_not_granted_where_it_leads(home: Path) -> 
     assert [entry["path"] for entry in both] == [str(home / "docs" / "more" / "plan.md")]
 
 
+@pytest.mark.proves("a proxy reads and lists files", "files and folders that become")
 def test_a_folder_that_changes_into_a_link_while_it_is_listed(
     home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -265,6 +270,7 @@ def test_with_several_roots_a_path_is_absolute(home: Path) -> None:
     assert ask(one, "read", "AGENTS.md", path=str(home / "docs/AGENTS.md"))["text"] == "be brief"
 
 
+@pytest.mark.proves("a proxy reads and lists files", "files and folders that become")
 def test_a_path_that_changes_into_a_link_meanwhile(
     home: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -28,6 +28,7 @@ def opened(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Opener]:
         yield fleet
 
 
+@pytest.mark.proves("a proxy's values belong to it")
 def test_values_stay_and_are_private(opened: Opener) -> None:
     store = opened("/project")
     assert ask(store, "p", "get", key="a") == NOTHING
@@ -61,6 +62,7 @@ def test_numbers_keep_their_bytes(opened: Opener) -> None:
     assert msgspec.json.encode(store.get(grantee(), b'{"key":"n"}')).count(b":1.10,") == 1
 
 
+@pytest.mark.proves("a proxy's values belong to it")
 def test_projects_and_users_are_apart(opened: Opener) -> None:
     one, two = opened("/one"), opened("/two")
     ask(one, "p", "set", key="a", value="project")

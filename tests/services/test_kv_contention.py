@@ -48,6 +48,7 @@ def file(tmp_path: Path) -> str:
     return str(tmp_path / "data" / "kv.sqlite")
 
 
+@pytest.mark.proves("four conductors that keep values")
 def test_four_at_once_all_get_through(file: str) -> None:
     others = [writer(file, f"p{n}", 100) for n in range(4)]
     assert [end(one) for one in others] == [0] * 4
@@ -92,6 +93,7 @@ def test_those_that_begin_a_new_file_at_once_all_get_it(tmp_path: Path) -> None:
     assert {*said} == {"well\n"}
 
 
+@pytest.mark.proves("four conductors that keep values")
 def test_a_writer_that_is_killed_loses_nothing_of_others(file: str) -> None:
     other = writer(file, "p", 1_000_000)
     assert other.stdout is not None
@@ -105,6 +107,7 @@ def test_a_writer_that_is_killed_loses_nothing_of_others(file: str) -> None:
     store.close()
 
 
+@pytest.mark.proves("four conductors that keep values")
 def test_a_file_that_somebody_holds_is_an_error_that_says_so(
     file: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -122,6 +125,7 @@ def test_a_file_that_somebody_holds_is_an_error_that_says_so(
     store.close()
 
 
+@pytest.mark.proves("four conductors that keep values")
 def test_the_file_is_not_opened_beside_sqlite(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever closes a file in a process takes away all of its locks on it there."""
     store, second = kv.Store(file, "/"), kv.Store(file, "/")

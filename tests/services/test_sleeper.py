@@ -20,6 +20,7 @@ WAITS = {
 SLEEPER = Path(__file__).parent / "sleeper.wat"
 
 
+@pytest.mark.proves("a guest with a real clock that")
 @pytest.mark.parametrize("how", WAITS)
 def test_a_guest_that_sleeps_is_ended_by_its_limit(how: str) -> None:
     text = SLEEPER.read_text().replace("TIMEOUT", str(WAITS[how][0]))

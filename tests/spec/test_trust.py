@@ -63,6 +63,7 @@ def test_a_folder_is_trusted_with_everything_in_it(tmp_path: Path) -> None:
     assert held.folder_of(str(folder / "out" / "p.wasm")) is None
 
 
+@pytest.mark.proves("where somebody else may write")
 @pytest.mark.parametrize("mode", [0o777, 0o1777, 0o775, 0o757])
 def test_where_others_may_write_nothing_is_trusted(tmp_path: Path, mode: int) -> None:
     inner = tmp_path / "mine" / "open" / "p"
@@ -79,6 +80,7 @@ def test_where_others_may_write_nothing_is_trusted(tmp_path: Path, mode: int) ->
         place.chmod(before)
 
 
+@pytest.mark.proves("where somebody else may write")
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a folder away")
 def test_what_belongs_to_another_user_is_not_trusted(tmp_path: Path) -> None:
     inner = tmp_path / "mine" / "p"
@@ -92,6 +94,7 @@ def test_what_belongs_to_another_user_is_not_trusted(tmp_path: Path) -> None:
         os.chown(place, 0, -1)
 
 
+@pytest.mark.proves("a trusted folder that is gone")
 def test_a_folder_that_is_made_anew_is_another_one(tmp_path: Path) -> None:
     mine, file = tmp_path / "mine", tmp_path / "mine" / "conductor.toml"
     own(mine)
@@ -141,6 +144,7 @@ def test_the_store_is_private_and_replaced_as_a_whole(store: Path, tmp_path: Pat
     assert trust.stamp() == same
 
 
+@pytest.mark.proves("conductors that ask at once lose")
 def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
     writers = [
         subprocess.Popen([sys.executable, "-c", AT_ONCE, name], cwd=tmp_path) for name in "abcd"
@@ -149,6 +153,7 @@ def test_two_at_once_lose_nothing(tmp_path: Path) -> None:
     assert len(trust.load().folders) == 80
 
 
+@pytest.mark.proves("a store of another version, a")
 @pytest.mark.parametrize(
     ("content", "why"),
     [
@@ -178,6 +183,7 @@ def test_a_store_that_cannot_be_used_is_nothing_and_is_kept(
     assert store.read_bytes() == before
 
 
+@pytest.mark.proves("a store of another version, a", "what is trusted lies where only")
 def test_a_store_that_others_may_write_is_nothing(store: Path, tmp_path: Path) -> None:
     own(tmp_path / "a")
     os.chmod(store, 0o620)

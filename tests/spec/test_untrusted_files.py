@@ -95,6 +95,7 @@ COMMANDS: Final[dict[str, list[str]]] = {
 }
 
 
+@pytest.mark.proves("FIFOs, devices, links and files")
 @pytest.mark.parametrize("name", COMMANDS)
 @pytest.mark.parametrize("odd", ODD)
 def test_what_is_named_is_an_ordinary_file_of_bounded_size(

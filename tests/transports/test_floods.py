@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Awaitable, Callable
 
+import pytest
+
 from conductor.transports import fds, process
 from conductor.transports.buffers import CHUNK, enlarge_pipe
 from conductor.transports.fds import FdReader
@@ -46,6 +48,7 @@ os._exit(3)
 """
 
 
+@pytest.mark.proves("a program that ends, while a")
 def test_what_a_child_writes_on_does_not_hide_the_end_of_a_program() -> None:
     for fd in (1, 2):
 
@@ -59,6 +62,7 @@ def test_what_a_child_writes_on_does_not_hide_the_end_of_a_program() -> None:
         run(FORKS.format(fd=fd), body)
 
 
+@pytest.mark.proves("a flood on standard error; blank")
 def test_a_flood_on_standard_error_is_cut_short_and_counted() -> None:
     code = f"""
 import os, time
@@ -84,6 +88,7 @@ os.read(0, 1)
     run(code, body)
 
 
+@pytest.mark.proves("a flood on standard error; blank")
 def test_blank_lines_without_end_make_their_writer_wait() -> None:
     async def main() -> None:
         read, write = os.pipe()

@@ -64,6 +64,7 @@ async def test_whatever_some_hold_there_is_room_for_another() -> None:
     assert last.entry.held == 1
 
 
+@pytest.mark.proves("frames, fragments, bodies, packets")
 @pytest.mark.parametrize("principals", [1, 3, 20])
 @pytest.mark.parametrize("piece", [1, 50, 400])
 async def test_one_reads_on_whatever_came_at_once(principals: int, piece: int) -> None:
@@ -80,6 +81,7 @@ async def test_one_reads_on_whatever_came_at_once(principals: int, piece: int) -
     assert received.held == 0
 
 
+@pytest.mark.proves("frames, fragments, bodies, packets")
 async def test_who_keeps_others_waiting_for_too_long_goes() -> None:
     received = Received(90, patience=0.001)
     first, second, *others = many(received, "alice", 6)

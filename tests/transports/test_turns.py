@@ -29,6 +29,7 @@ class Connection:
             self._looked_at.append(self._principal)
 
 
+@pytest.mark.proves("frames of six bytes, or lines")
 async def test_a_flood_of_one_waits_for_the_others() -> None:
     turns, looked_at = Turns(asyncio.get_running_loop()), list[str]()
     flood = [Connection(turns, "alice", 100, looked_at) for _ in range(50)]
@@ -43,6 +44,7 @@ async def test_a_flood_of_one_waits_for_the_others() -> None:
     assert looked_at.count("alice") == 5000
 
 
+@pytest.mark.proves("frames of six bytes, or lines")
 async def test_connections_of_one_principal_have_their_turns() -> None:
     turns, looked_at = Turns(asyncio.get_running_loop()), list[str]()
     several = [Connection(turns, "alice", 1000, looked_at) for _ in range(5)]

@@ -58,6 +58,7 @@ def test_modules_and_configurations_do_not_meet(tmp_path: Path) -> None:
     assert len(entries(cache)) == 3
 
 
+@pytest.mark.proves("poisoned folders of compiled")
 @pytest.mark.parametrize("damage", ["truncate", "flip", "empty", "garbage"])
 def test_a_damaged_entry_is_compiled_again(damage: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
@@ -94,6 +95,7 @@ def test_an_entry_wasmtime_refuses_is_compiled_again(tmp_path: Path) -> None:
     assert load(CORE, cache).cache_report == "hit"
 
 
+@pytest.mark.proves("conductor uses compiled modules")
 @pytest.mark.parametrize("mode", [0o755, 0o770, 0o701])
 def test_a_directory_open_to_others_is_ignored(mode: int, tmp_path: Path) -> None:
     cache = tmp_path / "cache"
@@ -128,6 +130,7 @@ def test_a_file_instead_of_the_directory_is_ignored(tmp_path: Path) -> None:
     assert load(CORE, path).cache_report.startswith("ignored: ")
 
 
+@pytest.mark.proves("conductor uses compiled modules", "poisoned folders of compiled")
 @pytest.mark.parametrize("trick", ["mode", "symlink", "hardlink"])
 def test_an_entry_that_may_not_be_ours_alone_is_not_loaded(trick: str, tmp_path: Path) -> None:
     cache = tmp_path / "cache"

@@ -269,6 +269,7 @@ def loader(request: pytest.FixtureRequest, tmp_path: Path) -> Loader:
     return Loader(str(request.param), tmp_path)
 
 
+@pytest.mark.proves("modules that are expensive to")
 @pytest.mark.parametrize("cached", [True, False])
 def test_memory_to_compile_is_bounded(cached: bool, loader: Loader) -> None:
     _, limit, _, hint = loader(wide(), compile_bytes=128 * MIB, cached=cached)
@@ -276,6 +277,7 @@ def test_memory_to_compile_is_bounded(cached: bool, loader: Loader) -> None:
     assert not cached or list(loader.cache.iterdir()) == []
 
 
+@pytest.mark.proves("modules that are expensive to")
 def test_time_to_compile_is_bounded(loader: Loader) -> None:
     _, limit, _, hint = loader(wide(), compile_ms=1, compile_bytes=8192 * MIB)
     assert (limit, bool(hint)) == ("compile_ms", True)
@@ -331,6 +333,7 @@ def test_only_what_is_tiny_is_compiled_here(monkeypatch: pytest.MonkeyPatch) -> 
     assert elsewhere == others
 
 
+@pytest.mark.proves("modules that are expensive to")
 def test_another_module_does_not_wait(tmp_path: Path) -> None:
     folder, begun, go = tmp_path / "cache", threading.Event(), threading.Event()
 

@@ -108,6 +108,7 @@ def guest(fields: str, body: str) -> bytes:
     return assemble(GUEST.format(fields=fields, body=body))
 
 
+@pytest.mark.proves("each feature of WebAssembly")
 @pytest.mark.parametrize("name", WORKS)
 def test_it_works_alike_each_time(name: str) -> None:
     module = wasm_host.load(guest(*WORKS[name]))
@@ -118,6 +119,7 @@ def test_it_works_alike_each_time(name: str) -> None:
         one.close()
 
 
+@pytest.mark.proves("each feature of WebAssembly")
 @pytest.mark.parametrize("name", REFUSED)
 def test_it_is_refused_with_a_reason(name: str) -> None:
     fields, body, says = REFUSED[name]

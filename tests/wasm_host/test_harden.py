@@ -165,6 +165,7 @@ def test_threads_from_before_are_told_of() -> None:
     assert said["system-calls"].startswith("True")
 
 
+@pytest.mark.proves("nothing of the environment remains")
 @linux
 @pytest.mark.parametrize("env", [{}, {"SECRET": "swordfish", "LANG": "C.UTF-8"}])
 def test_nothing_is_left_of_the_environment(env: dict[str, str]) -> None:
@@ -210,6 +211,7 @@ def _ends(pipe: int) -> None:
     assert os.read(pipe, 1) == b""
 
 
+@pytest.mark.proves("it dies with its parent")
 @linux
 def test_it_dies_with_its_parent() -> None:
     """Killed, the parent can tell nobody; its child's input stays open, held by this test."""
@@ -230,6 +232,7 @@ def test_it_dies_with_its_parent() -> None:
         os.close(end)
 
 
+@pytest.mark.proves("it dies with its parent")
 @linux
 def test_it_ends_if_its_parent_is_dead_already() -> None:
     code = "from wasm_host import harden; harden.drop_inherited(parent=1); print('alive')"
@@ -275,6 +278,7 @@ ELSEWHERE = {
 }
 
 
+@pytest.mark.proves("a report names the missing layers")
 def test_elsewhere_there_is_less_and_the_report_says_so() -> None:
     """As on macOS: nothing raises, what POSIX has is in force, the rest says that it is not."""
     code = (
@@ -290,6 +294,7 @@ def test_elsewhere_there_is_less_and_the_report_says_so() -> None:
         assert layer.in_force or "only Linux" in layer.detail
 
 
+@pytest.mark.proves("a report names the missing layers")
 @linux
 def test_without_landlock_the_report_says_why(monkeypatch: pytest.MonkeyPatch) -> None:
     for code, reason in {38: "no Landlock", 95: "switched off"}.items():

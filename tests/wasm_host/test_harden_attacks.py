@@ -75,6 +75,7 @@ def prey(tmp_path: Path) -> Iterator[Prey]:
     os.close(writing)
 
 
+@pytest.mark.proves("around the process of guests", "native code in it can open no")
 @pytest.mark.parametrize("name", ATTACKS)
 def test_a_sealed_process_cannot(name: str, prey: Prey) -> None:
     outcome = prey.attack("sealed", name)
@@ -84,11 +85,13 @@ def test_a_sealed_process_cannot(name: str, prey: Prey) -> None:
     assert (prey.folder / "victim").read_text() == "intact"
 
 
+@pytest.mark.proves("native code in it can open no")
 @pytest.mark.parametrize("name", SETTLED)
 def test_a_settled_process_cannot(name: str, prey: Prey) -> None:
     assert prey.attack("settled", name) == f"refused: {SETTLED[name].sealed}"
 
 
+@pytest.mark.proves("those attacks succeed outside")
 @pytest.mark.parametrize("name", [name for name, attack in BOTH.items() if attack.works])
 def test_the_attack_is_real(name: str, prey: Prey) -> None:
     """Outside of any cage it succeeds, so that its failure inside means something."""
@@ -113,6 +116,7 @@ _LATER = {
 }
 
 
+@pytest.mark.proves("each layer holds by itself")
 @pytest.mark.parametrize("name", [name for name, attack in ATTACKS.items() if attack.landlock])
 def test_landlock_and_lost_rights_stop_it_by_themselves(name: str, prey: Prey) -> None:
     expected = ATTACKS[name].landlock
@@ -125,6 +129,7 @@ def test_landlock_and_lost_rights_stop_it_by_themselves(name: str, prey: Prey) -
     assert (prey.folder / "victim").read_text() == "intact"
 
 
+@pytest.mark.proves("each layer holds by itself")
 @pytest.mark.parametrize("name", LIMITED)
 def test_limits_stop_it_by_themselves(name: str, prey: Prey) -> None:
     assert prey.attack("unfiltered", name) == f"refused: {LIMITED[name]}"

@@ -103,6 +103,7 @@ def layers() -> dict[str, Layer]:
     return {layer.name: layer for layer in probe()}
 
 
+@pytest.mark.proves("around the process of guests", "the process that really hosts")
 @pytest.mark.parametrize("run", ["first", "later"])
 def test_each_thread_of_the_host_is_locked_up(
     run: str, layers: dict[str, Layer], tmp_path: Path
@@ -122,6 +123,7 @@ def test_each_thread_of_the_host_is_locked_up(
             assert int(facts["CapEff"], 16) == int(facts["CapPrm"], 16) == 0
 
 
+@pytest.mark.proves("the process that really hosts")
 def test_the_host_holds_its_channel_and_its_modules_only(tmp_path: Path) -> None:
     with conductor(tmp_path / "cache") as one:
         host = one.host()
@@ -144,6 +146,7 @@ def test_the_host_holds_its_channel_and_its_modules_only(tmp_path: Path) -> None
         assert os.readlink(host / "cwd") == "/"
 
 
+@pytest.mark.proves("the process that really hosts")
 def test_the_host_has_limits(tmp_path: Path) -> None:
     with conductor(tmp_path / "cache") as one:
         rows = (one.host() / "limits").read_text().splitlines()

@@ -112,6 +112,7 @@ def test_every_hostile_guest_is_tested() -> None:
     assert {path.stem for path in HOSTILE.glob("*.wat")} == HARM.keys() | HARMLESS
 
 
+@pytest.mark.proves("around a guest", "exceeding a limit ends that guest")
 @pytest.mark.parametrize("calls", ["fast", "public"])
 @pytest.mark.parametrize("name", sorted(HARM))
 def test_harm_is_contained(name: str, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:

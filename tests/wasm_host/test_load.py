@@ -84,6 +84,7 @@ def test_code_that_does_not_validate_is_refused() -> None:
     assert "type mismatch" in caught.value.detail
 
 
+@pytest.mark.proves("around a guest")
 def test_all_forbidden_imports_are_listed() -> None:
     with pytest.raises(LoadError) as caught:
         wasm_host.load(wasm(HOSTILE / "import_host.wat"))

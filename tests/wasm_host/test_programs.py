@@ -107,6 +107,7 @@ def test_c_answers_line_by_line(c_program: Path) -> None:
     assert guest.stderr == "end of input\n"
 
 
+@pytest.mark.proves("around a guest")
 @needs_zig
 def test_c_gets_nothing(c_program: Path) -> None:
     guest = started(c_program)

@@ -249,6 +249,7 @@ def test_every_rule_is_written_where_it_says() -> None:
     assert len({check.name for check in CHECKS}) == len(CHECKS)
 
 
+@pytest.mark.proves("`conductor test` gives a component")
 def test_sessions_are_in_an_empty_folder() -> None:
     """What a component may read is meant to be a project's, not all of a machine."""
     seen: list[Path] = []
@@ -290,6 +291,7 @@ for line in sys.stdin:
 """It goes on when its value is kept, and has noted the answer."""
 
 
+@pytest.mark.proves("`conductor test` gives a component")
 def test_values_that_are_kept_for_the_user_stay_as_they_are(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

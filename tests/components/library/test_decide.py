@@ -89,6 +89,7 @@ def test_what_the_endpoint_decides_holds(answer: Any, outcome: Any, options: Any
     test()
 
 
+@pytest.mark.proves("`decide` refuses or narrows")
 @pytest.mark.parametrize("answer", WRONG)
 @pytest.mark.parametrize("failure", ["closed", "open"])
 def test_an_endpoint_that_fails_is_closed_or_open_as_set(answer: Any, failure: str) -> None:
@@ -322,6 +323,7 @@ def test_an_endpoint_that_is_not_granted_is_closed(rig: Rig, place: str) -> None
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("`decide` refuses or narrows")
 def test_an_endpoint_that_sends_elsewhere_is_closed(rig: Rig, place: str) -> None:
     colon = ":" if place.startswith("unix:") else ""
     config = {"url": f"{place}{colon}/away"}

@@ -337,6 +337,7 @@ def test_what_was_said_before_a_question_is_shown_before_it(rig: Rig, method: st
     assert chain.finish() == 0
 
 
+@pytest.mark.proves("no word in `_meta` is changed")
 def test_in_the_metadata_that_clients_show(rig: Rig) -> None:
     """Two terminals and a message, in pieces: of `_meta` what is for people is changed, and nothing
     else, which does not undo the rest."""

@@ -107,6 +107,7 @@ def test_an_answer_to_one_who_is_gone() -> None:
         assert all(one[0] == "modified" for one in changed(pb))
 
 
+@pytest.mark.proves("a change that a policy undid")
 def test_what_a_policy_undid_is_no_change() -> None:
     with audited() as pb:
         given(pb)

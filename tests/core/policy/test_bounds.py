@@ -146,6 +146,7 @@ def test_a_command_is_not_run_again_but_where_it_failed(grants: str) -> None:
         skip(pb)
 
 
+@pytest.mark.proves("a turn of a component's own hides")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("turns", ["within", "unprompted"])
 def test_a_turn_of_its_own_hides_and_cancels_nothing_of_the_users(turns: str, version: int) -> None:
@@ -166,6 +167,7 @@ def test_a_turn_of_its_own_hides_and_cancels_nothing_of_the_users(turns: str, ve
 # -- times -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("a component cannot hold `initialize`")
 @pytest.mark.parametrize("method", ["session/new", "session/list", "session/status"])
 def test_what_is_no_prompt_is_held_for_a_minute(method: str) -> None:
     with chain(profile="full") as pb:
@@ -176,6 +178,7 @@ def test_what_is_no_prompt_is_held_for_a_minute(method: str) -> None:
         pb << ("agent", request(Hole("a-a"), method, {"cwd": "/"}))
 
 
+@pytest.mark.proves("a component cannot hold `initialize`")
 @pytest.mark.parametrize("kind", ["channel", *KINDS])
 def test_the_answer_to_initialize_is_held_for_a_minute(kind: str) -> None:
     held = guest(profile="full", kind=kind, ids="kept")

@@ -51,6 +51,7 @@ def stopped(pb: Playbook) -> None:
     pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
 
 
+@pytest.mark.proves("a prompt that is cancelled while")
 def test_who_holds_the_prompt_hears_of_it_and_the_agent_never_hears_of_the_prompt() -> None:
     with chain(CARRIES) as pb:
         given(pb)
@@ -79,6 +80,7 @@ def test_in_version_2_the_prompt_was_not_inserted(how: str) -> None:
         pb << ("client", error("a", *REFUSED))
 
 
+@pytest.mark.proves("a prompt that is cancelled while")
 def test_whatever_it_answers_the_user_sees_a_cancelled_turn() -> None:
     for answer in (result(Hole("g-a"), {"stopReason": "refusal"}), error(Hole("g-a"), 1, "no")):
         with chain(CARRIES) as pb:
@@ -120,6 +122,7 @@ def test_an_answer_it_holds_goes_on_as_it_came(how: str, by: str) -> None:
         assert settled(pb.router)
 
 
+@pytest.mark.proves("a prompt that is cancelled while")
 def test_who_holds_nothing_of_it_hears_nothing() -> None:
     with chain(CARRIES) as pb:
         given(pb, "hi", "t", "T")

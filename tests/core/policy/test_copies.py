@@ -121,6 +121,7 @@ def test_up_and_down_and_without_a_session() -> None:
         pb << ("g", "s", error(Hole("g-l"), 1, "no"))
 
 
+@pytest.mark.proves("conductor never mistakes a returned")
 def test_a_changed_copy_is_a_violation_and_changes_nothing() -> None:
     with chain(profile="observer") as pb:
         copied(pb)
@@ -198,6 +199,7 @@ def test_or_by_equal_params_if_its_ids_are_not_to_be_relied_on() -> None:
 # -- notifications -------------------------------------------------------------------------------
 
 
+@pytest.mark.proves("conductor never mistakes a returned")
 def test_copies_of_notifications_come_back_and_stop_there() -> None:
     with chain(profile="observer") as pb:
         for told in (update("a"), tool_call("t")):
@@ -278,6 +280,7 @@ def test_only_so_many_wait(monkeypatch: pytest.MonkeyPatch) -> None:
         pb << ("agent", request(Hole("b"), PROMPT, prompt("hi")))
 
 
+@pytest.mark.proves("copies that an observer drops")
 def test_only_so_many_bytes_wait(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(observers, "_MOST_BYTES_WAITING", 250)
     with starting() as pb:
@@ -319,6 +322,7 @@ def test_copies_of_requests_are_remembered_so_long(monkeypatch: pytest.MonkeyPat
         refused(pb, Hole("g-a"))
 
 
+@pytest.mark.proves("copies that an observer drops")
 def test_so_much_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ordering, "_MOST_COPIED_BYTES", 300)
     with chain(profile="observer") as pb:
@@ -343,6 +347,7 @@ def test_their_answers_are_waited_for_so_long(monkeypatch: pytest.MonkeyPatch) -
         assert len(pb.router.peers["g"].p.requests.sent) == 2
 
 
+@pytest.mark.proves("copies that an observer drops")
 def test_copies_of_notifications_are_remembered_so_long(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entries, "_MOST", 2)
     with chain(profile="observer") as pb:

@@ -55,6 +55,7 @@ def policed(kinds: tuple[str, ...], policies: tuple[Policy, ...], *, told: bool)
     return Stage(Router([*components, Component("agent")]), [*actors, Agent("agent")])
 
 
+@pytest.mark.proves("an honest component breaks no")
 @pytest.mark.parametrize("told", [True, False], ids=["told", "found-out"])
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("name", POLICIES)

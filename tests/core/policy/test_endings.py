@@ -65,6 +65,7 @@ def back(pb: Playbook) -> None:
 OK_HERE = {"protocolVersion": 1, "agentCapabilities": {}}
 
 
+@pytest.mark.proves("the conductor in its stead")
 @pytest.mark.parametrize(
     ("how", "state"),
     list(itertools.product(["closed", "bypassed", "leaving"], ["given", "passed", "returned"])),

@@ -307,6 +307,7 @@ ROWS: Final[dict[tuple[State, Event], Callable[[Playbook], None]]] = {
 }
 
 
+@pytest.mark.proves("every request gets its answer")
 @pytest.mark.parametrize("row", MOVES, ids=lambda row: f"{row.state.value}-{row.event.name}")
 def test_each_row_has_its_playbook(row: object) -> None:
     assert len(ROWS) == len(MOVES)
@@ -441,6 +442,7 @@ def test_answering_before_the_answer_is_there_is_a_violation(error_: bool) -> No
         assert settled(pb.router)
 
 
+@pytest.mark.proves("conductor does not mistake a")
 def test_what_is_over_is_over() -> None:
     with chain(ALL) as pb:
         closed(pb)

@@ -116,6 +116,7 @@ def test_a_program_has_a_deadline_instead(kind: str) -> None:
 HOW = ["answer", "wrong", "cancel", "closed", "bypassed", "leaving", "asker"]
 
 
+@pytest.mark.proves("every request gets its answer")
 @pytest.mark.parametrize("how", HOW)
 def test_what_waits_goes_on_whatever_becomes_of_the_request(how: str) -> None:
     with chain(CARRIES + ("+answer" if how == "answer" else "")) as pb:
@@ -226,6 +227,7 @@ def test_an_answer_it_amends_pushes_on_what_came_before() -> None:
 # -- up: what has a place among texts --------------------------------------------------------------
 
 
+@pytest.mark.proves("the answer that ends a turn does")
 def test_the_end_of_a_turn_follows_what_its_carrier_releases_on_it() -> None:
     with chain(CARRY_TEXT) as pb:
         pb >> heard
@@ -433,6 +435,7 @@ def holding(kind: str) -> Playbook:
     return chain(CARRY_TEXT, profile="observer", kind=kind)
 
 
+@pytest.mark.proves("the answer that ends a turn does")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_answer_waits_for_the_updates_it_holds(kind: str) -> None:
     with holding(kind) as pb:

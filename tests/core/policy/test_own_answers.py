@@ -37,6 +37,7 @@ def signed(id_: object, message: str, code: int = REFUSED, name: str = "g", **da
     return {"jsonrpc": "2.0", "id": id_, "error": held}
 
 
+@pytest.mark.proves("an error of a component names", "error texts, last words")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize(
     ("body", "wanted"),
@@ -66,6 +67,7 @@ def test_an_error_names_its_component(body: Any, wanted: Json, version: int) -> 
         pb >> ("g", "p", said) << ("client", wanted)
 
 
+@pytest.mark.proves("no error of a component shows")
 @pytest.mark.parametrize(
     "body",
     [
@@ -83,6 +85,7 @@ def test_an_error_shows_no_login(body: Json) -> None:
         pb >> ("agent", result(Hole("x"), DONE)) << ("client", result("a", DONE))
 
 
+@pytest.mark.proves("no error of a component shows")
 def test_the_login_of_the_agent_s_stays_as_it_is() -> None:
     login = {"code": -32000, "message": "log in", "data": {"authMethods": [{"id": "x"}]}}
     with chain(ANSWERS) as pb:
@@ -128,6 +131,7 @@ def test_a_refusal_of_the_agent_s_names_nobody() -> None:
         pb >> ("g", "p", result(Hole("g-a"), changed)) << ("client", result("a", changed))
 
 
+@pytest.mark.proves("an error of a component names")
 @pytest.mark.parametrize(
     ("said", "named"),
     [("f", "f"), ("g", "g"), ("agent", "f+g"), ("", "f+g"), (["f"], "f+g")],
@@ -182,6 +186,7 @@ def test_who_is_trusted_answers_as_it_likes() -> None:
         pb >> ("t", "p", error(Hole("t-a"), -32000, "no")) << ("client", error("a", -32000, "no"))
 
 
+@pytest.mark.proves("error texts, last words")
 @pytest.mark.parametrize(
     "body",
     [

@@ -95,6 +95,7 @@ def test_it_sets_nothing(method: str, params: Json, profile: str) -> None:
         refused(pb, "own")
 
 
+@pytest.mark.proves("a component offers no modes")
 def test_a_mode_that_it_adds_nobody_sees_and_the_agent_s_is_shown() -> None:
     """The attack: a second mode that is called as the one that asks, while the agent does not."""
     posing: Json = {"id": "ask-2", "name": "Ask"}

@@ -182,6 +182,7 @@ def begun(scene: Scene, mine: Json = THERE, user: Json = THERE) -> Scene:
 # -- a component sets nothing ----------------------------------------------------------------------
 
 
+@pytest.mark.proves("nobody but the user sets a mode")
 @pytest.mark.parametrize(
     ("method", "choice"),
     [
@@ -227,6 +228,7 @@ def test_a_set_up_of_its_own_chooses_nothing() -> None:
 # -- its own sessions stay as the agent begins one -------------------------------------------------
 
 
+@pytest.mark.proves("nobody but the user sets a mode")
 def test_a_fork_of_the_user_s_session_is_set_as_the_agent_begins_one() -> None:
     scene = begun(Scene())
     for method, choice in ((MODE, BYPASS), (OPTION, {"configId": "effort", "value": "high"})):
@@ -242,6 +244,7 @@ def test_a_fork_of_the_user_s_session_is_set_as_the_agent_begins_one() -> None:
     assert [method for method, *_ in scene.agent.got] == [PROMPT]
 
 
+@pytest.mark.proves("nobody but the user sets a mode")
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("how", ["fork", "fork that shows nothing", "user's", "set only"])
 def test_no_prompt_goes_where_more_is_set_than_the_agent_begins_one_with(
@@ -351,6 +354,7 @@ def test_a_session_that_is_opened_again_is_open() -> None:
 # -- one that becomes the user's is set as the user's was ------------------------------------------
 
 
+@pytest.mark.proves("nobody but the user sets a mode")
 @pytest.mark.parametrize("version", [1, 2])
 def test_what_the_user_has_set_holds_in_the_session_that_goes_on(version: int) -> None:
     scene = begun(Scene(version=version))
@@ -456,6 +460,7 @@ def test_no_session_goes_on_as_another_while_one_of_them_is_set_up(
     assert scene.rebinds("s1", "s2")["result"] == {}
 
 
+@pytest.mark.proves("a session of the user's goes")
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_user_is_told_what_the_agent_refuses_and_sees_what_it_is_in(version: int) -> None:
     scene = begun(Scene(refuses=(MODE, OPTION), version=version))
@@ -502,6 +507,7 @@ def test_a_trusted_component_does_as_it_likes() -> None:
 # -- folders, servers, and the audit ---------------------------------------------------------------
 
 
+@pytest.mark.proves("a session of the user's goes")
 @pytest.mark.parametrize(
     ("user", "mine", "fits"),
     [
@@ -526,6 +532,7 @@ def test_only_a_session_in_the_same_folders_becomes_the_user_s(
         assert scene.updates("session_info_update") == []
 
 
+@pytest.mark.proves("a session of the user's goes")
 @pytest.mark.parametrize("moves", ["session/load", "session/resume", "session/fork"])
 def test_a_session_that_is_set_up_elsewhere_does_not_become_the_user_s(moves: str) -> None:
     """An agent that has it open already may leave it where it is."""
@@ -545,6 +552,7 @@ def test_the_user_s_session_goes_on_as_none_that_is_closed() -> None:
     assert "is no session that" in scene.rebinds("s1", "s2")["error"]["message"]
 
 
+@pytest.mark.proves("a session of the user's goes")
 @pytest.mark.parametrize("name", ["fs", "FS", "f-s", "fs__more", "tools"])
 def test_no_server_takes_the_place_of_one_of_the_user_s(name: str) -> None:
     mine = {"type": "acp", "name": name, "serverId": "mine:1"}
@@ -562,6 +570,7 @@ def test_no_server_takes_the_place_of_one_of_the_user_s(name: str) -> None:
         )
 
 
+@pytest.mark.proves("a session of the user's goes")
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_user_is_told_which_servers_are_missing(version: int) -> None:
     servers = [FS, {**FS, "name": "git\u202e\n"}]

@@ -66,6 +66,7 @@ def may_not(pb: Playbook, terminal: object, session: str = "S", by: str = "g") -
         refused(pb, "use", "only terminals that it has opened itself", side="p", name=by)
 
 
+@pytest.mark.proves("with `run:commands` a component")
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_component_uses_the_terminals_that_it_has_opened(version: int) -> None:
     with chain(version=version, **GRANTED) as pb:
@@ -95,6 +96,7 @@ def test_a_component_uses_the_terminals_that_it_has_opened(version: int) -> None
         may_not(pb, "last")
 
 
+@pytest.mark.proves("with `run:commands` a component")
 def test_nor_those_of_another_component_nor_before_the_answer() -> None:
     with chain_of(guest(name="f", **GRANTED), guest(**GRANTED)) as pb:
         in_sessions(pb, "S")
@@ -110,6 +112,7 @@ def test_nor_those_of_another_component_nor_before_the_answer() -> None:
         uses(pb, "kill", "theirs", by="f")
 
 
+@pytest.mark.proves("with `run:commands` a component")
 @pytest.mark.parametrize("version", [1, 2])
 def test_only_in_sessions_of_the_client_s(version: int) -> None:
     """The client knows nothing of a session that a component has opened for itself."""

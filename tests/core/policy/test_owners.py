@@ -164,6 +164,7 @@ def thieves(who: str) -> list[str]:
     return [name for name in PROXIES if name not in who]
 
 
+@pytest.mark.proves("a component cannot reach MCP")
 @pytest.mark.parametrize("generation", SERVERS)
 @pytest.mark.parametrize("who", OWNERS)
 def test_servers_of_others_are_out_of_reach(who: str, generation: str) -> None:
@@ -192,6 +193,7 @@ def test_servers_of_others_are_out_of_reach(who: str, generation: str) -> None:
         assert world.rules() == []
 
 
+@pytest.mark.proves("a component cannot reach MCP")
 @pytest.mark.parametrize("key", ["connectionId", "connection_id"])
 @pytest.mark.parametrize("who", OWNERS)
 def test_connections_of_others_are_out_of_reach(who: str, key: str) -> None:
@@ -220,6 +222,7 @@ def test_connections_of_others_are_out_of_reach(who: str, key: str) -> None:
         assert world.rules() == []
 
 
+@pytest.mark.proves("a server that the client declares")
 def test_what_the_client_declares_is_its_own_whoever_claimed_it_before() -> None:
     world = DeclaringChain(trusted=True)
     declares(world, "far", SERVERS["stateless"])
@@ -242,6 +245,7 @@ def claims(world: DeclaringChain, claimer: str, owner: str) -> None:
 USE: Final = notification("mcp/message", {"connectionId": "k", "method": "ping"})
 
 
+@pytest.mark.proves("a connection of the client or")
 @pytest.mark.parametrize(("owner", "watched"), [("client", ()), ("mid", ()), ("mid", ("mid",))])
 @pytest.mark.parametrize("claimer", ["far", "near"])
 def test_a_connection_of_who_is_not_policed_is_its_own_whoever_claimed_its_id(
@@ -298,6 +302,7 @@ def test_who_answers_for_a_server_of_somebody_else_s_has_no_connection_of_its_ow
     assert [one for one, _ in world.rules()] == ["near"]
 
 
+@pytest.mark.proves("a connection of the client or", "its MCP servers")
 @pytest.mark.parametrize("k", ["mid:1/1", "MID.1", "mid:2", "acp:near:1", "near"])
 def test_nobody_opens_a_connection_in_somebody_else_s_name(k: str) -> None:
     world = DeclaringChain(trusted=True)
@@ -503,6 +508,7 @@ def test_a_server_asks_with_the_rights_to() -> None:
     assert world.rules() == []
 
 
+@pytest.mark.proves("its MCP servers")
 def test_the_agents_model_is_asked_from_the_account_of_own_prompts() -> None:
     """As a request of a component's own MCP server, and as a member of a result."""
     far = {"far": Grants(turns="within")}

@@ -112,6 +112,7 @@ def test_and_asks_of_its_own(r: Route) -> None:
         pb >> (r.target, error(Hole("t"), 1, "no")) << ("g", r.outlet, error("own", 1, "no"))
 
 
+@pytest.mark.proves("conductor does not mistake a")
 @ROUTES
 def test_two_of_one_session_are_told_apart_by_their_ids(r: Route) -> None:
     with chain(**Q) as pb:
@@ -190,6 +191,7 @@ def test_the_same_under_another_method_is_its_own() -> None:
         refused(pb, Hole("g-a"))
 
 
+@pytest.mark.proves("conductor answers a component's", "the conductor in its stead")
 @pytest.mark.parametrize("profile", ["full", "none"])
 def test_a_change_that_breaks_a_rule_goes_on_as_it_was_given(profile: str) -> None:
     with chain("down:session/prompt:carry", profile=profile) as pb:

@@ -145,6 +145,7 @@ def test_a_wildcard_stands_for_names_below_it_only() -> None:
     assert not place.covers("http", "a.example.org", 80)
 
 
+@pytest.mark.proves("no component delays a service")
 @pytest.mark.parametrize(
     ("glob", "path", "fits"),
     [

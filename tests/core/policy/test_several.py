@@ -7,6 +7,7 @@ import json
 from collections import deque
 from typing import Any, Final, NamedTuple
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -225,6 +226,7 @@ STEPS: Final = st.lists(
 )
 
 
+@pytest.mark.proves("every request gets its answer")
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from(POLICIES), min_size=1, max_size=3),

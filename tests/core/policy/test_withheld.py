@@ -95,6 +95,7 @@ V2: Final = (
 )
 
 
+@pytest.mark.proves("nothing of a hidden turn reaches", "turns of its own")
 @pytest.mark.parametrize(("version", "updates"), [(1, V1), (2, V2)])
 @pytest.mark.parametrize("method", [PERMISSION, ELICIT, "_agent/confirm"])
 def test_it_goes_before_the_question(version: int, updates: Sequence[Json], method: str) -> None:
@@ -212,6 +213,7 @@ def test_what_follows_a_hidden_part_is_hidden_or_behind_that_part() -> None:
         pb << ("client", question)
 
 
+@pytest.mark.proves("nothing of a hidden turn reaches")
 @pytest.mark.parametrize("of", ["calls", "bytes", "terminals"])
 def test_what_is_beyond_the_bounds_is_not_asked_about(of: str) -> None:
     with chain(CARRIES, **WITHIN) as pb:

@@ -24,6 +24,13 @@ OF_EACH: dict[str, list[Attack]] = {
 }
 
 
+@pytest.mark.proves(
+    "between two proxies",
+    "a component offers no modes",
+    "error texts, last words",
+    "capabilities",
+    "no word in `_meta` is changed",
+)
 @pytest.mark.parametrize("guard", GUARDS, ids=lambda g: g.name)
 def test_attacks_are_refused(guard: Guard) -> None:
     for attack in OF_EACH[guard.name]:
@@ -35,6 +42,7 @@ def test_attacks_are_refused(guard: Guard) -> None:
         assert place == "" or (place.startswith("/") and len(place) <= 500), attack.what
 
 
+@pytest.mark.proves("the guards hold in every version")
 @pytest.mark.parametrize("version", [None, 0, 1, 2, 3, 65535])
 def test_no_version_opens_a_door(version: int | None) -> None:
     passed = [

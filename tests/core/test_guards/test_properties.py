@@ -174,6 +174,7 @@ def _protected(method: str, params: dict[str, Any]) -> bool:
     return forwarded(CONTEXT, "down", method, Raw(json.dumps(params).encode()), UNSET) is not None
 
 
+@pytest.mark.proves("from a policed proxy to client", "conductor refuses any single")
 @pytest.mark.parametrize(
     ("method", "params", "free"),
     [
@@ -210,6 +211,7 @@ _options = st.lists(
 NARROW = granted(permission="narrow")
 
 
+@pytest.mark.proves("removing options never widens")
 @given(_options, st.data())
 def test_taking_options_away_never_widens(
     options: list[dict[str, Any]], data: st.DataObject
@@ -226,6 +228,7 @@ def test_taking_options_away_never_widens(
     assert not wide or [o for o in kept if o["kind"] == "allow_once"] == narrow
 
 
+@pytest.mark.proves("no answer of a component itself")
 @given(_options, st.sampled_from("abcd"), st.none() | st.sampled_from("abcd"))
 def test_no_answer_of_its_own_ever_allows(
     options: list[dict[str, Any]], chosen: str, client: str | None
@@ -369,6 +372,7 @@ def test_what_nests_too_deeply_is_refused(depth: int) -> None:
     assert forwarded(CONTEXT, "down", "initialize", *widened) is not None
 
 
+@pytest.mark.proves("a rule that cannot judge a message")
 def test_a_rule_that_runs_out_of_stack_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
     def deeper(attempt: Attempt) -> Breaches:
         yield from deeper(attempt)

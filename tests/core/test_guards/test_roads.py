@@ -34,6 +34,7 @@ def arrived(road: type[Road], attacks: list[Attack]) -> list[str]:
     return found
 
 
+@pytest.mark.proves("chain", "port, branch", "its MCP servers")
 @pytest.mark.parametrize("road", ROADS, ids=lambda road: road.name)
 def test_no_attack_arrives(road: type[Road]) -> None:
     attacks = [attack for attack in ATTACKS if is_one(attack, road)]
@@ -44,6 +45,7 @@ def test_no_attack_arrives(road: type[Road]) -> None:
 PARTS = 5
 
 
+@pytest.mark.proves("sub-session", "alias")
 @pytest.mark.parametrize("part", range(PARTS))
 def test_no_attack_arrives_by_another_session(part: int) -> None:
     for road in IN_THE_CHAIN:

@@ -54,6 +54,7 @@ def smuggler(folder: Path, target: Path) -> Path:
     return module
 
 
+@pytest.mark.proves("before a real coding agent, conductor")
 @pytest.mark.parametrize("agent", AGENTS)
 @pytest.mark.parametrize("rights", ["full", "trusted"])
 def test_a_smuggled_command_is_stopped_named_and_recorded_and_the_session_goes_on(

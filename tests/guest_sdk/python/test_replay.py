@@ -89,6 +89,7 @@ def said(folder: Path) -> bytes:
     )
 
 
+@pytest.mark.proves("a replay performs nothing, and")
 @pytest.mark.parametrize("isolation", ["process", "inline"])
 def test_nothing_is_done_again(
     tmp_path: Path, python_guest: Path, monkeypatch: pytest.MonkeyPatch, isolation: str

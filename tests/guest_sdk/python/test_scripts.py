@@ -53,6 +53,7 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path, monkeypatch: pytest.Monke
         scripts.read(str(path))
 
 
+@pytest.mark.proves("from a stranger's folder")
 def test_a_folder_brings_nothing_along_from_elsewhere(tmp_path: Path) -> None:
     """Its proxy could read what a link in a stranger's folder leads to."""
     folder = tmp_path / "proxy"
@@ -70,6 +71,7 @@ def test_a_folder_brings_nothing_along_from_elsewhere(tmp_path: Path) -> None:
         scripts.read(str(folder))
 
 
+@pytest.mark.proves("from a stranger's folder")
 def test_a_manifest_runs_nothing_from_elsewhere(tmp_path: Path) -> None:
     folder = tmp_path / "proxy"
     folder.mkdir()

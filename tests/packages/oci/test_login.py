@@ -45,6 +45,7 @@ def test_with_a_login(
         assert "repository%3Ap%3Apull" in asked
 
 
+@pytest.mark.proves("the login goes to the registry")
 @pytest.mark.parametrize("auth", ["basic", "bearer"])
 @pytest.mark.parametrize("password", [None, "wrong"])
 def test_without_the_right_login(
@@ -66,6 +67,7 @@ def test_without_the_right_login(
     assert len(made.asked) <= 3
 
 
+@pytest.mark.proves("the login goes to the registry")
 def test_a_redirect_takes_no_login_along(
     made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -83,6 +85,7 @@ def test_a_redirect_takes_no_login_along(
         assert given(elsewhere) == {""}
 
 
+@pytest.mark.proves("the login goes to the registry")
 @pytest.mark.parametrize("kind", ["Basic", "Bearer"])
 def test_where_a_redirect_leads_nobody_may_ask_for_the_login(
     made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
@@ -101,6 +104,7 @@ def test_where_a_redirect_leads_nobody_may_ask_for_the_login(
         assert given(elsewhere) == {""}
 
 
+@pytest.mark.proves("the login goes to the registry")
 @pytest.mark.parametrize(
     "realm",
     ["http://token.invalid/x", "file:///etc/passwd", "//x", "", "https://me:pw@token.invalid/"],
@@ -238,6 +242,7 @@ def test_a_login_goes_to_a_token_service_at_its_registry_or_below(
     assert logins == ([BASIC] if sent else logins and [""])
 
 
+@pytest.mark.proves("a server of the internet sends")
 @pytest.mark.parametrize("host", ["inside.example", "127.0.0.1"])
 @pytest.mark.parametrize("sent_there", ["for a token", "with an upload"])
 def test_a_registry_of_the_internet_sends_nobody_inside(

@@ -209,6 +209,7 @@ def test_signed_by_a_key(made: HandMade, tmp_path: Path, kind: str) -> None:
         sources.parse(str(unsigned.pinned)).fetch(str(tmp_path / "5"), again)
 
 
+@pytest.mark.proves("a signature counts by whom it")
 def test_a_signature_counts_for_its_own_package_only(made: HandMade, tmp_path: Path) -> None:
     """A registry may list the signature of another package as one of this."""
     private, public = keys(tmp_path / "mine", *KINDS["p256"])
@@ -274,6 +275,7 @@ def test_signed_by_an_older_cosign(made: HandMade, tmp_path: Path) -> None:
         fetch(one.pinned, tmp_path / "4", key=public)
 
 
+@pytest.mark.proves("what a signature does not cover")
 def test_a_referrer_says_nothing_about_a_signed_component(made: HandMade, tmp_path: Path) -> None:
     """The signature covers the artifact, and a registry can attach anything to that."""
     private, public = keys(tmp_path / "mine", *KINDS["p256"])

@@ -104,6 +104,7 @@ def test_an_archive(made: HandMade, tmp_path: Path) -> None:
     assert os.access(place / "p.py", os.X_OK)
 
 
+@pytest.mark.proves("a tag is asked for once, and")
 def test_a_tag_that_moves_is_asked_for_once(made: HandMade, tmp_path: Path) -> None:
     first = made.put("p", "1", manifest(), MODULE, b"{}")
     other = made.put("p", "other", manifest(OTHER), OTHER)
@@ -169,6 +170,7 @@ HOSTILE_MANIFESTS: dict[str, Any] = {
 }
 
 
+@pytest.mark.proves("nothing is written before all")
 @pytest.mark.parametrize("kind", sorted(HOSTILE_MANIFESTS))
 def test_a_manifest_that_is_none(made: HandMade, tmp_path: Path, kind: str) -> None:
     made.put("p", "1", HOSTILE_MANIFESTS[kind], MODULE, b"{}", b"x")
@@ -249,6 +251,7 @@ HOSTILE_ANSWERS: dict[str, tuple[str, Callable[[Handler], None]]] = {
 }
 
 
+@pytest.mark.proves("nothing is written before all")
 @pytest.mark.parametrize("kind", sorted(HOSTILE_ANSWERS))
 def test_an_answer_that_is_none(made: HandMade, tmp_path: Path, kind: str) -> None:
     pattern, odd = HOSTILE_ANSWERS[kind]
@@ -257,6 +260,7 @@ def test_an_answer_that_is_none(made: HandMade, tmp_path: Path, kind: str) -> No
     refuses(made, tmp_path)
 
 
+@pytest.mark.proves("nothing is written before all")
 def test_another_manifest_than_the_pinned_one(made: HandMade, tmp_path: Path) -> None:
     pinned = made.put("p", "1", manifest(), MODULE, b"{}")
     made.manifests["p", pinned] = (json.dumps(manifest(OTHER)).encode(), artifact.MANIFEST)
@@ -267,6 +271,7 @@ def test_a_tag_that_is_not_there(made: HandMade, tmp_path: Path) -> None:
     assert "has no `p` with 1" in refuses(made, tmp_path).text
 
 
+@pytest.mark.proves("nothing is written before all")
 def test_a_server_that_drips(
     made: HandMade, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -331,6 +336,7 @@ def test_too_many_referrers(made: HandMade, tmp_path: Path) -> None:
     refuses(made, tmp_path)
 
 
+@pytest.mark.proves("a module's manifest makes no")
 @pytest.mark.parametrize(
     "description",
     [

@@ -84,6 +84,7 @@ def test_an_existing_file_is_continued_and_made_private(tmp_path: Path) -> None:
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
+@pytest.mark.proves("`log verify` finds any changed")
 def test_every_change_of_any_byte_is_found(tmp_path: Path) -> None:
     data = filled(tmp_path / "a", 3)
     ends = [at for at, byte in enumerate(data) if byte == 10]
@@ -94,6 +95,7 @@ def test_every_change_of_any_byte_is_found(tmp_path: Path) -> None:
         assert line == sum(end < at for end in ends) + 1, at
 
 
+@pytest.mark.proves("it finds removed, moved and repeated")
 def test_lines_removed_moved_or_repeated_are_found(tmp_path: Path) -> None:
     first, second, third, fourth = filled(tmp_path / "a").splitlines(keepends=True)
     for lines, line in (
@@ -285,6 +287,7 @@ def begun(path: Path, *components: str, agent_last: bool = False) -> Auditor:
     return auditor
 
 
+@pytest.mark.proves("the record has no secrets of command")
 def test_components_are_recorded_with_digest_and_policy(tmp_path: Path) -> None:
     path = tmp_path / "a"
     spec = "datetime,only=context+change:tool-calls,on_violation=fail"
@@ -345,6 +348,7 @@ def test_violations_and_failures_are_recorded_at_once(tmp_path: Path) -> None:
     assert records(path)[-1]["failure"] == "why"
 
 
+@pytest.mark.proves("a component that breaks rules")
 def test_a_flood_of_violations_does_not_fill_the_disk(tmp_path: Path) -> None:
     path = tmp_path / "a"
     auditor = begun(path, "py:a:b")

@@ -117,6 +117,7 @@ def test_other_words_for_the_same_are_no_change(content: str) -> None:
     assert described(changed(b'{"a":1,"b":[1.0]}', b'{ "b": [1.00], "a": 1 }'), content) is None
 
 
+@pytest.mark.proves("a name that occurs twice does")
 @pytest.mark.parametrize("content", ["redacted", "all", "none"])
 def test_a_name_that_stands_twice_is_never_the_same(content: str) -> None:
     """Programs differ on which of the two counts."""
@@ -135,6 +136,7 @@ def test_without_content_there_are_digests_only() -> None:
     assert found["before"] == digest(b'["secret words"]')
 
 
+@pytest.mark.proves("the record has no secrets of changed")
 def test_secrets_are_not_written_unless_that_is_asked_for() -> None:
     after = {"env": [{"name": "KEY", "value": "swordfish"}], "x": 1}
     found = record(changed(SECRET, after))
@@ -417,6 +419,7 @@ WRONG: Final = [
 ]
 
 
+@pytest.mark.proves("a host of guests cannot blame")
 @pytest.mark.parametrize("more", WRONG)
 def test_a_host_is_not_believed_everything(more: Json) -> None:
     with pytest.raises(ValueError, match=r".+"):

@@ -109,6 +109,7 @@ SECRETS: Final[dict[str, list[tuple[bool, str]]]] = {
 }  # fmt: skip
 
 
+@pytest.mark.proves("by default neither messages nor")
 @pytest.mark.parametrize("name", SECRETS)
 def test_secrets_are_left_out(name: str) -> None:
     written = Written()

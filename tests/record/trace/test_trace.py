@@ -327,6 +327,7 @@ def test_a_trace_of_a_conductor_within_another(tmp_path: Path, proxy: str) -> No
     assert pairs.wrong(pairs.read(inner)) == pairs.wrong(pairs.read(outer)) == []
 
 
+@pytest.mark.proves("by default neither messages nor")
 def test_secrets_are_taken_out_unless_asked_for(tmp_path: Path) -> None:
     found = trace(tmp_path / "t", "passthrough", "passthrough", DEMO)
     assert SECRET not in (tmp_path / "t").read_text()

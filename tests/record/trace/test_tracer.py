@@ -365,6 +365,7 @@ def test_messages_within_a_host_have_its_times(recording: Recording) -> None:
     assert last < 1e9
 
 
+@pytest.mark.proves("a host of guests cannot forge")
 @pytest.mark.parametrize(
     "wrong",
     [

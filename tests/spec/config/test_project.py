@@ -69,6 +69,7 @@ def test_each_manifest_that_a_pattern_stands_for_counts(tmp_path: Path) -> None:
     assert listed(tmp_path, "tokio", "**/Cargo.toml") == ("b/c/Cargo.toml", [])
 
 
+@pytest.mark.proves("a project's manifests name no")
 def test_a_manifest_leads_nowhere_out_of_the_project(tmp_path: Path) -> None:
     project, beside = tmp_path / "project", tmp_path / "beside"
     write(beside / "Cargo.toml", '[dependencies]\ntokio = "1"\n')

@@ -84,6 +84,7 @@ def test_narrow_is_an_answer_and_no_news() -> None:
     assert play.answered(1, *chosen(Answer.NARROW.value)) == [Narrow((A,), ""), Resume()]
 
 
+@pytest.mark.proves("anything but yes is narrow")
 @pytest.mark.parametrize(
     ("member", "body", "why"),
     [

@@ -50,6 +50,7 @@ def asked(component: str = "./p.wasm") -> list[question.Question]:
     return held.questions
 
 
+@pytest.mark.proves("consent questions", "no word of an author is on the")
 @pytest.mark.usefixtures("here")
 def test_no_word_of_an_author_is_on_the_card() -> None:
     embed(EVIL)
@@ -71,6 +72,7 @@ def test_no_word_of_an_author_is_on_the_card() -> None:
         assert shown["options"][0]["optionId"] == "allow-session"
 
 
+@pytest.mark.proves("the card names the worst first")
 @pytest.mark.usefixtures("here")
 def test_the_worst_is_said_first_and_in_words_that_sell_nothing() -> None:
     embed(
@@ -166,6 +168,7 @@ def test_what_a_policy_of_the_machine_forbids_is_not_offered() -> None:
     assert (held.questions, held.refused) == ([], [(spec, "the policy does not allow `clock`")])
 
 
+@pytest.mark.proves("what a card cannot show in full")
 @pytest.mark.usefixtures("here")
 @pytest.mark.parametrize(
     ("wishes", "why"),

@@ -93,6 +93,7 @@ WIDER: list[tuple[str, str, str]] = [
 ]
 
 
+@pytest.mark.proves("a lock refuses more of anything")
 @pytest.mark.parametrize(
     ("less", "more", "said"), WIDER, ids=[f"{less} {more}" for less, more, _ in WIDER]
 )
@@ -114,6 +115,7 @@ def test_an_agent_that_is_started_again_is_more(here: Path) -> None:
     assert refusal("./p.wasm", "demo") == ""
 
 
+@pytest.mark.proves("a lock refuses more of anything")
 @pytest.mark.parametrize(
     ("one", "other", "said"),
     [
@@ -162,6 +164,7 @@ def test_isolation_may_be_stricter_not_laxer(
         assert (f"isolation: {given} → {isolation}" in text) is (isolation in wider), isolation
 
 
+@pytest.mark.proves("a lock refuses other components")
 @pytest.mark.parametrize(
     ("chain", "said"),
     [
@@ -246,6 +249,7 @@ def test_what_is_no_lock_is_refused_with_the_line(name: str) -> None:
     assert hint in caught.value.hint
 
 
+@pytest.mark.proves("a lock allows nothing that it")
 def test_a_lock_that_says_nothing_of_a_power_does_not_give_it(here: Path) -> None:
     lock("./p.wasm,allow=clock+change:tool-calls,limit.fuel=5,timeout=3", "demo")
     file = here / "conductor.lock"
@@ -323,6 +327,7 @@ def test_code_is_found_without_being_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert not any(name.startswith("lockedpack") for name in sys.modules)
 
 
+@pytest.mark.proves("the host runs the bytes that")
 def test_pinned_code_runs_as_it_was_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -344,6 +349,7 @@ def test_pinned_code_runs_as_it_was_compared(
         in_process.load(spec)
 
 
+@pytest.mark.proves("the host runs the bytes that")
 def test_the_host_refuses_a_module_that_changed_since_it_was_compared(here: Path) -> None:
     """Whatever happens to the file in between: it compares the bytes that it would run."""
     cache = here / "cache"

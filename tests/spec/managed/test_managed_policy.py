@@ -68,6 +68,7 @@ WRONG = {
 }
 
 
+@pytest.mark.proves("a policy that cannot be read")
 @pytest.mark.parametrize("text", WRONG)
 def test_what_is_wrong_or_contradicts_itself_is_an_error_with_its_line(text: str) -> None:
     line, words = WRONG[text]
@@ -98,6 +99,7 @@ def bounded(most: Most, component: str) -> str:
     return ""
 
 
+@pytest.mark.proves("no proxy may do more than the")
 @pytest.mark.parametrize(
     ("held", "wanted", "within"),
     [
@@ -138,6 +140,7 @@ def test_a_service_is_within_another(held: str, wanted: str, *, within: bool) ->
     assert bounded(most, f"passthrough,only={wanted}") == ("" if within else "only")
 
 
+@pytest.mark.proves("no proxy may do more than the")
 @pytest.mark.parametrize(
     ("most", "component", "key"),
     [
