@@ -10,7 +10,7 @@ import msgspec
 
 from conductor.core.guards import GUARDS
 from conductor.core.policy import words
-from conductor.core.policy.key_table import COPIES, ROWS, Direction, Right
+from conductor.core.policy.key_table import COPIES, ROWS, Direction, names_of
 from conductor.core.policy.rules import Policy
 from conductor.core.policy.words import PolicyWords
 from conductor.spec import policy_text
@@ -60,7 +60,7 @@ class PolicyFacts(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def speaks(self) -> bool:
         """Whether any of its messages can reach anybody."""
-        only_copies = all({*COPIES.words}.issuperset(held.rights) for held in self.cells)
+        only_copies = all({*names_of(COPIES)}.issuperset(held.rights) for held in self.cells)
         return not self.enforced or self.serves or not only_copies
 
 
@@ -106,11 +106,13 @@ def is_lifted(lifted_by: str, name: str) -> bool:
 
 def _held(policy: Policy) -> list[HeldKeys]:
     """The rights on each key; keys with the same rights together."""
-    groups: dict[tuple[Direction, Right], list[str]] = {}
+    groups: dict[tuple[Direction, int], list[str]] = {}
     keys = [(row.direction, key) for row in ROWS for key in row.keys]
     keys += [(direction, method) for direction in Direction for method in policy.grants.methods]
     for direction, key in dict.fromkeys(keys):
-        if rights := Right(policy.rights(direction, key)):
+        if rights := policy.rights(direction, key):
             groups.setdefault((direction, rights), []).append(key)
     ordered = sorted(groups.items(), key=lambda group: group[0][0] is Direction.UP)
-    return [HeldKeys(direction.value, rights.words, keys) for (direction, rights), keys in ordered]
+    return [
+        HeldKeys(direction.value, names_of(rights), keys) for (direction, rights), keys in ordered
+    ]

@@ -138,7 +138,7 @@ def _arrives(policy: Policy | None, handled: Handled) -> bool:
 
 
 def _hears(state: PolicyState, side: Direction, key: str) -> bool:
-    return bool(state.rights(side, key) & SEEN.value)
+    return bool(state.rights(side, key) & SEEN)
 
 
 def check(spec: Spec) -> None:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from conductor.core.policy.key_table import Direction, Right
+from conductor.core.policy.key_table import AMEND, ANSWER, CARRY, COPY, DROP, Direction
 from conductor.core.policy.rules import Policy, Rule
 from tests.core.test_noninterference import check, check_as_without
 from tests.harness.world.ends import PROMPT, STOP, Item, Step
@@ -19,20 +19,20 @@ from tests.harness.world.policies import PAUSES, casts
 from tests.harness.world.world import Cast, World, check_nothing_is_held
 
 CLOSE: Final = "session/close"
-HOLDS, ANSWERS, AMENDS = Right.CARRY, Right.ANSWER, Right.AMEND
+HOLDS, ANSWERS, AMENDS = CARRY, ANSWER, AMEND
 
 
 @st.composite
 def policies(draw: st.DrawFn) -> Policy:
     """Rights to hold prompts by, and some others; none to send a cancellation."""
     down, up = Direction.DOWN, Direction.UP
-    prompts = [HOLDS, HOLDS | AMENDS, HOLDS | ANSWERS | AMENDS, ANSWERS, Right.NONE]
-    text = [Right.NONE, HOLDS, HOLDS | Right.DROP]
-    shown = [Right.NONE, Right.NONE, Right.COPY]
+    prompts = [HOLDS, HOLDS | AMENDS, HOLDS | ANSWERS | AMENDS, ANSWERS, 0]
+    text = [0, HOLDS, HOLDS | DROP]
+    shown = [0, 0, COPY]
     rules = (
         Rule(down, PROMPT, draw(st.sampled_from(prompts))),
         Rule(down, STOP, draw(st.sampled_from(shown))),
-        Rule(down, "session/load", draw(st.sampled_from([Right.NONE, HOLDS]))),
+        Rule(down, "session/load", draw(st.sampled_from([0, HOLDS]))),
         Rule(down, "session/set_mode", draw(st.sampled_from(shown))),
         Rule(up, "session/update[agent_message_chunk]", draw(st.sampled_from(text))),
     )
@@ -88,7 +88,7 @@ def check_begun(world: World) -> None:
 def check_heard(world: Watched, cast: Cast) -> None:
     """Who gets no copies of cancellations hears only of those that concern what it was given."""
     assert cast.policy is not None
-    if cast.policy.rights(Direction.DOWN, STOP) & Right.COPY.value:
+    if cast.policy.rights(Direction.DOWN, STOP) & COPY:
         return
     heard: Counter[tuple[str, str]] = Counter()
     for method, session in world.heard:

@@ -105,21 +105,19 @@ def examples() -> Iterator[Attack]:
         (
             Edit(
                 "conductor/core/policy/key_table.py",
-                "    SAMPLE = auto()\n",
-                "\n    @property\n    def words",
+                "SAMPLE: Final = 64\n",
+                '"""What a component holds on a key;',
             ),
             Edit(
                 "conductor/core/policy/key_table.py",
-                "SAMPLE: Final[int] = Right.SAMPLE.value\n",
-                '"""The same as plain numbers',
+                '    "sample": SAMPLE,\n',
+                '}\n"""By name, in the order in which',
             ),
-            Edit(
-                "conductor/core/policy/key_table.py", " | Right.SAMPLE", '\n"""The modes by which'
-            ),
+            Edit("conductor/core/policy/key_table.py", " | SAMPLE", '\n"""The modes by which'),
             Edit(
                 "conductor/core/policy/rules.py",
-                "        if held & Right.COPY:\n            held &= ~Right.SAMPLE\n",
-                "        return held.value",
+                "        if held & COPY:\n            held &= ~SAMPLE\n",
+                "        return held\n",
             ),
             Edit("conductor/core/state.py", "COPY, SAMPLE, ", "EVERYTHING, Direction\n"),
             Edit(
@@ -142,8 +140,8 @@ def examples() -> Iterator[Attack]:
             ),
             Edit(
                 "conductor/core/policy/word_table.py",
-                '    "sample": Right.SAMPLE,\n',
-                '    "see": Right.COPY,\n',
+                '    "sample": SAMPLE,\n',
+                '    "see": COPY,\n',
             ),
             Edit(
                 "conductor/core/policy/word_table.py",

@@ -22,7 +22,7 @@ from msgspec import Raw
 import wasm_host
 from conductor.core import DIALECTS, Component, Send, guards
 from conductor.core.policy.headings import heading, inner_method
-from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE, Right
+from conductor.core.policy.key_table import MCP_FAMILIES, UPDATE
 from conductor.core.policy.rules import Grants, Policy, Rule
 from conductor.core.router import Router, RouterOptions
 from conductor.link import Limits, Link, LinkError
@@ -174,7 +174,7 @@ def _policy(rest: Iterator[int]) -> Policy:
     name = SETS[next(rest, 0) % len(SETS)]
     if name != "none":
         return held(name)
-    rules = [Rule(*key, Right(next(rest, 0) % 64)) for key in KEYS]
+    rules = [Rule(*key, next(rest, 0) % 64) for key in KEYS]
     return Policy(tuple(rules), ALL_GRANTS if next(rest, 0) % 2 else Grants())
 
 

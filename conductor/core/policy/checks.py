@@ -27,7 +27,6 @@ from conductor.core.policy.key_table import (
     PROMPT,
     REQUESTS,
     Direction,
-    Right,
 )
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import IN_HAND
@@ -324,7 +323,7 @@ def lacks(right: int, direction: Direction, key: str) -> Violation:
 
 def _remedy(right: int, direction: Direction, key: str) -> str:
     # The component chose the method: what would read as more than a method is not shown.
-    word = words.word_for(direction, key if _PLAIN.fullmatch(key) else "_NAME", Right(right))
+    word = words.word_for(direction, key if _PLAIN.fullmatch(key) else "_NAME", right)
     return f"`,allow={word}` lets it" if word else f"only `,only={words.TRUSTED}` lets it"
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.core.policy.key_table import UPDATE, Direction, Right
+from conductor.core.policy.key_table import COPY, RIGHTS, UPDATE, Direction
 from conductor.core.policy.word_table import split, word_for
 
 _FORMER: Final = {
@@ -55,7 +55,7 @@ def _now(word: str) -> str:
     direction, _, rest = word.partition(":")
     if direction in ("down", "up"):
         key, _, rights = rest.rpartition(":")
-        named = [each for each in Right if (each.name or "-").lower() in rights.split("+")]
+        named = [right for name, right in RIGHTS.items() if name in rights.split("+")]
         given = [_of_cell(Direction(direction), key, each) for each in named]
         return "+".join(dict.fromkeys(filter(None, given)))
     for was, now in _FORMER.items():
@@ -64,7 +64,7 @@ def _now(word: str) -> str:
     return ""
 
 
-def _of_cell(direction: Direction, key: str, right: Right) -> str:
+def _of_cell(direction: Direction, key: str, right: int) -> str:
     if key == UPDATE:
-        return "see:updates" if right is Right.COPY else "change:words"
+        return "see:updates" if right == COPY else "change:words"
     return word_for(direction, key, right)

@@ -14,7 +14,7 @@ to that, and what each named grant adds. `conductor.core.policy.words` has the w
 
 from __future__ import annotations
 
-from enum import Enum, Flag, auto
+from enum import Enum
 from typing import Final
 
 import msgspec
@@ -27,43 +27,40 @@ class Direction(Enum):
     UP = "up"
 
 
-class Right(Flag):
-    """What a component holds on a key; with neither `copy` nor `carry` the message goes past it."""
+COPY: Final = 1
+CARRY: Final = 2
+ANSWER: Final = 4
+AMEND: Final = 8
+DROP: Final = 16
+ORIGINATE: Final = 32
+"""What a component holds on a key; with neither `copy` nor `carry` the message goes past it. Plain
+numbers: arithmetic on flags is slow, and every message needs it."""
+RIGHTS: Final = {
+    "copy": COPY,
+    "carry": CARRY,
+    "answer": ANSWER,
+    "amend": AMEND,
+    "drop": DROP,
+    "originate": ORIGINATE,
+}
+"""By name, in the order in which people read them."""
 
-    NONE = 0
-    COPY = auto()
-    CARRY = auto()
-    ANSWER = auto()
-    AMEND = auto()
-    DROP = auto()
-    ORIGINATE = auto()
 
-    @property
-    def words(self) -> list[str]:
-        """The rights' names, in a fixed order."""
-        return [right.name.lower() for right in Right if right in self and right.name]
+def names_of(rights: int) -> list[str]:
+    """The names of rights."""
+    return [name for name, right in RIGHTS.items() if rights & right]
 
 
-COPY: Final[int] = Right.COPY.value
-CARRY: Final[int] = Right.CARRY.value
-ANSWER: Final[int] = Right.ANSWER.value
-AMEND: Final[int] = Right.AMEND.value
-DROP: Final[int] = Right.DROP.value
-ORIGINATE: Final[int] = Right.ORIGINATE.value
-"""The same as plain numbers: arithmetic on flags is slow, and every message needs it."""
 EVERYTHING: Final = COPY | CARRY | ANSWER | AMEND | DROP | ORIGINATE
 """What a component holds on the traffic of MCP servers it declared, and a trusted one on all."""
-PLACE: Final = 1 << len(Right)
+PLACE: Final = 1 << len(RIGHTS)
 """A component that carries texts holds this right on messages with a place among those texts: they
 wait for the component's round with its copy, so that texts it held back leave before them."""
 
-COPIES: Final = Right.COPY
+COPIES: Final = COPY
 """The modes by which a component gets a message that goes on without it …"""
-SEEN: Final = COPIES | Right.CARRY
+SEEN: Final = COPIES | CARRY
 """… and those by which it gets a message at all."""
-
-_COPY, _CARRY, _ANSWER = COPIES, Right.CARRY, Right.ANSWER
-_AMEND, _DROP, _ORIGINATE = Right.AMEND, Right.DROP, Right.ORIGINATE
 
 SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
 """The requests that set a session up, and carry its MCP servers."""
@@ -158,16 +155,16 @@ class Row(msgspec.Struct, frozen=True):
 
     direction: Direction
     keys: tuple[str, ...]
-    full: Right
+    full: int
     rule: str
     """What `carry` may change, and the like: a sentence for people."""
-    more: Right = Right.NONE
+    more: int = 0
     """What a word may give besides."""
-    grants: dict[str, Right] = {}
+    grants: dict[str, int] = {}
     """What named grants add, by name."""
 
     @property
-    def most(self) -> Right:
+    def most(self) -> int:
         """Everything that can be held on these keys."""
         held = self.full | self.more
         for right in self.grants.values():
@@ -208,66 +205,66 @@ ROWS: Final[tuple[Row, ...]] = (
     Row(
         _DOWN,
         ("initialize",),
-        _COPY | _CARRY | _AMEND,
+        COPY | CARRY | AMEND,
         "capabilities may be hidden, and added where the component serves them or `claim:POINTER` "
         "names them; identity, versions and login methods stay",
     ),
     Row(
         _DOWN,
         SETUP,
-        _COPY | _CARRY,
+        COPY | CARRY,
         "MCP servers of its own may be added; folders, system prompt and servers of others stay; "
         "an id in use never comes back for another session",
-        grants={"sessions": _ANSWER | _AMEND | _ORIGINATE, "options": _CARRY | _AMEND},
+        grants={"sessions": ANSWER | AMEND | ORIGINATE, "options": CARRY | AMEND},
     ),
     Row(
         _DOWN,
         (PROMPT,),
-        _COPY | _CARRY | _ANSWER | _AMEND,
+        COPY | CARRY | ANSWER | AMEND,
         "blocks may be added or changed; a command stays that command, nothing else becomes one; "
         "added links stay inside the session's folders",
-        grants={"turns": _ORIGINATE, "sessions": _ORIGINATE},
+        grants={"turns": ORIGINATE, "sessions": ORIGINATE},
     ),
     Row(
         _DOWN,
         (STOP,),
-        _COPY,
+        COPY,
         "always reaches the agent at once; of a component's own for the turns it opened",
-        more=_ORIGINATE,
+        more=ORIGINATE,
     ),
     Row(
         _UP,
         _TEXT,
-        _COPY | _CARRY | _DROP | _ORIGINATE,
+        COPY | CARRY | DROP | ORIGINATE,
         "text only, ids stay",
     ),
     Row(
         _UP,
         tuple(update(kind) for kind in WORDED_KINDS),
-        _COPY,
+        COPY,
         "with `change:tool-calls`, words may change and nothing else",
-        grants={"texts": _CARRY},
+        grants={"texts": CARRY},
     ),
     Row(
         _UP,
         (update(OPTIONS_KIND),),
-        _COPY,
+        COPY,
         "with `offer:modes`, its own may be added behind the agent's",
-        grants={"options": _CARRY | _ORIGINATE},
+        grants={"options": CARRY | ORIGINATE},
     ),
     Row(
         _UP,
         (update(COMMANDS_KIND),),
-        _COPY,
+        COPY,
         "with `command:NAME`, its own may be added",
-        grants={"commands": _CARRY | _ORIGINATE},
+        grants={"commands": CARRY | ORIGINATE},
     ),
     Row(
         _UP,
         (update(SUGGESTIONS_KIND),),
-        _COPY,
+        COPY,
         "with `change:tool-calls`, suggestions may vanish, not change or appear",
-        grants={"texts": _CARRY},
+        grants={"texts": CARRY},
     ),
     Row(
         _UP,
@@ -276,57 +273,57 @@ ROWS: Final[tuple[Row, ...]] = (
             update(UNKNOWN_KIND),
             UPDATE,
         ),
-        _COPY,
+        COPY,
         "shown as the agent reports it",
     ),
     Row(
         _UP,
         (PERMISSION,),
-        _COPY,
+        COPY,
         "with `refuse:permissions`, options may vanish and it may be rejected; nothing else",
-        grants={"permission": _CARRY | _ANSWER},
+        grants={"permission": CARRY | ANSWER},
     ),
     Row(
         _UP,
         (READ,),
-        _COPY,
+        COPY,
         "with `read:editor`, of its own in the session's folders",
-        grants={"editor": _ORIGINATE},
+        grants={"editor": ORIGINATE},
     ),
     Row(
         _UP,
         ("terminal/*",),
-        _COPY,
+        COPY,
         "with `run:commands`, of its own and in terminals that it has opened",
-        grants={"editor": _ORIGINATE},
+        grants={"editor": ORIGINATE},
     ),
-    Row(_UP, ("fs/*", "elicitation/*"), _COPY, "between agent and client alone"),
+    Row(_UP, ("fs/*", "elicitation/*"), COPY, "between agent and client alone"),
     Row(
         _DOWN,
         ("authenticate", "logout", "auth/*", "providers/*"),
-        _COPY,
+        COPY,
         "between client and agent alone",
     ),
-    Row(_UP, ("auth/*",), _COPY, "between agent and client alone"),
+    Row(_UP, ("auth/*",), COPY, "between agent and client alone"),
     Row(
         _DOWN,
         SETTINGS[:2],
-        _COPY,
+        COPY,
         "the user's alone: no component sets, changes or answers them",
     ),
     Row(
         _DOWN,
         SETTINGS[2:],
-        _COPY,
+        COPY,
         "the user's alone; with `offer:modes`, those of its own options are answered",
-        grants={"options": _CARRY | _ANSWER | _AMEND},
+        grants={"options": CARRY | ANSWER | AMEND},
     ),
     Row(
         _DOWN,
         CLOSING,
-        _COPY,
+        COPY,
         "with `prompt:unseen`, of sessions of its own",
-        grants={"sessions": _ORIGINATE},
+        grants={"sessions": ORIGINATE},
     ),
     Row(
         _DOWN,
@@ -334,49 +331,53 @@ ROWS: Final[tuple[Row, ...]] = (
             *("session/archive", "session/unarchive", "session/set_title", "session/options"),
             *("tool_call/cancel", "terminal/cancel"),
         ),
-        _COPY,
+        COPY,
         "between client and agent alone",
     ),
     Row(
         _DOWN,
         (LIST, "session/status"),
-        _COPY | _CARRY | _AMEND,
+        COPY | CARRY | AMEND,
         "entries may vanish, not change or appear",
     ),
     *(
         Row(
             direction,
             ("mcp/*", "_mcp/*", "_scp/mcp"),
-            Right.NONE,
+            0,
             "of its own servers: the component is their end; of others: past",
-            grants={"mcp": _COPY | _CARRY | _ANSWER | _AMEND | _DROP},
+            grants={"mcp": COPY | CARRY | ANSWER | AMEND | DROP},
         )
         for direction in (_UP, _DOWN)
     ),
     Row(
         _UP,
         tuple(key for keys in BESIDE.values() for key in keys),
-        Right.NONE,
+        0,
         "with `show:panel` and the like, of its own; a panel with scripts also takes `web:panel`",
-        grants={"editor": _ORIGINATE},
+        grants={"editor": ORIGINATE},
     ),
-    Row(_DOWN, EVENTS, Right.NONE, "straight to the owner of the panel or comment"),
+    Row(_DOWN, EVENTS, 0, "straight to the owner of the panel or comment"),
     *(
         Row(
             direction,
             ("_*",),
-            Right.NONE,
+            0,
             "with `extension:_NAME`, those it names",
-            grants={"methods": _COPY | _CARRY | _ANSWER | _AMEND | _DROP | _ORIGINATE},
+            grants={"methods": COPY | CARRY | ANSWER | AMEND | DROP | ORIGINATE},
         )
         for direction in (_DOWN, _UP)
     ),
 )
 """Every key that a row speaks of; all else goes past every policed component."""
 
-_NEVER: Final = Row(_DOWN, (), Right.NONE, "goes past")
+_NEVER: Final = Row(_DOWN, (), 0, "goes past")
+_OF_KEYS: Final = {(row.direction, key): row for row in ROWS for key in row.keys}
+"""The rows of whole keys, among others; no key is in two rows."""
 
 
 def row_of(direction: Direction, key: str) -> Row:
     """The row about a key; an empty row for what no row knows."""
+    if (row := _OF_KEYS.get((direction, key))) is not None:
+        return row
     return next((r for r in ROWS if r.direction is direction and r.covers(key)), _NEVER)

@@ -13,6 +13,7 @@ import msgspec
 from conductor.core.policy.key_table import (
     CARRY,
     COPIES,
+    COPY,
     EDITOR,
     MCP_FAMILIES,
     ORIGINATE,
@@ -20,7 +21,6 @@ from conductor.core.policy.key_table import (
     STOP,
     UPDATE,
     Direction,
-    Right,
     matches,
     row_of,
 )
@@ -31,7 +31,7 @@ class Rule(msgspec.Struct, frozen=True):
 
     direction: Direction
     key: str
-    rights: Right
+    rights: int
 
     def covers(self, direction: Direction, key: str) -> bool:
         """Whether the rule is about this key."""
@@ -110,7 +110,7 @@ class Policy(msgspec.Struct, frozen=True):
     def rights(self, direction: Direction, key: str) -> int:
         """The rights held on a key, as a number."""
         row = row_of(direction, key)
-        held = Right.NONE
+        held = 0
         for name, right in row.grants.items():
             if self._granted(name, key):
                 held |= right
@@ -118,9 +118,9 @@ class Policy(msgspec.Struct, frozen=True):
         for rule in self.rules:
             if rule.covers(direction, key):
                 held |= rule.rights & most
-        if held & Right.CARRY:
-            held |= Right.COPY
-        return held.value
+        if held & CARRY:
+            held |= COPY
+        return held
 
     def _granted(self, name: str, key: str) -> bool:
         """Whether a named grant holds for a key."""

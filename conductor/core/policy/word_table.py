@@ -13,12 +13,18 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.policy.key_table import (
+    AMEND,
+    ANSWER,
+    CARRY,
     CLOSING,
     COMMANDS_KIND,
+    COPY,
+    DROP,
     EDITOR,
     LIST,
     MODE_KINDS,
     OPTIONS_KIND,
+    ORIGINATE,
     PERMISSION,
     PROMPT,
     READ,
@@ -34,7 +40,6 @@ from conductor.core.policy.key_table import (
     UPDATE,
     WORDED_KINDS,
     Direction,
-    Right,
     matches,
     row_of,
     update,
@@ -125,10 +130,10 @@ GROUPS: Final = {
 """Names for several objects; `*` is every one but logins, MCP traffic and extension methods."""
 
 VERBS: Final = {
-    "change": Right.CARRY | Right.DROP | Right.AMEND,
-    "answer": Right.ANSWER,
-    "add": Right.ORIGINATE,
-    "see": Right.COPY,
+    "change": CARRY | DROP | AMEND,
+    "answer": ANSWER,
+    "add": ORIGINATE,
+    "see": COPY,
 }
 """The verbs of the conversation, and the rights that each gives; `change` and `answer` include
 `see`."""
@@ -141,8 +146,8 @@ SAYS: Final = {
 _SAID: Final = {"add:echoes": "show words as if YOU had written them"}
 """What a word lets a component do, where its verb does not say it."""
 _APART: Final = {
-    ("change", PROMPT): Right.AMEND,
-    **{("change", method): Right.CARRY for method in SETUP},
+    ("change", PROMPT): AMEND,
+    **{("change", method): CARRY for method in SETUP},
 }
 """Rights of cells that a verb does not give, since another word does: `change:ends` and
 `serve:tools`."""
@@ -172,9 +177,9 @@ class Word(msgspec.Struct, frozen=True):
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Its cells: who may change or answer a message also sees that."""
-        seeing = Right.CARRY | Right.ANSWER | Right.AMEND
+        seeing = CARRY | ANSWER | AMEND
         return tuple(
-            Rule(r.direction, r.key, r.rights | Right.COPY if r.rights & seeing else r.rights)
+            Rule(r.direction, r.key, r.rights | COPY if r.rights & seeing else r.rights)
             for r in self.own
         )
 
@@ -218,7 +223,7 @@ def _conversation() -> Iterator[Word]:
                 says = SAYS[verb].format(OBJECTS[name].says)
                 yield Word(word, _SAID.get(word, says), own)
         if verb == "change":
-            ends = (Rule(_DOWN, PROMPT, Right.AMEND),)
+            ends = (Rule(_DOWN, PROMPT, AMEND),)
             yield Word("change:ends", "change how a turn ends", ends)
 
 
@@ -228,7 +233,7 @@ def own_cells(verb: str, name: str) -> tuple[Rule, ...]:
     rules = []
     for direction, key in keys:
         row = row_of(direction, key)
-        held = VERBS[verb] & row.full & ~_APART.get((verb, key), Right.NONE)
+        held = VERBS[verb] & row.full & ~_APART.get((verb, key), 0)
         if held:
             rules.append(Rule(direction, key, held))
     return tuple(rules)
@@ -259,10 +264,10 @@ _SPECIAL: Final = (
     _named("change:tool-calls", "change words in finished tool calls, plans and notices: you read "
            "others than those of the tool; hide suggested prompts", "texts", True),
     Word("serve:tools", "give the agent tools: it believes what they return",
-         tuple(Rule(_DOWN, method, Right.CARRY) for method in SETUP)),
+         tuple(Rule(_DOWN, method, CARRY) for method in SETUP)),
     _named("refuse:permissions", "refuse in your place what the agent asks you to allow",
            "permission", "narrow"),
-    Word("stop:turns", "stop turns of yours", (Rule(_DOWN, STOP, Right.ORIGINATE),)),
+    Word("stop:turns", "stop turns of yours", (Rule(_DOWN, STOP, ORIGINATE),)),
     _named("show:comment", "put comments into your files, and set the agent to work by what you "
            "reply", "editor", ("comment",)),
     _named("show:panel", "show panels beside the conversation", "editor", ("panel",)),
@@ -361,7 +366,7 @@ def split(value: Any) -> tuple[str, ...]:
     return tuple(dict.fromkeys(str(each) for each in listed if each))
 
 
-def word_for(direction: Direction, key: str, right: Right) -> str:
+def word_for(direction: Direction, key: str, right: int) -> str:
     """The shortest word that gives a right on a key; empty: no word does."""
     found = [one for one in TABLE.values() if _has(one, direction, key, right)]
     if found:
@@ -373,8 +378,8 @@ def word_for(direction: Direction, key: str, right: Right) -> str:
     return f"{family.verb}:{key if family.verb == 'extension' else family.shown}"
 
 
-def _has(one: Word, direction: Direction, key: str, right: Right) -> bool:
+def _has(one: Word, direction: Direction, key: str, right: int) -> bool:
     return any(
-        rule.direction is direction and matches(rule.key, key) and right in rule.rights
+        rule.direction is direction and matches(rule.key, key) and rule.rights & right == right
         for rule in one.own
     )

@@ -20,7 +20,6 @@ import msgspec
 from conductor.core.policy.former_words import FORMER_OPTIONS, former
 from conductor.core.policy.key_table import (
     Direction,
-    Right,
     matches,
     row_of,
 )
@@ -193,11 +192,11 @@ def read_denied(value: Any) -> tuple[str, ...]:
 
 def rules_of(words: Iterable[str]) -> tuple[Rule, ...]:
     """The cells that words name, one rule for each key."""
-    held: dict[tuple[Direction, str], Right] = {}
+    held: dict[tuple[Direction, str], int] = {}
     for name in flat(words):
         for rule in word(name).rules:
             at = rule.direction, rule.key
-            held[at] = held.get(at, Right.NONE) | rule.rights
+            held[at] = held.get(at, 0) | rule.rights
     return tuple(Rule(direction, key, rights) for (direction, key), rights in held.items())
 
 
@@ -248,7 +247,7 @@ def _gives(given: Policy | None, held: tuple[str, ...], wanted: Word) -> bool:
         return True
     if wanted.grant is not None:
         return not lacking_grants(wanted.grants, given.grants).names()
-    return all(rule.rights.value & ~given.rights(rule.direction, rule.key) == 0
+    return all(rule.rights & ~given.rights(rule.direction, rule.key) == 0
                for rule in wanted.rules)  # fmt: skip
 
 
@@ -286,7 +285,7 @@ def filled(names: Iterable[str], settings: Mapping[str, Any]) -> tuple[str, ...]
 
 def meaning(*names: str) -> str:
     """What words mean in this release: short text that changes when their cells do."""
-    cells = [(r.direction.value, r.key, r.rights.value) for r in rules_of(names)]
+    cells = [(r.direction.value, r.key, r.rights) for r in rules_of(names)]
     kept = [*sorted(cells), *sorted(one for one in flat(names) if not word(one).own)]
     return f"{zlib.crc32(repr(kept).encode()):08x}"
 

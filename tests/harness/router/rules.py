@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any, Final
 
 from conductor.core.policy import words
-from conductor.core.policy.key_table import KINDS, UPDATE, Direction, Right, update
+from conductor.core.policy.key_table import KINDS, RIGHTS, UPDATE, Direction, update
 from conductor.core.policy.rules import Grants, Policy, Rule, merged
 
 PROFILES: Final = tuple(name for name in words.SETS if name != words.TRUSTED)
@@ -20,9 +20,9 @@ def held(profile: str) -> Policy:
 def parse_rule(text: str) -> Rule:
     """A rule from `down:session/prompt:carry+answer`."""
     direction, key, rights = text.split(":")
-    given = Right.NONE
+    given = 0
     for name in rights.split("+"):
-        given |= Right[name.upper()]
+        given |= RIGHTS[name]
     return Rule(Direction(direction), key, given)
 
 

@@ -7,7 +7,17 @@ from typing import Final
 import msgspec
 from hypothesis import strategies as st
 
-from conductor.core.policy.key_table import PROMPT, STATE_KIND, Direction, Right, update
+from conductor.core.policy.key_table import (
+    AMEND,
+    ANSWER,
+    CARRY,
+    COPY,
+    ORIGINATE,
+    PROMPT,
+    STATE_KIND,
+    Direction,
+    update,
+)
 from conductor.core.policy.rules import Grants, Policy, Rule
 from tests.harness.router.rules import PROFILES
 from tests.harness.router.rules import held as of_set
@@ -48,12 +58,12 @@ NAMED: Final = st.just(Grants()) | st.builds(
 @st.composite
 def policies(draw: st.DrawFn, *, grants: st.SearchStrategy[Grants] = NAMED) -> Policy:
     """Any rights on any of the keys."""
-    rules = draw(_rules(st.integers(1, 63).map(Right)))
+    rules = draw(_rules(st.integers(1, 63)))
     fails = draw(st.sampled_from(["open", "open", "closed"]))
     return Policy(rules, draw(grants), fails=fails)
 
 
-def _rules(held: st.SearchStrategy[Right]) -> st.SearchStrategy[tuple[Rule, ...]]:
+def _rules(held: st.SearchStrategy[int]) -> st.SearchStrategy[tuple[Rule, ...]]:
     """Rights on some of the keys."""
     found = st.dictionaries(st.sampled_from(KEYS), held, max_size=12)
     return found.map(lambda some: tuple(Rule(*at, rights) for at, rights in some.items()))
@@ -70,7 +80,7 @@ PROFILED: Final = st.builds(
 )
 ANY: Final = st.one_of(policies(), PROFILED)
 SEALED: Final = st.one_of(
-    _rules(st.just(Right.COPY)).map(Policy),
+    _rules(st.just(COPY)).map(Policy),
     st.just(of_set("observer")),
 )
 """No key is more than shown."""
@@ -108,14 +118,13 @@ def untouched(policy: Policy | None, item: Item, sender: str) -> bool:
         return False
     direction = Direction.DOWN if sender == "client" else Direction.UP
     if item.kind != "answer":
-        held = Right(policy.rights(direction, item.key))
+        held = policy.rights(direction, item.key)
         own_turns = bool(policy.grants.turns) and "_chunk" in item.key
-        return not (held & (Right.CARRY | Right.ANSWER | Right.AMEND) or own_turns)
+        return not (held & (CARRY | ANSWER | AMEND) or own_turns)
     # The answer to a request that it may have changed, answered or sent again is another matter.
-    held = Right(
-        policy.rights(Direction.UP if direction is Direction.DOWN else Direction.DOWN, item.key)
-    )
-    return not held & (Right.CARRY | Right.ANSWER | Right.AMEND | Right.ORIGINATE)
+    back = Direction.UP if direction is Direction.DOWN else Direction.DOWN
+    held = policy.rights(back, item.key)
+    return not held & (CARRY | ANSWER | AMEND | ORIGINATE)
 
 
 def _is_its_own(policy: Policy, item: Item) -> bool:
@@ -132,9 +141,9 @@ def may_originate(policy: Policy | None, item: Item, sender: str) -> bool:
         return True
     if item.key == STOP and policy.grants.turns:
         return True
-    if item.key == _STATE and policy.rights(Direction.DOWN, PROMPT) & Right.ANSWER.value:
+    if item.key == _STATE and policy.rights(Direction.DOWN, PROMPT) & ANSWER:
         return True  # in version 2 the conductor ends the turn of a prompt that is answered here
-    return bool(policy.rights(direction, item.key) & Right.ORIGINATE.value)
+    return bool(policy.rights(direction, item.key) & ORIGINATE)
 
 
 def overtakes(item: Item) -> bool:

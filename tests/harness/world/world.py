@@ -24,7 +24,7 @@ from conductor.core import (
     Wake,
 )
 from conductor.core.policy.entries import Notification, WaitingInOrder
-from conductor.core.policy.key_table import AFTER_PROMPTS, Right
+from conductor.core.policy.key_table import AFTER_PROMPTS, DROP
 from conductor.core.policy.rules import Policy
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import dump
@@ -307,7 +307,7 @@ def check_nothing_is_held(world: World) -> None:
             }
             for one in lane.in_flight.queue:
                 if isinstance(one, Notification):
-                    assert lane.other.rights_on(one.heading) & Right.DROP.value
+                    assert lane.other.rights_on(one.heading) & DROP
             waiting = [one for one in lane.in_flight.queue if isinstance(one, WaitingInOrder)]
             assert Counter(one.heading.session for one in waiting) == lane.in_flight.waiting
             for one in waiting:
