@@ -353,12 +353,6 @@ def command_table() -> str:
     return table(("command", "does"), rows)
 
 
-def help_topics() -> str:
-    """What `conductor help` explains."""
-    rows = [(f"`conductor help {name}`", topic.what) for name, topic in topics.TOPICS.items()]
-    return table(("command", "explains"), rows)
-
-
 def exit_codes() -> str:
     """What conductor exits with."""
     return table(("code", "meaning"), commands.EXIT_CODES)
@@ -417,7 +411,6 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "known_agents": known_agents,
     "agent_quirks": agent_quirks,
     "filters": filters,
-    "topics": help_topics,
     "exit_codes": exit_codes,
     "component_options": component_options_table,
     "serve_options": serve_options,

@@ -63,7 +63,7 @@ WRITTEN: Final = (
         "`pypi:NAME==VERSION`, `pypi:NAME`",
         "a Python package whose wheel carries one `component.toml`",
     ),
-    ("`weather`", "a name that a [catalogue](#catalogues) offers"),
+    ("`weather`", "a name that a [catalogue](proxies.md#catalogues) offers"),
 )
 """How a source is written, in Markdown: docs/proxies.md#install-components has the same table."""
 

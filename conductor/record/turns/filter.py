@@ -136,7 +136,7 @@ TOGETHER: Final = (
     ),
     ("`200ms`, `1.5s`, `2m`", "a TIME; a bare number is milliseconds"),
 )
-"""How terms are put together, in Markdown: docs/log.md has the same table."""
+"""How terms are put together, in Markdown: docs/reference.md has the same table."""
 
 
 def parse(text: str) -> Filter:
