@@ -104,7 +104,7 @@ RULES: Final = (
         (
             *("conductor.spec", "conductor.core", *BASE),
             *("conductor.core.policy.scopes", "conductor.mcp", "conductor.version"),
-            "conductor.transports.remote.address",
+            *("conductor.transports.remote.address", "conductor.transports.framing"),
         ),
         ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
     ),

@@ -136,6 +136,6 @@ def _clean(text: str) -> str:
     lower = text.lower()
     if not any(name in lower for name in _NAMES) and not any(hint in text for hint in HINTS):
         return text
-    from conductor.record.redaction import clean_text
+    from conductor.spec.redaction import clean_text
 
     return clean_text(text)

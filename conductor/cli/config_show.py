@@ -12,9 +12,9 @@ import msgspec
 from conductor.cli import configured, report
 from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE
 from conductor.core import json_text
-from conductor.record.redaction import redacted
 from conductor.spec import managed, secrets, syntax
 from conductor.spec.config.layers import State
+from conductor.spec.redaction import redacted
 
 if TYPE_CHECKING:
     from conductor.spec.config.model import NamedChain, When, Written, WrittenOption

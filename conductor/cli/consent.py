@@ -46,7 +46,7 @@ def agreed(
     """The components with what the user has agreed to, now or before.
 
     Args:
-        ask: One of `conductor.run.plan.ASKS`.
+        ask: One of `conductor.spec.options.ASKS`.
         agreements: Those of the same chain before it was prepared again; None: it is new.
         where: Where the user is asked; in an editor that is later.
     """

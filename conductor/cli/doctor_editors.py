@@ -12,10 +12,10 @@ from conductor.cli import configured, consent, fast
 from conductor.editors import apply, launcher, table
 from conductor.editors.target import ENTRY, Launch, Target
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
-from conductor.record.redaction import redacted as redact
 from conductor.spec import lacking
 from conductor.spec.catalog import resolve_all
 from conductor.spec.lock.entries import redacted
+from conductor.spec.redaction import redacted as redact
 
 
 class Finding(NamedTuple):

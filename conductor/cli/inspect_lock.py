@@ -8,12 +8,12 @@ from typing import Final, Literal
 import msgspec
 
 from conductor.errors import UsageError, one_line
-from conductor.record.redaction import redacted
 from conductor.spec.lock import compare, file
 from conductor.spec.lock.entries import entries
 from conductor.spec.lock.file import Entry
 from conductor.spec.model import Spec
 from conductor.spec.paths import LOCK_FILE
+from conductor.spec.redaction import redacted
 
 ALARMING: Final = ("changed", "unreadable")
 """States that a user must not overlook."""

@@ -16,8 +16,6 @@ from conductor.cli import configured, consent, options, report
 from conductor.cli.typer_options import paragraphs, takes
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError, counted
-from conductor.record.redaction import redacted as redact
-from conductor.run.plan import Options
 from conductor.spec import digests, syntax
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file
@@ -25,7 +23,9 @@ from conductor.spec.lock.entries import entries as entries_of
 from conductor.spec.lock.entries import redacted
 from conductor.spec.lock.file import Entry, Lock
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.spec.paths import LOCK_FILE
+from conductor.spec.redaction import redacted as redact
 from conductor.version import version
 
 if TYPE_CHECKING:

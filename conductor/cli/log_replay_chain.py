@@ -88,7 +88,7 @@ def played(file: str, swapped: dict[str, str], limit: float) -> Run:
 
 def _ran(wanted: Wanted) -> Run:
     from conductor.record.replay import comparison, player, recording, specs
-    from conductor.run.plan import Options
+    from conductor.spec.options import Options
 
     recorded, then = recording.load(wanted.file, wanted.alone)
     chosen = specs.chosen(

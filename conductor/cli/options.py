@@ -16,7 +16,7 @@ import msgspec
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS as MCP_KINDS
-from conductor.run.plan import ASKS, ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.spec.options import ASKS, ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import CONFIG, LOCK_FILE
 
 if TYPE_CHECKING:

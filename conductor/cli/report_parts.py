@@ -20,8 +20,8 @@ from conductor.cli.data_kinds import KINDS, reason
 from conductor.errors import ConductorError, hide, visible, without_shapes
 from conductor.packages import store
 from conductor.packages.store import Damaged
-from conductor.record.redaction import clean_text, is_secret, redacted
 from conductor.spec import paths, retention
+from conductor.spec.redaction import clean_text, is_secret, redacted
 from conductor.version import version
 
 _LOGS: Final = 3

@@ -16,11 +16,11 @@ from conductor.editors.json_editor import JsonEditor
 from conductor.editors.record import Settings
 from conductor.editors.target import ENTRY, Edit, Launch, Target
 from conductor.errors import ComponentError, UsageError, one_line, visible_path
-from conductor.record.redaction import clean_text, is_secret
-from conductor.record.redaction import redacted as redact
 from conductor.spec import paths
 from conductor.spec.config.model import Config, Written
 from conductor.spec.lock.entries import redacted
+from conductor.spec.redaction import clean_text, is_secret
+from conductor.spec.redaction import redacted as redact
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 HELP: Final = paragraphs(

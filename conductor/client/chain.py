@@ -26,7 +26,6 @@ from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run.launch import obliged
 from conductor.run.owner import Owner
-from conductor.run.plan import Options
 from conductor.run.records import Records
 from conductor.run.report_lines import ENTRY, FURTHER
 from conductor.run.runtime import Runtime
@@ -34,6 +33,7 @@ from conductor.services.log_lines import LogLines
 from conductor.spec import limits, managed
 from conductor.spec.catalog import resolve_all
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.spec.paths import session_folder
 from conductor.transports.memory import Channel, MemoryTransport
 
@@ -373,7 +373,7 @@ def open(  # noqa: A001 - read with the module's name
             result out. With `fs/read_text_file`, `fs/write_text_file` or `terminal/create` among
             them, the client says that it can do that. `RequestError` answers with an error.
         log: Takes the lines of the log; None: the logger `conductor` of `logging`.
-        options: Fields of `conductor.run.plan.Options`.
+        options: Fields of `conductor.spec.options.Options`.
 
     The beginning of the block raises what is below. Its end raises what went wrong with the chain,
     or in one of the functions above, if nothing in the block has raised that yet.

@@ -15,7 +15,7 @@ from conductor.client.values import ChainOptions, Log, OnUpdate, Permissions
 from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS
-from conductor.run.plan import ISOLATIONS, TRACE_CONTENTS, Options
+from conductor.spec.options import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import session_folder
 
 _LEVELS: Final = {"debug": 10, "info": 20, "warning": 30, "error": 40}

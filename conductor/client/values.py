@@ -94,7 +94,7 @@ OnUpdate: TypeAlias = Callable[[Update], Awaitable[None] | None]
 
 
 class ChainOptions(TypedDict, total=False):
-    """How `conductor.open` runs the chain: fields of `conductor.run.plan.Options`."""
+    """How `conductor.open` runs the chain: fields of `conductor.spec.options.Options`."""
 
     isolation: str
     cache: str | None

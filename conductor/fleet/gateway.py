@@ -25,9 +25,10 @@ from conductor.fleet.bus import Bucket, Bus, End
 from conductor.fleet.placing import Lease
 from conductor.fleet.sealed import Identity
 from conductor.fleet.transport import RoomTransport, Seat
-from conductor.run.plan import AGENT_PATIENCE, Options, Planned
+from conductor.run.planned import AGENT_PATIENCE, Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
+from conductor.spec.options import Options
 from conductor.version import version
 
 if TYPE_CHECKING:

@@ -17,10 +17,10 @@ import msgspec
 from conductor.core import json_text
 from conductor.errors import UsageError
 from conductor.page.server import STATIC
-from conductor.record.redaction import redacted
 from conductor.record.turns import reader as turns
 from conductor.record.turns.model import Head, Row, Turn, TurnDetail
 from conductor.spec.private_files import open_private, reason
+from conductor.spec.redaction import redacted
 
 _MOST: Final = 64 * 1024 * 1024
 """Bytes of data that one page may hold: a browser reads them at once."""

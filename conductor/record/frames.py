@@ -1,7 +1,7 @@
 """Frames of a connection without their secrets, before they are written to where others read them.
 
 What is a secret depends on the method of a message and on the names in it
-(`conductor.record.redaction`).
+(`conductor.spec.redaction`).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conductor.core import jsonrpc
 from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
-from conductor.record.redaction import (
+from conductor.spec.redaction import (
     MOST_VALUES,
     clean_id,
     clean_name,

@@ -12,8 +12,9 @@ import msgspec
 
 from conductor.errors import ConductorError, UsageError
 from conductor.run.launch import Launcher
-from conductor.run.plan import Options, Planned, Stderr
+from conductor.run.planned import Planned, Stderr
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 
 if TYPE_CHECKING:
     from conductor.record.turns.line import Line
@@ -177,8 +178,8 @@ def locked(specs: list[Spec], options: Options, log: Log, *, agent_last: bool) -
     """The components, held to the lock file if there is one to enforce. Raises `UsageError`."""
     if options.lock is None:
         return specs
-    from conductor.record.redaction import redacted
     from conductor.spec.lock import compare
+    from conductor.spec.redaction import redacted
 
     return compare.enforce(
         specs,

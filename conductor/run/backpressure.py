@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 
-from conductor.run.plan import Options
+from conductor.spec.options import Options
 from conductor.transports.base import Transport
 
 

@@ -10,8 +10,9 @@ from typing import Final
 from conductor.core.component import Component
 from conductor.errors import ComponentError, UsageError
 from conductor.run import stand_ins
-from conductor.run.plan import Options, Stderr
+from conductor.run.planned import Stderr
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.transports import backoff
 from conductor.transports.base import Transport
 from conductor.transports.remote import address as addresses

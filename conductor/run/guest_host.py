@@ -30,10 +30,11 @@ from conductor.core.service_table import (
 )
 from conductor.errors import ComponentError
 from conductor.run import spawn
-from conductor.run.plan import Belongings, Configuration, Options, Planned, Stderr, grantee, ports
+from conductor.run.planned import Belongings, Configuration, Planned, Stderr, grantee, ports
 from conductor.run.segment_spec import GuestSpec, SegmentSpec, guest_spec
 from conductor.spec import limits, paths
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 

@@ -11,7 +11,7 @@ import msgspec
 import wasm_host
 from conductor.core import CHANNEL, DIALECTS, Component, json_text
 from conductor.errors import ConductorError
-from conductor.run.plan import ports
+from conductor.run.planned import ports
 from conductor.run.segment_spec import NOT_KEPT, GuestSpec
 from conductor.spec import digests, limits
 

@@ -8,7 +8,7 @@ from typing import Final
 from conductor.core import UPSTREAM
 from conductor.core.router import Router
 from conductor.errors import agrees, counted
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 
 HAPPENED: Final = {
     "violation": "{} broken",

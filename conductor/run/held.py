@@ -13,10 +13,10 @@ import msgspec
 
 from conductor.core import Violated
 from conductor.errors import UsageError
-from conductor.run.plan import Options
 from conductor.spec.managed import chain
 from conductor.spec.managed.file import CONTENTS, Managed
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 
 
 def applied(managed: Managed, options: Options) -> Options:

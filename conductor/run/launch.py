@@ -20,11 +20,10 @@ from conductor.core.dialects import DIALECTS
 from conductor.core.service_table import granted_names
 from conductor.errors import ComponentError, UsageError
 from conductor.run import guest_host
-from conductor.run.plan import (
+from conductor.run.planned import (
     AGENT_PATIENCE,
     Belongings,
     Configuration,
-    Options,
     Planned,
     Stderr,
     grantee,
@@ -32,6 +31,7 @@ from conductor.run.plan import (
 )
 from conductor.spec import lacking, limits, managed
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.spec.origins import bare
 from conductor.spec.settings import environment
 from conductor.transports.base import Transport

@@ -19,7 +19,7 @@ from msgspec import Raw
 from conductor.core import Changed, Entry, Violated
 from conductor.core.json_text import read_members
 from conductor.errors import one_line
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 
 if TYPE_CHECKING:
     from conductor.run.host_record import Crossed, Delivered, RecordReader

@@ -20,7 +20,7 @@ from conductor.core.roles.initialize import successor_name
 from conductor.core.service_table import LOCAL
 from conductor.core.waits import LOADING
 from conductor.errors import ComponentError, ConductorError
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.report_checks import last_words
 from conductor.run.supervisor import stamp
 from conductor.spec import peer_agents

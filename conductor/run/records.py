@@ -12,7 +12,7 @@ from conductor.core import Closure, Violated, service_table
 from conductor.errors import with_log
 from conductor.run.log import ChainLog, Change, Happened, Item, Sink
 from conductor.run.owner import Log
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.report_checks import ViolationText
 from conductor.run.ring import Ring
 

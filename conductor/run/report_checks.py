@@ -30,7 +30,7 @@ from conductor.core.guards.reading import value_of
 from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.router import Router
 from conductor.run.log import Change, Item, Loaded, Outside
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.report_lines import Sized
 from conductor.run.segment_spec import Recovered
 

@@ -26,12 +26,13 @@ from conductor.run.connections import Connections
 from conductor.run.outboxes import ChainOutboxes
 from conductor.run.owner import Owner
 from conductor.run.performer import Performer
-from conductor.run.plan import Options, Planned
+from conductor.run.planned import Planned
 from conductor.run.records import Records
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
 from conductor.run.teardown import Phase, Teardown, closure
 from conductor.spec import lacking
+from conductor.spec.options import Options
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying

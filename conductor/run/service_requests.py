@@ -17,7 +17,7 @@ from conductor.core.rebinding import REBIND
 from conductor.core.service_table import CALLS, KEEP, LOCAL, RELAYED, TURN_BEGIN, TURN_END
 from conductor.core.services import too_large
 from conductor.run.log import Outside
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, TELL, Relayed
 from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices

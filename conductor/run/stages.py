@@ -22,7 +22,7 @@ from conductor.core.message import Message
 from conductor.core.router import Router
 from conductor.core.state import IdSpace, Visit
 from conductor.errors import one_line
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 
 LOADING: Final = "load"
 COMPILING: Final = "compile"

@@ -19,7 +19,7 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.restart_state import Action, Bypass, GiveUp, Recovery, Restart
 from conductor.core.roles.initialize import successor_name
 from conductor.errors import ComponentError, ConductorError
-from conductor.run.plan import Configuration, Planned
+from conductor.run.planned import Configuration, Planned
 from conductor.transports.base import Ended
 
 if TYPE_CHECKING:

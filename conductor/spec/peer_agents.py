@@ -18,7 +18,7 @@ from conductor.spec.model import Spec, role_of
 
 
 class Options(Protocol):
-    """What a user writes of them (`conductor.run.plan.Options`)."""
+    """What a user writes of them (`conductor.spec.options.Options`)."""
 
     @property
     def peer(self) -> Sequence[str]:

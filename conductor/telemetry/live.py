@@ -16,8 +16,8 @@ from conductor.errors import UsageError
 from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import Line
 from conductor.run.log import Sink
-from conductor.run.plan import Options
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.telemetry import names, payloads
 from conductor.telemetry.book import Book
 from conductor.telemetry.context import with_context

@@ -13,9 +13,9 @@ import pytest
 from conductor.cli import app, fast, options, run
 from conductor.cli.options import Option, Parsed
 from conductor.errors import UsageError
-from conductor.run.plan import Options
 from conductor.spec import catalog, syntax
 from conductor.spec.config.model import Written
+from conductor.spec.options import Options
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -15,7 +15,7 @@ import msgspec
 import pytest
 
 import conductor
-from conductor.run.plan import Options
+from conductor.spec.options import Options
 from tests.client import agents
 from tests.harness.process.processes import Kin, needs_proc
 from tests.places import DEADLINE

@@ -26,8 +26,8 @@ from conductor.errors import ConductorError, UsageError
 from conductor.page import elsewhere
 from conductor.record.turns import reader as turns
 from conductor.run import held
-from conductor.run.plan import Options
 from conductor.spec.managed.file import parse
+from conductor.spec.options import Options
 from tests.harness.process.command import COMMAND, Ran, environment
 from tests.harness.process.managed import Machine
 from tests.harness.process.rig import Chain, Rig

@@ -59,7 +59,7 @@ PAGES: Final = (
                                         "Permission", "PermissionOption", "ChainOptions"),
             "Components": (*_of("spec.catalog", "resolve_all", "resolve", "bundled"),
                            "spec.model:Spec"),
-            "A chain": ("run.plan:Options", "run.launch:Launcher", "run.runtime:Runtime"),
+            "A chain": ("spec.options:Options", "run.launch:Launcher", "run.runtime:Runtime"),
             "Its ends": (*_of("transports.memory", "MemoryTransport", "Channel"),
                          "transports.stdio:StdioTransport",
                          *_of("transports.base", "Transport", "Events", "Ended")),

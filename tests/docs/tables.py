@@ -27,10 +27,10 @@ from conductor.http import limits as http
 from conductor.mcp import limits as mcp
 from conductor.packages import sources as package_kinds
 from conductor.record.turns.filter import TERMS, TOGETHER
-from conductor.run.plan import Options
 from conductor.spec import agents, catalog, component_options, syntax, toml_files
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.spec.manifest import drawn as drawn_manifests
+from conductor.spec.options import Options
 from conductor.spec.paths import MANIFEST
 from conductor.transports import entrance
 from tests.places import ROOT
@@ -150,7 +150,7 @@ FLOW: Final = {
     "drain": "after the client's end of file, time in which nobody works at requests still open",
     "drain_total": "after the client's end of file, time for requests still open altogether",
 }
-"""What bounds the conductor itself, by the field of `conductor.run.plan.Options`."""
+"""What bounds the conductor itself, by the field of `conductor.spec.options.Options`."""
 
 
 def flow() -> str:

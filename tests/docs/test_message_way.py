@@ -16,11 +16,11 @@ import pytest
 
 from conductor.run.guest_module import load
 from conductor.run.launch import Launcher
-from conductor.run.plan import Options
 from conductor.run.runtime import Runtime
 from conductor.run.segment import ParentOutput, Segment
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec.catalog import resolve_all
+from conductor.spec.options import Options
 from conductor.transports.memory import Channel, MemoryTransport
 from tests.harness.router.policed import DONE, PROMPT, Hole, cancel, chain, request, result
 from tests.places import PASSTHROUGH, ROOT

@@ -23,7 +23,7 @@ from conductor.record.turns import reader
 from conductor.record.turns.line import KINDS
 from conductor.run.host_record import Crossed
 from conductor.run.log import ChainLog, OfHost
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.ring import Ring
 from conductor.transports.memory import MemoryTransport
 from tests.harness.router.rules import held

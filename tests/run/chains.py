@@ -17,9 +17,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
 from conductor.core import CHANNEL, Component
-from conductor.run.plan import Options, Planned
+from conductor.run.planned import Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
+from conductor.spec.options import Options
 from conductor.transports.memory import Channel, MemoryTransport
 
 Json = dict[str, Any]

@@ -8,7 +8,7 @@ from collections.abc import Callable
 
 from conductor.core import UPSTREAM
 from conductor.run.backpressure import Flow
-from conductor.run.plan import Options
+from conductor.spec.options import Options
 from conductor.transports.memory import Channel, MemoryTransport
 from tests.run.chains import Chain, agent, answer, proxy, run
 

@@ -23,7 +23,7 @@ from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import reader as turns
 from conductor.run.host_record import HostRecord
 from conductor.run.log import Gap, Happened
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.ring import Ring, Saved
 from conductor.spec.model import Spec
 from conductor.transports.framing import LINE_LIMIT

@@ -16,7 +16,7 @@ from conductor.errors import ComponentError, ConductorError
 from conductor.run import rearrangement
 from conductor.run.launch import Launcher
 from conductor.run.owner import Owner
-from conductor.run.plan import Belongings, Planned
+from conductor.run.planned import Belongings, Planned
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport

@@ -12,9 +12,10 @@ import uvloop
 
 from conductor.core import CHANNEL, Component
 from conductor.run import performer
-from conductor.run.plan import Options, Planned
+from conductor.run.planned import Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
+from conductor.spec.options import Options
 from conductor.transports.memory import Channel, MemoryTransport
 
 LOOPS: dict[str, Callable[[], asyncio.AbstractEventLoop]] = {

@@ -10,7 +10,7 @@ import pytest
 from conductor.cli.status import Status
 from conductor.core import UPSTREAM, Component
 from conductor.core.router import Router
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.stages import CLIENT, COMPILING, LONG, Stage, Stages
 from conductor.spec.model import Spec
 

@@ -477,7 +477,7 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
     """Once it is locked up it can load nothing."""
     modules = host_modules()
     # What these load, they load before.
-    early = {"conductor.run.segment_start", "conductor.run.guest_module", "conductor.run.plan"}
+    early = {"conductor.run.segment_start", "conductor.run.guest_module", "conductor.run.planned"}
     later = {
         (module, name)
         for module in modules

@@ -13,7 +13,7 @@ import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component
 from conductor.errors import ComponentError
-from conductor.run.plan import Configuration, Planned
+from conductor.run.planned import Configuration, Planned
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport

@@ -12,8 +12,8 @@ import pytest
 
 from conductor.core import CHANNEL, Closure, Component
 from conductor.core.router import Router
-from conductor.run.plan import Options
 from conductor.run.teardown import NEXT, Phase, Teardown, closure
+from conductor.spec.options import Options
 from conductor.transports.base import Ended
 from conductor.transports.memory import Channel
 from tests.run.chains import PATIENCE, Chain, agent, proxy, run

@@ -12,9 +12,10 @@ from conductor.core.dialects import CHANNEL
 from conductor.core.router import Router
 from conductor.core.service_table import RELAYED
 from conductor.run.owner import Owner
-from conductor.run.plan import Belongings, Options, Planned
+from conductor.run.planned import Belongings, Planned
 from conductor.run.records import Records
 from conductor.run.service_requests import ServiceRequests
+from conductor.spec.options import Options
 from tests.services.support import grantee
 
 

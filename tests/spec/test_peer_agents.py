@@ -9,11 +9,12 @@ import pytest
 
 from conductor.cli.configured import value
 from conductor.errors import UsageError
-from conductor.run.plan import Options, ports
+from conductor.run.planned import ports
 from conductor.spec import catalog, peer_agents
 from conductor.spec.config.model import WrittenOption
 from conductor.spec.managed import chain, file
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 
 AGENTS = "contact = 'a@example.com'\n[[agents]]\nsource = 'bundled:demo'\n"
 

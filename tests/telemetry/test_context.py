@@ -13,8 +13,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.errors import UsageError
-from conductor.run.plan import Options
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.spec.settings import environment
 from conductor.telemetry import live
 from conductor.telemetry.context import with_context

@@ -19,8 +19,8 @@ from msgspec.structs import replace
 import conductor as chain
 from conductor.errors import UsageError
 from conductor.run import held
-from conductor.run.plan import Options
 from conductor.spec.managed.file import parse
+from conductor.spec.options import Options
 from conductor.telemetry import names
 from conductor.telemetry.names import OTHER, method
 from tests.harness.process.command import COMMAND, Ran, conductor, environment

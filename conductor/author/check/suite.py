@@ -30,12 +30,13 @@ from conductor.core.policy.words import TRUSTED, PolicyWords
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host
 from conductor.run.launch import Launcher
-from conductor.run.plan import Options, Planned
+from conductor.run.planned import Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
 from conductor.spec import managed, paths, trust
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.spec.settings import configuration
 from conductor.transports.memory import MemoryTransport
 from conductor.transports.process_groups import Guardian

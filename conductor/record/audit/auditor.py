@@ -25,7 +25,6 @@ from conductor.core.tracing import best_effort
 from conductor.errors import ConductorError
 from conductor.record.audit.changes import described
 from conductor.record.audit.file import AuditFile
-from conductor.record.redaction import redacted
 from conductor.run.log import (
     Chain,
     Change,
@@ -37,6 +36,7 @@ from conductor.run.log import (
     Sink,
 )
 from conductor.spec.model import Spec, role_of
+from conductor.spec.redaction import redacted
 
 MOST_EACH: Final = 1000
 """Violations of one component with a record of their own; further ones share a record, so many at a

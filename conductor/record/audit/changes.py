@@ -16,9 +16,9 @@ from conductor.core import Changed
 from conductor.core.json_text import too_many_values
 from conductor.record import diff
 from conductor.record.diff import NOTHING, Json, Nothing, Operation, Repeated
-from conductor.record.redaction import REDACTED, clean_id, clean_name, redacted
 from conductor.record.text_pairs import shared
 from conductor.run.report_lines import Sized, sized
+from conductor.spec.redaction import REDACTED, clean_id, clean_name, redacted
 
 MOST_TEXT: Final = 4_000
 """Characters of a value that are written out."""

@@ -18,9 +18,9 @@ from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
 from conductor.record import diff
-from conductor.record.redaction import redacted
 from conductor.record.replay.recording import members
 from conductor.record.turns.line import AGENT, Line
+from conductor.spec.redaction import redacted
 
 
 class _Exchange(msgspec.Struct):

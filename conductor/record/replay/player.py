@@ -28,10 +28,11 @@ from conductor.record.turns.line import Line, written
 from conductor.record.turns.lines import HeldLines
 from conductor.run.launch import Launcher
 from conductor.run.log import Sink
-from conductor.run.plan import Options, Planned
+from conductor.run.planned import Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.transports.memory import Channel, MemoryTransport
 
 AGENT: Final = "recorded-agent"

@@ -16,11 +16,11 @@ import msgspec
 
 from conductor.core import json_text, jsonrpc
 from conductor.record import diff
-from conductor.record.redaction import redacted
 from conductor.record.replay.recording import members
 from conductor.record.turns.line import CONDUCTOR, Line
 from conductor.run.owner import Answer, Owner, Tell
 from conductor.run.segment_spec import FIRED
+from conductor.spec.redaction import redacted
 
 _PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
 _NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"

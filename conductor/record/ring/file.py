@@ -10,7 +10,6 @@ from typing import Final
 
 from conductor.core import json_text
 from conductor.errors import hidden_json_line
-from conductor.record.redaction import clean_text
 from conductor.record.ring.played import Player, paced
 from conductor.record.trace.records import FORMAT
 from conductor.record.trace.tracer import Tracer, components
@@ -18,6 +17,7 @@ from conductor.record.turns.line import Line, written
 from conductor.run.log import Chain, Sink
 from conductor.run.ring import Ring, Saved
 from conductor.spec import paths, private_files, retention
+from conductor.spec.redaction import clean_text
 
 _FLUSH: Final = 256 * 1024
 

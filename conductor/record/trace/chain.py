@@ -10,9 +10,9 @@ import msgspec
 from conductor.core import json_text
 from conductor.core.policy.words import PolicyWords
 from conductor.errors import ConductorError
-from conductor.record.redaction import redacted
 from conductor.spec import digests, secrets
 from conductor.spec.model import Spec, role_of
+from conductor.spec.redaction import redacted
 
 
 class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):

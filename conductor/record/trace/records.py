@@ -21,8 +21,8 @@ from conductor.core.jsonrpc import Malformed, Params
 from conductor.core.message import Message
 from conductor.record import sides
 from conductor.record.frames import clean_members, stands_once, written
-from conductor.record.redaction import MOST_VALUES, REDACTED, is_secret, redacted
 from conductor.record.turns.line import Line, read_line
+from conductor.spec.redaction import MOST_VALUES, REDACTED, is_secret, redacted
 
 if TYPE_CHECKING:
     from conductor.record.trace.chain import ChainComponent

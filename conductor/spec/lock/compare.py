@@ -68,7 +68,7 @@ def enforce(
 
     Args:
         redact: Takes secrets out of JSON, as when the file was written.
-        isolation: Where guests run (`conductor.run.plan.ISOLATIONS`).
+        isolation: Where guests run (`conductor.spec.options.ISOLATIONS`).
         warn: Called with the name of a component and what its user may want to know.
 
     Returns:

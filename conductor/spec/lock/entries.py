@@ -18,7 +18,7 @@ from conductor.spec.model import Spec, role_of
 from conductor.spec.programs import module_file
 
 Redact: TypeAlias = Callable[[bytes], bytes]
-"""JSON without what looks like a secret (`conductor.record.redaction.redacted`)."""
+"""JSON without what looks like a secret (`conductor.spec.redaction.redacted`)."""
 
 _SCRIPTS: Final = (
     ".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".bash", ".rb", ".pl",

@@ -19,7 +19,7 @@ from conductor.record.trace.tracer import Tracer
 from conductor.run.guest_module import component
 from conductor.run.host_record import HostRecord
 from conductor.run.log import ChainLog
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.segment_spec import GuestSpec
 from conductor.transports.framing import LINE_LIMIT
 from tests.harness.router.actors import dump

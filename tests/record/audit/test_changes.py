@@ -18,7 +18,7 @@ from conductor.record.audit.auditor import Auditor
 from conductor.record.audit.changes import MOST_OPERATIONS, MOST_TEXT, described
 from conductor.record.audit.file import AuditFile, verified
 from conductor.run.log import Chain, Change, Ended, Item
-from conductor.run.plan import Planned
+from conductor.run.planned import Planned
 from conductor.run.report_checks import CHANGES, Reports
 from conductor.run.report_checks import change as read
 from conductor.run.report_lines import Sized

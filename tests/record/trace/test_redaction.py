@@ -1,4 +1,4 @@
-"""`conductor.record.redaction`: what is taken out of a trace, and what is left alone."""
+"""`conductor.spec.redaction`: what is taken out of a trace, and what is left alone."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.record.redaction import REDACTED, clean_id, clean_name, clean_url, redacted
+from conductor.spec.redaction import REDACTED, clean_id, clean_name, clean_url, redacted
 
 R = "[redacted]"
 S = "s3cr3t-value"

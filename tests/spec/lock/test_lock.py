@@ -17,7 +17,6 @@ from conductor.cli import options
 from conductor.core.accounts import Allowance
 from conductor.core.policy import words
 from conductor.errors import ComponentError, UsageError
-from conductor.record.redaction import redacted
 from conductor.run import in_process, plan, segment, spawn
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import digests, limits
@@ -26,6 +25,7 @@ from conductor.spec.lock import compare, entries
 from conductor.spec.lock import file as lock_file
 from conductor.spec.paths import LOCK_FILE, components_folder
 from conductor.spec.programs import module_file
+from conductor.spec.redaction import redacted
 from wasm_host import Limits
 
 

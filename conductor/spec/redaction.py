@@ -19,7 +19,7 @@ from msgspec import Raw
 from conductor.core import json_text
 from conductor.core.json_text import hide_surrogates, show_surrogates
 from conductor.errors import MARK, without_shapes
-from conductor.record.shaped import hinted, may_hold
+from conductor.spec.shaped import hinted, may_hold
 
 REDACTED: Final = f'"{MARK}"'.encode()
 """What stands in place of a secret."""
