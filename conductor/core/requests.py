@@ -429,7 +429,7 @@ class Requests:
             case AnswerTo.PAST:
                 parts.policed.answered_past(pending, member, body)
             case AnswerTo.COPY:
-                parts.waits.ready(pending.held)
+                parts.observers.seen(pending)
             case AnswerTo.ROLE:
                 parts.initializer.role_answered(pending.handshake, member, body)
             case AnswerTo.LAUNCH:

@@ -459,7 +459,7 @@ class Router:
     def delivered(self, name: str) -> Effects:
         """The round of a guest is over: it has returned all that it had to."""
         peer = self.peers[name]
-        if peer.policy_state is not None and (peer.p.in_flight.queue or peer.s.in_flight.queue):
+        if peer.policy_state is not None:
             self._parts.notifications.round_over(peer)
         return self._exchange.taken()
 

@@ -41,11 +41,12 @@ class Hold(msgspec.Struct):  # faster to make than a named tuple: each request h
 
 
 class Round(NamedTuple):
-    """A component without rounds has this, or these copies, or that waits behind it."""
+    """A component without rounds has this, or these copies, or that waits behind it; or copies of
+    set-ups, for which this prompt waits."""
 
     lane: Lane
     """By which it leaves the component."""
-    entry: WaitingInOrder | Notification | list[Notification]
+    entry: WaitingInOrder | Notification | list[Notification] | Visit
 
 
 class FreePrompt(NamedTuple):
@@ -104,7 +105,7 @@ class Deadlines:
         self._open[self._last] = due
         self._parts.exchange.emit(Wake(self._last, seconds))
 
-    def round(self, lane: Lane, entry: WaitingInOrder | Notification) -> None:
+    def round(self, lane: Lane, entry: WaitingInOrder | Notification | Visit) -> None:
         """A component that has no rounds, or none now, has the time of a round for an entry that
         leaves it by `lane`."""
         if not (lane.peer.policed.rounds and lane.peer.ready):

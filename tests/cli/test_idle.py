@@ -48,6 +48,14 @@ def test_with_a_setting_it_is_silent(tmp_path: Path, way: str) -> None:
     assert (ran.code, ran.out, ran.err) == (0, "hi\nend\n", "")
 
 
+@pytest.mark.usefixtures("python_guest")
+def test_one_that_only_sees_set_ups_knows_the_session_of_the_first_prompt(tmp_path: Path) -> None:
+    """`{cwd}` stands for the folder of the session."""
+    given = "prompt-prefix,config.text=in {cwd}"
+    ran = conductor("exec", given, "demo", "-p", "hi", cwd=tmp_path)
+    assert (ran.code, ran.out, ran.err) == (0, f"in {tmp_path.resolve()}\nhi\n", "")
+
+
 def test_a_manifest_names_settings_that_it_has() -> None:
     text = b'name = "a"\nfile = "a.py"\nidle_without = ["ruels"]\n[config]\nrules = "the rules"\n'
     with pytest.raises(UsageError, match="line 3") as error:

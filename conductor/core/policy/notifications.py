@@ -351,6 +351,7 @@ class PolicedNotifications:
         """Sends on what has waited for carried notifications that hold up nothing any more."""
         for notification in notifications:
             self._treat_as_swallowed(lane, notification)
+        self._parts.observers.prompts_go_on(lane)
         self._parts.waits.release(lane)
 
     # -- the order -------------------------------------------------------------------------------
@@ -397,7 +398,7 @@ class PolicedNotifications:
         """A guest has been delivered everything that was written to it before its round began, and
         has returned all it had to send for that."""
         for lane in (peer.p, peer.s):
-            if lane.in_flight.queue:
+            if lane.in_flight.queue or lane.in_flight.set_ups:
                 self._time_is_up(lane, lane.in_flight.had_round(peer.policed.round))
 
     def had_a_round(self, due: Round) -> None:
@@ -406,6 +407,9 @@ class PolicedNotifications:
         if isinstance(entry, list):
             for copy in entry:
                 copy.stale = True
+        elif isinstance(entry, Visit):
+            lane.in_flight.set_ups.clear()
+            self._time_is_up(lane, [])
         elif entry not in lane.in_flight.queue:
             pass
         elif isinstance(entry, Notification) or lane.peer.ready:

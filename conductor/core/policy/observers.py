@@ -72,11 +72,31 @@ class Observers:
             return
         copy.target, copy.target_id = lane, lane.requests.fresh_id()
         lane.requests.ignore(copy.target_id, copy)
+        copy.round = peer.policed.round
         lane.other.in_flight.show(copy.target_id, copy)
         frame = lane.writer.request(copy.target_id, copy.method, copy.params)
         self._exchange.deliver(peer, frame, copy=peer.policed.watches_only)
         if original.cancelled:
             self._exchange.cancel_hop(copy)
+
+    def sees_first(self, prompt: Visit) -> None:
+        """A prompt waits for a component that has copies of set-ups: it gets the answers to these
+        once it has passed them on, and is to know of a session before it is prompted there."""
+        lane = prompt.lane
+        lane.peer.backlog.append(Waiting(Next.GIVEN, lane, prompt))
+        self._parts.deadlines.round(lane.other, prompt)
+
+    def seen(self, copy: Visit) -> None:
+        """A component has passed a copy on, or has answered it: what waits for that goes on."""
+        if copy.target is not None:  # `initialize` has none
+            copy.target.other.in_flight.set_ups.pop(copy, None)
+            self.prompts_go_on(copy.target.other)
+        self._parts.waits.ready(copy.held)
+
+    def prompts_go_on(self, lane: Lane) -> None:
+        """Prompts for the component that sends by `lane` go on, if it has seen all set-ups."""
+        if lane.peer.backlog and lane.peer.ready and not lane.in_flight.set_ups:
+            self._parts.waits.resume(lane.peer)
 
     @staticmethod
     def _defer(peer: Peer, waiting: Waiting) -> None:
@@ -115,4 +135,4 @@ class Observers:
         copy.passed_on_by = (*copy.passed_on_by, pending)
         if copy.upstream is not None:
             self._exchange.reply(pending, *copy.upstream, copy=True)
-        self._parts.waits.ready(copy.held)
+        self.seen(copy)

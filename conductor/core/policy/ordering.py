@@ -21,7 +21,7 @@ from conductor.core.policy.entries import (
     WaitingInOrder,
 )
 from conductor.core.policy.headings import Heading, size_of
-from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT
+from conductor.core.policy.key_table import AFTER_PROMPTS, PROMPT, SETUP
 from conductor.core.policy.states import IN_FRONT
 
 _MOST_SESSIONS: Final = 1024
@@ -59,6 +59,7 @@ class InFlight(Generic[_Request]):
         "queue",
         "releasing",
         "requests",
+        "set_ups",
         "shown",
         "unforwarded",
         "waiting",
@@ -83,6 +84,9 @@ class InFlight(Generic[_Request]):
         """Those that are prompts and not closed, by session."""
         self.copies: dict[bytes, _Request] = {}
         """Copies of requests, likewise."""
+        self.set_ups: dict[_Request, None] = {}
+        """Those that set sessions up, until the component has passed them on or had its round with
+        them: prompts that it carries wait for that."""
         self.shown: _Request | None = None
         """The last request whose answer the component was given, to amend or as a copy."""
         self._copied = 0
@@ -258,6 +262,8 @@ class InFlight(Generic[_Request]):
         is for the caller."""
         notifications: list[Notification] = []
         requests: list[Request] = []
+        for copy in [copy for copy in self.set_ups if copy.round < round_]:
+            del self.set_ups[copy]
         for entry in self.queue:
             if 0 <= entry.round < round_:
                 if isinstance(entry, WaitingInOrder):
@@ -298,6 +304,7 @@ class InFlight(Generic[_Request]):
         self.unforwarded.clear()
         self.copied_notifications.clear()
         self.copies.clear()
+        self.set_ups.clear()
         self._copied = 0
 
     # -- copies of requests --------------------------------------------------------------------
@@ -305,7 +312,10 @@ class InFlight(Generic[_Request]):
     def show(self, id_: bytes, copy: _Request) -> None:
         """Remembers a copy under its id; the oldest are forgotten."""
         self.copies[id_] = copy
+        if copy.method in SETUP:
+            self.set_ups[copy] = None
         self._copied += size_of(copy.params)
         while len(self.copies) > _MOST_COPIES or self._copied > _MOST_COPIED_BYTES:
-            oldest = next(iter(self.copies))
-            self._copied -= size_of(self.copies.pop(oldest).params)
+            oldest = self.copies.pop(next(iter(self.copies)))
+            self._copied -= size_of(oldest.params)
+            self.set_ups.pop(oldest, None)

@@ -385,6 +385,9 @@ class PolicedRequests(HeldRequests):
             elif not (peer.left_out and self.lost(carried)):
                 self._exchange.forward(carried.lane, carried.method, carried.params, carried)
             return
+        if carried.method == PROMPT and carried.lane.other.in_flight.set_ups:
+            self._parts.observers.sees_first(carried)
+            return
         carried.moves(Event.DELIVERED)
         carried.round = peer.policed.round
         frame = self._exchange.send(carried.lane, carried.method, carried.params, carried)
