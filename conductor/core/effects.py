@@ -203,6 +203,9 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     """It went to nobody."""
     whole: int = 0
     """Bytes of the payload, where only its session was kept."""
+    read: float = 0.0
+    """When it was read, by the machine's monotonic clock, if it has waited since: the shell says
+    it. 0: it did not wait."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):

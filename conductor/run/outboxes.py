@@ -7,12 +7,16 @@ once: many messages a system call, many messages a crossing into a guest.
 
 from __future__ import annotations
 
+import time
 from abc import ABC, abstractmethod
+from array import array
+from bisect import bisect_left
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, Generic, TypeVar
 
 import msgspec
+from msgspec.structs import force_setattr
 
 from conductor.core import Effect, Entry, Send
 from conductor.core.accounts import FAR, SPARE, Account, Cause
@@ -20,6 +24,8 @@ from conductor.core.router import Router
 
 _OWN: Final = b"c"
 """The first byte of the conductor's own lines for a guest (`channel/1`)."""
+_MOST_READS: Final = 1 << 16
+"""Messages of which is known when they were read."""
 
 
 class QueuedFrames(msgspec.Struct, eq=False):
@@ -36,12 +42,38 @@ class QueuedFrames(msgspec.Struct, eq=False):
         return sum(map(len, self.frames))
 
 
+class _Reads:
+    """When messages were read, by their numbers: these rise as messages are read."""
+
+    def __init__(self) -> None:
+        self._last = 0
+        self._before = array("q")
+        """The last number before each message …"""
+        self._times = array("d")
+        """… and when that was read."""
+
+    def begins(self, last: int) -> None:
+        """A message is read now; `last`: the last number before."""
+        self._last = last
+        self._before.append(last)
+        self._times.append(time.monotonic())
+        if len(self._times) > _MOST_READS:
+            del self._before[: _MOST_READS // 2], self._times[: _MOST_READS // 2]
+
+    def stamp(self, entry: Entry) -> None:
+        """Says in an entry when its message was read, if that has waited."""
+        if entry.number <= self._last:
+            place = bisect_left(self._before, entry.number) - 1
+            if place >= 0:  # else it was read in another process, or long ago
+                force_setattr(entry, "read", self._times[place])
+
+
 _Queued = TypeVar("_Queued")
 
 
 class Outboxes(ABC, Generic[_Queued]):
     """The outboxes of one router. `perform` is called for every effect that is no `Send`; `entry`,
-    if there is one, in its place for entries of the log.
+    where somebody wants them, in its place for entries of the log.
 
     An observer gets no more copies while more than `room` bytes wait for it, here and in its
     transport (`held`): a slow observer delays nobody and fills no memory.
@@ -57,7 +89,8 @@ class Outboxes(ABC, Generic[_Queued]):
     ) -> None:
         self.router = router
         self._perform = perform
-        self._entry = entry or perform
+        self._entry = entry
+        self._reads = _Reads()
         self.queues: dict[str, list[_Queued]] = {}
         """What is queued, by peer, in the order in which the peers are to be served."""
         self.lost: Counter[str] = Counter()
@@ -69,24 +102,33 @@ class Outboxes(ABC, Generic[_Queued]):
 
     def feed(self, peer: str, frames: Sequence[bytes]) -> None:
         """Routes frames of one peer, in order."""
-        receive, apply = self.router.receive, self.apply
+        router, apply = self.router, self.apply
+        receive, begins = router.receive, None if self._entry is None else self._reads.begins
         for frame in frames:
+            if begins is not None:
+                begins(router.received)
             try:
                 effects = receive(peer, frame)
             except MemoryError:
                 # A message may be too large to be decoded: that costs its sender, not the chain.
-                effects = self.router.skipped(peer, frame, "there is no memory for it")
+                effects = router.skipped(peer, frame, "there is no memory for it")
             apply(effects, peer)
 
     def apply(self, effects: Iterable[Effect], sender: str = "") -> None:
         """Takes effects. `sender`: the peer whose frame has led to them; empty: none has."""
         for effect in effects:
-            if type(effect) is Entry:
-                self._entry(effect)
-            elif type(effect) is not Send:
-                self._perform(effect)
+            if type(effect) is not Send:
+                self._does(effect)
             elif not effect.copy or self._has_room(effect):
                 self.post(effect.peer, effect.frame, sender)
+
+    def _does(self, effect: Effect) -> None:
+        """Has an effect performed that sends nothing, or put into the log."""
+        if type(effect) is Entry and self._entry is not None:
+            self._reads.stamp(effect)
+            self._entry(effect)
+        else:
+            self._perform(effect)
 
     @abstractmethod
     def post(self, peer: str, frame: bytes, sender: str = "") -> None:
@@ -125,8 +167,13 @@ class ChainOutboxes(Outboxes[bytes]):
 class HostOutboxes(Outboxes[QueuedFrames]):
     """The outboxes of a host of guests. What is queued waits on the account of its cause."""
 
-    def __init__(self, router: Router, perform: Callable[[Effect], None]) -> None:
-        super().__init__(router, perform)
+    def __init__(
+        self,
+        router: Router,
+        perform: Callable[[Effect], None],
+        entry: Callable[[Entry], None] | None = None,
+    ) -> None:
+        super().__init__(router, perform, entry=entry)
         self.outside = Account("").caused[min(FAR, len(router.peers) + SPARE)]
         """The cause of frames that no component of this router has caused."""
         self.cause = self.answering = self.outside
@@ -143,7 +190,7 @@ class HostOutboxes(Outboxes[QueuedFrames]):
         """Takes effects that answer what a guest requested of the conductor."""
         for effect in effects:
             if type(effect) is not Send:
-                self._perform(effect)
+                self._does(effect)
             elif not effect.copy or self._has_room(effect):
                 self.put(effect.peer, effect.frame, cause, effect.frame.startswith(_OWN))
 

@@ -115,7 +115,8 @@ class Runtime:
         """What ends before connections are closed; None: no such task may begin any more."""
         self.performer = Performer(self)
         room = options.high_water // 2
-        perform, entry = self.performer.perform, records.entries.add
+        perform, entries = self.performer.perform, records.entries
+        entry = entries.add if entries.wants(Entry) else None
         self.outboxes = ChainOutboxes(self.router, perform, self.connections.held, room, entry)
         self.services = ServiceRequests(self, planned)
         self.supervisor = Supervisor(self)

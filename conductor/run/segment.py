@@ -25,7 +25,6 @@ from conductor.core import (
     UPSTREAM,
     Changed,
     Effect,
-    Entry,
     Fail,
     LogLine,
     OwnedAddresses,
@@ -165,7 +164,8 @@ class Segment:
         self._router = router
         self._auditing = spec.auditing
         self._pause(spec.paused)
-        self._outboxes = HostOutboxes(router, self._perform)
+        record = self._record.crossed if self._record is not None else None
+        self._outboxes = HostOutboxes(router, self._perform, record)
         limits = {
             guest.name: guest.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
             for guest in spec.guests
@@ -350,9 +350,6 @@ class Segment:
             case LogLine():
                 if effect.level in ("warning", "error") or self._verbose:
                     self._log(effect.level, effect.peer, effect.text)
-            case Entry():
-                assert self._record is not None
-                self._record.crossed(effect)
             case Changed():
                 self._output.send(report(CHANGED, change_params(effect, self._line_limit)))
             case Wake():

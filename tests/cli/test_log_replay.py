@@ -49,12 +49,12 @@ def test_each_component_says_again_what_it_said(tmp_path: Path, isolation: str) 
     proxy = program(tmp_path, UUIDS)
     file = tmp_path / "t"
     options = ("-c", f"isolation={isolation}", "-c", "clock=2026-03-01T12:00:00")
-    record(file, *options, "datetime", "passthrough", proxy, DEMO)
-    ran = replay(file, "datetime", "passthrough", proxy)
+    record(file, *options, "datetime", "passthrough", "redact", proxy, DEMO)
+    ran = replay(file, "datetime", "passthrough", "redact", proxy)
     assert ran.code == 0, ran.out + ran.err
     told = [one for one in ran.out.splitlines() if not one.startswith("note: ")]
     assert [one[:18] for one in told[::2]] == [
-        "client > datetime=", "client > passthrou", "client > forward=/",
+        "client > datetime=", "client > passthrou", "client > redact=re", "client > forward=/",
     ]  # fmt: skip
     assert {one[:14] for one in told[1::2]} == {"same    turn 1"}
 

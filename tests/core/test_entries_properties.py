@@ -1,5 +1,6 @@
 """Entries alone say what everybody got and sent, byte for byte and in its order, but for copies and
-for what is no message to anybody: what is refused has no entry, and its sender an error."""
+for what is no message to anybody: what is refused before it is a request has no entry, and its
+sender an error."""
 
 from __future__ import annotations
 
@@ -45,7 +46,8 @@ class Heard(World):
             self.said[name].append(_read(line))
             return
         new = [frame for peer, frame in self.lines[before:] if peer == name]
-        if not any(REFUSED in frame for frame in new):
+        is_array = line.lstrip(b"psc")[:1] == b"["
+        if not (is_array and any(REFUSED in frame for frame in new)):  # refused as a whole
             self.said[name] += _asked(line)
 
     def apply(self, effects: Sequence[Effect]) -> None:
@@ -111,7 +113,8 @@ def _comparable(said: Iterable[Said]) -> list[Said]:
 
 def _tell_what_it_sent(entries: list[Said], said: list[Said], got: list[Said]) -> None:
     """Entries have all that a trusted component asked and told, in order. A request may be missing
-    that waited until the component had gone: nobody got it, and nobody an answer."""
+    that waited until the component had gone: nobody got it, and nobody an answer. So may one that
+    was refused: its id was none, or too much was open."""
     told = [one for one in entries if one[0] != "response" and one[:2] not in NOBODYS]
     rest = iter(said)
     assert all(one in rest for one in told)

@@ -132,7 +132,7 @@ class Client:
         pending = frozenset(id_ for id_, session in open_.items() if session == event.session)
         reached = 0
         if pending:
-            reached = sum(each.ts < event.ts for each in agent if each.session == event.session)
+            reached = sum(each.ts < event.left for each in agent if each.session == event.session)
         # Ids of the trace are unique, those of the client may have been used again.
         own = bytes(event.own.id) if event.own is not None else _NO_ID
         id_ = own if own != _NO_ID else bytes(event.id)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import math
-from collections import defaultdict
-from itertools import groupby
+from collections.abc import Iterable
 from typing import Any, Final
 
 import msgspec
@@ -23,7 +21,6 @@ from conductor.record.trace.chain import ChainComponent
 from conductor.record.turns import reader as turns
 from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, Line, plain, read_line
 from conductor.record.turns.reader import Reader
-from conductor.run.guest_host import NUMBERS
 
 _LATEST: Final = 1e11
 """Seconds: times beyond the year 5000 are none."""
@@ -34,8 +31,7 @@ _MOST_HELD: Final = 512 * 1024 * 1024
 
 
 class Recording(msgspec.Struct):
-    """A trace as the recording of a chain. The time (`ts`) of what an end of the chain sent is
-    when it was sent."""
+    """A trace as the recording of a chain."""
 
     path: str
     content: str = "all"
@@ -47,9 +43,9 @@ class Recording(msgspec.Struct):
     chain: dict[str, ChainComponent] = {}
     """What the header says of components, by name; of the reference's nothing."""
     client: list[Line] = []
-    """What came to the client, and from it."""
+    """What came to the client, and from it, in order: what it sent stands where it was read."""
     agent: list[Line] = []
-    """What came to the agent, and from it."""
+    """The same for the agent."""
     services: list[Line] = []
     """What passed between proxies and the conductor itself."""
     mcp: int = 0
@@ -87,8 +83,8 @@ def load(path: str, component: str = "") -> tuple[Recording, Reader]:
         recording.names = [component]
     for line in _messages(path, trace):
         _take(recording, line)
-    recording.client = _as_sent(recording.client, CLIENT)
-    recording.agent = _as_sent(recording.agent, AGENT)
+    recording.client = _at_end(recording.client, CLIENT)
+    recording.agent = _at_end(recording.agent, AGENT)
     if not any(line.source == CLIENT and line.type == "request" for line in recording.client):
         asks = f" to `{component}`" if component else ""
         raise UsageError(f"the trace `{path}` has no request of a client{asks}", _RECORD_HINT)
@@ -147,8 +143,8 @@ def _is_lost(line: Line) -> bool:
 
 
 def _alone(path: str, trace: Reader, component: str) -> Reader:
-    """The trace of one component: what did not come to it, past it or from it is left out. Each
-    message stands where it passed the process of the component."""
+    """The trace of one component: what did not come to it, past it or from it is left out. What
+    comes to it stands where it arrived, all else where it was read."""
     order = trace.components
     known = order[1:-1]
     if component not in known:
@@ -161,24 +157,18 @@ def _alone(path: str, trace: Reader, component: str) -> Reader:
     at = order.index(component)
     shown = {CONDUCTOR: CONDUCTOR, component: component}
     shown |= dict.fromkeys(order[:at], CLIENT) | dict.fromkeys(order[at + 1 :], AGENT)
-    lines, every = [], _messages(path, trace)
-    # What a guest sends is read in its host; all else passes a host on its way to its receiver.
-    is_hosted = any(each.source == component and number_of(each) >= NUMBERS for each in every)
-    for line in every:
+    lines = []
+    for line in _messages(path, trace):
         ends = line.source, line.target
         line.source, line.target = (shown.get(end, "") for end in ends)
         is_anothers = CONDUCTOR in ends and component not in ends
         if line.is_event and line.source != line.target and not is_anothers:
-            is_guests = is_hosted and number_of(line) >= NUMBERS and line.target != component
-            line.ts = line.left if line.source == component or is_guests else line.ts
             line.method = plain(line.method)
-            if line.own is not None:
-                line.own.way = 0.0
+            if line.own is not None and line.target != component:
+                line.ts, line.own.way = line.left, 0.0
             lines.append(line)
-    for is_down in (True, False):
-        _rise([one for one in lines if (one.source == CLIENT or one.target == AGENT) is is_down])
     alone, held = turns.held(_MOST_HELD)
-    for line in sorted(lines, key=_order):
+    for line in sorted(lines, key=lambda line: line.ts):
         held.append(json_text.encode(line) + b"\n")
         alone.read(line)
     return alone
@@ -199,46 +189,9 @@ def _take(recording: Recording, line: Line) -> None:
         recording.agent.append(line)
 
 
-def _as_sent(lines: list[Line], end: str) -> list[Line]:
-    """The events of an end of the chain, with what it sent in the order in which it sent it.
-
-    A trace has each message where it arrived: one that went past a proxy stands before an older one
-    that the proxy got.
-    """
-    sent = [line for line in lines if line.source == end]
-    for line in sent:
-        line.ts = line.left
-    _rise(sent)
-    in_order = iter(sorted(sent, key=_order))
-    mixed = [next(in_order) if line.source == end else line for line in lines]
-    return sorted(mixed, key=lambda line: line.ts)
-
-
-def _rise(lines: list[Line]) -> None:
-    """Makes the times of messages rise with their numbers: these are given as messages are read, so
-    an older one has passed by then. Each process that reads has numbers of its own, and the
-    conductor others for what it makes itself."""
-    counters: defaultdict[int, list[Line]] = defaultdict(list)
-    for line in lines:
-        is_read = line.own is not None and line.own.n and not line.own.by
-        if is_read and CONDUCTOR not in (line.source, line.target):
-            counters[number_of(line) // NUMBERS].append(line)
-    for read in counters.values():
-        later = math.inf
-        for _, same in groupby(sorted(read, key=number_of, reverse=True), key=number_of):
-            hops = list(same)
-            later = min(later, *(line.ts for line in hops))
-            for line in hops:  # it came to the component before it went on from there
-                line.ts = later if line.source in (CLIENT, AGENT) else line.ts
-
-
-def _order(line: Line) -> tuple[float, int]:
-    return line.ts, number_of(line)
-
-
-def number_of(line: Line) -> int:
-    """The number of a message; 0: the trace has none."""
-    return line.own.n if line.own is not None else 0
+def _at_end(lines: Iterable[Line], end: str) -> list[Line]:
+    """The events of an end of the chain, in order there: a trace has each where it arrived."""
+    return sorted(lines, key=lambda line: line.left if line.source == end else line.ts)
 
 
 def members(raw: msgspec.Raw) -> dict[str, Any]:

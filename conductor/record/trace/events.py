@@ -44,9 +44,6 @@ _MOST_OPEN: Final = 256 * 1024 * 1024
 """Bytes of the requests without an answer that one host may report. Of more the answers are left
 out."""
 
-_SHORT: Final = 0.05
-"""Milliseconds on the way that are not worth a member."""
-
 
 class _PendingRequest(msgspec.Struct, gc=False):
     """A request without an answer so far."""
@@ -134,8 +131,8 @@ class Events:
         line = Line(type=entry.kind, ts=round(at, 6))
         line.own = own = Own(
             bytes=size, n=entry.number, of=entry.request, passes=departure.entry.passes,
-            way=_way(departure, at), by=CONDUCTOR if departure.entry.own or entry.own else "",
-            sha256=digest, lost=entry.lost,
+            way=max(round((at - departure.left) * 1000, 3), 0.0), lost=entry.lost,
+            by=CONDUCTOR if departure.entry.own or entry.own else "", sha256=digest,
         )  # fmt: skip
         if entry.kind == "response":
             request = self._answered(entry, host)
@@ -306,12 +303,6 @@ def _light(departure: Departure) -> Departure:
         return departure
     entry = msgspec.structs.replace(departure.entry, payload=None)
     return msgspec.structs.replace(departure, entry=entry)
-
-
-def _way(departure: Departure, at: float) -> float:
-    """Between its sender and its receiver, in milliseconds: that time is neither's."""
-    ms = (at - departure.left) * 1000
-    return round(ms, 3) if ms >= _SHORT else 0.0
 
 
 # -- payloads --------------------------------------------------------------------------------------

@@ -75,7 +75,7 @@ class Departure(msgspec.Struct, gc=False):
     source: str
     """Its sender, by its name in the trace."""
     left: float
-    """When, in seconds since the trace began."""
+    """When it was read, in seconds since the trace began."""
     entry: Entry
     """As it was seen there."""
     hosts: tuple[str, ...] = ()

@@ -135,12 +135,10 @@ class Tracer(Sink[Item]):
         if departure is None:
             source = self._names.end(entry.source, entry.source_side, mode)
             # What a host sends passes on something that only the host knows.
+            seen = entry
             if from_host is not None:
-                departure = Departure(
-                    source, at, msgspec.structs.replace(entry, passes=0, past=False)
-                )
-            else:
-                departure = Departure(source, at, entry)
+                seen = msgspec.structs.replace(entry, passes=0, past=False)
+            departure = Departure(source, self._left(entry, at), seen)
         if to_host is not None and not entry.lost:
             self._crossings.put(to_host, departure, entry.number, inward=True)
             return
@@ -160,7 +158,8 @@ class Tracer(Sink[Item]):
 
     def _hop(self, host: str, entry: Entry, at: float) -> None:
         """Writes a message that a guest got, or keeps one that is about to leave its host."""
-        departure: Departure | None = Departure(shown_name(entry.source), at, entry, (host,))
+        source, left = shown_name(entry.source), self._left(entry, at)
+        departure: Departure | None = Departure(source, left, entry, (host,))
         if entry.source == UPSTREAM:
             departure = self._crossings.take(host, entry.number, inward=True)
         if departure is None:
@@ -215,6 +214,11 @@ class Tracer(Sink[Item]):
     def _is_agent(self, name: str) -> bool:
         """Whether it is the agent; not known before the first message has passed."""
         return self._mode == "agent" and name == self._names.agent
+
+    def _left(self, entry: Entry, at: float) -> float:
+        """When a message that is seen now left its sender; what goes past that leaves it now."""
+        waited = entry.read and not entry.past
+        return min(max(entry.read - self._start, 0.0), at) if waited else at
 
     def _now(self, at: float) -> float:
         """Seconds since the start; never less than before, as readers expect, nor later than now,
