@@ -15,9 +15,8 @@ import msgspec
 
 from conductor.cli import report
 from conductor.errors import ComponentError, UsageError, did_you_mean
-from conductor.record import wanted
-from conductor.spec import managed, trust
-from conductor.spec.model import Spec, role_of
+from conductor.spec import gates, managed, trust
+from conductor.spec.model import Spec
 from conductor.spec.settings import environment
 from conductor.transports import descriptors
 
@@ -46,9 +45,9 @@ def _started(parsed: Parsed) -> Spec:
     from conductor.cli import run
 
     name, *arguments = parsed.values["agent_login"]
-    specs = run.resolved(parsed)
-    specs = wanted.locked(specs, parsed.options, report.logger(parsed.log), agent_last=True)
-    agents = {spec.name: spec for spec in specs if role_of(spec, last=spec is specs[-1]) == "agent"}
+    log = report.logger(parsed.log)
+    plan = gates.locked(run.planned(parsed), lambda peer, text: log("warning", peer, text))
+    agents = {spec.name: spec for spec in plan.components if plan.is_agent(spec)}
     if name not in agents:
         raise UsageError(
             f"this chain has no agent `{name}`",
@@ -61,10 +60,6 @@ def _started(parsed: Parsed) -> Spec:
             "log in where it runs" if agent.address else "name another agent",
         )
     agent = msgspec.structs.replace(agent, command=[*agent.command, *arguments])
-    policy = managed.policy()
-    if policy is not None:
-        from conductor.spec.managed import chain
-
-        agent = chain.held_alone(policy, agent, agent=True)
+    agent = managed.tried(agent, agent=True)
     trust.check_program(agent)
     return agent

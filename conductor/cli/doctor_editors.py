@@ -15,7 +15,6 @@ from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.spec import lacking
 from conductor.spec.catalog import resolve_all
 from conductor.spec.lock.entries import redacted
-from conductor.spec.redaction import redacted as redact
 
 
 class Finding(NamedTuple):
@@ -104,4 +103,4 @@ def _check(launch: Launch) -> list[str]:
 
 def _arguments(launch: Launch) -> str:
     """What an entry passes to conductor, without secrets."""
-    return one_line(" ".join(redacted(launch.args, redact)), 120)
+    return one_line(" ".join(redacted(launch.args)), 120)

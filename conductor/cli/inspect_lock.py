@@ -12,8 +12,9 @@ from conductor.spec.lock import compare, file
 from conductor.spec.lock.entries import entries
 from conductor.spec.lock.file import Entry
 from conductor.spec.model import Spec
+from conductor.spec.options import Options
 from conductor.spec.paths import LOCK_FILE
-from conductor.spec.redaction import redacted
+from conductor.spec.plan import Plan
 
 ALARMING: Final = ("changed", "unreadable")
 """States that a user must not overlook."""
@@ -66,10 +67,10 @@ def locked(spec: Spec) -> Locked:
 
 def _entries(spec: Spec) -> list[Entry]:
     """What the component is, as a proxy and, if it may be one, as an agent."""
-    roles = [False] if spec.sandboxed else [False, True]
+    modes = ["proxy"] if spec.sandboxed else ["proxy", "agent"]
     return [
-        entries([spec], LOCK_FILE, redacted, agent_last=agent, isolation="process")[0]
-        for agent in roles
+        entries(Plan(components=(spec,), options=Options(), mode=mode), LOCK_FILE)[0]
+        for mode in modes
     ]
 
 

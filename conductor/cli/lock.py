@@ -25,7 +25,7 @@ from conductor.spec.lock.file import Entry, Lock
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
 from conductor.spec.paths import LOCK_FILE
-from conductor.spec.redaction import redacted as redact
+from conductor.spec.plan import Plan
 from conductor.version import version
 
 if TYPE_CHECKING:
@@ -114,14 +114,15 @@ def run(
         pinned: Whether another program of the agent is refused; None: as the file says.
         check: Write nothing.
     """
-    from conductor.cli.run import resolved
+    from conductor.cli.run import planned
 
     if not parsed.components:
         raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
-    specs = consent.kept(resolved(parsed))  # as `--locked` will see them
+    plan = planned(parsed)
+    plan = plan.of(consent.kept(plan.components))  # as `--locked` will see them
     lock = _existing(path)
     before = lock.component if lock is not None else None
-    entries = _entries(parsed, path, specs, before, pinned)
+    entries = _entries(plan, path, before, pinned)
     if check:
         return _check(path, lock, entries)
     if lock is not None and _placeless(lock) == _placeless(entries):
@@ -144,17 +145,12 @@ def _existing(path: str) -> Lock | None:
         raise UsageError(error.text, "remove it, or name another with --output FILE") from None
 
 
-def _entries(
-    parsed: Parsed,
-    path: str,
-    specs: Sequence[Spec],
-    before: list[Entry] | None,
-    pinned: bool | None,
-) -> list[Entry]:
-    agent_last = parsed.mode != "proxy" and not specs[-1].sandboxed
-    entries = entries_of(
-        specs, path, redact, agent_last=agent_last, isolation=parsed.options.isolation
-    )
+def _entries(plan: Plan, path: str, before: list[Entry] | None, pinned: bool | None) -> list[Entry]:
+    specs = plan.components
+    if specs[-1].sandboxed:
+        plan = msgspec.structs.replace(plan, mode="proxy")
+    agent_last = plan.agent_last
+    entries = entries_of(plan, path)
     entries = [_with_module(entry, spec) for entry, spec in zip(entries, specs, strict=True)]
     if pinned is not None and not agent_last:
         raise UsageError("there is no agent in this chain to be locked", "leave out --lock-agent")
@@ -261,10 +257,10 @@ def _head(parsed: Parsed, typed: Sequence[str], *, pinned: bool | None) -> list[
 def _shown(component: str) -> str:
     """A component as the user typed it, without what looks like a secret."""
     if component.lstrip().startswith("{"):
-        members = redacted(msgspec.json.decode(component), redact)
+        members = redacted(msgspec.json.decode(component))
         return msgspec.json.encode(members).decode()
     base, options = syntax.split(component)
     words = shlex.split(base)
-    clean = redacted(words, redact)
-    written = redacted([f"{key}={value}" for key, value in options], redact)
+    clean = redacted(words)
+    written = redacted([f"{key}={value}" for key, value in options])
     return ",".join([base if clean == words else shlex.join(clean), *written])

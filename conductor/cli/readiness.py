@@ -7,37 +7,30 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conductor.cli import consent, report
-from conductor.cli.run import bound, resolved
-from conductor.record import wanted
+from conductor.cli.run import planned
 from conductor.run import compiled, in_process
-from conductor.run.launch import Launcher
+from conductor.spec import gates
 from conductor.spec.consent import Where
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from conductor.cli.options import Parsed
+    from conductor.spec.gates import Warn
     from conductor.spec.model import Spec
 
 
-def check(parsed: Parsed, warn: Callable[[str, str], None] = lambda name, text: None) -> list[Spec]:
+def check(parsed: Parsed, warn: Warn = lambda name, text: None) -> list[Spec]:
     """Prepares a chain up to the start of its programs; modules are compiled. Returns its
     components. Raises `ConductorError`, as its start would.
 
     `warn` hears what the lock file only warns of: a component, and a sentence.
     """
-    parsed = bound(parsed)
-    options, agent_last = parsed.options, parsed.mode != "proxy"
-    _, specs = consent.agreed(resolved(parsed), options.ask, None, Where.NOWHERE)
-    specs = wanted.locked(
-        specs, options, lambda _, name, text: warn(name, text), agent_last=agent_last
-    )
-    launcher = Launcher(options, agent_last=agent_last, on_stderr=lambda name, line: None)
-    specs = [*launcher.judged(specs)[0]]
+    plan = planned(parsed)
+    _, specs = consent.agreed(plan.components, plan.options.ask, None, Where.NOWHERE)
+    specs = [*gates.passed(plan.of(specs), warn).components]
     for spec in specs:
         if spec.attribute:
             in_process.load(spec)
-    compiled.compile_ahead(specs, options.cache or "", begun=_begun)
+    compiled.compile_ahead(specs, plan.options.cache or "", begun=_begun)
     return specs
 
 

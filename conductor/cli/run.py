@@ -23,10 +23,9 @@ from conductor.core.message import Message
 from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run import spawn
-from conductor.run.launch import obliged
 from conductor.run.owner import Owner
-from conductor.spec import lacking, limits, managed, paths
-from conductor.spec.catalog import resolve_all
+from conductor.spec import lacking, limits, paths
+from conductor.spec import plan as plans
 from conductor.spec.consent import Where
 from conductor.transports import descriptors
 from conductor.transports.process_groups import adopt_orphans, end_strays, reaping
@@ -46,6 +45,7 @@ if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
     from conductor.spec.consent.agreements import Agreements
     from conductor.spec.model import Spec
+    from conductor.spec.plan import Plan
     from conductor.telemetry.live import Telemetry
     from conductor.transports.base import Transport
 
@@ -132,13 +132,12 @@ class Started(Owner):
         complain = partial(report.write, word="warning")
         self.log = ChainLog(parsed.log, chain_log_file.opened(parsed.options.log_file, complain))
         try:
-            self._prepare(bound(parsed), where, watching)
+            self._prepare(parsed, where, watching)
         except ConductorError as error:
             self.log.failed(error)
             raise
 
     def _prepare(self, parsed: Parsed, where: Where, watching: Sequence[Sink[Line]]) -> None:
-        self.parsed = parsed
         self._files = _files(parsed)
         self._where = where
         self._agreements: Agreements | None = None
@@ -155,7 +154,10 @@ class Started(Owner):
         self._says_failure = False
         self._compiles = False
         """Whether a host has announced that it compiles the Python guest."""
-        specs = self._resolved(parsed)
+        plan = planned(parsed, self._noted if parsed.options.verbose else None)
+        self.parsed = parsed = msgspec.structs.replace(parsed, mode=plan.mode, options=plan.options)
+        self._plan = plan = plan.of(self._settled(plan.components))
+        specs = plan.components
         self.log.limit(limits.log_lines(specs))
         if parsed.command == "exec" and not parsed.options.verbose:
             self.log.withhold({specs[-1].name, *(spec.name for spec in specs if spec.peer_agent)})
@@ -165,14 +167,11 @@ class Started(Owner):
         self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         adopt_orphans()  # before there are any: a program may send itself to the back at once
         self._telemetry = _telemetry(parsed, specs, self.log)
-        options = parsed.options
         if self._telemetry is not None:
-            options = msgspec.structs.replace(options, traceparent=self._telemetry.traceparent)
+            plan = plan.with_options(traceparent=self._telemetry.traceparent)
         self._opened = wanted.opened(
-            specs,
-            options,
+            plan,
             self.log.say,
-            mode=parsed.mode,
             on_stderr=self._heard,
             watching=watching,
             sinks=[self._telemetry] if self._telemetry is not None else [],
@@ -289,10 +288,8 @@ class Started(Owner):
         if strays:
             end_strays()
 
-    def _resolved(self, parsed: Parsed) -> list[Spec]:
-        """What the words of the command line stand for now, with what the user has agreed to.
-        Raises `ConductorError`."""
-        specs = resolved(parsed, self._noted if parsed.options.verbose else None)
+    def _settled(self, specs: Sequence[Spec]) -> list[Spec]:
+        """The components with what the user has agreed to. Raises `ConductorError`."""
         self.in_process = any(spec.attribute for spec in specs)
         if self.in_process:
             report.divert_prints()
@@ -302,12 +299,12 @@ class Started(Owner):
         """Logs what a name of a component hides."""
         self.log.say("info", "conductor", text)
 
-    def _agreed(self, specs: list[Spec]) -> list[Spec]:
+    def _agreed(self, specs: Sequence[Spec]) -> list[Spec]:
         """The components with what the user has agreed to."""
         if self._agreements is None and not any(
             not spec.bundled and (spec.manifest or spec.sandboxed) for spec in specs
         ):
-            return specs
+            return [*specs]
         from conductor.cli import consent
 
         self._agreements, specs = consent.agreed(
@@ -376,7 +373,7 @@ class Started(Owner):
         specs, less = self._agreements.renewed()
         for spec in specs:
             lacking.check(spec)
-        return self._held_to_lock(specs), less
+        return specs, less
 
     def respec(self) -> Sequence[Spec]:
         """The components as they are to be from now on, at a reload: files and variables are read
@@ -386,17 +383,15 @@ class Started(Owner):
         components stay as they are.
         """
         parsed = configured.again(self.parsed, self._files)
-        parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode)
-        specs = self._held_to_lock(self._resolved(parsed))
+        beside = {key: getattr(parsed.options, key) for key in ("peer", "branch")}
+        options = msgspec.structs.replace(self.parsed.options, **beside)
+        parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode, options=options)
+        plan = planned(parsed, self._noted if options.verbose else None)
+        specs = self._settled(plan.components)
         self._files = _files(parsed)
         self.log.limit(limits.log_lines(specs))
         self.connected()
         return specs
-
-    def _held_to_lock(self, specs: list[Spec]) -> list[Spec]:
-        parsed = self.parsed
-        agent_last = parsed.mode != "proxy"
-        return wanted.locked(specs, parsed.options, self.log.say, agent_last=agent_last)
 
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload
@@ -405,29 +400,14 @@ class Started(Owner):
         return (*self._files, paths.trust()) if self._files else ()
 
 
-def resolved(parsed: Parsed, note: Callable[[str], None] | None = None) -> list[Spec]:
-    """What the words of a command line stand for now. `note` hears what a name hides. Raises
+def planned(parsed: Parsed, note: Callable[[str], None] | None = None) -> Plan:
+    """The plan of a chain, before anybody is asked. `note` hears what a name hides. Raises
     `ConductorError`."""
-    agent_last = parsed.mode != "proxy"
-    if agent_last and not parsed.components:
+    if parsed.mode != "proxy" and not parsed.components:
         raise nothing(parsed.command)
-    specs = resolve_all(parsed.components, agent_last=agent_last, config=parsed.config, note=note)
-    if agent_last and not specs:
-        raise UsageError(
-            "the chain has no component, and needs an agent",
-            "put one behind it, such as `demo`",
-        )
-    return managed.required(_with_peers(parsed, specs), agent_last=agent_last)
-
-
-def _with_peers(parsed: Parsed, specs: list[Spec]) -> list[Spec]:
-    """The components with their peer agents. Raises `UsageError`."""
-    if not (parsed.options.peer or parsed.options.branch):
-        return specs
-    from conductor.spec import peer_agents
-
-    last = parsed.mode != "proxy"
-    return peer_agents.resolved(specs, parsed.options, agent_last=last, config=parsed.config)
+    return plans.made(
+        parsed.components, parsed.options, mode=parsed.mode, config=parsed.config, note=note
+    )
 
 
 def _telemetry(parsed: Parsed, specs: Sequence[Spec], log: ChainLog) -> Telemetry | None:
@@ -452,18 +432,6 @@ def nothing(command: str) -> UsageError:
         f"see `conductor {command} --help`; or let `[[choose]]` in conductor.toml choose a chain "
         "by the project",
     )
-
-
-def bound(parsed: Parsed) -> Parsed:
-    """The chain to run, with what the managed policy demands of it. Raises `UsageError`."""
-    policy = managed.written()
-    if policy is None:
-        return parsed
-    # Never `auto`: as a proxy of another conductor its last component would be a proxy too, and it
-    # is judged as the agent.
-    fixed = parsed.mode == "auto" and not policy.only_watches
-    mode = "agent" if fixed else parsed.mode
-    return msgspec.structs.replace(parsed, mode=mode, options=obliged(parsed.options))
 
 
 def _listen(parsed: Parsed) -> int:

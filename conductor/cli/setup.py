@@ -20,7 +20,6 @@ from conductor.spec import paths
 from conductor.spec.config.model import Config, Written
 from conductor.spec.lock.entries import redacted
 from conductor.spec.redaction import clean_text, is_secret
-from conductor.spec.redaction import redacted as redact
 from conductor.transports.process_groups import adopt_orphans, end_strays
 
 HELP: Final = paragraphs(
@@ -206,7 +205,8 @@ def _say_how(request: Request) -> int:
 def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrapped: bool) -> None:
     """Finds out what the components are, and compiles them. Raises `ConductorError`."""
     from conductor.cli import consent
-    from conductor.run import compiled, launch
+    from conductor.run import compiled
+    from conductor.spec import gates
     from conductor.spec.catalog import resolve_all
 
     whole: list[str | Written] = [*words]
@@ -214,7 +214,7 @@ def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrappe
         whole.append(Written(rest))
     specs = resolve_all(whole, agent_last=not wrapped, config=config)
     if not wrapped:
-        launch.refuse_end(specs)
+        gates.refuse_end(specs)
     consent.say_lacking(specs)
     compiled.compile_ahead(
         specs, begun=lambda spec: report.write(f"compiling {spec.name}, once", word="info")
@@ -271,7 +271,7 @@ def _tested(request: Request, launch: Launch) -> tuple[str, str]:
         if again.answers:
             return "", path
         found = again
-    again_here = ["conductor", "exec", "-p", "hello", *redacted(_chain(launch), redact)]
+    again_here = ["conductor", "exec", "-p", "hello", *redacted(_chain(launch))]
     raise ComponentError(
         f"{request.target.title} could not start this: {_without_secrets(found.error, launch)}; "
         "nothing was changed",
@@ -281,7 +281,7 @@ def _tested(request: Request, launch: Launch) -> tuple[str, str]:
 
 def _without_secrets(text: str, launch: Launch) -> str:
     """What a chain prints of its end, without the secrets of its entry: programs quote them."""
-    shown = redacted(launch.words, redact)
+    shown = redacted(launch.words)
     hidden = [value for name, value in launch.env.items() if is_secret(name)]
     for word, clean in zip(launch.words, shown, strict=True):
         if word != clean:
@@ -298,7 +298,7 @@ def _chain(launch: Launch) -> list[str]:
 def _report(request: Request, outcome: apply.Outcome, tested: str, with_path: bool) -> None:
     target, launch = request.target, outcome.edit.launch
     words = [*request.launch({}).words, "--"] if launch is None else launch.words
-    words = redacted(words, redact)
+    words = redacted(words)
     where = f"{visible_path(outcome.path)} ({target.title})"
     if todo := target.todo():
         report.say(f"to do: {todo}", "")

@@ -9,8 +9,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Itera
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
-import msgspec
-
 from conductor.client.connection import ChainEnded, Connection, Handler
 from conductor.client.setup import Setup, chain_options
 from conductor.client.values import (
@@ -24,17 +22,16 @@ from conductor.client.values import (
 )
 from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.record import wanted
-from conductor.run.launch import obliged
 from conductor.run.owner import Owner
 from conductor.run.records import Records
 from conductor.run.report_lines import ENTRY, FURTHER
 from conductor.run.runtime import Runtime
 from conductor.services.log_lines import LogLines
-from conductor.spec import limits, managed
-from conductor.spec.catalog import resolve_all
-from conductor.spec.model import Spec
+from conductor.spec import limits
+from conductor.spec import plan as plans
 from conductor.spec.options import Options
 from conductor.spec.paths import session_folder
+from conductor.spec.plan import Plan
 from conductor.transports.memory import Channel, MemoryTransport
 
 if TYPE_CHECKING:
@@ -167,13 +164,13 @@ class Session:
         self._chain._connection.refuse_in_reader()
 
 
-def _telemetry(options: Options, specs: list[Spec], setup: Setup) -> Telemetry | None:
+def _telemetry(plan: Plan, setup: Setup) -> Telemetry | None:
     """The telemetry that is wanted. Raises `UsageError`."""
-    if not options.measures:
+    if not plan.options.measures:
         return None
     from conductor.telemetry import live
 
-    return live.wanted(options, specs, setup.log)
+    return live.wanted(plan.options, plan.components, setup.log)
 
 
 class _Stamping(Owner):
@@ -190,17 +187,15 @@ class _Stamping(Owner):
 class Chain(Session):
     """A running chain, and its first session. `conductor.open` makes it."""
 
-    def __init__(self, specs: list[Spec], options: Options, setup: Setup) -> None:
+    def __init__(self, plan: Plan, setup: Setup) -> None:
         super().__init__(self, "", setup.cwd)
-        self._lines = LogLines(limits.log_lines(specs), setup.log)
-        telemetry = _telemetry(options, specs, setup)
+        self._lines = LogLines(limits.log_lines(plan.components), setup.log)
+        telemetry = _telemetry(plan, setup)
         if telemetry is not None:
-            options = msgspec.structs.replace(options, traceparent=telemetry.traceparent)
+            plan = plan.with_options(traceparent=telemetry.traceparent)
         opened = wanted.opened(
-            specs,
-            options,
+            plan,
             setup.log,
-            mode="agent",
             on_stderr=_stderr(self._lines),
             sinks=[telemetry] if telemetry is not None else [],
         )
@@ -212,7 +207,7 @@ class Chain(Session):
             opened.planned,
             "agent",
             upstream,
-            options,
+            plan.options,
             Records(self._lines.say, sinks=opened.sinks),
             _Stamping(telemetry) if telemetry is not None else None,
         )
@@ -393,14 +388,7 @@ async def _opened(
 ) -> AsyncIterator[Chain]:
     if not components:
         raise UsageError("a chain needs an agent", 'for example `conductor.open("demo")`')
-    options = obliged(options)
-    specs = resolve_all(components)
-    if options.peer or options.branch:
-        from conductor.spec import peer_agents
-
-        specs = peer_agents.resolved(specs, options, agent_last=True)
-    specs = managed.required(specs, agent_last=True)
-    chain = Chain(specs, options, setup)
+    chain = Chain(plans.made(components, options), setup)
     await chain._enter()
     try:
         await chain._start()

@@ -13,8 +13,7 @@ import msgspec
 from conductor.errors import ConductorError, UsageError
 from conductor.run.launch import Launcher
 from conductor.run.planned import Planned, Stderr
-from conductor.spec.model import Spec
-from conductor.spec.options import Options
+from conductor.spec.plan import Plan
 
 if TYPE_CHECKING:
     from conductor.record.turns.line import Line
@@ -29,18 +28,11 @@ Log = Callable[[str, str, str], None]
 class Sinking(msgspec.Struct, frozen=True):
     """A chain whose log gets sinks; its members are as `opened` takes them."""
 
-    specs: Sequence[Spec]
-    options: Options
+    plan: Plan
     log: Log
-    mode: str
     sinks: Sequence[Sink[Line]]
     watching: Sequence[Sink[Line]]
     messages: bool
-
-    @property
-    def agent_last(self) -> bool:
-        """Whether the last component is the agent."""
-        return self.mode != "proxy"
 
 
 class Opened(msgspec.Struct, frozen=True):
@@ -53,24 +45,20 @@ class Opened(msgspec.Struct, frozen=True):
 
 
 def opened(
-    specs: list[Spec],
-    options: Options,
+    plan: Plan,
     log: Log,
     *,
-    mode: str,
     on_stderr: Stderr,
     sinks: Sequence[Sink[Line]] = (),
     watching: Sequence[Sink[Line]] = (),
     messages: bool = False,
 ) -> Opened:
     """Opens a chain, in the order that puts a refusal on the audit, and that runs nothing before
-    the lock file allows it. Raises `ConductorError`.
+    the gates allow it. Raises `ConductorError`.
 
     Args:
-        specs: The components.
-        options: How the chain is run.
+        plan: The chain.
         log: Writes a line: level, component name, text.
-        mode: `agent`, `proxy` or `auto`.
         on_stderr: Takes what components write to standard error.
         sinks: Take the lines of the trace too.
         watching: Take lines with the whole content of every message, and keep them in memory: who
@@ -79,15 +67,14 @@ def opened(
     """
     from conductor.run.log import ChainLog
 
-    chain = Sinking(specs, options, log, mode, sinks, watching, messages)
+    chain = Sinking(plan, log, sinks, watching, messages)
     opened_sinks = [sink for opens in SINKS if (sink := opens(chain)) is not None]
     entries = ChainLog(opened_sinks, log)
     try:
-        specs = locked(specs, options, log, agent_last=chain.agent_last)
         if entries.watches:
-            options = msgspec.structs.replace(options, recording=True)
-        launcher = Launcher(options, agent_last=chain.agent_last, on_stderr=on_stderr)
-        return Opened(opened_sinks, launcher, launcher.plan(specs))
+            plan = plan.with_options(recording=True)
+        launcher = Launcher(plan, on_stderr, lambda name, text: log("warning", name, text))
+        return Opened(opened_sinks, launcher, launcher.plan(plan.components))
     except ConductorError as error:
         entries.close(error.text)
         raise
@@ -95,7 +82,7 @@ def opened(
 
 def _audit(chain: Sinking) -> Sink[Item] | None:
     """The audit, with a record of what is about to run. Raises `UsageError`."""
-    options = chain.options
+    plan, options = chain.plan, chain.plan.options
     if options.audit is None:
         return None
     from conductor.record.audit.auditor import Auditor
@@ -107,14 +94,16 @@ def _audit(chain: Sinking) -> Sink[Item] | None:
         file = AuditFile.open(options.audit, chain.log)
     except UsageError as error:
         raise UsageError(error.text, options.audit_rule or error.hint) from None
-    auditor, last = Auditor(file, content), chain.agent_last
-    auditor.begin(version(), chain.mode, chain.specs, agent_last=last, isolation=options.isolation)
+    auditor, last = Auditor(file, content), plan.agent_last
+    auditor.begin(
+        version(), plan.mode, plan.components, agent_last=last, isolation=options.isolation
+    )
     return auditor
 
 
 def _ring(chain: Sinking) -> Sink[Item] | None:
     """The last messages, in memory."""
-    options = chain.options
+    options = chain.plan.options
     if not options.ring:
         return None
     from conductor.run.ring import Ring
@@ -138,7 +127,8 @@ def _messages(chain: Sinking) -> Sink[Item] | None:
 
 def _trace(chain: Sinking) -> Sink[Item] | None:
     """The trace, its file open. Raises `UsageError`."""
-    options, content = chain.options, chain.options.trace_content
+    plan, options = chain.plan, chain.plan.options
+    content = options.trace_content
     if options.trace is None and not chain.sinks:
         return None
     from conductor.record.trace.chain import described
@@ -149,7 +139,7 @@ def _trace(chain: Sinking) -> Sink[Item] | None:
     file = TraceFile.create(path, chain.log, most) if path is not None else None
     # Without content nothing can be replayed, and where components lie is nobody's business.
     is_told = content != "none"
-    components = described(chain.specs, content, agent_last=chain.agent_last) if is_told else []
+    components = described(plan.components, content, agent_last=plan.agent_last) if is_told else []
     if file is None:
         return Tracer(chain.sinks, content, chain=components)
     return Tracer([file, *chain.sinks], content, chain=components, records=file.gather)
@@ -172,20 +162,3 @@ SINKS: Final[tuple[Callable[[Sinking], Sink[Item] | None], ...]] = (
     _ring,
 )
 """Each opens a sink for the log of a chain, if one is wanted."""
-
-
-def locked(specs: list[Spec], options: Options, log: Log, *, agent_last: bool) -> list[Spec]:
-    """The components, held to the lock file if there is one to enforce. Raises `UsageError`."""
-    if options.lock is None:
-        return specs
-    from conductor.spec.lock import compare
-    from conductor.spec.redaction import redacted
-
-    return compare.enforce(
-        specs,
-        options.lock,
-        redacted,
-        agent_last=agent_last,
-        isolation=options.isolation,
-        warn=lambda name, text: log("warning", name, text),
-    )

@@ -29,56 +29,46 @@ from conductor.run.planned import (
     grantee,
     ports,
 )
-from conductor.spec import lacking, limits, managed
+from conductor.spec import gates, limits, managed
+from conductor.spec.gates import Warn
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
 from conductor.spec.origins import bare
+from conductor.spec.plan import Plan
 from conductor.spec.settings import environment
 from conductor.transports.base import Transport
 from conductor.transports.process import ProcessTransport
 from conductor.transports.process_groups import Guardian
 
 
-def obliged(options: Options) -> Options:
-    """The options with what the managed policy demands, such as its audit.
-
-    To be asked before anything is opened; `Launcher` refuses a chain whose options lack it. Raises
-    `UsageError` for options that the policy forbids.
-    """
-    policy = managed.written()
-    if policy is None:
-        return options
-    if policy.only_watches:
-        return msgspec.structs.replace(options, audit=options.audit or policy.audit)
-    from conductor.run.held import applied
-
-    return applied(policy, options)
-
-
 class Launcher:
     """Plans the components of one chain: at its start, and when they are to be others.
 
     Attributes:
-        agent_last: Whether the last component is the agent.
         guardian: Ends what was started, should this process be killed.
     """
 
     def __init__(
-        self, options: Options, *, agent_last: bool, on_stderr: Stderr, tried: bool = False
+        self, chain: Plan, on_stderr: Stderr, warn: Warn | None = None, *, tried: bool = False
     ) -> None:
-        """`tried`: the components have been held to the managed policy one by one
-        (`conductor.spec.managed.tried`): for tools that try out components."""
-        self.agent_last = agent_last
+        """`warn` hears what a user may want to know of a component. `tried`: for tools that try out
+        components (`gates.passed_by_tool`)."""
         self.guardian = Guardian()
-        self._options = options
+        self._chain = chain
         self._tried = tried
         self._on_stderr = on_stderr
+        self._warn = warn or on_stderr
+
+    @property
+    def agent_last(self) -> bool:
+        """Whether the last component is the agent."""
+        return self._chain.agent_last
 
     def plan(self, specs: Sequence[Spec], running: Sequence[Planned] = ()) -> list[Planned]:
         """Groups the components, and starts every new process at once.
 
-        Everything that runs a chain comes through here, so here the managed policy is enforced. A
-        process that cannot be started is reported later, by its transport's `open`.
+        Everything that runs a chain comes through here, so here it passes the gates. A process
+        that cannot be started is reported later, by its transport's `open`.
 
         Args:
             specs: The components, in order.
@@ -86,12 +76,12 @@ class Launcher:
                 planned as what runs, with its new specs. Guests of a new host get what they kept.
 
         Raises:
-            ComponentError: The chain ends with a sandboxed proxy.
-            UsageError: The managed policy or the options forbid the chain, such as an unsandboxed
-                proxy where a sandbox is required.
+            ConductorError: A gate refuses the chain.
         """
-        specs, options = self.judged(specs)
-        would = self._watched(specs)
+        wanted = self._chain.of(specs)
+        chain = gates.passed_by_tool(wanted) if self._tried else gates.passed(wanted, self._warn)
+        specs, options = chain.components, chain.options
+        would = [] if self._tried else _watched(chain)
         names = (spec.name for spec in specs)
         options = msgspec.structs.replace(options, reserved=(*options.reserved, *names))
         planned: list[Planned] = []
@@ -100,8 +90,7 @@ class Launcher:
             if same is not None:
                 planned.append(msgspec.structs.replace(same, specs=tuple(group)))
                 continue
-            last = self.agent_last and group[0] is specs[-1]
-            role = "agent" if last or group[0].peer_agent else "proxy"
+            role = "agent" if chain.is_agent(group[0]) else "proxy"
             new = self._new(group, role, options, running)
             members = {spec.name for spec in group}
             own = tuple(each for each in would if each.peer in members)
@@ -113,37 +102,6 @@ class Launcher:
                 with contextlib.suppress(ComponentError):  # `open` tries again, and reports it
                     each.transport.spawn()
         return planned
-
-    def judged(self, specs: Sequence[Spec]) -> tuple[Sequence[Spec], Options]:
-        """The components and the options as the managed policy allows them; nothing starts.
-
-        Raises:
-            ComponentError, UsageError: As `plan` does.
-        """
-        specs, options = self._held(specs)
-        _refuse(specs, options, agent_last=self.agent_last)
-        if not self._tried:  # tools give what they try out all that it asks for
-            for spec in specs[:-1] if self.agent_last else specs:
-                lacking.check(spec)
-        return specs, options
-
-    def _watched(self, specs: Sequence[Spec]) -> list[Violated]:
-        """What a policy that only watches would have refused of the chain."""
-        policy = None if self._tried else managed.written()
-        if policy is None or not policy.only_watches:
-            return []
-        from conductor.run.held import watched
-
-        return watched(policy, specs, self._options, agent_last=self.agent_last)
-
-    def _held(self, specs: Sequence[Spec]) -> tuple[Sequence[Spec], Options]:
-        """The components and the options as the managed policy allows them. Raises `UsageError`."""
-        policy = None if self._tried else managed.policy()
-        if policy is None:
-            return specs, self._options
-        from conductor.run.held import held
-
-        return held(policy, specs, self._options, agent_last=self.agent_last)
 
     def _new(
         self, group: Sequence[Spec], role: str, options: Options, running: Sequence[Planned]
@@ -187,6 +145,16 @@ class Launcher:
         return MemoryTransport(in_process.load(spec)), None
 
 
+def _watched(chain: Plan) -> list[Violated]:
+    """What a policy that only watches would have refused of the chain."""
+    policy = managed.written()
+    if policy is None or not policy.only_watches:
+        return []
+    from conductor.spec.managed import options
+
+    return options.watched(policy, chain)
+
+
 def _same(running: Sequence[Spec], group: Sequence[Spec]) -> bool:
     """Whether a group of components is what runs, but for its settings."""
     return [_unset(spec) for spec in running] == [_unset(spec) for spec in group]
@@ -208,62 +176,6 @@ def _groups(specs: Sequence[Spec], isolation: str) -> Iterator[list[Spec]]:
 
     for _, places in itertools.groupby(range(len(specs)), process):
         yield [specs[place] for place in places]
-
-
-# -- what cannot be run ----------------------------------------------------------------------------
-
-
-def refuse_end(specs: Sequence[Spec]) -> None:
-    """Raises `ComponentError` for a chain that does not end with an agent."""
-    last = specs[-1] if specs else None
-    if last and last.script:
-        raise ComponentError(
-            f"the last component, `{last.source}`, would be run as a sandboxed proxy; "
-            "a chain ends with an agent",
-            f"put an agent behind it, such as `demo`; if it is an agent, run it as a program: "
-            f'"python {last.source}"',
-        )
-    if last and last.sandboxed:
-        raise ComponentError(
-            f"the last component, `{last.name}`, is a sandboxed proxy; a chain ends with an agent",
-            "put an agent behind it, such as `demo`; a chain without an agent is for "
-            "`conductor proxy`",
-        )
-
-
-def _refuse(specs: Sequence[Spec], options: Options, *, agent_last: bool) -> None:
-    if agent_last:
-        refuse_end(specs)
-    if any(spec.peers or spec.peer_agent for spec in specs):
-        from conductor.spec import peer_agents
-
-        peer_agents.check(specs, agent_last=agent_last)
-    if options.require_hardening and options.isolation == "inline":
-        raise UsageError(
-            "`require-hardening` and `-c isolation=inline` contradict each other: this process "
-            "cannot be locked up, since it starts programs",
-            "leave out `isolation`: guests then get a process of their own",
-        )
-    for spec in specs:
-        if spec.command is not None and spec.manifest_path:
-            from conductor.spec import trust
-
-            trust.check_program(spec)
-    for spec in specs[:-1] if agent_last else specs:
-        if spec.peer_agent:
-            continue
-        if options.require_sandbox and not spec.sandboxed:
-            raise UsageError(
-                f"{spec.label('proxy')} is not sandboxed, and --require-sandbox is set",
-                "use a WebAssembly build of it (`conductor inspect` shows what a component is), "
-                "or leave out --require-sandbox",
-            )
-        for key in ("quiet", "mcp_bridge"):
-            if getattr(spec, key) is not None:
-                raise UsageError(
-                    f"`{key}` is an option of agents, and `{spec.name}` is a proxy",
-                    f"write `,{key}=…` behind the agent, the last component",
-                )
 
 
 # -- what is not sandboxed -------------------------------------------------------------------------

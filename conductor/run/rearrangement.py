@@ -161,8 +161,11 @@ class Rearrangement:
             except ConductorError as error:
                 self._not_used(error.with_hint, ())
             else:
-                differs = [*specs] != [spec for each in before.values() for spec in each.specs]
-                await self.rearrange(specs)
+                # What a gate refuses is other components too.
+                took = await self.rearrange(specs)
+                differs = not took or [each.specs for each in before.values()] != [
+                    each.specs for each in runtime.planned.values()
+                ]
         stay = before.keys() - {
             each.name for each in _without([*before.values()], [*runtime.planned.values()])
         }

@@ -25,7 +25,7 @@ from conductor.control import client, places, protocol
 from conductor.errors import ConductorError, UsageError
 from conductor.page import elsewhere
 from conductor.record.turns import reader as turns
-from conductor.run import held
+from conductor.spec.managed import options as held
 from conductor.spec.managed.file import parse
 from conductor.spec.options import Options
 from tests.harness.process.command import COMMAND, Ran, environment

@@ -21,6 +21,7 @@ from conductor.run.segment import ParentOutput, Segment
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec.catalog import resolve_all
 from conductor.spec.options import Options
+from conductor.spec.plan import Plan
 from conductor.transports.memory import Channel, MemoryTransport
 from tests.harness.router.policed import DONE, PROMPT, Hole, cancel, chain, request, result
 from tests.places import PASSTHROUGH, ROOT
@@ -114,7 +115,7 @@ def test_through_the_conductor(guests: list[str]) -> None:
 
     options = Options()
     specs = resolve_all([*guests, "demo"])
-    launcher = Launcher(options, agent_last=True, on_stderr=lambda *_: None)
+    launcher = Launcher(Plan(components=tuple(specs), options=options), lambda *_: None)
     planned, guardian = launcher.plan(specs), launcher.guardian
     runtime = Runtime(planned, "agent", MemoryTransport(editor), options)
     assert asyncio.run(asyncio.wait_for(runtime.run(), PATIENCE)) == 0

@@ -251,7 +251,7 @@ def test_a_turn_through_named_pipes(tmp_path: Path) -> None:
     "option of `agent`, `proxy`, `exec` and `chat`": Recipe(
         (
             Edit(
-                "conductor/run/planned.py",
+                "conductor/spec/options.py",
                 '    nap: float = 0.0\n    """How long to nap."""\n',
                 "    isolation: str =",
             ),

@@ -264,13 +264,13 @@ def test_a_file_of_others_in_a_folder_of_source(machine: Machine) -> None:
 EXCHANGE = """
 import sys
 from pathlib import Path
-from conductor.run import held
-judge, path = held.held, Path(sys.argv.pop())
+from conductor.spec.managed import chain
+judge, path = chain.held, Path(sys.argv.pop())
 def judged_and_exchanged(*arguments, **options):
     judged = judge(*arguments, **options)
     path.write_bytes(path.read_bytes() + (b"\\0\\2\\1x" if path.suffix == ".wasm" else b"# x"))
     return judged
-held.held = judged_and_exchanged
+chain.held = judged_and_exchanged
 from tests.harness.process import managed
 sys.exit(managed.main())
 """

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 
 import conductor as chain
 from conductor.errors import UsageError
-from conductor.run import held
+from conductor.spec.managed import options as held
 from conductor.spec.managed.file import parse
 from conductor.spec.options import Options
 from conductor.telemetry import names

@@ -37,6 +37,7 @@ from conductor.spec import managed, paths, trust
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
+from conductor.spec.plan import Plan
 from conductor.spec.settings import configuration
 from conductor.transports.memory import MemoryTransport
 from conductor.transports.process_groups import Guardian
@@ -237,12 +238,8 @@ class _Runner:
         if spec.sandboxed:
             component = guest_host.inline(spec, options, self._guests.instantiate)
         else:
-            launcher = Launcher(
-                options,
-                agent_last=False,
-                on_stderr=lambda _, line: chain.stderr.append(line),
-                tried=True,
-            )
+            alone = Plan(components=(spec,), options=options, mode="proxy")
+            launcher = Launcher(alone, lambda _, line: chain.stderr.append(line), tried=True)
             (component,), guardian = launcher.plan([spec]), launcher.guardian
         agent = Planned(
             Component("agent" if spec.name != "agent" else "checker", "agent `checker`"),

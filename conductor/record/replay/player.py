@@ -33,6 +33,7 @@ from conductor.run.records import Records
 from conductor.run.runtime import Runtime
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
+from conductor.spec.plan import Plan
 from conductor.transports.memory import Channel, MemoryTransport
 
 AGENT: Final = "recorded-agent"
@@ -135,8 +136,9 @@ class Player:
             records=file.gather if file is not None else None,
         )
         options = self._options
-        launcher = Launcher(options, agent_last=False, on_stderr=_leave_out, tried=True)
-        planned, guardian = launcher.plan(self._specs), launcher.guardian
+        chain = Plan(components=tuple(self._specs), options=options, mode="proxy")
+        launcher = Launcher(chain, _leave_out, tried=True)
+        planned, guardian = launcher.plan(chain.components), launcher.guardian
         agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))
         self._runtime = Runtime(
             [*planned, agent],

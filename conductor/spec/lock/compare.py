@@ -15,9 +15,9 @@ from conductor.core.policy import words
 from conductor.errors import UsageError
 from conductor.spec import digests, limits
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.spec.lock.entries import Redact, entries, pinned
+from conductor.spec.lock.entries import entries, pinned
 from conductor.spec.lock.file import Entry, read
-from conductor.spec.model import Spec
+from conductor.spec.plan import Plan
 
 _ISOLATIONS: Final = ("separate", "process", "inline")
 """From the strictest on."""
@@ -55,30 +55,22 @@ class Comparison(msgspec.Struct, frozen=True):
         return lines
 
 
-def enforce(
-    specs: Sequence[Spec],
-    path: str,
-    redact: Redact,
-    *,
-    agent_last: bool,
-    isolation: str,
-    warn: Callable[[str, str], None],
-) -> list[Spec]:
+def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     """Holds a chain to the lock file at `path`, before anything is started.
 
     Args:
-        redact: Takes secrets out of JSON, as when the file was written.
-        isolation: Where guests run (`conductor.spec.options.ISOLATIONS`).
+        plan: The chain.
+        path: The file.
         warn: Called with the name of a component and what its user may want to know.
 
     Returns:
-        The components with the digests that the lock pins.
+        The plan, its components with the digests that the lock pins.
 
     Raises:
         UsageError: There is no such file, it cannot be read, or it does not allow this chain.
     """
     lock = read(path)
-    now = entries(specs, path, redact, agent_last=agent_last, isolation=isolation)
+    now = entries(plan, path)
     comparison = compare(lock.component, now)
     refused = "\n".join(comparison.lines(REFUSED))
     if refused:
@@ -91,7 +83,8 @@ def enforce(
         for difference in differences:
             if difference.verdict == WARNED:
                 warn(entry.name, f"it is not what was locked: {difference.text}")
-    return [pinned(spec, entry, path) for spec, entry in zip(specs, lock.component, strict=True)]
+    pairs = zip(plan.components, lock.component, strict=True)
+    return plan.of([pinned(spec, entry, path) for spec, entry in pairs])
 
 
 def compare(locked: Sequence[Entry], now: Sequence[Entry]) -> Comparison:

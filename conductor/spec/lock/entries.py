@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Literal, TypeAlias
+from collections.abc import Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
 from conductor.core import json_text
 from conductor.core.policy import words
 from conductor.errors import UsageError
-from conductor.spec import digests, paths, secrets, untrusted_files
+from conductor.spec import digests, paths, redaction, secrets, untrusted_files
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock.file import Entry, File
-from conductor.spec.model import Spec, role_of
+from conductor.spec.model import Spec
+from conductor.spec.plan import Plan
 from conductor.spec.programs import module_file
-
-Redact: TypeAlias = Callable[[bytes], bytes]
-"""JSON without what looks like a secret (`conductor.spec.redaction.redacted`)."""
 
 _SCRIPTS: Final = (
     ".py", ".pyz", ".js", ".mjs", ".cjs", ".ts", ".mts", ".cts", ".sh", ".bash", ".rb", ".pl",
@@ -27,24 +25,17 @@ _SCRIPTS: Final = (
 """Endings of arguments that are files with code; other files are code if they begin with `#!`."""
 
 
-def entries(
-    specs: Sequence[Spec], path: str, redact: Redact, *, agent_last: bool, isolation: str
-) -> list[Entry]:
+def entries(plan: Plan, path: str) -> list[Entry]:
     """The entries of a chain in the lock file `path`. Raises `UsageError`."""
-    last = len(specs) - 1
-    return [
-        _entry(spec, role_of(spec, last=agent_last and at == last), path, redact, isolation)
-        for at, spec in enumerate(specs)
-    ]
+    return [_entry(spec, plan, path) for spec in plan.components]
 
 
-def _entry(
-    spec: Spec, role: Literal["proxy", "agent"], path: str, redact: Redact, isolation: str
-) -> Entry:
+def _entry(spec: Spec, plan: Plan, path: str) -> Entry:
+    role: Literal["proxy", "agent"] = "agent" if plan.is_agent(spec) else "proxy"
     folder = os.path.dirname(path)
     fields: dict[str, Any] = {"name": spec.name, "role": role, "dialect": spec.dialect}
     try:
-        fields |= _identity(spec, folder, redact)
+        fields |= _identity(spec, folder)
     except OSError as error:
         raise UsageError(
             f"cannot read {error.filename} of {spec.label(role)}: {error.strerror or error}",
@@ -54,17 +45,17 @@ def _entry(
         fields |= _allowed(spec)
         if spec.config:
             # A reference shows nothing of its secret, and another one is another setting.
-            clean = secrets.kept(redacted(spec.config, redact), spec.config)
+            clean = secrets.kept(redacted(spec.config), spec.config)
             config = json_text.encode(clean, order="sorted")
             fields["config"] = config.decode()
         if spec.config_file is not None:
             fields["config_file"] = _nearby(spec.config_file, folder)
     if spec.sandboxed:
-        fields |= {"isolation": isolation, "limits": {**DEFAULT_LIMITS, **spec.limits}}
+        fields |= {"isolation": plan.options.isolation, "limits": {**DEFAULT_LIMITS, **spec.limits}}
     return Entry(timeout=spec.timeout, on_failure=spec.on_failure, **fields)
 
 
-def _identity(spec: Spec, folder: str, redact: Redact) -> dict[str, Any]:
+def _identity(spec: Spec, folder: str) -> dict[str, Any]:
     """What a component is. Raises `OSError`."""
     fields: dict[str, Any] = {"source": spec.source}
     is_path = spec.bundled is None and spec.receipt is None  # else it is a name
@@ -85,21 +76,21 @@ def _identity(spec: Spec, folder: str, redact: Redact) -> dict[str, Any]:
     elif spec.command is None:
         fields |= {"kind": "python", "sha256": digests.of(_code(spec))}
     else:
-        fields |= {"kind": "command"} | _command(spec, spec.command, folder, redact)
+        fields |= {"kind": "command"} | _command(spec, spec.command, folder)
     if spec.bundled is not None:
         version = spec.manifest.version if spec.manifest is not None else None
         fields |= {"kind": "bundled", "version": version}
     return fields
 
 
-def _command(spec: Spec, command: list[str], folder: str, redact: Redact) -> dict[str, Any]:
+def _command(spec: Spec, command: list[str], folder: str) -> dict[str, Any]:
     """A command: the program's own path and the interpreter of a bundled one differ by machine."""
     manifest = spec.manifest if spec.bundled is not None else None
     own = 1 if manifest is None else len(manifest.command)
-    fields: dict[str, Any] = {"args": redacted(command[own:], redact)}
+    fields: dict[str, Any] = {"args": redacted(command[own:])}
     if spec.variables:
         references = {name: spec.variables[name] for name in spec.secrets}
-        variables = {**redacted(spec.variables, redact), **references}
+        variables = {**redacted(spec.variables), **references}
         fields["env"] = dict(sorted(variables.items()))
     if spec.bundled is not None:
         return fields | {"sha256": digests.of(_folder(spec.bundled))}
@@ -135,13 +126,13 @@ def _nearby(path: str, folder: str) -> str:
     return path if below.startswith("..") else f"./{below.replace(os.sep, '/')}"
 
 
-def redacted(value: Any, redact: Redact) -> Any:
+def redacted(value: Any) -> Any:
     """Arguments of a command (a list), variables or settings, as they may be written down."""
     # Redaction reads a list as arguments under the name `args` only, and it does not look at the
     # names of the outermost object: hence the two levels.
     is_list = isinstance(value, list)
     nested = {"nested": {"args": value} if is_list else value}
-    clean = json_text.decode(redact(json_text.encode(nested)))["nested"]
+    clean = json_text.decode(redaction.redacted(json_text.encode(nested)))["nested"]
     return clean["args"] if is_list else clean
 
 

@@ -17,15 +17,16 @@ from conductor.cli import options
 from conductor.core.accounts import Allowance
 from conductor.core.policy import words
 from conductor.errors import ComponentError, UsageError
-from conductor.run import in_process, plan, segment, spawn
+from conductor.run import in_process, segment, spawn
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import digests, limits
 from conductor.spec.catalog import resolve_all
 from conductor.spec.lock import compare, entries
 from conductor.spec.lock import file as lock_file
+from conductor.spec.options import ISOLATIONS, Options
 from conductor.spec.paths import LOCK_FILE, components_folder
+from conductor.spec.plan import Plan
 from conductor.spec.programs import module_file
-from conductor.spec.redaction import redacted
 from wasm_host import Limits
 
 
@@ -44,16 +45,11 @@ def lock(*components: str, check: bool = False, **values: Any) -> None:
 
 def refusal(*components: str, isolation: str = "process", proxy: bool = False) -> str:
     """What the lock has against a chain; empty for nothing."""
-    specs = resolve_all(components)
+    mode = "proxy" if proxy else "agent"
+    specs = tuple(resolve_all(components))
+    plan = Plan(components=specs, options=Options(isolation=isolation), mode=mode)
     try:
-        compare.enforce(
-            specs,
-            LOCK_FILE,
-            redacted,
-            agent_last=not proxy,
-            isolation=isolation,
-            warn=lambda name, text: None,
-        )
+        compare.enforced(plan, LOCK_FILE, lambda name, text: None)
     except UsageError as error:
         return error.text
     return ""
@@ -138,8 +134,8 @@ def test_what_is_neither_more_nor_less_is_refused_both_ways(
 
 @pytest.mark.parametrize("rights", [*words.SETS, "context+stop:turns", "read:**+web:a.example"])
 def test_a_lock_holds_the_very_rights(here: Path, rights: str) -> None:
-    specs = resolve_all([f"./p.wasm,only={rights}", "demo"])
-    entry, _ = entries.entries(specs, "x.lock", redacted, agent_last=True, isolation="process")
+    specs = tuple(resolve_all([f"./p.wasm,only={rights}", "demo"]))
+    entry, _ = entries.entries(Plan(components=specs, options=Options()), "x.lock")
     assert tuple(entry.rights) == specs[0].policy.rights
     assert entry.meaning == words.meaning(*entry.rights)
 
@@ -159,7 +155,7 @@ def test_isolation_may_be_stricter_not_laxer(
     here: Path, given: str, wider: tuple[str, ...]
 ) -> None:
     lock("./p.wasm", "demo", isolation=given)
-    for isolation in plan.ISOLATIONS:
+    for isolation in ISOLATIONS:
         text = refusal("./p.wasm", "demo", isolation=isolation)
         assert (f"isolation: {given} → {isolation}" in text) is (isolation in wider), isolation
 

@@ -1,4 +1,4 @@
-"""A chain held to the managed policy, just before it is started (docs/configuration.md).
+"""The options of a chain, held to the managed policy (docs/configuration.md).
 
 Loaded only on a machine that has a policy.
 """
@@ -6,7 +6,6 @@ Loaded only on a machine that has a policy.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from typing import Final
 
 import msgspec
@@ -15,8 +14,8 @@ from conductor.core import Violated
 from conductor.errors import UsageError
 from conductor.spec.managed import chain
 from conductor.spec.managed.file import CONTENTS, Managed
-from conductor.spec.model import Spec
 from conductor.spec.options import Options
+from conductor.spec.plan import Plan
 
 
 def applied(managed: Managed, options: Options) -> Options:
@@ -53,13 +52,29 @@ def applied(managed: Managed, options: Options) -> Options:
     )
 
 
-def watched(
-    managed: Managed, specs: Sequence[Spec], options: Options, *, agent_last: bool
-) -> list[Violated]:
+def obliged(managed: Managed, options: Options) -> Options:
+    """The options with what the policy demands, such as its audit: before anything is opened.
+
+    Raises `UsageError` for options that the policy forbids.
+    """
+    if managed.only_watches:
+        return msgspec.structs.replace(options, audit=options.audit or managed.audit)
+    return applied(managed, options)
+
+
+def set_by(managed: Managed, before: Options, options: Options) -> dict[str, str]:
+    """Where the policy has what it has set, by the names of options."""
+    names = (name for name in Options.__struct_fields__)
+    changed = (name for name in names if getattr(before, name) != getattr(options, name))
+    return {name: managed.line(name.replace("_", "-")) for name in changed}
+
+
+def watched(managed: Managed, plan: Plan) -> list[Violated]:
     """What a policy that only watches would have refused of a chain."""
-    found = list(chain.watched(managed, specs, agent_last=agent_last))
+    specs = plan.components
+    found = list(chain.watched(managed, specs, agent_last=plan.agent_last))
     try:
-        applied(managed, options)
+        applied(managed, plan.options)
     except UsageError as error:
         found.append((specs[-1], error))
     return [
@@ -72,14 +87,12 @@ RULE: Final = "managed"
 """The rule of what the managed policy would have refused."""
 
 
-def held(
-    managed: Managed, specs: Sequence[Spec], options: Options, *, agent_last: bool
-) -> tuple[list[Spec], Options]:
-    """The chain and its options as the policy allows them. Raises `UsageError`."""
-    if managed.audit is not None and not options.audit_rule:
+def held(managed: Managed, plan: Plan) -> Plan:
+    """The plan with its options as the policy allows them. Raises `UsageError`."""
+    if managed.audit is not None and not plan.options.audit_rule:
         raise managed.refusal("a chain that is not recorded", "audit")
-    options = applied(managed, options)
+    options = applied(managed, plan.options)
     if managed.file.require_hardening and options.isolation == "inline":
         hint = "leave out `-c isolation=inline`"
         raise managed.refusal("guests in the conductor's process", "require-hardening", hint=hint)
-    return chain.held(managed, specs, agent_last=agent_last), options
+    return msgspec.structs.replace(plan, options=options)

@@ -1,0 +1,110 @@
+"""The plan of a chain: its components in order and its options, each with who set it.
+
+`made` makes it, in layers, lowest first: what words and files name, the peer agents, what the
+managed policy requires. Who has been asked adds the user's consent (`Plan.of`). Whether the chain
+may run the gates say (`conductor.spec.gates`). The start path loads this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from conductor.errors import UsageError
+from conductor.spec import managed
+from conductor.spec.catalog import Note, resolve_all
+from conductor.spec.model import Spec, role_of
+from conductor.spec.options import Options
+from conductor.spec.origins import DEFAULT
+
+if TYPE_CHECKING:
+    from conductor.spec.config.model import Config, Written
+
+
+class Plan(msgspec.Struct, frozen=True, kw_only=True):
+    """A chain as it is to run. What a component has, its own layers tell."""
+
+    components: tuple[Spec, ...]
+    options: Options
+    mode: str = "agent"
+    """`agent`, `proxy`, or `auto`: the first message received decides."""
+    set_by: Mapping[str, str] = {}
+    """Who set which option; of the others the default holds."""
+
+    @property
+    def agent_last(self) -> bool:
+        """Whether the last component is the agent."""
+        return self.mode != "proxy"
+
+    @property
+    def proxies(self) -> tuple[Spec, ...]:
+        """The components that are no agents."""
+        return tuple(spec for spec in self.components if not self.is_agent(spec))
+
+    def is_agent(self, spec: Spec) -> bool:
+        """Whether a component is an agent: the chain's, or a peer agent."""
+        last = self.agent_last and spec is self.components[-1]
+        return role_of(spec, last=last) == "agent"
+
+    def of(self, components: Sequence[Spec]) -> Plan:
+        """The plan with these components."""
+        return msgspec.structs.replace(self, components=tuple(components))
+
+    def with_options(self, **options: object) -> Plan:
+        """The plan with these options."""
+        changed = msgspec.structs.replace(self.options, **options)
+        return msgspec.structs.replace(self, options=changed)
+
+    def origin(self, option: str) -> str:
+        """Who set an option."""
+        return self.set_by.get(option, DEFAULT)
+
+
+def made(
+    components: Sequence[str | Written],
+    options: Options,
+    *,
+    mode: str = "agent",
+    set_by: Mapping[str, str] | None = None,
+    config: Config | None = None,
+    note: Note | None = None,
+) -> Plan:
+    """What the words of a command line stand for now, with what the managed policy demands.
+
+    Args:
+        components: The words, and components that are written elsewhere.
+        options: How the chain is run.
+        mode: As of a `Plan`.
+        set_by: Who set which option.
+        config: What is configured; None: nothing.
+        note: Hears what a name hides.
+
+    Raises:
+        UsageError: With a hint.
+    """
+    policy = managed.written()
+    set_by = dict(set_by or {})
+    if policy is not None:
+        from conductor.spec.managed import options as bounds
+
+        given, options = options, bounds.obliged(policy, options)
+        set_by |= bounds.set_by(policy, given, options)
+        if mode == "auto" and not policy.only_watches:
+            # As a proxy of another conductor its last component would be a proxy too, and it is
+            # judged as the agent.
+            mode = "agent"
+    agent_last = mode != "proxy"
+    specs = resolve_all(components, agent_last=agent_last, config=config, note=note)
+    if agent_last and not specs:
+        raise UsageError(
+            "the chain has no component, and needs an agent",
+            "put one behind it, such as `demo`",
+        )
+    if options.peer or options.branch:
+        from conductor.spec import peer_agents
+
+        specs = peer_agents.resolved(specs, options, agent_last=agent_last, config=config)
+    specs = managed.required(specs, agent_last=agent_last)
+    return Plan(components=tuple(specs), options=options, mode=mode, set_by=set_by)
