@@ -21,7 +21,7 @@ import typer
 
 from conductor import tasks
 from conductor.cli import report, status
-from conductor.cli.typer_options import argument, paragraphs
+from conductor.cli.typer_options import JsonArray, argument, paragraphs
 from conductor.client import probe
 from conductor.client.probe import Login, Probe
 from conductor.errors import UsageError, did_you_mean, visible_path
@@ -87,7 +87,7 @@ def agents(
             "--timeout", metavar="SECONDS", min=1.0, max=600.0, help="For all of them together."
         ),
     ] = 20.0,
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    json_: JsonArray = False,
 ) -> int:
     """Shows the known agents."""
     return show(names or [], timeout=timeout, as_json=json_)

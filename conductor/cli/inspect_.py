@@ -365,7 +365,7 @@ def _script(component: str, spec: Spec, reader: CagedReader) -> Facts:
     notes = []
     if spec.unreadable_rights and not spec.chosen:
         notes = [f"{consent.HIDDEN}; so it has `{'+'.join(spec.policy.rights)}`"]
-    told = lacking.unheard(spec)
+    told = lacking.mistake(spec)
     declares = declared.settings
     if manifest is not None and manifest.settings:
         declares = {

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import shutil
-from typing import Annotated, Final
+from typing import Final
 
 import msgspec
-import typer
 
 from conductor.cli import report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, Line, duration
 from conductor.cli.log_show import about_head, matching
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import JsonArray, paragraphs
 from conductor.errors import one_line
 from conductor.record.turns import counts
 from conductor.record.turns import filter as filters
@@ -48,7 +47,7 @@ class Stat(msgspec.Struct, kw_only=True):
 def stats(
     file: TracePath,
     wanted: Wanted = "",
-    json_: Annotated[bool, typer.Option("--json", help="Print one JSON array.")] = False,
+    json_: JsonArray = False,
 ) -> int:
     """Shows the times of a trace."""
     chosen = filters.parse(wanted)

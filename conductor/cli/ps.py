@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from conductor.cli import pages, report
-from conductor.cli.typer_options import Json, option, paragraphs
+from conductor.cli.typer_options import JsonArray, option, paragraphs
 from conductor.control import client
 from conductor.control.places import Id
 from conductor.control.protocol import ChainState, ComponentState
@@ -52,7 +52,7 @@ def ps(
             "With `--watch`: count only these messages (`conductor help filters`).",
         ),
     ] = None,
-    json_: Json = False,
+    json_: JsonArray = False,
 ) -> int:
     """Shows the chains that run. Raises `UsageError`."""
     if context.invoked_subcommand is not None:

@@ -115,7 +115,7 @@ def complain(component: str, found: Mapping[str, Any], *, chosen: bool) -> None:
 def _proxy(component: str) -> Spec:
     """The component. Raises `UsageError` for a bundled agent."""
     spec = catalog.resolve(component, configured.here())
-    lacking.refuse_unheard(spec)
+    lacking.refuse_mistakes(spec)
     if spec.bundled is not None and spec.manifest is not None and spec.manifest.kind == "agent":
         raise UsageError(
             f"`{component}` is an agent; these are the rules of proxies",

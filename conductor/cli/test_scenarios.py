@@ -198,7 +198,7 @@ def _played(scenarios: _Scenarios, *, loose: bool) -> Iterator[tuple[str, Played
     if not scenarios.transcripts:
         return
     spec = resolve(scenarios.component, configured.here())
-    lacking.refuse_unheard(spec)
+    lacking.refuse_mistakes(spec)
     transcripts.require_channel(spec)
     with subjects(spec) as make:
         for path in scenarios.transcripts:

@@ -13,6 +13,7 @@ from conductor.cli import options
 from conductor.cli.commands import Command, Trait
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
+JsonArray = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
 Folder = Annotated[
     str,
     typer.Argument(

@@ -11,6 +11,7 @@ from conductor import installation
 from conductor.cli import commands as table
 from conductor.cli import options, topics
 from conductor.cli.meant import meant, nearly_meant
+from conductor.core import logins
 from conductor.errors import UsageError, a, did_you_mean
 from conductor.spec.catalog import may_be
 
@@ -106,7 +107,10 @@ def _options_like(option: str, context: Foreign) -> str:
     others = [row.commands for row in options.TABLE if option in row.flags.split()]
     if others:
         named = " and ".join(f"`conductor {name}`" for name in others[0])
-        return f"`{option}` is an option of {named}"
+        said = f"`{option}` is an option of {named}"
+        is_elsewhere = context is not None and context.command_path.endswith("connect")
+        is_login = f"{option}=" == logins.FLAG
+        return f"{said}; log in where the agent runs" if is_login and is_elsewhere else said
     quote = (
         _QUOTE
         if context is None or table.has(context.command_path.split()[1:], table.PATHS)

@@ -69,7 +69,7 @@ def notes(spec: Spec) -> Iterator[str]:
         yield f"it does not get {_listed(lack)}{closed}\nhint: {_cure(spec, lack)}"
     if (text := settings.idle(spec)) is not None:
         yield text
-    if (told := unheard(spec)) is not None:
+    if (told := mistake(spec)) is not None:
         yield "\nhint: ".join(told)
     held = spec.policy.rights
     if spec.declared is not None and spec.declared.draws and words.lacking(["random"], held):
@@ -79,7 +79,21 @@ def notes(spec: Spec) -> Iterator[str]:
         )
 
 
-# -- handlers that nothing reaches -----------------------------------------------------------------
+# -- mistakes in a Python source -------------------------------------------------------------------
+
+
+def mistake(spec: Spec) -> tuple[str, str] | None:
+    """An argument that `Proxy(…)` does not take, or handlers that nothing reaches, as a sentence
+    and a hint; None: there is nothing of the kind."""
+    name = spec.declared.strange if spec.declared is not None else ""
+    if not name:
+        return unheard(spec)
+    from conductor.spec.python_guest.facts import PROXY_TAKES
+
+    hint = f"it takes {', '.join(PROXY_TAKES)}"
+    if name in words.FORMER_OPTIONS:
+        hint = f'rights are written `rights={{"clock": "to say the time"}}`; {words.HINT}'
+    return f"`Proxy(…)` takes no argument `{one_line(name, _LONGEST)}`", hint
 
 
 def unheard(spec: Spec) -> tuple[str, str] | None:
@@ -100,9 +114,9 @@ def unheard(spec: Spec) -> tuple[str, str] | None:
     return f"{never}: its rights bring no such message", _enough(held[1], deaf)
 
 
-def refuse_unheard(spec: Spec) -> None:
-    """Raises `UsageError` for a component with a handler that no message reaches."""
-    if (told := unheard(spec)) is not None:
+def refuse_mistakes(spec: Spec) -> None:
+    """Raises `UsageError` for a component with a mistake in its source."""
+    if (told := mistake(spec)) is not None:
         raise UsageError(f"`{spec.name}`: {told[0]}", told[1])
 
 

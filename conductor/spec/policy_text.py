@@ -33,7 +33,8 @@ def may(rights: Iterable[str], shown: Shown = str) -> list[str]:
 def _parts(one: Word, shown: Shown) -> tuple[str, list[str]]:
     """A sentence with a place for names, and the names: several words may share one sentence."""
     if one.name not in words.TABLE and one.verb in FAMILIES:
-        return FAMILIES[one.verb].says, ["any" if one.scope in ("*", "_*") else shown(one.scope)]
+        form = words.sentence(FAMILIES[one.verb], one.scope)
+        return form, ["any" if one.scope in ("*", "_*") else shown(one.scope)]
     form = SAYS.get(one.verb, "")
     if one.says == form.format(_object(one.scope)):
         return form, [_object(one.scope)]

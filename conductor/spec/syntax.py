@@ -8,6 +8,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import json_text
+from conductor.core.policy import words
 from conductor.errors import UsageError, one_line
 from conductor.patterns import lazy_pattern
 from conductor.spec.component_options import HINT, PATTERN, Options, option_like
@@ -148,6 +149,11 @@ def misread(base: str, error: UsageError, settings: Callable[[str], Collection[s
     key, equals = like.groups()
     if equals:
         return UsageError(f"no option `{key}` in `{base}`", HINT)
+    if key in words.FORMER_OPTIONS:
+        return UsageError(
+            f"no option `{key}` in `{base}`: rights are words of `only`, `allow` and `deny`",
+            words.HINT,
+        )
     if PATTERN.match(f",{key}="):
         return UsageError(
             f"no value for the option `{key}` in `{base}`", f"`{key}` is given as `{key}=…`"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from pathlib import Path
 from typing import Final
 
@@ -12,6 +13,7 @@ import wasmtime
 from conductor.author import project
 from conductor.spec import catalog, lacking
 from conductor.spec.python_guest import facts, scripts
+from guest_sdk.python import Proxy
 from tests.harness.process.command import conductor
 
 pytestmark = pytest.mark.usefixtures("_home")
@@ -83,6 +85,31 @@ def test_a_source_and_its_manifest_ask_for_the_same(
     assert ran.code != 0
     assert said in ran.err
     assert "component.toml is what counts" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "hint"),
+    [
+        (', profile="observer"', 'rights are written `rights={"clock": "to say the time"}`'),
+        (", colour=1", "it takes name, version, description, rights, config, session"),
+    ],
+)
+def test_what_proxies_do_not_take_is_said_before_they_run(arguments: str, hint: str) -> None:
+    ran = conductor("inspect", component('request("session/prompt")', arguments, manifest=""))
+    name = arguments.removeprefix(", ").partition("=")[0]
+    ran.assert_error(1, f"`Proxy(…)` takes no argument `{name}`", hint)
+
+
+def test_a_proxy_of_its_own_takes_what_it_likes() -> None:
+    word = component('request("session/prompt")', ", colour=1", manifest="")
+    source = Path("mine/proxy.py")
+    source.write_text(source.read_text().replace("guest_sdk.python", "elsewhere"))
+    assert conductor("inspect", word).code == 0
+
+
+def test_what_proxies_take() -> None:
+    taken = inspect.signature(Proxy.__init__).parameters
+    assert tuple(taken)[1:] == facts.PROXY_TAKES
 
 
 UNHEARD: Final = {

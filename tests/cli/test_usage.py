@@ -207,6 +207,11 @@ WRONG = {
         "no value for the option `config.mode` in `./no.py,config.mode`",
         "`config.mode` is given as `config.mode=…`",
     ),
+    "option of before without value": (
+        ["agent", "datetime,texts", "demo"],
+        "no option `texts` in `datetime,texts`: rights are words of",
+        "`conductor help rights` lists the words",
+    ),
     "no option at all": (
         ["agent", "datetime,colour=red", "demo"],
         "no option `colour` in `datetime,colour=red`",

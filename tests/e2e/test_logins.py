@@ -120,7 +120,7 @@ def test_no_chain_starts(rig: Rig) -> None:
         (("agent", "passthrough", "demo", "--agent-login=passthrough"), "no agent `passthrough`"),
         (("agent", "--agent-login=demo", "--cli"), "needs a COMPONENT"),
         (("agent", "ws://127.0.0.1:9,name=far", "--agent-login=far", "-x"), "it has no login"),
-        (("connect", "ws://127.0.0.1:9", "--agent-login=demo"), "option of `conductor agent`"),
+        (("connect", "ws://127.0.0.1:9", "--agent-login=demo"), "log in where the agent runs"),
         (("exec", "demo", "--agent-login=demo"), "option of `conductor agent`"),
     ],
 )

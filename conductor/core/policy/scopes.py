@@ -46,6 +46,11 @@ _SOCKET_BYTES: Final = 107
 _SOCKET: Final = re.compile(r"(?:(?P<method>[A-Z]+)@)?unix:(?P<path>.*)", re.DOTALL)
 
 
+def is_socket(scope: str) -> bool:
+    """Whether a scope of `web` is a socket of this machine."""
+    return _SOCKET.fullmatch(scope) is not None
+
+
 class Destination(msgspec.Struct, frozen=True):
     """Where a proxy may send HTTP requests, and by which methods."""
 

@@ -297,13 +297,16 @@ class Family(msgspec.Struct, frozen=True):
     """Of the scope; empty: `conductor.core.policy.scopes` reads that."""
     grant: str = ""
     """The name in `Grants`; empty: a service, or a peer agent."""
+    says_of_sockets: str = ""
+    """In place of `says`, of a scope that is a socket of this machine."""
 
 
 _NAME: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
 FAMILIES: Final = {
     family.verb: family
     for family in (
-        Family("web", "HOST", "SEND what it sees over the network to {}"),
+        Family("web", "HOST", "SEND what it sees over the network to {}",
+               says_of_sockets="SEND what it sees to the program at the socket {}"),
         Family("write", "FOLDER", "make and REPLACE files in this folder of your sessions: {}"),
         Family("peer", "NAME", "set another agent to work, in sessions that YOU DO NOT SEE: {}",
                _NAME),

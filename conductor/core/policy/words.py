@@ -127,7 +127,17 @@ def _scoped(name: str, family: Family, scope: str) -> Word:
 
         scopes.check(name)
     grant = (family.grant, (scope,)) if family.grant else None
-    return Word(name, family.says.format(scope), (), grant)
+    return Word(name, sentence(family, scope).format(scope), (), grant)
+
+
+def sentence(family: Family, scope: str) -> str:
+    """What a word of a family lets a component do, with a place for the scope."""
+    if family.says_of_sockets:
+        from conductor.core.policy import scopes
+
+        if scopes.is_socket(scope):
+            return family.says_of_sockets
+    return family.says
 
 
 def _unknown(name: str) -> ValueError:

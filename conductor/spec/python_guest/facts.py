@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import json
 import operator
+import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
@@ -39,6 +40,9 @@ _UNREADABLE: Final = (
 """What reading a stranger's source, or a literal in it, may raise."""
 
 _RIGHTS: Final = "rights"
+PROXY_TAKES: Final = ("name", "version", "description", _RIGHTS, "config", "session")
+"""The arguments of the `Proxy` of guest_sdk. A source may have a `Proxy` of its own."""
+_SDK: Final = re.compile(r"guest_sdk\b")
 _NAMING: Final = ("request", "notification", "update")
 """Decorators that are given the names of messages."""
 
@@ -73,6 +77,8 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     handlers: tuple[Handled, ...] = ()
     draws: str = ""
     """Where it imports Python's `random`, which no run seeds anew."""
+    strange: str = ""
+    """An argument of the `Proxy(…)` of guest_sdk that it does not take."""
 
 
 class _Calls(NamedTuple):
@@ -152,9 +158,19 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
         settings=_settings([main, *others], config) if config else {},
         handlers=tuple(_handlers(nodes, constants)),
         draws=next(_draws(nodes), ""),
+        strange=next(_strange(nodes, calls), ""),
         version=texts.get("version"),
         description=texts.get("description"),
     )
+
+
+def _strange(nodes: list[tuple[str, ast.AST]], calls: list[ast.Call]) -> Iterator[str]:
+    """What calls of the `Proxy` of guest_sdk are given, and do not take."""
+    imports = (node for _, node in nodes if isinstance(node, ast.ImportFrom))
+    named = {one.name for node in imports if _SDK.match(node.module or "") for one in node.names}
+    if "Proxy" in named:
+        given = (keyword.arg for call in calls for keyword in call.keywords)
+        yield from (name for name in given if name is not None and name not in PROXY_TAKES)
 
 
 def _calls(sources: Iterable[str]) -> _Calls:
