@@ -30,6 +30,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
+from conductor.core.policy.turns import GRACE
 from conductor.core.state import Lane, Next, Renamed, Visit, Waiting, unread
 from conductor.core.waits import Hold
 
@@ -396,7 +397,9 @@ def crossing(lane: Lane, message: Message, pending: Visit) -> Message:
 
 
 def _longest(carried: Visit) -> float | None:
-    """Seconds that a component may hold a request; None: any time."""
+    """Seconds that a component may hold a request, or the answer to one; None: any time."""
+    if carried.state is State.RETURNED and (carried.cancelled or carried.flow.whole.stopped):
+        return GRACE  # it was cancelled after the component had passed it on
     if carried.policy_state.policy.watched:
         return HOLD_SETUP  # who is only watched is in nobody's way for long
     if carried.method == PROMPT:

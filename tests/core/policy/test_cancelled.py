@@ -17,6 +17,7 @@ from tests.harness.router.policed import (
     Json,
     Playbook,
     broke,
+    came_back,
     cancel,
     chain,
     chain_of,
@@ -119,6 +120,24 @@ def test_an_answer_it_holds_goes_on_as_it_came(how: str, by: str) -> None:
             pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("again")))
             pb << ("g", "s", result(Hole("g-a"), DONE))
         pb << ("client", result("a", DONE))
+        assert settled(pb.router)
+
+
+@pytest.mark.parametrize("by", ["session", "request"])
+def test_the_answer_to_a_cancelled_one_is_held_no_longer_than_that(by: str) -> None:
+    """It was cancelled when the agent had it."""
+    with chain(CARRIES) as pb:
+        given(pb)
+        passed(pb)
+        if by == "session":
+            pb >> ("client", stop()) << ("agent", stop())
+        else:
+            pb >> ("client", cancel("a")) << ("g", "p", cancel(Hole("g-a")))
+            pb << ("agent", cancel(Hole("a-a")))
+        came_back(pb, CANCELLED)
+        pb.wake(GRACE)
+        broke(pb, "hold", f"held `{PROMPT}` for more than 2 s")
+        pb << ("client", result("a", CANCELLED))
         assert settled(pb.router)
 
 
