@@ -95,7 +95,7 @@ class Ports:
             violation = self._violation(lane, method, params)
             if violation is not None:
                 told = heading(method, params)
-                self._parts.checks.report(lane.peer, Direction.DOWN, told, violation)
+                self._parts.checks.report(lane, told, violation)
                 raise refusal(lane.peer, violation)
             self._parts.own_turns.own_prompts.at_port(lane, params, pending)
             self._follow(lane, method, params, pending)
@@ -120,7 +120,7 @@ class Ports:
         violation = self._violation(lane, method, params) if wrong is None else None
         if violation is not None:
             told = heading(method, params)
-            self._parts.checks.report(lane.peer, Direction.DOWN, told, violation)
+            self._parts.checks.report(lane, told, violation)
         elif wrong is not None:
             self._exchange.log("warning", lane.peer, f"`{method}` dropped: {wrong}")
         return wrong is None and violation is None
@@ -180,7 +180,7 @@ class Ports:
             if wrong is None:
                 return member, body
             return b"error", error_object(wrong.code, wrong.text, wrong.data)
-        self._parts.checks.report(lane.peer, Direction.UP, heading(method, request), found)
+        self._parts.checks.report(lane.other, heading(method, request), found)
         return b"error", error(lane.peer, found)
 
     def answered(self, port: Lane, pending: Visit, member: bytes, body: bytes) -> None:

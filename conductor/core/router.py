@@ -25,7 +25,7 @@ from conductor.core.parts import Parts, RouterOptions
 from conductor.core.policy.checks import Checks
 from conductor.core.policy.handshake import PolicedHandshake
 from conductor.core.policy.headings import read_message
-from conductor.core.policy.key_table import CARRY, PROMPT, UPDATE, Direction
+from conductor.core.policy.key_table import CARRY, PROMPT, UPDATE
 from conductor.core.policy.notifications import PolicedNotifications
 from conductor.core.policy.observers import Observers
 from conductor.core.policy.ownership import McpOwnership
@@ -279,7 +279,7 @@ class Router:
             return False
         message = read_message(PROMPT, given)
         checks = self._parts.checks
-        return checks.forwards(policy_state, Direction.DOWN, message, sent, CARRY) is None
+        return checks.forwards(self.peers[name].s, message, sent, CARRY) is None
 
     def pause(self, name: str, *, paused: bool) -> Effects:
         """Has all that is new go past a proxy, or through it again.

@@ -90,57 +90,34 @@ class Checks:
         self._exchange = exchange
 
     def originates(
-        self,
-        policy_state: PolicyState,
-        direction: Direction,
-        message: Message,
-        rights: int,
-        *,
-        is_request: bool,
+        self, lane: Lane, message: Message, rights: int, *, is_request: bool
     ) -> Violation | None:
-        """What is wrong with a message of the component's own."""
+        """What is wrong with a message of its own that a component sends by `lane`."""
+        policy_state, direction, method = lane.peer.policed, lane.direction, message.method
         judge = policy_state.judge
         if judge is None:
             return None
-        if not policy_state.enforced:
-            rights = policy_state.held(direction, message.key)
-        violation = self._originates(
-            policy_state, direction, message, rights, is_request=is_request
-        )
+        violation = None
+        if direction is Direction.DOWN and self._in_set_aside(policy_state, message):
+            violation = Violation(OWN_SESSIONS, _NAMES_NOTHING)
+        elif not policy_state.judged(direction, message.key, rights) & ORIGINATE:
+            violation = lacks(ORIGINATE, direction, message.key)
+        elif method in (NOTIFICATIONS if is_request else REQUESTS):
+            form = "a request" if is_request else "a notification"
+            violation = Violation(RIGHTS, f"may not send `{method}` as {form}")
+        else:
+            context = self._context(policy_state, message.session)
+            violation = guards.originated(context, direction.value, method, message.params)
         if violation is None and judge.watched:
             violation = Violation(WATCH, f"would send `{message.key}` of its own")
-        return self._stands(policy_state, direction, message.heading, violation)
-
-    def _originates(
-        self,
-        policy_state: PolicyState,
-        direction: Direction,
-        message: Message,
-        rights: int,
-        *,
-        is_request: bool,
-    ) -> Violation | None:
-        method = message.method
-        if direction is Direction.DOWN and self._in_set_aside(policy_state, message):
-            return Violation(OWN_SESSIONS, _NAMES_NOTHING)
-        if not rights & ORIGINATE:
-            return lacks(ORIGINATE, direction, message.key)
-        if method in (NOTIFICATIONS if is_request else REQUESTS):
-            form = "a request" if is_request else "a notification"
-            return Violation(RIGHTS, f"may not send `{method}` as {form}")
-        context = self._context(policy_state, message.session)
-        return guards.originated(context, direction.value, method, message.params)
+        return self._stands(lane, message.heading, violation)
 
     def _stands(
-        self,
-        policy_state: PolicyState,
-        direction: Direction,
-        heading: Heading,
-        violation: Violation | None,
+        self, lane: Lane, heading: Heading, violation: Violation | None
     ) -> Violation | None:
         """The violation, where the rule is enforced; else it is reported, and stops nothing."""
-        if violation is not None and not policy_state.enforced:
-            self.report(self._exchange.peers[policy_state.name], direction, heading, violation)
+        if violation is not None and not lane.peer.policed.enforced:
+            self.report(lane, heading, violation)
             return None
         return violation
 
@@ -160,41 +137,32 @@ class Checks:
         return not self._exchange.sessions.repeats(was, message.method, message.params)
 
     def forwards(
-        self,
-        policy_state: PolicyState,
-        direction: Direction,
-        received: Notification | Visit | Message,
-        sent: Params,
-        rights: int,
+        self, lane: Lane, received: Notification | Visit | Message, sent: Params, rights: int
     ) -> Violation | None:
-        """What is wrong with a message that a component was given going on with params `sent`."""
+        """What is wrong with a message that a component was given, and sends on by `lane` with
+        params `sent`."""
         # The record itself, not its `message`: most messages leave unchanged, and need none.
+        policy_state, direction = lane.peer.policed, lane.direction
         params, heading, judge = received.params, received.heading, policy_state.judge
         if params == sent or judge is None:
             return None
-        if not policy_state.enforced:
-            rights = policy_state.held(direction, heading.key)
-        if not rights & CARRY:
+        if not policy_state.judged(direction, heading.key, rights) & CARRY:
             violation = None if equal(params, sent) else lacks(CARRY, direction, heading.key)
         else:
             context = self._context(policy_state, heading.session)
             violation = guards.forwarded(context, direction.value, received.method, params, sent)
         if violation is None and judge.watched and not equal(params, sent):
             violation = Violation(WATCH, f"would change `{heading.key}`")
-        return self._stands(policy_state, direction, heading, violation)
+        return self._stands(lane, heading, violation)
 
-    def answers(
-        self, carried: Visit, direction: Direction, member: bytes, body: bytes
-    ) -> Violation | None:
+    def answers(self, carried: Visit, member: bytes, body: bytes) -> Violation | None:
         """What is wrong with a component's answer to a request."""
-        policy_state, upstream = carried.policy_state, carried.upstream
-        judge, heading = policy_state.judge, carried.heading
+        policy_state, upstream, lane = carried.policy_state, carried.upstream, carried.lane.other
+        judge, heading, direction = policy_state.judge, carried.heading, lane.direction
         if judge is None or upstream == (member, body):
             return None
         needed = ANSWER if upstream is None else AMEND
-        enforced = policy_state.enforced
-        rights = carried.rights if enforced else policy_state.held(direction, heading.key)
-        if not rights & needed:
+        if not policy_state.judged(direction, heading.key, carried.rights) & needed:
             same = same_answer(upstream, member, body)
             violation = None if same else lacks(needed, direction, heading.key)
         else:
@@ -205,35 +173,28 @@ class Checks:
         if violation is None and judge.watched and not same_answer(upstream, member, body):
             did = "would answer" if upstream is None else "would change the answer to"
             violation = Violation(WATCH, f"{did} `{heading.key}`")
-        return self._stands(policy_state, direction, heading, violation)
+        return self._stands(lane, heading, violation)
 
     def swallowed(self, lane: Lane, notification: Notification) -> None:
         """Reports a notification that its component, which is only watched, would drop."""
         policy, heading = lane.peer.policed.policy, notification.heading
         if policy.watched and lane.peer.policed.held(lane.direction, heading.key) & DROP:
             violation = Violation(WATCH, f"would drop `{heading.key}`")
-            self.report(lane.peer, lane.direction, heading, violation)
+            self.report(lane, heading, violation)
 
     # -- reports ---------------------------------------------------------------------------------
 
-    def refuse(
-        self,
-        peer: Peer,
-        direction: Direction,
-        heading: Heading,
-        violation: Violation,
-        pending: Visit,
-    ) -> None:
+    def refuse(self, lane: Lane, heading: Heading, violation: Violation, pending: Visit) -> None:
         """Reports a violation, and answers the request that broke a rule with it."""
-        self.report(peer, direction, heading, violation)
-        self._exchange.reply(pending, b"error", error(peer, violation))
+        self.report(lane, heading, violation)
+        self._exchange.reply(pending, b"error", error(lane.peer, violation))
 
-    def report(
-        self, peer: Peer, direction: Direction, heading: Heading, violation: Violation
-    ) -> None:
-        """Reports a violation; `heading` is of the message."""
-        owner, policy_state, key = peer.launched_by or peer, peer.policed, heading.key
-        kind = (violation.guard, direction.value, key)
+    def report(self, lane: Lane, heading: Heading, violation: Violation) -> None:
+        """Reports a violation of the component that sends by `lane`; `heading` is of the message,
+        and its direction that of the lane."""
+        peer, key = lane.peer, heading.key
+        owner, policy_state = peer.launched_by or peer, peer.policed
+        kind = (violation.guard, lane.direction.value, key)
         again = kind in policy_state.reported
         if not again and len(policy_state.reported) < 1024:
             policy_state.reported.add(kind)

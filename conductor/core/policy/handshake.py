@@ -58,7 +58,7 @@ class PolicedHandshake:
 
     def held(self, peer: Peer, text: str) -> None:
         """Reports that a peer held `initialize`, or its answer, for too long."""
-        self._parts.checks.report(peer, _DOWN, _HEADING, Violation(HOLD, text))
+        self._parts.checks.report(peer.s, _HEADING, Violation(HOLD, text))
 
     def forwarded(self, lane: Lane, params: Params, pending: Visit) -> Params | None:
         """The `initialize` a component passes on, as it may go on; None if it may not."""
@@ -70,21 +70,19 @@ class PolicedHandshake:
                 changes.originated(self._exchange, lane, message, pending)
                 return params
             text = f"sent an `{INITIALIZE}` that it was not given"
-            self._parts.checks.refuse(peer, _DOWN, _HEADING, Violation(IDENTITY, text), pending)
+            self._parts.checks.refuse(peer.s, _HEADING, Violation(IDENTITY, text), pending)
             return None
         handshake.onward = pending
         if pending.traced is not None:
             pending.traced.passes = handshake.pending.number
         pending.followers = (*pending.followers, PassedOn(lane.peer, handshake))
         carried = self._carried(peer, handshake)
-        violation = self._parts.checks.forwards(
-            policy_state, _DOWN, carried, params, carried.rights
-        )
+        violation = self._parts.checks.forwards(peer.s, carried, params, carried.rights)
         if violation is None:
             params = passes(policy_state, handshake.params, params, carried.rights)
             changes.request(self._exchange, carried, params, pending)
             return params
-        self._parts.checks.report(peer, _DOWN, _HEADING, violation)
+        self._parts.checks.report(peer.s, _HEADING, violation)
         return handshake.params
 
     @staticmethod
@@ -102,9 +100,9 @@ class PolicedHandshake:
         if handshake.answer_goes_past:  # the component could not take it
             _goes_past(handshake)
             return upstream
-        violation = self._parts.checks.answers(carried, _DOWN, *answer)
+        violation = self._parts.checks.answers(carried, *answer)
         if violation is not None:
-            self._parts.checks.report(peer, _DOWN, _HEADING, violation)
+            self._parts.checks.report(peer.s, _HEADING, violation)
         elif upstream is None or carried.rights & AMEND:
             if handshake.pending.traced is not None and handshake.onward is not None:
                 handshake.pending.traced.answers = handshake.onward.answer_number

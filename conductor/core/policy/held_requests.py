@@ -168,7 +168,7 @@ class HeldRequests(ABC):
         """A component answers a request that it holds, before or after the agent has answered."""
         lane, said = carried.lane, body
         body = unsigned(carried, member, said)
-        violation = self._parts.checks.answers(carried, lane.other.direction, member, body)
+        violation = self._parts.checks.answers(carried, member, body)
         if violation is None and self._samples_too_often(carried, member, body):
             return
         if violation is None:
@@ -210,8 +210,7 @@ class HeldRequests(ABC):
         return wrong is not None
 
     def _report(self, carried: Visit, violation: Violation) -> None:
-        lane = carried.lane
-        self._parts.checks.report(lane.peer, lane.other.direction, carried.heading, violation)
+        self._parts.checks.report(carried.lane.other, carried.heading, violation)
 
     @staticmethod
     def _fails_closed(carried: Visit) -> bool:

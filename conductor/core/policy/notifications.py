@@ -122,12 +122,10 @@ class PolicedNotifications:
         Where it breaks a rule these are the ones it was given; None if it is too late for that, or
         if the component fails closed and may drop it.
         """
-        violation = self._parts.checks.forwards(
-            lane.peer.policed, lane.direction, notification, params, rights
-        )
+        violation = self._parts.checks.forwards(lane, notification, params, rights)
         if violation is None:
             return passes(lane.peer.policed, notification.params, params, rights)
-        self._parts.checks.report(lane.peer, lane.direction, notification.heading, violation)
+        self._parts.checks.report(lane, notification.heading, violation)
         if lane.peer.policed.policy.fails == "closed" and rights & DROP:
             return None
         return notification.params if notification in lane.in_flight.queue else None
@@ -152,17 +150,15 @@ class PolicedNotifications:
             if in_round or not (may_be_own and copy.stale):
                 if not equal(copy.params, message.params):
                     violation = lacks(CARRY, lane.direction, key)
-                    self._parts.checks.report(lane.peer, lane.direction, message.heading, violation)
+                    self._parts.checks.report(lane, message.heading, violation)
                 self._copy_back(lane, copy)
                 return
         if lane.muted(message.heading):
             self._exchange.log("debug", lane.peer, paused(lane.peer, message.method).text)
             return
-        unfit = self._parts.checks.originates(
-            policy_state, lane.direction, message, rights, is_request=False
-        )
+        unfit = self._parts.checks.originates(lane, message, rights, is_request=False)
         if unfit is not None:
-            self._parts.checks.report(lane.peer, lane.direction, message.heading, unfit)
+            self._parts.checks.report(lane, message.heading, unfit)
             return
         self._learn(policy_state, message.heading, message.params)
         if ends_own:

@@ -155,6 +155,10 @@ class PolicyState:
                 self._held[direction, key] = held
         return held
 
+    def judged(self, direction: Direction, key: str, rights: int) -> int:
+        """The rights by which what it does is judged, of one that has these on a message."""
+        return rights if self.enforced else self.held(direction, key)
+
     def has_turn(self, session: str | None) -> bool:
         """Whether what runs in a session is a turn of its own, and no other."""
         part = self.part(session)

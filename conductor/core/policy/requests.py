@@ -83,7 +83,7 @@ class PolicedRequests(HeldRequests):
             return
         if not equal(copy.params, params):
             violation = lacks(CARRY, lane.direction, copy.heading.key)
-            self._parts.checks.report(lane.peer, lane.direction, copy.heading, violation)
+            self._parts.checks.report(lane, copy.heading, violation)
         pending.traced = None  # what goes on is the original
         self._parts.observers.passed_on(copy, pending)
 
@@ -127,9 +127,7 @@ class PolicedRequests(HeldRequests):
         else:
             violation = None
         if violation is not None:
-            self._parts.checks.refuse(
-                lane.peer, lane.direction, carried.heading, violation, pending
-            )
+            self._parts.checks.refuse(lane, carried.heading, violation, pending)
             return
         allowed = self._allowed(carried, params, pending)
         if allowed is None:
@@ -188,18 +186,14 @@ class PolicedRequests(HeldRequests):
         Where it breaks a rule these are the ones it was given; None if it fails closed.
         """
         lane, policy_state = carried.lane.other, carried.policy_state
-        violation = self._parts.checks.forwards(
-            policy_state, lane.direction, carried, params, carried.rights
-        )
+        violation = self._parts.checks.forwards(lane, carried, params, carried.rights)
         if violation is None:
             return passes(policy_state, carried.params, params, carried.rights)
         if policy_state.policy.fails == "closed":
-            self._parts.checks.refuse(
-                lane.peer, lane.direction, carried.heading, violation, pending
-            )
+            self._parts.checks.refuse(lane, carried.heading, violation, pending)
             self._fail(carried, error(lane.peer, violation))
             return None
-        self._parts.checks.report(lane.peer, lane.direction, carried.heading, violation)
+        self._parts.checks.report(lane, carried.heading, violation)
         return carried.params
 
     def _originate(self, lane: Lane, message: Message, pending: Visit) -> None:
@@ -209,18 +203,14 @@ class PolicedRequests(HeldRequests):
             self._exchange.refuse(pending, paused(lane.peer, message.method))
             return
         enforced, is_prompt = policy_state.enforced, message.method == PROMPT
-        violation = self._parts.checks.originates(
-            policy_state, lane.direction, message, rights, is_request=True
-        )
+        violation = self._parts.checks.originates(lane, message, rights, is_request=True)
         if violation is None and enforced and is_prompt and lane.direction is Direction.DOWN:
             violation = self._parts.turns.violation(policy_state, lane, message.session, pending)
         if violation is None and enforced and message.method in MAKES_ONE:
             violation = self._opened_too_many(policy_state)
         if violation is not None:
             violation = _with_rule(lane, message.heading, violation)
-            self._parts.checks.refuse(
-                lane.peer, lane.direction, message.heading, violation, pending
-            )
+            self._parts.checks.refuse(lane, message.heading, violation, pending)
             return
         if enforced and message.method.startswith(MCP_FAMILIES):
             wrong = self._parts.own_turns.own_prompts.samples(lane, message.params, pending)
@@ -274,9 +264,7 @@ class PolicedRequests(HeldRequests):
         if refused:
             text = _NOT_SETTLED.format("; ".join(refused.values()))
             violation = Violation(SETTINGS_RULE, text)
-            self._parts.checks.refuse(
-                lane.peer, lane.direction, message.heading, violation, pending
-            )
+            self._parts.checks.refuse(lane, message.heading, violation, pending)
         elif pending.wanted:
             self._own_leaves(lane, message, pending)
         else:

@@ -135,7 +135,7 @@ class Turns:
         if carried.excused is None:
             lane, heading = carried.lane.other, Heading(CANCEL, carried.heading.session)
             text = f"may not cancel `{carried.method}` that it has passed on"
-            self._parts.checks.report(lane.peer, lane.direction, heading, Violation(RIGHTS, text))
+            self._parts.checks.report(lane, heading, Violation(RIGHTS, text))
         return False
 
     def cancel(self, pending: Visit, source: Source | None = None) -> None:
