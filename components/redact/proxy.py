@@ -34,6 +34,18 @@ BESIDE = (
     "prompt_suggestions_update",
 )  # fmt: skip
 """Updates that have no place among what is said: a word may go on after them."""
+AS_THEY_ARE = (
+    "available_commands_update", "config_option_update", "current_mode_update", "cursor_update",
+    "plan_removed", "replay_complete", "session_info_update", "session_message",
+    "session_message_chunk", "state_update", "subagent_update", "terminal_output_chunk",
+    "terminal_update", "tool_call_content_chunk", "usage_update", "compaction_update",
+)  # fmt: skip
+"""Updates that hold ids and figures, or words that the conductor lets nobody change."""
+KINDS = frozenset((*TEXTS, *NOTICES, *CALLS, SUGGESTIONS, *AS_THEY_ARE))
+"""The kinds of update of ACP. Of any other the conductor lets nobody change anything."""
+MOST_NAMED = 20
+"""Other kinds that the log names."""
+named: set[str] = set()
 META = "_meta"
 TERMINAL = ("terminal_output", "data")
 """The member of a tool call's `_meta` with what a terminal shows, piece by piece."""
@@ -292,6 +304,8 @@ async def said(update: Update, following: Any) -> None:
     if not proxy.config.updates:
         await following(update)
         return
+    if update.kind not in KINDS:
+        tell_of(update.kind)
     if update.kind == "state_update":
         held.busy = update.update.get("state") != "idle"
         if not held.busy:
@@ -307,6 +321,16 @@ async def said(update: Update, following: Any) -> None:
     if update.kind:
         update.params["update"] = without_secrets(update.update)
     await following(update)
+
+
+def tell_of(kind: str) -> None:
+    """Warns, once, of a kind of update that nobody knows."""
+    if kind not in named and len(named) < MOST_NAMED:
+        named.add(kind)
+        proxy.log.warn(
+            f"updates of the kind `{kind[:60]}` are shown as they are, with any secrets: they are "
+            "no kind that the conductor knows"
+        )
 
 
 async def streams(update: Update, text: str, following: Any) -> None:
