@@ -6,23 +6,20 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Final
 
-from conductor.cli import options, report
+from conductor.cli import report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_show import matching
 from conductor.cli.typer_options import option, output_option, paragraphs
 from conductor.errors import UsageError, counted, visible_path
 from conductor.record.turns import filter as filters
 from conductor.record.turns import reader as turns
-from conductor.version import version
 
 if TYPE_CHECKING:
     from conductor.telemetry.recorded import Recorded
 
-FORMATS: Final = ("perfetto", "otlp")
-
 HELP: Final = paragraphs(
-    "Turn a trace into spans: as a picture for ui.perfetto.dev, or for a collector of "
-    "OpenTelemetry, as a file or sent to its address.",
+    "Turn a trace into spans: a picture for ui.perfetto.dev, or what a collector of OpenTelemetry "
+    "is sent.",
     "A filter chooses turns: those with an event that it matches. Prompts and answers stay out "
     "unless OTEL_INSTRUMENTATION_GENAI_CAPTURE_MESSAGE_CONTENT is true.",
 )
@@ -30,7 +27,7 @@ EPILOG: Final = paragraphs(
     "Examples:",
     "  conductor log export today.jsons --output today.json",
     "  conductor log export today.jsons --otlp http://127.0.0.1:4318",
-    '  conductor log export today.jsons "~slow 2s" --format otlp --output slow.json',
+    '  conductor log export today.jsons "~slow 2s" --output slow.json',
 )
 
 
@@ -39,16 +36,7 @@ def export(
     wanted: Wanted = "",
     output: Annotated[
         str | None,
-        output_option("Write the spans to this file."),
-    ] = None,
-    format_: Annotated[
-        str | None,
-        option(
-            "--format",
-            "|".join(FORMATS),
-            "What the file holds: trace events of Chrome, which Perfetto draws, or OTLP as "
-            "JSON. Default: perfetto.",
-        ),
+        output_option("Write the picture to this file."),
     ] = None,
     otlp: Annotated[
         str | None,
@@ -68,19 +56,16 @@ def export(
             "say where the spans go: `--output FILE`, or `--otlp URL`",
             "`conductor log export --help` has examples",
         )
-    if otlp is None:
-        form = options.read("--format", format_ or FORMATS[0], options.one_of(*FORMATS))
-    elif format_ is not None:
-        raise UsageError("--format is of a file, and --otlp sends", "leave out one of them")
-    else:
-        form = "otlp"
+    if otlp is not None:
         collector.require(otlp)
     kind_for(file, "export")
-    spans = _spans(file, chosen, pictures=form == "perfetto")
+    spans = _spans(file, chosen, pictures=otlp is None)
     if otlp is not None:
         report.say(f"sent {counted(_send(spans, otlp), 'span')} to {collector.shown(otlp)}")
     elif output is not None:
-        _write(output, _pieces(spans, form))
+        from conductor.telemetry import perfetto
+
+        _write(output, perfetto.written(spans, spans.components, spans.began))
     return 0
 
 
@@ -92,15 +77,6 @@ def _spans(file: str, chosen: filters.Filter, *, pictures: bool) -> Recorded:
     return recorded.Recorded(
         trace, file, content=content, pictures=pictures, turns=_chosen(trace, chosen)
     )
-
-
-def _pieces(spans: Recorded, form: str) -> Iterable[bytes]:
-    """The file, in pieces."""
-    from conductor.telemetry import otlp_json, perfetto, recorded
-
-    if form == "perfetto":
-        return perfetto.written(spans, spans.components, spans.began)
-    return otlp_json.written(spans, recorded.resource(), version(), spans.began)
 
 
 def _chosen(trace: turns.Reader, chosen: filters.Filter) -> set[int] | None:

@@ -32,7 +32,6 @@ from conductor.errors import ConductorError, one_line
 from conductor.telemetry import collector
 from conductor.telemetry.book import Read
 from conductor.telemetry.measures import STATE, Labels, Number
-from conductor.telemetry.otlp_json import SCOPE, nanos, whole
 from conductor.telemetry.span import Attributes, Context, Kind, Span, What
 from conductor.version import version
 
@@ -41,6 +40,8 @@ _KINDS: Final = {
     Kind.SERVER: SpanKind.SERVER,
     Kind.CLIENT: SpanKind.CLIENT,
 }
+_SCOPE: Final = "conductor"
+_MOST_NUMBER: Final = 2**63 - 1
 _BATCH: Final = 512
 _HINT: Final = "is it running, and does it speak OTLP over HTTP?"
 _PATIENCE: Final = 2.0
@@ -83,7 +84,7 @@ class Spans:
             resource=resource(), shutdown_on_exit=False, id_generator=self._given
         )
         self._provider.add_span_processor(processor)
-        self._tracer = self._provider.get_tracer(SCOPE, version())
+        self._tracer = self._provider.get_tracer(_SCOPE, version())
 
     def add(self, span: Span) -> None:
         """Takes a span that has ended."""
@@ -100,14 +101,18 @@ class Spans:
             kind=_KINDS[span.kind],
             attributes=_attributes(span.attributes),
             links=[trace.Link(self._named(link)) for link in span.links],
-            start_time=nanos(span.start, self._began),
+            start_time=self._nanos(span.start),
         )
         for moment in span.moments:
-            at = nanos(moment.at, self._began)
+            at = self._nanos(moment.at)
             made.add_event(moment.name, _attributes(moment.attributes), at)
         if span.error:
             made.set_status(trace.StatusCode.ERROR, span.error)
-        made.end(nanos(span.end, self._began))
+        made.end(self._nanos(span.end))
+
+    def _nanos(self, seconds: float) -> int:
+        """A moment in nanoseconds of Unix time."""
+        return int(self._began * 1_000_000) * 1_000 + int(seconds * 1_000_000_000)
 
     def _named(self, context: Context, *, remote: bool = False) -> SpanContext:
         sampled = bool(context.sampled) if remote else self.is_sampled(context)
@@ -136,7 +141,9 @@ def _flags(sampled: bool) -> TraceFlags:
 def _attributes(attributes: Attributes) -> Attributes:
     """Attributes, with numbers that the protocol can carry."""
     return {
-        key: whole(value) if isinstance(value, int) and not isinstance(value, bool) else value
+        key: max(min(value, _MOST_NUMBER), -_MOST_NUMBER)
+        if isinstance(value, int) and not isinstance(value, bool)
+        else value
         for key, value in attributes.items()
     }
 
@@ -278,7 +285,7 @@ class Sending:
                 resource=resource(),
                 shutdown_on_exit=False,
             )
-            self.meters = Meters(provider.get_meter(SCOPE, version()), read)
+            self.meters = Meters(provider.get_meter(_SCOPE, version()), read)
             self._last.append(provider.shutdown)
 
     def _failed(self, why: str) -> None:

@@ -10,9 +10,8 @@ from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import read_line
 from conductor.record.turns.reader import Reader
 from conductor.telemetry import payloads
-from conductor.telemetry.span import Attributes, Ids, Span
+from conductor.telemetry.span import Ids, Span
 from conductor.telemetry.spans import Translator
-from conductor.version import version
 
 
 class Recorded:
@@ -71,9 +70,3 @@ def _began(trace: Reader, path: str) -> float:
         return os.stat(path).st_mtime - (last.ts if last is not None else 0.0)
     except OSError:
         return 0.0
-
-
-def resource() -> Attributes:
-    """What the spans of a file are attributed to; the variables of OpenTelemetry name it."""
-    name = os.environ.get("OTEL_SERVICE_NAME") or "conductor"
-    return {"service.name": name, "service.version": version()}

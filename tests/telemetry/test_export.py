@@ -9,8 +9,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from google.protobuf import json_format  # type: ignore[import-untyped]
-from opentelemetry.proto.trace.v1 import trace_pb2
 
 from conductor.telemetry.names import CAPTURE
 from tests.harness.process.command import Ran, conductor, environment
@@ -40,13 +38,18 @@ def picture(trace: Path) -> Path:
     return path
 
 
+def sent(*arguments: str | Path, **variables: str) -> list[Any]:
+    """The spans that a collector gets."""
+    with collector() as away:
+        done = export(*arguments, "--otlp", away.address, **variables)
+        assert (done.code, done.err) == (0, ""), done.err
+        return away.spans
+
+
 @pytest.fixture(scope="module")
-def exported(trace: Path) -> Path:
-    """The trace as OTLP."""
-    path = trace.parent / "spans.json"
-    done = export(trace, "--format", "otlp", "-o", path)
-    assert (done.code, done.err) == (0, ""), done.err
-    return path
+def exported(trace: Path) -> list[Any]:
+    """The spans of the trace."""
+    return sent(trace)
 
 
 def drawn(path: Path) -> list[dict[str, Any]]:
@@ -55,13 +58,6 @@ def drawn(path: Path) -> list[dict[str, Any]]:
     assert whole["displayTimeUnit"] == "ms"
     events: list[dict[str, Any]] = whole["traceEvents"]
     return events
-
-
-def spans(path: Path) -> list[Any]:
-    """The spans of a file, as the parser of the protocol reads them."""
-    read = json_format.Parse(path.read_text(), trace_pb2.TracesData())
-    assert len(read.resource_spans) == 1
-    return list(read.resource_spans[0].scope_spans[0].spans)
 
 
 def ordered(found: list[Any]) -> list[Any]:
@@ -103,8 +99,8 @@ def test_lanes_of_a_picture_stand_in_the_order_of_the_chain(picture: Path) -> No
     assert len(turns) == len(recorded.PROMPTS) + 1
 
 
-def test_spans_stand_within_each_other(exported: Path) -> None:
-    found = spans(exported)
+def test_spans_stand_within_each_other(exported: list[Any]) -> None:
+    found = exported
     by_id = {span.span_id: span for span in found}
     assert len(by_id) == len(found)
     for span in found:
@@ -133,8 +129,8 @@ def test_spans_stand_within_each_other(exported: Path) -> None:
     assert all(one["conductor.own_time"] >= 0 for one in known)
 
 
-def test_a_turn_says_what_the_conventions_ask_for(exported: Path) -> None:
-    found = spans(exported)
+def test_a_turn_says_what_the_conventions_ask_for(exported: list[Any]) -> None:
+    found = exported
     turns = [attributes(span) for span in ordered(found) if span.name == "invoke_agent demo"]
     assert turns[0] == {
         "gen_ai.operation.name": "invoke_agent",
@@ -157,25 +153,22 @@ def test_a_turn_says_what_the_conventions_ask_for(exported: Path) -> None:
 
 
 def test_words_are_exported_only_when_the_variable_asks_for_them(
-    trace: Path, exported: Path, picture: Path, tmp_path: Path
+    trace: Path, exported: list[Any], picture: Path
 ) -> None:
-    assert WORDS not in exported.read_text() + picture.read_text()
-    export(trace, "--format", "otlp", "-o", tmp_path / "with.json", **{CAPTURE: "SPAN_ONLY"})
-    found = ordered(spans(tmp_path / "with.json"))
+    assert WORDS not in str(exported) + picture.read_text()
+    found = ordered(sent(trace, **{CAPTURE: "SPAN_ONLY"}))
     turn = attributes(next(span for span in found if span.name == "invoke_agent demo"))
     answer = json.loads(turn["gen_ai.output.messages"])
     assert answer[0]["role"] == "assistant"
     assert WORDS in answer[0]["parts"][0]["content"]
 
 
-def test_an_export_twice_has_the_same_ids(trace: Path, exported: Path, tmp_path: Path) -> None:
-    export(trace, "--format", "otlp", "-o", tmp_path / "again.json")
-    assert (tmp_path / "again.json").read_bytes() == exported.read_bytes()
+def test_an_export_twice_has_the_same_ids(trace: Path, exported: list[Any]) -> None:
+    assert sent(trace) == exported
 
 
-def test_a_filter_chooses_turns(trace: Path, tmp_path: Path) -> None:
-    export(trace, "~mcp & ~method tools/call", "--format", "otlp", "-o", tmp_path / "some.json")
-    found = spans(tmp_path / "some.json")
+def test_a_filter_chooses_turns(trace: Path) -> None:
+    found = sent(trace, "~mcp & ~method tools/call")
     assert len({span.trace_id for span in found}) == 1
     assert {"tools/call add", "invoke_agent demo", "session/prompt"} <= {s.name for s in found}
 
@@ -214,12 +207,11 @@ def test_what_cannot_be_exported_is_explained(
 
 
 def test_a_line_of_an_impossible_time_is_no_event(
-    trace: Path, exported: Path, tmp_path: Path
+    trace: Path, exported: list[Any], tmp_path: Path
 ) -> None:
-    bad, out, page = tmp_path / "bad", tmp_path / "out", tmp_path / "page"
+    bad, page = tmp_path / "bad", tmp_path / "page"
     event = b'{"type":"request","ts":%s,"from":"client","to":"agent","id":1,"method":"x"%s}\n'
     times = [(b"1e308", b""), (b"-1e308", b""), (b"1", b',"_conductor":{"ms":1e308}')]
     bad.write_bytes(trace.read_bytes() + b"".join(event % time for time in times))
-    assert (ran := export(bad, "--format", "otlp", "-o", out)).code == 0, ran.err
-    assert len(spans(out)) == len(spans(exported))
+    assert len(sent(bad)) == len(exported)
     assert (ran := conductor("log", "view", str(bad), "--output", str(page))).code == 0, ran.err
