@@ -13,14 +13,15 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core.policy.key_table import PROMPT
 from conductor.record.turns import edits
+from conductor.record.turns.guesses import Guesses
 from conductor.record.turns.line import (
     AGENT,
     CLIENT,
     CONDUCTOR,
     ENDS,
     LONGEST,
-    PROMPT,
     QUESTIONS,
     Error,
     Line,
@@ -36,7 +37,7 @@ from conductor.record.turns.line import (
 )
 from conductor.record.turns.model import OTHER_CLIENT, Change, Usage
 from conductor.record.turns.open_turn import SHOWN, OpenTurn, ToolCall
-from conductor.record.turns.seen import Asked, Passing, Seen
+from conductor.record.turns.seen import Asked, Seen
 
 _REMEMBERED: Final = 100_000
 """Messages whose numbers are known, to find what passes them on."""
@@ -146,7 +147,7 @@ class Fold:
         self._size = 0
         self._open: OrderedDict[Any, Asked] = OrderedDict()
         """By number of the request, else by requester, receiver and id."""
-        self._passing = Passing()
+        self._guesses = Guesses()
         self._loose: dict[str, OpenTurn] = {}
         """By session: the last turn that the client had not asked for. What is said there belongs
         to it until another one begins."""
@@ -194,7 +195,7 @@ class Fold:
 
     def _begins_ours(self) -> None:
         self.is_ours = True
-        self._passing.unwatched({})
+        self._guesses.unwatched({})
 
     def direction(self, source: str, target: str) -> str:
         """`down`, towards the agent, or `up`; `aside`: between a component and conductor."""
@@ -221,7 +222,7 @@ class Fold:
     def _about(self, line: Line) -> Event | None:
         """Its header, a verdict, or what has happened to a component."""
         if line.unwatched is not None:
-            self._passing.unwatched(line.unwatched)
+            self._guesses.unwatched(line.unwatched)
         elif line.components is not None:
             self._begins_ours()
             for name in line.components:
@@ -315,8 +316,8 @@ class Fold:
     def _got_before(self, line: Line, own: Own) -> Seen | None:
         """What the sender got and passes on by this message."""
         found = None
-        if self._passing.finds(line.source) and not own.by:
-            found = self._passing.taken(line, self.direction(line.source, line.target))
+        if self._guesses.has_to(line.source) and not own.by:
+            found = self._guesses.taken(line, self.direction(line.source, line.target))
         return self._seen.get(own.passes) if found is None else found
 
     def _met(self, line: Line, turn: OpenTurn, got: Seen | None) -> Seen:
@@ -331,7 +332,7 @@ class Fold:
             if len(self._seen) > _REMEMBERED:
                 self._seen.popitem(last=False)
         if line.type != "response":
-            self._passing.got(seen, line, self.direction(line.source, line.target))
+            self._guesses.got(seen, line, self.direction(line.source, line.target))
         if line.target not in ENDS and len(line.body) < _LARGEST:
             # A copy: a view would keep the whole line.
             seen.body = msgspec.Raw(bytes(line.body))
@@ -385,7 +386,7 @@ class Fold:
     def _close(self, asked: Asked) -> None:
         """A request waits no more."""
         asked.is_open = False
-        self._passing.answered(asked, self.direction(asked.source, asked.target))
+        self._guesses.answered(asked, self.direction(asked.source, asked.target))
         self._loading.discard(asked.event)
 
     # -- responses -----------------------------------------------------------------------------
@@ -431,7 +432,7 @@ class Fold:
     def _answered(self, event: Event, line: Line, own: Own, asked: Asked, turn: OpenTurn) -> None:
         """A component answers a request that it got."""
         got = self._seen.get(own.passes) if own.passes else None
-        if got is None and self._passing.finds(line.source) and not (own.by or own.past):
+        if got is None and self._guesses.has_to(line.source) and not (own.by or own.past):
             got = asked.answer
         left = line.left if asked.since is None else min(line.left, asked.since)
         event.ms_in = max(left - asked.at - asked.outside, 0.0) * 1000
