@@ -4,6 +4,9 @@ Every message read has a number (`Exchange.number`), by which it is known on its
 of the conductor's own have one too. A host of guests has a router of its own: where somebody wants
 its entries too, a line with the number goes before each message between the two, so that both use
 the same numbers.
+
+What a component sends and the conductor refuses crosses nowhere and has no entry: of a policed
+component a verdict (`Violated`) stands for it, and a trace file has the lines that it sent.
 """
 
 from __future__ import annotations

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Final
-
+from conductor.core.jsonrpc import REQUEST_CANCELLED
 from conductor.record.turns.line import AGENT, CLIENT, Error, Line, Own
 from conductor.telemetry import names, payloads
 from conductor.telemetry.span import Attributes, Kind, Span
-
-_CANCELLED: Final = -32800
 
 
 def name(line: Line, body: payloads.Params) -> str:
@@ -68,7 +65,7 @@ def failed(span: Span, error: Error, own: Own, *, content: bool) -> None:
     found = span.attributes
     if code is not None:
         found[names.RPC_STATUS] = str(code)
-    if code == _CANCELLED:
+    if code == REQUEST_CANCELLED:
         found[names.CANCELLED] = True
         return
     kind = str(code) if code is not None else names.OTHER

@@ -12,8 +12,9 @@ from typing import Final
 
 import msgspec
 
+from conductor.core.policy.key_table import PROMPT
 from conductor.record.turns.fold import Event, Fold
-from conductor.record.turns.line import AGENT, CLIENT, PROMPT, Line
+from conductor.record.turns.line import AGENT, CLIENT, Line
 from conductor.record.turns.model import Change
 from conductor.record.turns.seen import Asked
 from conductor.telemetry import hops, names, payloads

@@ -6,7 +6,13 @@ from typing import Final, NamedTuple
 
 from msgspec import Raw
 
-from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_id, error_object
+from conductor.core.jsonrpc import (
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    REQUEST_CANCELLED,
+    canonical_id,
+    error_object,
+)
 from conductor.mcp import limits
 from conductor.mcp.bridge import generations, protocol
 from conductor.mcp.bridge.calls import Cancellation, Notification, Request
@@ -27,8 +33,6 @@ from conductor.mcp.bridge.generations import (
 )
 from conductor.mcp.bridge.json import EMPTY, NULL, read, text, write
 from conductor.mcp.bridge.servers import Server
-
-_REQUEST_CANCELLED: Final = -32800
 
 _CONNECTED: Final = {
     "mcp/message": SDK_2,
@@ -92,7 +96,7 @@ class NativeConnection(ClientConnection):
     def no_response(self, id_: bytes) -> None:
         # MCP wants no response to a cancelled request, but ACP does.
         self._pending.pop(id_, None)
-        error = error_object(_REQUEST_CANCELLED, "the request was cancelled")
+        error = error_object(REQUEST_CANCELLED, "the request was cancelled")
         self._agent.respond(id_, b"error", error)
 
     def request(

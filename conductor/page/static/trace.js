@@ -197,9 +197,9 @@ function state() {
   const more = notes.length - 3;
   fill($("notice"), notes.slice(0, 3).map((note) => el("p", {}, note)), more > 0 ? el("p", {}, `and ${more} more like this`) : null);
   $("notice").dataset.bad = String(Boolean(failure));
-  const isLive = head.live && !failure;
+  const isLive = head.live && !head.ended && !failure;
   fill($("state"), el("span.dot", { "data-live": String(isLive), "aria-hidden": true }),
-    failure?.status === 0 ? "gone · " : isLive ? "live · " : data.saved ? "saved · " : "", several(head.events, "event"));
+    failure?.status === 0 ? "gone · " : isLive ? "live · " : head.live ? "ended · " : data.saved ? "saved · " : "", several(head.events, "event"));
 }
 
 function trouble(error) {

@@ -18,11 +18,11 @@ from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
+from conductor.core.policy.key_table import PERMISSION, UPDATE
 from conductor.record import diff
 from conductor.record.replay.recording import members
-from conductor.record.turns.line import AGENT, CLIENT, UPDATE, Line
+from conductor.record.turns.line import AGENT, CLIENT, Line
 
-_PERMISSION: Final = "session/request_permission"
 _CANCELLED: Final = b'{"outcome":{"outcome":"cancelled"}}'
 _NO_ID: Final = b"null"
 _UNKNOWN: Final = b"the recording has no answer of the client to this"
@@ -219,7 +219,7 @@ class Client:
         same = (asked for asked in similar if diff.same(bytes(asked.event.params), params))
         asked = next(same, similar[0] if similar else None)
         if asked is None:
-            if method == _PERMISSION:
+            if method == PERMISSION:
                 return [jsonrpc.answer(id_, b"result", _CANCELLED)]
             text = f"{_UNKNOWN.decode()} `{method}`"
             body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text)

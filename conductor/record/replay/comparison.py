@@ -13,13 +13,13 @@ from typing import Final
 
 import msgspec
 
+from conductor.core.policy.key_table import UPDATE
 from conductor.record import diff
 from conductor.record.turns import edits
 from conductor.record.turns.line import (
     AGENT,
     CLIENT,
     CONDUCTOR,
-    UPDATE,
     Line,
     Own,
     chunk_of,

@@ -175,6 +175,11 @@ class Events:
         shown = clean_text(text) if self._content != "none" else "something is missing here"
         return Line(type="_conductor", ts=round(at, 6), gap=shown)
 
+    def ended(self, why: str, at: float) -> Line:
+        """The chain has ended; `why` it failed, if it did."""
+        shown = clean_text(why) if self._content != "none" else ""
+        return Line(type="_conductor", ts=round(at, 6), ended=shown)
+
     def _call(
         self,
         line: Line,

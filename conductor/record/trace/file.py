@@ -75,6 +75,8 @@ class TraceFile(Sink[Line]):
 
     def take(self, item: Line, at: float, mode: str) -> None:
         """See `Sink`."""
+        if item.ended is not None:
+            self._write_records()  # it is the last line
         self.put(written(item))
 
     def put(self, line: bytes) -> None:

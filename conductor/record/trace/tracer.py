@@ -20,7 +20,7 @@ from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_
 from conductor.record.trace.records import Conversation, header, text_lines
 from conductor.record.turns.line import Line
 from conductor.run.host_record import Delivered
-from conductor.run.log import Chain, Gap, Happened, Instance, Item, Lines, OfHost, Sink
+from conductor.run.log import Chain, Ended, Gap, Happened, Instance, Item, Lines, OfHost, Sink
 
 
 class Tracer(Sink[Item]):
@@ -45,8 +45,7 @@ class Tracer(Sink[Item]):
         self._chain = chain
         self._content = content
         self._records = records if content != "none" else None
-        if self._records is not None:
-            self.takes = (*Sink.takes, Lines)
+        self.takes = (*Sink.takes, Ended, *((Lines,) if self._records is not None else ()))
         self._start = -1.0
         """When the first entry came."""
         self._last = 0.0
@@ -95,6 +94,10 @@ class Tracer(Sink[Item]):
                 self._put(self._events.happened(event, name, text, self._now(at)))
             case Gap(text):
                 self._put(self._events.gap(text, self._now(at)))
+            case Ended(failure) if self._has_begun:
+                for host in self._names.hosts:
+                    self._gone(host, self._now(at))
+                self._put(self._events.ended(failure or "", self._now(at)))
 
     @property
     def behind(self) -> int:
@@ -107,8 +110,6 @@ class Tracer(Sink[Item]):
 
     def close(self) -> None:
         """See `Sink`."""
-        for host in self._names.hosts:
-            self._gone(host, self._now(time.monotonic()))
         for sink in self._sinks:
             sink.close()
 

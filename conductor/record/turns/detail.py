@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from conductor.core.policy.key_table import UPDATE
 from conductor.record.turns.items import Items
-from conductor.record.turns.line import UPDATE
 from conductor.record.turns.model import Item, Turn, TurnDetail, Verdict
 from conductor.record.turns.visits import Visits
 

@@ -10,20 +10,11 @@ import msgspec
 from conductor.core import json_text
 from conductor.core.guards.metas import SUBCONVERSATION
 from conductor.core.jsonrpc import REFUSED
-from conductor.core.policy.key_table import STAMP
+from conductor.core.policy.key_table import PROMPT, STAMP, UPDATE
 from conductor.errors import counted
 from conductor.record.turns import edits
-from conductor.record.turns.line import (
-    AGENT,
-    CLIENT,
-    CONDUCTOR,
-    PROMPT,
-    QUESTIONS,
-    UPDATE,
-    Line,
-    read_line,
-)
-from conductor.record.turns.messages import Messages
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, QUESTIONS, Line, text_in
+from conductor.record.turns.messages import Messages, members
 from conductor.record.turns.model import Change, Item, Turn, Verdict
 
 if TYPE_CHECKING:
@@ -59,6 +50,19 @@ def _list(value: Any) -> msgspec.Raw:
     return msgspec.Raw(text) if len(text) <= _LARGEST else _EMPTY
 
 
+def _with_more(blocks: msgspec.Raw, content: Any) -> msgspec.Raw:
+    """The content of a tool call and one more part of it, which goes on with its last text."""
+    held: list[Any] = _any(blocks)
+    last = members(members(held[-1]).get("content")) if held else {}
+    text = text_in(members(content).get("content"))
+    if text is not None and last.get("type") == "text":
+        last["text"] = _words(last.get("text")) + text
+    else:
+        held.append(content)
+    more = _list(held)
+    return blocks if more == _EMPTY else more
+
+
 def _plainly(block: Any) -> Any:
     """A block without what an agent may add where it repeats it."""
     is_text = isinstance(block, dict) and block.get("type") == "text"
@@ -91,6 +95,8 @@ class Items:
         self._tools: dict[str, Item] = {}
         self._asked: dict[int, Item] = {}
         """What waits for the response to an event."""
+        self._questions: dict[int, Line] = {}
+        """Those that wait for their answers, by the event."""
         self._plan: Item | None = None
         self._messages = Messages()
         self._prompt: list[Any] = []
@@ -132,6 +138,8 @@ class Items:
 
     def event(self, number: int, line: Line) -> None:
         """Takes an event of the turn."""
+        if line.type == "request" and line.method in QUESTIONS:
+            self._questions[number] = line
         if line.protocol == "mcp" or (line.own is not None and line.own.carrier):
             self._mcp(number, line)
         elif line.type == "response":
@@ -176,8 +184,8 @@ class Items:
         who = self._maker(number, line)
         if (shown := _CHUNKS.get(kind)) is not None:
             self._chunk(number, line, shown, update)
-        elif kind in ("tool_call", "tool_call_update"):
-            self._tool(number, line, update)
+        elif kind in ("tool_call", "tool_call_update", "tool_call_content_chunk"):
+            self._tool(number, line, kind, update)
         elif kind == "plan":
             plan = self._plan
             if plan is None:
@@ -214,7 +222,7 @@ class Items:
             shown = _list(blocks)
             self._add(number, line, kind, blocks=shown, nested=title, exchange=exchange)
 
-    def _tool(self, number: int, line: Line, update: dict[str, Any]) -> None:
+    def _tool(self, number: int, line: Line, kind: str, update: dict[str, Any]) -> None:
         id_ = _words(update.get("toolCallId"))
         item = self._tools.get(id_)
         if item is None:
@@ -222,7 +230,9 @@ class Items:
             item.component = self._maker(number, line)
         item.text = _words(update.get("title")) or item.text
         item.status = _words(update.get("status")) or item.status
-        if update.get("content"):
+        if kind == "tool_call_content_chunk":
+            item.blocks = _with_more(item.blocks, update.get("content"))
+        elif update.get("content"):
             item.blocks = _list(update["content"])
         item.ms = (line.ts - item.at) * 1000
         item.events = (item.events[0], number)
@@ -241,15 +251,16 @@ class Items:
         return item
 
     def _response(self, number: int, line: Line) -> None:
-        item = self._asked.pop(self._reader.pair(number), None)
+        asked = self._reader.pair(number)
+        item, question = self._asked.pop(asked, None), self._questions.pop(asked, None)
         if item is not None:
             item.ms = (line.ts - item.at) * 1000
             item.events = (item.events[0], number)
             item.status = "error" if line.is_error else "ok"
             if item.kind == "question":
                 item.status = _answer(item, line)
-        elif self._reader.change(number) is Change.ANSWERED and self._decided(number, line):
-            return
+        elif self._reader.change(number) is Change.ANSWERED and question is not None:
+            self._decided(number, line, asked, question)
         elif line.is_error and line.target == CLIENT and not (line.own and line.own.lost):
             error = _object(line.payload)
             text = _words(error.get("message")) or "error"
@@ -260,18 +271,13 @@ class Items:
                 named = _words(data.get("component")) if isinstance(data, dict) else ""
                 made.kind, made.component = "refused", named or made.component
 
-    def _decided(self, number: int, line: Line) -> bool:
-        """A component answers a question itself, so that nobody else sees it. False: it is none."""
-        asked = self._reader.pair(number)
-        question = read_line(self._reader.line(asked))
-        if question is None or question.method not in QUESTIONS:
-            return False
+    def _decided(self, number: int, line: Line, asked: int, question: Line) -> None:
+        """A component answers a question itself, so that nobody else sees it."""
         item = self._question(asked, question)
         del self._asked[asked]
         item.kind = "refusal" if _refuses(item, line) else "answer"
         item.component, item.status = line.source, _answer(item, line)
         item.ms, item.events = (line.ts - item.at) * 1000, (asked, number)
-        return True
 
     def _mcp(self, number: int, line: Line) -> None:
         """A message of MCP: a request is an item, its response ends it."""

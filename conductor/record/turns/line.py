@@ -12,11 +12,9 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.policy.key_table import STAMP
+from conductor.core.policy.key_table import PERMISSION, STAMP, UPDATE
 
-PROMPT: Final = "session/prompt"
-UPDATE: Final = "session/update"
-QUESTIONS: Final = frozenset({"session/request_permission", "elicitation/create"})
+QUESTIONS: Final = frozenset({PERMISSION, "elicitation/create"})
 """Requests that a person answers."""
 CLIENT: Final = "client"
 AGENT: Final = "agent"
@@ -104,6 +102,7 @@ class Line(msgspec.Struct, gc=False):
     process: int | None = None
     began: float | None = None
     unwatched: dict[str, bool] | None = None
+    ended: str | None = None
     raw: bytes = b""
     """The whole line as it is written, where it says more than is understood of it."""
 
@@ -278,6 +277,8 @@ def written(line: Line) -> bytes:
             name, about = b"happened", line.happened
         elif line.unwatched is not None:
             name, about = b"unwatched", line.unwatched
+        elif line.ended is not None:
+            name, about = b"ended", line.ended
         return b'{"type":"_conductor","ts":%.6f,"%b":%b}\n' % (line.ts, name, _encode(about))
     source, target = _encode(line.source), _encode(line.target)
     if line.type == "response":

@@ -244,6 +244,8 @@ class Head(msgspec.Struct, omit_defaults=True, kw_only=True):
     events: int = 0
     live: bool = False
     """Whether more may come."""
+    ended: bool = False
+    """Whether the trace says that the chain has ended."""
     ring: str = ""
     """In words, what the file of a ring holds; empty: it is none."""
     process: int | None = None

@@ -264,6 +264,8 @@ class Reader:
             self._head.process, self._head.began = line.process, line.began
             if line.ring is not None:
                 self._head.ring = _of_ring(line.ring)
+        elif line.ended is not None:
+            self._head.ended = True
         elif line.full is not None:
             number = len(self)
             self.gap(f"the trace was full at line {number}: what came then is not in it")

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from conductor.core.policy.key_table import PROMPT
 from conductor.record.turns import edits
-from conductor.record.turns.line import (
-    CLIENT,
-    CONDUCTOR,
-    ENDS,
-    PROMPT,
-    Line,
-    chunk_of,
-    read_line,
-    update_of,
-)
+from conductor.record.turns.line import CLIENT, CONDUCTOR, ENDS, Line, chunk_of, update_of
 from conductor.record.turns.model import Change, Visit
 from conductor.record.turns.open_turn import Time
 
@@ -79,7 +71,11 @@ class Visits:
         self._reader = reader
         self._all: list[Visit] = []
         self._got: dict[int, Visit] = {}
-        """What a component got, by the event."""
+        """What a component got, by the event …"""
+        self._lines: dict[int, Line] = {}
+        """… and the message, until it passes that on."""
+        self._methods: dict[int, str] = {}
+        """Those of requests, by the event."""
         self._numbered: dict[tuple[str, int], Visit] = {}
         """What a component got, by its name and the number of the message."""
         self._words: dict[tuple[str, str], _Words] = {}
@@ -90,6 +86,8 @@ class Visits:
         change = self._reader.change(number)
         if self._chunk(number, line):
             return
+        if line.type == "request":
+            self._methods[number] = line.method
         if change is not None and CONDUCTOR not in (line.source, line.target):
             self._left(number, line, change)
         if line.target not in ENDS and line.source != CONDUCTOR and not self._ends_there(line):
@@ -138,9 +136,8 @@ class Visits:
         visit = self._visit(line.target, line)
         visit.got = number
         if not visit.method:
-            asked = read_line(self._reader.line(self._reader.pair(number)))
-            visit.method = asked.method if asked is not None else ""
-        self._got[number] = visit
+            visit.method = self._methods.get(self._reader.pair(number), "")
+        self._got[number], self._lines[number] = visit, line
         if line.own is not None and line.own.n:
             self._numbered[line.target, line.own.n] = visit
 
@@ -158,16 +155,15 @@ class Visits:
         if change is Change.ANSWERED:
             before = self._reader.pair(number)
         visit = self._got.get(before) if before is not None else None
-        if visit is None:
+        if visit is None or before is None:
             return
+        got = self._lines.pop(before, None)
         visit.sent, visit.change = number, change
         visit.ms = round(max(line.left - visit.at, 0.0) * 1000, 3)
-        if change is Change.CHANGED and visit.got is not None:
-            got = read_line(self._reader.line(visit.got))
-            if got is not None:
-                visit.edits = edits.of_changed(bytes(got.body), bytes(line.body))
-                if line.method == PROMPT:
-                    visit.tokens = edits.added_tokens(visit.edits)
+        if change is Change.CHANGED and got is not None:
+            visit.edits = edits.of_changed(bytes(got.body), bytes(line.body))
+            if line.method == PROMPT:
+                visit.tokens = edits.added_tokens(visit.edits)
 
     def in_order(self, components: list[str]) -> list[Visit]:
         """By component in the order of the chain; those with a change first, then by time. Equal

@@ -241,6 +241,7 @@ def test_the_trace_holds_what_the_client_got(tmp_path: Path) -> None:
         else:
             assert event["_conductor"]["id"] == message["id"]
             assert event["payload"] == message.get("result", message.get("error"))
+    assert json.loads(file.read_bytes().splitlines()[-1])["ended"] == ""
 
 
 def test_roles_sessions_and_sizes(tmp_path: Path, proxy: str) -> None:

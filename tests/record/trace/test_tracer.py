@@ -21,7 +21,7 @@ from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.turns import edits, reader
 from conductor.record.turns.model import Change
 from conductor.run.host_record import Crossed, Delivered
-from conductor.run.log import Chain, ChainLog, Item, OfHost
+from conductor.run.log import Chain, ChainLog, Ended, Item, OfHost
 from conductor.run.report_checks import check_entry
 from conductor.telemetry.recorded import Recorded
 from tests.record.trace.files import traced
@@ -432,6 +432,7 @@ def test_a_host_that_reports_nothing(recording: Recording, monkeypatch: pytest.M
     recording.crossed("notification", "a+b+c", "last", method="_n", payload=b"{}", passes=3)
     for number in (2, 3):
         recording.hop("a+b+c", *hop(source=UPSTREAM, target="a", number=number))
+    recording.takes(Ended(None))
     first, second, *lost = recording.events()
     assert (first["from"], first["to"]) == ("a+b+c", "agent")
     assert "passes" not in first["_conductor"]

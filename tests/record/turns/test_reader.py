@@ -265,6 +265,28 @@ def test_tool_calls_and_words_count_once_in_either_version_of_acp(first: str) ->
     assert (turn.tools, turn.answer, turn.tokens_out) == (2, "one two", 2)
 
 
+def test_the_content_of_a_tool_call_comes_in_chunks() -> None:
+    """As ACP v2 has it: text goes on with the text before."""
+    prompt = {"type": "request", "ts": 0.0, "from": "client", "to": "agent", "id": 1,
+              "method": "session/prompt", "session": "s", "params": {"prompt": []}}  # fmt: skip
+    image = {"type": "content", "content": {"type": "image", "data": ""}}
+    chunks = [{"type": "content", "content": {"type": "text", "text": text}} for text in ("a", "b")]
+    kinds = ["tool_call_update", *["tool_call_content_chunk"] * 4]
+    updates = [
+        {"sessionUpdate": kind, "toolCallId": "t", **({"content": part} if part else {})}
+        for kind, part in zip(kinds, [None, *chunks, image, chunks[0]], strict=True)
+    ]
+    lines = [
+        {"type": "notification", "ts": 1.0, "from": "agent", "to": "client",
+         "method": "session/update", "params": {"sessionId": "s", "update": update}}
+        for update in updates
+    ]  # fmt: skip
+    made = read([json.dumps(line).encode() + b"\n" for line in (prompt, *lines)])
+    _, tool = made.detail(1).items
+    whole = {"type": "content", "content": {"type": "text", "text": "ab"}}
+    assert json.loads(bytes(tool.blocks)) == [whole, image, chunks[0]]
+
+
 def test_a_prompt_that_comes_again_past_a_failed_component_is_one_turn() -> None:
     prompt = {"method": "session/prompt", "session": "s", "params": {"prompt": []}}
 
