@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -18,14 +18,13 @@ from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
-from conductor.core.policy.key_table import PERMISSION, UPDATE
+from conductor.core.policy.key_table import PERMISSION
 from conductor.record import diff
-from conductor.record.replay.recording import members
-from conductor.record.turns.line import AGENT, CLIENT, Line
+from conductor.record.turns.line import AGENT, CLIENT, Line, update_in
 
 _CANCELLED: Final = b'{"outcome":{"outcome":"cancelled"}}'
 _NO_ID: Final = b"null"
-_UNKNOWN: Final = b"the recording has no answer of the client to this"
+_UNKNOWN: Final = "the recording has no answer of the client to this"
 
 
 class _Step(msgspec.Struct):
@@ -221,7 +220,7 @@ class Client:
         if asked is None:
             if method == PERMISSION:
                 return [jsonrpc.answer(id_, b"result", _CANCELLED)]
-            text = f"{_UNKNOWN.decode()} `{method}`"
+            text = f"{_UNKNOWN} `{method}`"
             body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, text)
             return [jsonrpc.answer(id_, b"error", body)]
         asked.again = True
@@ -231,13 +230,6 @@ class Client:
         return [jsonrpc.answer(id_, member, bytes(asked.answer.payload))]
 
 
-def _is_idle(method: str, params: Any) -> bool:
-    """Whether it says that a turn has ended, in ACP v2."""
-    if method != UPDATE or b"state_update" not in bytes(params):
-        return False
-    update = members(params).get("update")
-    return (
-        isinstance(update, dict)
-        and update.get("sessionUpdate") == "state_update"
-        and update.get("state") == "idle"
-    )
+def _is_idle(method: str, params: msgspec.Raw) -> bool:
+    update = update_in(method, params)
+    return update is not None and update.is_idle

@@ -9,7 +9,7 @@ that have too many values, `failed` has the reason why the delivery ended the co
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -226,11 +226,16 @@ def _cleaned_params(value: bytes, method: str) -> bytes:
 
 
 def header(
-    content: str, components: Iterable[str], began: float, chain: Sequence[ChainComponent] = ()
+    content: str,
+    components: Iterable[str],
+    began: float,
+    chain: Sequence[ChainComponent] = (),
+    ring: Mapping[str, object] | None = None,
 ) -> Line:
     """The first line of a trace: how its records are written, of which components, in which
-    process the chain runs, and when it began, in seconds of Unix time."""
-    line = {
+    process the chain runs, and when it began, in seconds of Unix time. `ring`: of which ring it is
+    the file."""
+    line: dict[str, object] = {
         "type": "_conductor",
         "format": FORMAT,
         "content": content,
@@ -238,7 +243,9 @@ def header(
         "began": round(began, 6),
         "process": os.getpid(),
     }
-    raw = _encode({**line, "chain": chain} if chain else line) + b"\n"
+    line |= {"chain": chain} if chain else {}
+    line |= {"ring": ring} if ring is not None else {}
+    raw = _encode(line) + b"\n"
     head = read_line(raw)
     assert head is not None
     head.raw = raw

@@ -33,6 +33,7 @@ class Tracer(Sink[Item]):
         *,
         chain: Sequence[ChainComponent] = (),
         records: Callable[[bytes], None] | None = None,
+        head: Line | None = None,
     ) -> None:
         """
         Args:
@@ -40,6 +41,7 @@ class Tracer(Sink[Item]):
             content: How much of each message.
             chain: What the header says of the components.
             records: Takes what components got and sent; None: nobody does.
+            head: The first line; None: it says of the chain that begins.
         """
         self._sinks = sinks
         self._chain = chain
@@ -51,6 +53,7 @@ class Tracer(Sink[Item]):
         self._last = 0.0
         self._names = ChainNames()
         self._has_begun = False
+        self._head = head
         self._crossings = Crossings()
         self._events = Events(content, self._crossings)
         self._mode = ""
@@ -80,7 +83,8 @@ class Tracer(Sink[Item]):
                 if not self._has_begun:
                     self._has_begun = True
                     began = time.time() - (time.monotonic() - self._start)
-                    self._put(header(self._content, components(item), began, self._chain))
+                    names = components(item)
+                    self._put(self._head or header(self._content, names, began, self._chain))
                 if item.unwatched:
                     keeps = {shown_name(name): keeps for name, keeps in item.unwatched.items()}
                     self._put(Line(type="_conductor", ts=round(self._now(at), 6), unwatched=keeps))

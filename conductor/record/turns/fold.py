@@ -281,8 +281,7 @@ class Fold:
         self._remember(own.n, self._met(line, turn, got), line)
         if update is not None:
             event.tool = turn.update(event.number, line, update, self.top)
-            is_idle = update.kind == "state_update" and update.state == "idle"
-            if is_idle and turn.inserted and line.target == self.top:
+            if update.is_idle and turn.inserted and line.target == self.top:
                 self._end(event, turn, update.stop or "end_turn")
             elif update.kind == "session_info_update" and _MARK in bytes(line.params):
                 self._loose.pop(line.names_session, None)

@@ -189,6 +189,11 @@ class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
         """Its words; None: it has none."""
         return text_in(self.content)
 
+    @property
+    def is_idle(self) -> bool:
+        """Whether it says that a turn has ended, in ACP v2."""
+        return self.kind == "state_update" and self.state == "idle"
+
 
 def text_in(block: Any) -> str | None:
     """The words of a content block; None: it has none."""
@@ -351,10 +356,15 @@ def _session_in(params: msgspec.Raw) -> str | None:
 
 def update_of(line: Line) -> Update | None:
     """The update that a notification carries."""
-    if line.method != UPDATE or line.type != "notification":
+    return update_in(line.method, line.params) if line.type == "notification" else None
+
+
+def update_in(method: str, params: msgspec.Raw) -> Update | None:
+    """The update that params of a method are."""
+    if method != UPDATE:
         return None
     try:
-        return _updated(line.params).update
+        return _updated(params).update
     except _BAD:
         return None
 

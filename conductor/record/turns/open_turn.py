@@ -256,7 +256,7 @@ class OpenTurn:
             if update.kind == "usage_update" and update.cost is not None:
                 usage = self.usage = self.usage or Usage()
                 usage.cost, usage.currency = update.cost.amount, update.cost.currency
-            if update.kind == "state_update" and update.state == "idle":
+            if update.is_idle:
                 self.agent_ends(line.ts)
         if line.target != top:
             return None
