@@ -24,6 +24,7 @@ from conductor.core.router import Router
 
 _OWN: Final = b"c"
 """The first byte of the conductor's own lines for a guest (`channel/1`)."""
+_now: Final = time.monotonic
 _MOST_READS: Final = 1 << 16
 """Messages of which is known when they were read."""
 
@@ -46,26 +47,22 @@ class _Reads:
     """When messages were read, by their numbers: these rise as messages are read."""
 
     def __init__(self) -> None:
-        self._last = 0
-        self._before = array("q")
+        self.before = array("q", [0])
         """The last number before each message …"""
-        self._times = array("d")
+        self.times = array("d", [0.0])
         """… and when that was read."""
 
-    def begins(self, last: int) -> None:
-        """A message is read now; `last`: the last number before."""
-        self._last = last
-        self._before.append(last)
-        self._times.append(time.monotonic())
-        if len(self._times) > _MOST_READS:
-            del self._before[: _MOST_READS // 2], self._times[: _MOST_READS // 2]
+    def trim(self) -> None:
+        """Forgets the oldest, where it knows very many."""
+        if len(self.times) > _MOST_READS:
+            del self.before[: _MOST_READS // 2], self.times[: _MOST_READS // 2]
 
     def stamp(self, entry: Entry) -> None:
         """Says in an entry when its message was read, if that has waited."""
-        if entry.number <= self._last:
-            place = bisect_left(self._before, entry.number) - 1
+        if entry.number <= self.before[-1]:
+            place = bisect_left(self.before, entry.number) - 1
             if place >= 0:  # else it was read in another process, or long ago
-                force_setattr(entry, "read", self._times[place])
+                force_setattr(entry, "read", self.times[place])
 
 
 _Queued = TypeVar("_Queued")
@@ -102,11 +99,15 @@ class Outboxes(ABC, Generic[_Queued]):
 
     def feed(self, peer: str, frames: Sequence[bytes]) -> None:
         """Routes frames of one peer, in order."""
-        router, apply = self.router, self.apply
-        receive, begins = router.receive, None if self._entry is None else self._reads.begins
+        router, apply, reads = self.router, self.apply, self._reads
+        receive, is_logged = router.receive, self._entry is not None
+        before, times = reads.before.append, reads.times.append
+        if is_logged:
+            reads.trim()
         for frame in frames:
-            if begins is not None:
-                begins(router.received)
+            if is_logged:
+                before(router.received)
+                times(_now())
             try:
                 effects = receive(peer, frame)
             except MemoryError:
