@@ -6,7 +6,6 @@ it, since several may share a file.
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from collections import Counter
@@ -22,9 +21,9 @@ from conductor.core.policy import words
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.policy.turns import TURNS
 from conductor.core.tracing import best_effort
-from conductor.errors import ConductorError
 from conductor.record.audit.changes import described
 from conductor.record.audit.file import AuditFile
+from conductor.record.trace.chain import digest
 from conductor.run.log import (
     Chain,
     Change,
@@ -258,31 +257,13 @@ class Auditor(Sink[Item]):
         self._file.append(event, {"run": self._run, **members})
 
 
-def _digest(path: str) -> str | None:
-    """The digest of a file; None if it cannot be read, which its start will report."""
-    try:
-        with open(path, "rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
-
-
-def _script_digest(path: str) -> str | None:
-    from conductor.spec.python_guest import scripts
-
-    try:
-        return scripts.read(path).sha256
-    except (OSError, ConductorError):
-        return None
-
-
 def _described(spec: Spec, role: str) -> dict[str, Any]:
     """What a component is and may do, without secrets."""
     members: dict[str, Any] = {"component": spec.name, "role": role, "sandboxed": spec.sandboxed}
-    if spec.script:
-        members |= {"kind": "script", "file": spec.script, "sha256": _script_digest(spec.script)}
-    elif spec.wasm is not None:
-        members |= {"kind": "module", "file": spec.wasm, "sha256": _digest(spec.wasm)}
+    if spec.script or spec.wasm is not None:
+        kind = "script" if spec.script else "module"
+        # Its start reports a file that cannot be read.
+        members |= {"kind": kind, "file": spec.script or spec.wasm, "sha256": digest(spec) or None}
     elif spec.command is not None:
         command = {"command": spec.command[0], "args": spec.command[1:]}
         members |= {
