@@ -47,6 +47,7 @@ class Server:
         annotations: dict[str, Any] | None = None,
         when: When | None = None,
         schema: dict[str, Any] | None = None,
+        meta: dict[str, Any] | None = None,
     ) -> Callable[[F], F]: ...
 
     def tool(self, function: Any = None, **more: Any) -> Any:
@@ -58,7 +59,8 @@ class Server:
         blocks, a list of both, any JSON value, or a `Result`. `annotations`: MCP's hints, e.g.
         `{"readOnlyHint": True}`. `when`: called with the session; False hides the tool.
         `schema`: JSON Schema of its arguments, where hints cannot say it; then the function is
-        given all of them as `arguments`, a dictionary that nobody has checked.
+        given all of them as `arguments`, a dictionary that nobody has checked. `meta`: `_meta` of
+        the tool, e.g. `{"ui": {"resourceUri": "ui://dice"}}` for the page that shows its results.
         """
         if function is None:
             return lambda wrapped: self.tool(wrapped, **more)

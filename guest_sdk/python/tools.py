@@ -36,6 +36,7 @@ class Tool:
         annotations: dict[str, Any] | None = None,
         when: When | None = None,
         schema: dict[str, Any] | None = None,
+        meta: dict[str, Any] | None = None,
     ) -> None:
         self.name = name or function.__name__
         if not _NAME.fullmatch(self.name):
@@ -43,6 +44,7 @@ class Tool:
         self.description = description or inspect.getdoc(function) or ""
         self.title = title
         self.annotations = annotations or {}
+        self.meta = meta or {}
         self.when = when
         self.parameters = Parameters(function, f"tool `{self.name}`")
         own = schemas.closed(self.parameters.schemas, self.parameters.required)
@@ -64,6 +66,7 @@ class Tool:
             "inputSchema": self.schema,
             **({"outputSchema": self.output_schema} if self.output_schema else {}),
             **({"annotations": self.annotations} if self.annotations else {}),
+            **({"_meta": self.meta} if self.meta else {}),
         }
 
     async def call(self, engine: Engine, given: dict[str, Any], call: Call) -> dict[str, Any]:
