@@ -187,8 +187,8 @@ def _object(context: Context, held: Json, at: str) -> Breaches:
         yield from _elicited(context, as_object(each), at)
     if "role" in members and "content" in members:
         yield from _prompted(context, members["content"], at)
-    if _is_script(members.get("mimetype")) and "widget" not in context.grants.editor:
-        yield "a page with scripts needs the right `web:panel`", at
+    if _is_script(members.get("mimetype")):
+        yield from _page(context, at)
 
 
 def _meta(value: Json, at: str) -> Breaches:
@@ -223,8 +223,14 @@ def _link(context: Context, uri: str, at: str) -> Breaches:
         (plain, plain.removeprefix("acp:"))
     ):
         yield f"link {uri!a:.80} is somebody else's", at
-    if plain.casefold().startswith("ui:") and "widget" not in context.grants.editor:
-        yield "a page with scripts needs the right `web:panel`", at
+    if plain.casefold().startswith("ui:"):
+        yield from _page(context, at)
+
+
+def _page(context: Context, at: str) -> Breaches:
+    """A page of a tool becomes a panel with scripts."""
+    if not {"panel", "widget"} <= set(context.grants.editor):
+        yield "a page of a tool needs the rights `show:panel` and `web:panel`", at
 
 
 def _is_script(mime_type: Json) -> bool:

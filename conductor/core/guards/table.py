@@ -279,7 +279,7 @@ GUARDS: Final[tuple[Guard, ...]] = (
             " of prompts and for the model hold no command and no `@` path elsewhere; nothing looks"
             " like another server's. `sampling/createMessage` takes `prompt:within`;"
             " `elicitation/create` takes `ask:user` and begins with the component's name, with an"
-            " address `web:browser` too; pages with scripts take `web:panel`. It sends"
+            " address `web:browser` too; pages of tools take `show:panel` and `web:panel`. It sends"
             " what MCP knows, and nothing else."
         ),
         (

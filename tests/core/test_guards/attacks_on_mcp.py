@@ -6,6 +6,8 @@ import json
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
 from tests.core.test_guards.attack import Attack, answers, denies, makes_up, passes_on
 
 GUARD: Final = "mcp-words"
@@ -13,6 +15,19 @@ ASK: Final = {"editor": ("ask",)}
 _RULED: Final = ("/yolo on", "@~/.ssh/id_rsa", "see @/etc/passwd", "\n\u2215yolo")
 _LINK: Final = {"type": "resource_link", "name": "n", "uri": "file:///home/me/.ssh/id_rsa"}
 _EMBEDDED: Final = {"type": "resource", "resource": {"uri": "file:///etc/hosts", "text": "x"}}
+
+
+def _tool(meta: object) -> dict[str, object]:
+    return {"tools": [{"name": "t", "_meta": meta}]}
+
+
+_PAGES: Final[dict[str, object]] = {
+    "a page": {"contents": [{"uri": "ui://mine/x", "text": "x"}]},
+    "a page by type": {"contents": [{"uri": "x://y", "mimeType": "text/html;profile=mcp-app"}]},
+    "a page of a tool": _tool({"ui": {"resourceUri": "ui://x"}}),
+    "a page of a tool in older words": _tool({"ui/resourceUri": "ui://x"}),
+}
+"""They take two rights: each alone is no help."""
 
 
 def _carried(method: str, params: object) -> Iterator[tuple[str, dict[str, Any]]]:
@@ -160,9 +175,8 @@ def words() -> Iterator[Attack]:
         "an icon": {"tools": [{"name": "t", "icons": [{"src": "file:///etc/hosts"}]}]},
         "somebody's resource": {"contents": [{"uri": "acp:theirs", "text": "x"}]},
         "somebody's page": {"contents": [{"uri": "mcp://tools-demo/x", "text": "x"}]},
-        "a page": {"contents": [{"uri": "ui://mine/x", "text": "x"}]},
-        "a page by type": {"contents": [{"uri": "x://y", "mimeType": "text/html;profile=mcp-app"}]},
-        "a page of a tool": {"tools": [{"name": "t", "_meta": {"ui": {"resourceUri": "ui://x"}}}]},
+        **_PAGES,
+        "somebody's page of a tool": _tool({"ui": {"resourceUri": "ui://tools-demo/x"}}),
         "options": {"_meta": {"claudeCode": {"options": {}}}},
         "a trace": {"content": [{"type": "text", "text": "x", "_meta": {"traceparent": "00"}}]},
         "a login": {"_meta": {"mcp/www_authenticate": "Bearer"}},
@@ -180,7 +194,15 @@ def words() -> Iterator[Attack]:
     for what, result in found.items():
         for carrier, name, held in _results(result):
             asked = json.dumps({name: "mine"})
-            yield answers(GUARD, f"{carrier}, {what}", carrier, json.dumps(held), None, asked)
+            attack = answers(GUARD, f"{carrier}, {what}", carrier, json.dumps(held), None, asked)
+            yield attack
+            for right in ("panel", "widget") if what in _PAGES else ():
+                alone = msgspec.structs.replace(attack, what=f"{attack.what}, with {right} alone")
+                yield alone.having(editor=(right,))
+    put, plain = json.dumps(_PAGES["a page of a tool"]), '{"tools":[{"name":"t"}]}'
+    theirs = '{"connectionId":"theirs"}'
+    amended = answers(GUARD, "a page for another's tool", "mcp/message", put, plain, theirs)
+    yield amended.having(mcp="others", editor=("panel",))
     login = json.dumps({"error": {"code": -32000, "message": "log in"}})
     yield answers(GUARD, "a login", "mcp/message", login, None, '{"serverId":"mine"}')
     updated = {"uri": "file:///etc/hosts"}

@@ -429,6 +429,16 @@ def test_what_servers_ask_with_grants() -> None:
         assert may_answer("mcp/message", {"result": wanted}, None, {"serverId": "mine"}, context)
 
 
+def test_pages_of_tools_with_grants() -> None:
+    both = granted(editor=("panel", "widget"))
+    of_tool = {"tools": [{"name": "t", "_meta": {"ui": {"resourceUri": "ui://mine/x"}}}]}
+    kind = "text/html;profile=mcp-app"
+    page = {"contents": [{"uri": "ui://mine/x", "mimeType": kind, "text": "<script>1</script>"}]}
+    for result in (of_tool, page):
+        asked = {"serverId": "mine", "method": "tools/list"}
+        assert may_answer("mcp/message", {"result": result}, None, asked, both)
+
+
 def test_what_others_said_stays_as_it_was() -> None:
     other = {"uri": "file:///etc/hosts", "text": "x", "_meta": {"k": 1}}
     before, after = {"contents": [other, {"uri": "x://y"}]}, {"contents": [other]}
