@@ -35,6 +35,18 @@ cancelled for a new one."""
 SESSION_ID_SECONDS: Final = 10.0
 """How long a connection waits for its session's id, where its generation sends one."""
 
+APPS: Final = 64
+"""Pages of tools that are shown; the oldest is forgotten for a new one."""
+
+APP_BYTES: Final = _MIB
+"""Characters of a page; and bytes of the call that it shows, with the answer."""
+
+APP_TOOLS: Final = 1000
+"""Tools of one MCP server that have a page, or that pages may call."""
+
+APP_OPEN: Final = 16
+"""Requests of one page to its server that are not answered."""
+
 # -- both doors ------------------------------------------------------------------------------------
 
 UNSENT: Final = 256 * _MIB

@@ -30,7 +30,7 @@ _NAME: Final = "mcp"
 
 _MAY_CONCERN_BRIDGE: Final = re.compile(
     rb'\{"jsonrpc":"2\.0",(?:"id":(?:"conductor-mcp-|\d+,"method":"'
-    rb'(?:initialize"|session/(?:new|load|resume|fork|close|delete)"|_?mcp/|_scp/mcp"))'
+    rb'(?:initialize"|session/(?:new|load|resume|fork|close|delete)"|_?mcp/|_scp/(?:mcp|html_panel/event)"))'
     rb'|"method":"(?:_?mcp/|_scp/mcp"|\$/cancel_request"))'
 ).match
 """Matches the beginnings, as the router writes them, of lines to the agent for the bridge."""
@@ -53,16 +53,19 @@ class BridgedTransport(Wrapper):
         log: Log,
         line_limit: int,
         proxied: Callable[[], bool],
+        panels: Callable[[], bool],
         failed: Callable[[Exception], None],
     ) -> None:
         """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether there are proxies, which need to see
-        support of ACP transport; called when the agent is initialized. `failed` hears
-        of what nobody expects."""
+        support of ACP transport; called when the agent is initialized. `panels`: whether the client
+        shows panels; called for the first
+        session with servers. `failed` hears of what nobody expects."""
         super().__init__(inner)
         self._kind = kind
         self._log = log
         self._line_limit = line_limit
         self._proxied = proxied
+        self._panels = panels
         self._failed = failed
         self._bridge: Bridge | None = None
         self._support: Support | None = None
@@ -168,7 +171,8 @@ class BridgedTransport(Wrapper):
         from conductor.mcp.bridge.bridge import Bridge
         from conductor.mcp.bridge.capabilities import Support
 
-        return Bridge(self._support or Support(), self._kind, nonce=os.urandom(6).hex())
+        nonce, support = os.urandom(6).hex(), self._support or Support()
+        return Bridge(support, self._kind, nonce=nonce, panels=self._panels())
 
     def _show_support(self, frame: bytes) -> bytes:
         """A line of the agent; a response to `initialize` shows proxies our support."""

@@ -448,6 +448,7 @@ class Runtime:
             log=self._log,
             line_limit=self.options.line_limit,
             proxied=self._is_proxied,
+            panels=self._shows_panels,
             failed=self.defect,
         )
         return self._bridged
@@ -457,6 +458,14 @@ class Runtime:
         takes part in SCP."""
         scp = has_section(self.router.initialized)
         return self.router.mode == "agent" and (len(self.planned) > 1 or scp)
+
+    def _shows_panels(self) -> bool:
+        """Whether the client shows panels."""
+        if b"html_panel" not in self.router.initialized:
+            return False
+        from conductor.editor.messages import capabilities
+
+        return capabilities(self.router.initialized).html_panel
 
     def oversized(self, name: str, head: bytes, limit: int) -> None:
         """A line beyond the limit was skipped: a request in it is answered, if its id was read."""

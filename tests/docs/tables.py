@@ -309,6 +309,14 @@ def doors() -> str:
         ),
         ("inputs", mcp.INPUTS, "inputs wanted at once", "an error"),
         ("rounds", mcp.INPUT_ROUNDS, "times one request may want input", "an error"),
+        ("pages", mcp.APPS, "pages of tools that are served", "the oldest is served no more"),
+        (
+            "page",
+            f"{mcp.APP_BYTES // mib} MiB",
+            "a page; arguments and result that it shows",
+            "it is not shown",
+        ),
+        ("page requests", mcp.APP_OPEN, "of one page, without an answer", "an error"),
     )
     head = ("limit", "is", "bounds", "beyond")
     return table(head, [(one, str(many), what, then) for one, many, what, then in rows])

@@ -161,6 +161,7 @@ class Stage:
             log=lambda *line: self.log.append(line),
             line_limit=1000,
             proxied=lambda: proxied,
+            panels=lambda: False,
             failed=lambda error: pytest.fail(repr(error)),
         )
 

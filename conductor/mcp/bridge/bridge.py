@@ -24,6 +24,7 @@ from conductor.core.jsonrpc import (
     error_object,
 )
 from conductor.core.message import Message
+from conductor.mcp.bridge.apps import EVENT, Apps
 from conductor.mcp.bridge.calls import Notification, PendingCall, Request
 from conductor.mcp.bridge.capabilities import Support
 from conductor.mcp.bridge.clients import Clients, McpClient
@@ -40,15 +41,19 @@ from conductor.mcp.bridge.setups import Setups
 class Bridge:
     """Serves one agent."""
 
-    def __init__(self, support: Support, kind: str = "auto", *, nonce: str) -> None:
+    def __init__(
+        self, support: Support, kind: str = "auto", *, nonce: str, panels: bool = False
+    ) -> None:
         """`kind`: one of `conductor.mcp.KINDS`. `nonce`: makes the bridge's ids differ from all
-        others in the chain."""
+        others in the chain. `panels`: whether the client shows panels."""
         self._out: list[Effect] = []
         prefix = f"conductor-mcp-{nonce}-"
         self._chain = AcpEndpoint(lambda frame: self._emit(ToChain(frame)), prefix)
         self._agent = AcpEndpoint(lambda frame: self._emit(ToAgent(frame)), prefix)
         self._clients = Clients(self._chain)
-        self._native = NativeClients(self._clients, self._agent)
+        log = lambda level, text: self._emit(Log(level, text))  # noqa: E731
+        self._apps = Apps(self._clients, log, shown=panels)
+        self._native = NativeClients(self._clients, self._apps, self._agent)
         self._setups = Setups(support, kind, self._clients, self._native, self._emit)
         self._connections: dict[str, tuple[McpClient, DoorConnection]] = {}
         """Clients that came in through a door."""
@@ -105,6 +110,8 @@ class Bridge:
         id_ = bytes(message.id)
         if method in SETUPS:
             return self._setups.begin(id_, method, message)
+        if method == EVENT:
+            return self._apps.event(id_, params)
         if method in ENDS:
             self._setups.end_session(id_, params)
             return False
@@ -216,7 +223,7 @@ class Bridge:
             self._emit(CloseClient(connection))
         else:
             door = DoorConnection(connection, self._emit)
-            self._connections[connection] = self._clients.open(server, door), door
+            self._connections[connection] = self._apps.open(server, door), door
         return self._effects()
 
     def from_client(self, connection: str, frame: bytes) -> list[Effect]:

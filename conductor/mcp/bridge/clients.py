@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+import msgspec
+
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
@@ -65,8 +67,11 @@ class McpClient:
 
     def received(self, message: ClientMessage) -> None:
         """Takes a message of the client."""
-        if isinstance(message, Request) and message.method == protocol.INITIALIZE and self._modern:
-            self._begin_anew()
+        if isinstance(message, Request):
+            params = self._client.asked(message.id, message.method, message.params)
+            message = msgspec.structs.replace(message, params=params)
+            if message.method == protocol.INITIALIZE and self._modern:
+                self._begin_anew()
         if self._state is _ClientState.CLOSED:
             # A native agent may send on before it learns that the component has disconnected.
             if isinstance(message, Request):

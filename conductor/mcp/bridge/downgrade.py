@@ -79,7 +79,10 @@ class SharedSession(ServerHandler):
                 "protocolVersion": protocol.LATEST_SESSION,
                 # What the component may ask for depends on the client of each request, so `answer`
                 # decides. Here the session claims everything.
-                "capabilities": {name: {} for name in protocol.NEEDS.values()},
+                "capabilities": {
+                    **{name: {} for name in protocol.NEEDS.values()},
+                    **protocol.pages(read(about.get(protocol.CAPABILITIES))),
+                },
                 "clientInfo": about.get(protocol.CLIENT) or {"name": "conductor", "version": "0"},
             }
             self._connection.request(PendingCall("initialize", write(params), self._on_initialized))

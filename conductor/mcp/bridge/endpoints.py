@@ -74,6 +74,10 @@ def outcome_of(message: Message) -> tuple[bytes, bytes]:
 class ClientConnection(ABC):
     """The agent's end: an MCP client's connection to the bridge."""
 
+    def asked(self, id_: bytes, method: str, params: bytes | None) -> bytes | None:
+        """The client has sent a request. Returns the params that go on."""
+        return params
+
     @abstractmethod
     def respond(self, id_: bytes, member: bytes, body: bytes) -> None:
         """Answers a request of the client."""

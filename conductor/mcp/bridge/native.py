@@ -15,6 +15,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.mcp import limits
 from conductor.mcp.bridge import generations, protocol
+from conductor.mcp.bridge.apps import Apps
 from conductor.mcp.bridge.calls import Cancellation, Notification, Request
 from conductor.mcp.bridge.clients import Clients, McpClient
 from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, OnResponse, ignore
@@ -147,8 +148,9 @@ class _Native(NamedTuple):
 class NativeClients:
     """Takes the agent's messages to servers that it was given with ACP transport."""
 
-    def __init__(self, clients: Clients, agent: AcpEndpoint) -> None:
+    def __init__(self, clients: Clients, apps: Apps, agent: AcpEndpoint) -> None:
         self._all = clients
+        self._apps = apps
         self._agent = agent
         self._servers: dict[str, list[Server]] = {}
         """By what the agent calls them. Of the sessions that have such a server the latest is last:
@@ -237,7 +239,7 @@ class NativeClients:
             return True
         same = next((rung for rung in server.ladder.rungs if rung.connect == method), None)
         connection = NativeConnection(self._agent, CONNECTS[method], server, "")
-        client = self._all.open(server, connection, same)
+        client = self._apps.open(server, connection, same)
 
         def opened(member: bytes, body: bytes) -> None:
             self._opened(id_, _Native(client, connection), member, body)
@@ -284,6 +286,6 @@ class NativeClients:
         key = f"{generation.name} {server.listener}"
         if key not in self._clients:
             connection = NativeConnection(self._agent, generation, server, key)
-            client = self._all.open(server, connection, generation)
+            client = self._apps.open(server, connection, generation)
             self._clients[key] = _Native(client, connection)
         return self._clients[key]

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
+
+from msgspec import Raw
 
 from conductor.mcp.bridge.json import meta, read, write
 
@@ -19,6 +22,8 @@ CLIENT: Final = NAMESPACE + "clientInfo"
 SERVER: Final = NAMESPACE + "serverInfo"
 LOG_LEVEL: Final = NAMESPACE + "logLevel"
 """Keys of `_meta`."""
+APPS: Final = NAMESPACE + "ui"
+"""The extension by which tools have pages."""
 
 INITIALIZE: Final = "initialize"
 DISCOVER: Final = "server/discover"
@@ -40,6 +45,13 @@ NEEDS: Final = {
 
 MISSING_CAPABILITY: Final = -32021
 """The error code, since 2026-07-28, of a request that needs a capability its client lacks."""
+
+
+def pages(capabilities: Mapping[str, Raw]) -> dict[str, object]:
+    """The word among a client's capabilities that it shows pages of tools; nothing without one."""
+    claim = read(capabilities.get("extensions")).get(APPS)
+    return {} if claim is None else {"extensions": {APPS: claim}}
+
 
 PROBE: Final = write({"_meta": {VERSION: MODERN, CAPABILITIES: {}}})
 """Params of the bridge's own `server/discover`."""

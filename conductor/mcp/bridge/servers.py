@@ -23,6 +23,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.mcp import limits
 from conductor.mcp.bridge import generations, protocol
+from conductor.mcp.bridge.app_tools import AppTool
 from conductor.mcp.bridge.calls import Notification, PendingCall, ServerHandler, ServerRequest
 from conductor.mcp.bridge.declarations import Declared
 from conductor.mcp.bridge.endpoints import AcpEndpoint, OnResponse, ignore
@@ -71,6 +72,8 @@ class Server:
         self.ladder = Ladder(declared.form)
         self.discovered: bytes | None = None
         """The result of `server/discover`, if the component speaks stateless MCP."""
+        self.app_tools: dict[str, AppTool] = {}
+        """Its tools that have to do with pages, as it has listed them last."""
         self.connections: list[ServerConnection] = []
         self.calls: dict[str, PendingCall] = {}
         """Pending calls by `requestId`, or by progress token in generations without connections."""

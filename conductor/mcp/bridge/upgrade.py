@@ -143,7 +143,7 @@ class Upgrade(Translation):
             name: raw
             for name, raw in self._client_capabilities.items()
             if name in protocol.NEEDS.values()
-        }
+        } | protocol.pages(self._client_capabilities)
         if self._client_info is not None:
             about[protocol.CLIENT] = self._client_info
         if self._log_level is not None:

@@ -11,6 +11,10 @@ const MOST_LINES = 500;
 const MOST_DATA = 2000;
 /** Milliseconds after which it is looked at again who has the keyboard: not each change is told. */
 const AGAIN = 300;
+/** Pixels of height that the page of a tool may have at least and at most. */
+const [LEAST_HEIGHT, MOST_HEIGHT] = [60, 4000];
+/** What a page of a tool says to its owner beside requests. */
+const BEGUN = "ui/notifications/initialized";
 
 /** The panels, of which one is in view. */
 export class Panels {
@@ -96,7 +100,9 @@ export class Panels {
       one.port = ports[0];
       one.port.onmessage = () => { this.clicked = one.frame; this.look(); };
     }
-    if (one === undefined || !one.panel.scripts || typeof said?.name !== "string" || one.waiting === MOST_WAITING) return;
+    if (one === undefined || !one.panel.scripts) return;
+    if (said?.jsonrpc === "2.0") await this.relay(one, source, said);
+    if (typeof said?.name !== "string" || one.waiting === MOST_WAITING) return;
     const { name, data } = said;
     const answer = (more) => source.postMessage({ name, ...more }, "*");
     one.waiting++;
@@ -110,6 +116,39 @@ export class Panels {
       one.waiting--;
     }
   }
+
+  /** A page of a tool (MCP Apps) says something: its owner gets that as the event `mcp`, and answers with messages for the
+   * page. A request has an answer in any case. */
+  async relay(one, source, said) {
+    if (said.method === "ui/notifications/size-changed") size(one.frame, said.params?.height);
+    const isRequest = typeof said.method === "string" && ["string", "number"].includes(typeof said.id);
+    if (!isRequest && said.method !== BEGUN) return;
+    const refuse = (message) => {
+      if (isRequest) source.postMessage({ jsonrpc: "2.0", id: said.id, error: { code: -32000, message } }, "*");
+    };
+    if (one.waiting === MOST_WAITING) return refuse(`${MOST_WAITING} messages of this page are not answered`);
+    if (JSON.stringify(said).length > MOST_EVENT) return refuse("a message has at most 48 KiB");
+    one.waiting++;
+    try {
+      const { messages } = await this.happened(one.panel, "mcp", said);
+      if (!Array.isArray(messages)) return refuse("nobody serves this page any more");
+      for (const each of messages) {
+        if (each.result?.hostContext) each.result.hostContext.theme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+        source.postMessage(each, "*");
+      }
+    } catch (error) {
+      refuse(String(error.message));
+    } finally {
+      one.waiting--;
+    }
+  }
+}
+
+/** A page of a tool is as high as it wishes, within bounds; the pane scrolls. */
+function size(frame, height) {
+  if (!Number.isFinite(height)) return;
+  frame.parentElement.dataset.sized = "true";
+  frame.style.height = `${Math.min(Math.max(height, LEAST_HEIGHT), MOST_HEIGHT)}px`;
 }
 
 /** The log: lines of components. */

@@ -63,6 +63,9 @@ class Component:
         self.capabilities = CAPABILITIES
         self.sampling: Json = {"maxTokens": 9}
         """The params of `sampling/createMessage`."""
+        self.tools: list[Json] = [{"name": "echo", "inputSchema": {"type": "object"}}]
+        self.resources: dict[str, Json] = {}
+        """What is read at addresses, beside `uri`; at all others there is a text."""
         self.tells_session = False
         """Whether its instructions name the session of the connection."""
         self._opened_with: dict[object, Json] = {}
@@ -223,13 +226,14 @@ class Component:
                                    "capabilities": self.capabilities, "serverInfo": INFO,
                                    "instructions": self._instructions(about)}})  # fmt: skip
             case "tools/list":
-                result: Json = {"tools": [{"name": "echo", "inputSchema": {"type": "object"}}]}
+                result: Json = {"tools": self.tools}
                 answer({"result": _modern(result) if modern else result})
             case "tools/call":
                 self._tool(about, params, answer, modern=modern)
             case "resources/read":
-                held = {"uri": params["uri"], "text": f"what is at {params['uri']}"}
-                result = {"contents": [held]}
+                text = {"text": f"what is at {params['uri']}"}
+                held = self.resources.get(params["uri"], text)
+                result = {"contents": [{"uri": params["uri"], **held}]}
                 answer({"result": _modern(result) if modern else result})
             case "prompts/get":
                 said = f"{params['name']} for {params['arguments']['who']}"

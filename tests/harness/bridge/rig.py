@@ -100,9 +100,14 @@ class BridgeRig:
     """A bridge with everything around it."""
 
     def __init__(
-        self, generation: str = "stateless", kind: str = "stdio", support: Support | None = None
+        self,
+        generation: str = "stateless",
+        kind: str = "stdio",
+        support: Support | None = None,
+        *,
+        panels: bool = False,
     ) -> None:
-        self.bridge = Bridge(support or Support(), kind, nonce="n")
+        self.bridge = Bridge(support or Support(), kind, nonce="n", panels=panels)
         self.component = Component(generation, self._from_component)
         self.generation = generation
         self.clients: dict[str, McpClient] = {}
@@ -226,6 +231,8 @@ class BridgeRig:
     def _is_for_component(self, frame: Json) -> bool:
         if "method" not in frame:
             return frame["id"] in self.component.answers
+        if frame["method"] == "_scp/html_panel/show":
+            return False
         params = frame.get("params", {})
         about = frame.get("id", params.get("requestId", ""))
         if "id" in frame or frame["method"] == "$/cancel_request":
