@@ -265,7 +265,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "config": spec.config,
             "policy": inspect_policy.facts(spec.policy),
             "wants": wants,
-            "peers": spec.peers,
+            "peers": (*spec.peers, *spec.agents),
             "on_failure": spec.on_failure,
             "timeout": spec.timeout,
             "idle": settings.idle(spec) or "",

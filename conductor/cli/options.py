@@ -799,8 +799,8 @@ TABLE: Final = (
     Option(
         "peer",
         Kind("NAME=COMMAND", peer, many=True),
-        "An agent beside the chain, for the component with `allow=peer:NAME`; or a chain, a "
-        "JSON list. May be repeated.",
+        "An agent beside the chain, for the component with `allow=peer:NAME` or "
+        "`allow=agent:NAME`; or a chain, a JSON list. May be repeated.",
         (*ALL, "lock"),
         page='In a file it is a table: `peer.research = "codex-acp"`. See '
         "[Several agents](conversation.md#several-agents).",

@@ -78,6 +78,26 @@ class Aliases(msgspec.Struct, frozen=True):
         return session in self.down and session not in self.bound
 
 
+class Names:
+    """What an agent beside the chain's calls the sessions that have moved to it."""
+
+    __slots__ = ("down", "up")
+
+    def __init__(self) -> None:
+        self.down: dict[str, str] = {}
+        """Its ids, by those of the chain's agent."""
+        self.up: dict[str, str] = {}
+        """The inverse."""
+
+    def bind(self, session: str, to: str) -> None:
+        """It calls a session `to`."""
+        self.down[session], self.up[to] = to, session
+
+    def forget(self, session: str) -> None:
+        """It has the session no more."""
+        del self.up[self.down.pop(session)]
+
+
 _aliases: Final = json_text.Decoder(Aliases)
 
 

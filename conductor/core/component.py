@@ -89,10 +89,14 @@ class Component(msgspec.Struct, frozen=True):
     logins: bool = True
     """Of an agent: whether the client can start its command for a login by terminal."""
     peer_agent: bool = False
-    """Whether it is the agent of a port of another component, outside the chain."""
+    """Whether it is an agent beside the chain: one that a component is the client of, or with which
+    a component may have sessions go on."""
     ports: dict[str, bool] = {}
     """The peer agents it reaches, by name, and whether it has a policy there
     (`conductor.core.ports`). A host of guests has the ports of all of them."""
+    agents: dict[str, str] = {}
+    """The further agents with which sessions may go on by it, and the component whose right that
+    is: itself, or a guest (`conductor.core.moving`)."""
     judge: Policy | None = None
     """Of a trusted one: the rights by which it is judged. What they forbid is reported, and
     happens."""

@@ -200,6 +200,11 @@ class Dispatcher:
                 self._forged(lane, message, restored, batch)
                 return
             message = restored
+        if lane.peer.names is not None:
+            known = self._exchange.moving.comes(lane, message, batch)
+            if known is None:
+                return
+            message = known
         method = message.method
         if isinstance(method, UnsetType):
             if not self._parts.requests.answer(lane, message):

@@ -70,6 +70,8 @@ class Endings:
         self._fail_handshake(peer, reason)
         peer.move(Life.GONE, reason)
         self._settle(peer, reason, goes_on=False)
+        if peer.component.peer_agent and peer.names is not None:
+            self._exchange.moving.gone(peer, reason)
         if peer.role not in (Role.CLIENT, Role.OUTER) and not peer.component.peer_agent:
             self._exchange.chain_fails(peer, reason)
 
@@ -161,19 +163,19 @@ class Endings:
                 id_ = (here.renames or {}).get(id_, id_)
             _, target = way[-1]
             if target.peer.ready:
-                self._end_subsession(peer, target, id_)
+                answer = peer.recorded_answer if peer.shadow is None else peer.shadow.upstream
+                self.end_session(target, answer, id_)
 
-    def _end_subsession(self, peer: Peer, lane: Lane, session: str) -> None:
+    def end_session(self, lane: Lane, answer: Answer | None, session: str) -> None:
         """Has the agent, which is at `lane` or behind it, close a session, or stop what it does
-        there where it closes none."""
+        there where it closes none. `answer`: its to `initialize`."""
         exchange, params = self._exchange, Raw(json_text.encode({"sessionId": session}))
-        answer = peer.recorded_answer if peer.shadow is None else peer.shadow.upstream
         if exchange.version == 2 or _closes(answer):
             close = exchange.own_request(CLOSING[0])
             close.answer_to = AnswerTo.NOBODY
             exchange.send(lane, CLOSING[0], params, close)
         else:
-            source = Source(peer.p.other, exchange.next_number(), own=True)
+            source = Source(lane, exchange.next_number(), own=True)
             exchange.notify(lane, STOP, params, source)
 
     def _goes_on(self, pending: Visit, chain: bool) -> bool:

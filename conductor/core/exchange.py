@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw, UnsetType
 
 from conductor.core import adaptation, agent_turns, jsonrpc
-from conductor.core.aliases import KEPT, Aliases, to_json
+from conductor.core.aliases import KEPT, Aliases, renamed, to_json
 from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, INITIALIZE
 from conductor.core.effects import Closure, Effect, Effects, Fail, LogLine, Propagate, Send, Serve
@@ -59,6 +59,7 @@ from conductor.errors import marked
 if TYPE_CHECKING:
     from conductor.core.early_updates import EarlyUpdates
     from conductor.core.logins import Logins
+    from conductor.core.moving import Moving
     from conductor.core.own_folders import OwnFolders
     from conductor.core.replays import Replays
 
@@ -194,6 +195,10 @@ class Exchange:
         """The table with the sessions of an agent: of the chain's, or of a peer agent."""
         return self._parts.ports.sessions(agent.p.across) if agent.p.port else self.sessions
 
+    def is_at(self, agent: Peer, session: Session) -> bool:
+        """Whether a session is at this agent now, and not at another with which it goes on."""
+        return agent.names is None or self.moving.agent(self.below(agent, session)) is agent
+
     def at_agent(self, lane: Lane, session: str) -> Session:
         """The session that an agent, which sends by `lane`, calls so."""
         return self.sessions_of(lane.peer).at(self.outermost(lane, session))
@@ -259,6 +264,13 @@ class Exchange:
         return EarlyUpdates(self._parts)
 
     @cached_property
+    def moving(self) -> Moving:
+        """Which agent each session goes on with, in a chain with several."""
+        from conductor.core.moving import Moving  # few chains need it
+
+        return Moving(self._parts)
+
+    @cached_property
     def own_folders(self) -> OwnFolders:
         """The set-ups of components that wait for the real places of their folders."""
         from conductor.core.own_folders import OwnFolders  # no start waits for it
@@ -284,6 +296,12 @@ class Exchange:
 
     def go(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it."""
+        if lane.mates:
+            try:
+                lane = self.moving.leads(lane, method, params, pending)
+            except Malformed as wrong:
+                self.refuse(pending, wrong)
+                return
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p:
             if not method.startswith(NO_QUESTIONS):
@@ -304,6 +322,8 @@ class Exchange:
 
     def notify(self, lane: Lane, method: str, params: Params, source: Source) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
+        if lane.mates:
+            lane = self.moving.leads(lane, method, params, None)
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p:
             if self.early.keeps(lane, method, params, source):
@@ -355,7 +375,8 @@ class Exchange:
             self.entries.sent(pending, lane, method, params)
         propagating = self._options.propagating and peer.role is Role.AGENT
         if propagating and not isinstance(params, UnsetType):
-            self._deliver_stamped(peer, id_, method, bytes(params), pending.number)
+            named = bytes(params) if peer.names is None else renamed(params, peer.names.down)
+            self._deliver_stamped(peer, id_, method, named, pending.number)
         else:
             frame = lane.writer.request(id_, method, params)
             self.deliver(peer, frame, pending.number)
@@ -402,7 +423,7 @@ class Exchange:
             return False
         if known.asked(method, params):
             noted = params if isinstance(params, UnsetType) else Raw(params)
-            pending.followers = (*pending.followers, Noted(noted))
+            pending.followers = (*pending.followers, Noted(noted, known))
         return True
 
     def _id(self, lane: Lane, pending: Visit) -> bytes:

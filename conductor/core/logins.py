@@ -66,7 +66,7 @@ class Logins:
         return write_members({**members, **usable})
 
     def _usable_of(self, listed: Raw, logs: bool) -> Raw:
-        agent = self._topology.peers[self._topology.components[-1].name]
+        agent = self._topology.agent
         methods, kept = elements(listed), list[Raw]()
         for method in methods:
             usable = self._usable(method, agent)

@@ -97,7 +97,7 @@ class OwnTurns:
             self._refuse(request, INVALID_PARAMS, f"`{TURN_BEGIN}`: {error}")
             return
         lane, session = peer.p.other, wanted.sessionId
-        nests = wanted.within if guest else self._holds(lane, session)
+        nests = wanted.within if guest else self.holds(lane, session)
         wrong = self._wrong(lane, guest, session, nests=nests)
         if wrong is not None:
             self._refuse(request, INVALID_REQUEST, f"{_name(peer, guest)} {wrong}")
@@ -224,7 +224,7 @@ class OwnTurns:
             self._follow(request, mine[-1].session, mine[-1])
             self._parts.waits.go_on(send)
         else:
-            nests = self._holds(lane, session)
+            nests = self.holds(lane, session)
             known = self._known(peer, session)
             self._ask(QueuedTurn((peer, ""), known, session, False, nests, request, send))
 
@@ -271,7 +271,7 @@ class OwnTurns:
             if turn.named == session and turn.owner[0] is peer and turn.state is TurnState.OPEN
         ]
 
-    def _holds(self, lane: Lane, session: str | None) -> bool:
+    def holds(self, lane: Lane, session: str | None) -> bool:
         """Whether the component that sends by `lane` holds a prompt of a session, before or after
         the agent."""
         policy_state = lane.peer.policy_state
@@ -281,6 +281,13 @@ class OwnTurns:
         if lane.peer.sideband:
             return given.has_prompt(session, lane.requests.received)
         return given.held_prompt(session) is not None
+
+    def holds_still(self, prompt: Visit | None, lane: Lane, session: str) -> bool:
+        """The same of a prompt of the user's (None: there is none), if nobody has answered it, nor
+        the user has cancelled it."""
+        if prompt is None or prompt.origin is None or prompt.cancelled or prompt.flow.stopped:
+            return False
+        return self.holds(lane, session)
 
     # -- what ends turns -----------------------------------------------------------------------
 
@@ -433,7 +440,7 @@ class OwnTurns:
 
     def _goes_on_outside(self, turn: QueuedTurn) -> None:
         """Takes note of whether the owner of a turn still holds the prompt in which it began."""
-        turn.outside |= not (turn.nests and self._holds(turn.owner[0].p.other, turn.named))
+        turn.outside |= not (turn.nests and self.holds(turn.owner[0].p.other, turn.named))
 
 
 def _name(peer: Peer, guest: str) -> str:

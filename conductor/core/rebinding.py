@@ -23,14 +23,11 @@ from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.parts import Parts
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT
 from conductor.core.policy.sessions import FOLLOWED, places
-from conductor.core.service_table import TURN_END
-from conductor.core.session import Session
+from conductor.core.service_table import REBIND, TURN_END
+from conductor.core.session import Said, Session
 from conductor.core.state import Follower, Lane, Peer, Visit, own_visit
 from conductor.core.topology import onward
 from conductor.errors import one_line
-
-REBIND: Final = "rebind"
-"""Has a session go on as another below the component (`conductor.core.aliases`)."""
 
 MARK: Final = "conductor.session"
 """The member of `_meta` that tells the client as which session of the agent's one goes on."""
@@ -182,24 +179,30 @@ class Rebinding:
         meta = {"component": peer.name, "own": away, "missing": missing}
         shows = self._parts.notifications.shows
         shows(peer, session, "session_info_update", _meta={MARK: meta})
-        mode = now.settings.get((SET_MODE, ""))
+        self.tell_settings(peer, session, was, now)
+        facts = [f"without the MCP server `{one_line(name)}`" for name in missing]
+        facts += [f"without what you set by `{m}`: {one_line(w)}" for (m, _), w in refused.items()]
+        if facts:
+            where = f"another session of the agent's, opened by `{peer.name}`" if away else "itself"
+            self.say(peer, session, f"The session goes on as {where}: {'; '.join(facts)}")
+
+    def tell_settings(
+        self, peer: Peer, session: str, was: Session | Said, now: Session | Said
+    ) -> None:
+        """Tells the user's client what is set in a session now, in the place of a peer."""
+        shows, mode = self._parts.notifications.shows, now.settings.get((SET_MODE, ""))
         if mode is not None and mode != was.settings.get((SET_MODE, "")):
             shows(peer, session, _CURRENT, currentModeId=mode)
         if now.options != was.options:
             options = [Raw(written(option)) for option in now.options]
             shows(peer, session, _OPTIONS, configOptions=options)
-        facts = [f"without the MCP server `{one_line(name)}`" for name in missing]
-        facts += [f"without what you set by `{m}`: {one_line(w)}" for (m, _), w in refused.items()]
-        if facts:
-            where = f"another session of the agent's, opened by `{peer.name}`" if away else "itself"
-            self._say(peer, session, f"The session goes on as {where}: {'; '.join(facts)}")
 
-    def _say(self, peer: Peer, session: str, text: str) -> None:
+    def say(self, peer: Peer, session: str, text: str, level: str = "warning") -> None:
         """Tells the user, in words."""
-        self._exchange.log("warning", peer, text)
+        self._exchange.log(level, peer, text)
         shows = self._parts.notifications.shows
         if self._exchange.version == 2:
-            shows(peer, session, "notice", severity="warning", title=text)
+            shows(peer, session, "notice", severity=level, title=text)
         else:
             content = {"type": "text", "text": f"[conductor: {text}]\n\n"}
             shows(peer, session, "agent_message_chunk", content=content)
@@ -260,17 +263,21 @@ class Rebinding:
 
         A prompt that the component itself has been given and has not passed on may go either way.
         """
-        known = {self._exchange.outermost(peer.p, session) for session in sessions}
-        open_ = self._open(peer, known)
-        if any(self._exchange.sessions.get(one).busy for one in known):
-            open_ = "a turn"
+        open_ = self.open_in(peer, {self._exchange.outermost(peer.p, one) for one in sessions})
         if open_ is None:
             return None
         return f"{open_} is open in one of the two sessions\nhint: wait until both are idle"
 
+    def open_in(self, peer: Peer, known: set[str]) -> str | None:
+        """What is open in one of these sessions, but for what the component holds."""
+        if any(self._exchange.sessions.get(one).busy for one in known):
+            return "a turn"
+        return self._open(peer, known)
+
     def _open(self, peer: Peer, known: set[str]) -> str | None:
         """A request that is open beyond the component in one of these sessions."""
-        behind: set[Lane | None] = {there for _, there in onward(peer.p.other)}
+        way = [there for _, there in onward(peer.p.other)]
+        behind: set[Lane | None] = {each for there in way for each in (there, *there.mates)}
         for other in self._exchange.peers.values():
             for requests in other.id_spaces():
                 for request in requests.received.values():

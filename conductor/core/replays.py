@@ -106,7 +106,7 @@ class Replays:
 
     @property
     def _agent(self) -> str:
-        return self._exchange.topology.components[-1].name
+        return self._exchange.topology.agent.name
 
     def _keeps_nothing(self, session: str) -> bool:
         """Whether nothing of a prompt is kept: nobody stands before the agent and adds anything, so

@@ -38,7 +38,7 @@ from conductor.core.policy.key_table import (
     Direction,
 )
 from conductor.core.policy.own_answers import event_answer
-from conductor.core.policy.ownership import CONCERNED, CONNECT
+from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Followed, guest_of
 from conductor.core.policy.settling import Settled
 from conductor.core.policy.states import State
@@ -60,6 +60,7 @@ from conductor.core.state import (
     Renamed,
     Replayed,
     Seen,
+    Step,
     Straight,
     TracedRequest,
     Visit,
@@ -498,14 +499,16 @@ class Requests:
                 parts.policed.settling.answered(follower, pending, member, body)
             case Rebind():
                 parts.services.rebinding.decided(follower, member, body)
-            case Noted() if pending.method in CONNECT:
-                parts.mcp_ownership.opened(follower, pending, member, body)
-            case Noted(params):
-                assert pending.target is not None
-                known = pending.target.peer.agent_sessions
-                assert known is not None
+            case Noted(params, known) if known is not None:
                 if member == b"result":
                     known.done(pending.method, params, body)
+            case Noted():
+                parts.mcp_ownership.opened(follower, pending, member, body)
+                lane = pending.flow.lane
+                if lane is not None and lane.peer.names is not None:
+                    self._exchange.moving.connected(lane, pending.method, member, body)
+            case Step():
+                self._exchange.moving.answered(follower, member, body)
             case Straight(peer) if peer is self._exchange.upstream:
                 parts.questions.answered(pending, member, body)
             case _:

@@ -58,7 +58,7 @@ class Reviving:
         self._forget_closed(peer)
         self._release_terminals(peer)
         for known in self._exchange.sessions:
-            if known.work is not Work.IDLE:
+            if known.work is not Work.IDLE and self._exchange.is_at(peer, known):
                 # Its prompt has its answer: the client is told why.
                 self._parts.endings.complains(peer, known, reason)
                 self._parts.endings.stopped(peer, known)

@@ -15,6 +15,10 @@ import msgspec
 
 TURN_BEGIN: Final = "turn/begin"
 TURN_END: Final = "turn/end"
+REBIND: Final = "rebind"
+"""Has a session go on as another below the component (`conductor.core.aliases`)."""
+USE_AGENT: Final = "agent/use"
+"""Has a session go on with another agent (`conductor.core.moving`)."""
 PAYLOAD_READ: Final = "payload/read"
 
 
@@ -220,12 +224,20 @@ TABLE: Final = (
     ),
     Call(TURN_END, Performer.ROUTER, "", '`{"turn": ID}`', "`{}`", "ends it"),
     Call(
-        "rebind",
+        REBIND,
         Performer.ROUTER,
         "prompt:unseen",
         '`{"sessionId", "to"}`, two sessions',
         "`{}`",
         "has a session go on as [another](conversation.md#aliases)",
+    ),
+    Call(
+        USE_AGENT,
+        Performer.ROUTER,
+        "agent:NAME",
+        '`{"sessionId", "agent"}`; without `agent` nothing changes',
+        '`{"agent", "agents", "unset"}`',
+        "has a session go on with [another agent](conversation.md#moves)",
     ),
 )
 
@@ -254,6 +266,9 @@ and the shell gets them in an effect, since it starts hosts of guests again with
 
 HERE: Final = frozenset({CONFIG, KEEP, TURN_BEGIN, TURN_END, PAYLOAD_READ})
 """The calls that the router takes itself; each proxy may make them."""
+
+OF_SESSIONS: Final = frozenset({TURN_BEGIN, TURN_END, REBIND, USE_AGENT})
+"""The calls about sessions that the conductor above a host decides for its guests."""
 
 RELAYED: Final = "service"
 """A child that hosts guests passes on a guest's call: `{component, service, params}`. The guest

@@ -24,7 +24,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import size_of
-from conductor.core.rebinding import REBIND, Rebinding
+from conductor.core.rebinding import Rebinding
 from conductor.core.service_table import (
     ALIASES,
     ALWAYS_GRANTED,
@@ -35,9 +35,11 @@ from conductor.core.service_table import (
     KEEP,
     PAYLOAD_READ,
     PREFIX,
+    REBIND,
     SHOWN_GRANTS,
     TURN_BEGIN,
     TURN_END,
+    USE_AGENT,
 )
 from conductor.core.state import Lane, Peer, Visit
 
@@ -103,7 +105,7 @@ class Services:
         """Has a call performed, or refuses it.
 
         Args:
-            name: a name in `CALLS`, `HERE`, `REBIND` or `INTERNAL`.
+            name: a name in `CALLS`, `HERE`, `REBIND`, `USE_AGENT` or `INTERNAL`.
             pending: None: it is a notification.
         """
         peer = lane.peer
@@ -138,6 +140,8 @@ class Services:
             self._parts.own_turns.end(peer, params, pending)
         elif name == REBIND:
             self.rebinding.ask(peer, params, pending)
+        elif name == USE_AGENT:
+            self._use_agent(peer, params, pending)
         else:
             self.perform(peer, name, params, pending)
 
@@ -162,6 +166,16 @@ class Services:
         if pending is not None:
             self._exchange.reply(pending, b"result", configuration(peer) or b"{}")
 
+    def _use_agent(self, peer: Peer, params: Params, pending: Visit | None) -> None:
+        if not self._exchange.topology.hosted:
+            self._exchange.moving.ask(peer, peer.name, params, pending)
+            return
+        members = read_members(params) or {}  # the conductor above has the agents
+        named = text_of(members.get("sessionId"))
+        outer = self._exchange.outermost(peer.p, named)
+        known = write_members({**members, "sessionId": Raw(json_text.encode(outer))})
+        self.perform(peer, USE_AGENT, known, pending)
+
     def _begin_turn(
         self, peer: Peer, params: Params, pending: Visit | None, guest: str = ""
     ) -> None:
@@ -173,6 +187,8 @@ class Services:
         pending = None if token is None else self._open.pop(token)
         if name == REBIND:
             self.rebinding.relayed(peer, guest, Raw(params), pending)
+        elif name == USE_AGENT:
+            self._exchange.moving.ask(peer, guest, Raw(params), pending)
         elif name == TURN_END:
             self._parts.own_turns.end(peer, Raw(params), pending, guest)
         else:
@@ -241,19 +257,8 @@ class Services:
             return None
         if name in HERE:
             return None
-        if name == REBIND:
-            policy_state = peer.policy_state
-            enforced = policy_state is not None and policy_state.enforced
-            if policy_state is None or not enforced:
-                return None
-            if policy_state.policy.watched:
-                return f"Method not found: `{REBIND}`: {peer.label} is only watched"
-            if policy_state.policy.grants.sessions:
-                return None
-            return (
-                f"Method not found: `{REBIND}` is not granted to {peer.label}\n"
-                "hint: `,allow=prompt:unseen` behind it lets it"
-            )
+        if name in (REBIND, USE_AGENT):
+            return _refusal_of_sessions(peer, name)
         if name not in CALLS:
             return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
         service = CALLS[name].service
@@ -264,6 +269,23 @@ class Services:
             f"Method not found: service `{service}` is not granted to {peer.label}\n"
             f"hint: `,allow={shown}` behind it lets it"
         )
+
+
+def _refusal_of_sessions(peer: Peer, name: str) -> str | None:
+    """Why a component may have no session go on elsewhere by this call; None: it may."""
+    state, word = peer.policy_state, "prompt:unseen" if name == REBIND else "agent:NAME"
+    enforced = state is not None and state.enforced
+    if state is not None and enforced and state.policy.watched:
+        return f"Method not found: `{name}`: {peer.label} is only watched"
+    may = bool(peer.component.agents)
+    if name == REBIND:
+        may = state is None or not enforced or bool(state.policy.grants.sessions)
+    if may:
+        return None
+    return (
+        f"Method not found: `{name}` is not granted to {peer.label}\n"
+        f"hint: `,allow={word}` behind it lets it"
+    )
 
 
 def configuration(peer: Peer) -> bytes | None:

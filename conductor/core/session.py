@@ -186,6 +186,16 @@ class Limit(msgspec.Struct, eq=False):
     of: QueuedTurn | Session
 
 
+class Said(msgspec.Struct):
+    """What an agent has said of a session that it has. The fields are those of `Session`."""
+
+    settings: Settings = NOTHING_SET
+    default: Settings | None = None
+    modes: frozenset[str] = frozenset()
+    options: tuple[str, ...] = ()
+    commands: frozenset[str] = frozenset()
+
+
 class Session(msgspec.Struct, eq=False):
     """One session."""
 

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from conductor.core import aliases
-from conductor.core.aliases import Aliases
+from conductor.core.aliases import Aliases, Names
 from conductor.core.component import Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure
@@ -29,7 +29,13 @@ from conductor.core.policy.key_table import EVERYTHING, Direction
 from conductor.core.policy.ordering import InFlight
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.states import MOST_RETRIES
-from conductor.core.writer import ReferringWriter, Writer, port_writer, writers
+from conductor.core.writer import (
+    ReferringWriter,
+    RenamingWriter,
+    Writer,
+    port_writer,
+    writers,
+)
 
 if TYPE_CHECKING:  # few chains need it
     from conductor.core.agent_sessions import AgentSessions
@@ -149,9 +155,11 @@ class Renamed(Follower, msgspec.Struct):
 
 
 class Noted(Follower, msgspec.Struct):
-    """A request that opens an MCP connection; or one to an agent that may be started again."""
+    """A request that opens an MCP connection; or one by which an agent's sessions are set up."""
 
     params: Params
+    sessions: AgentSessions | None = None
+    """Those sessions."""
 
 
 class Replayed(Follower):
@@ -164,6 +172,12 @@ class Straight(Follower, msgspec.Struct):
     """A request to a peer past all others: the conductor's own, or of the editor to an owner."""
 
     peer: Peer
+
+
+class Step(Follower, msgspec.Struct, eq=False):
+    """A request of the conductor's own, for a session that moves to another agent."""
+
+    session: str
 
 
 class Seen(Follower, msgspec.Struct):
@@ -514,6 +528,7 @@ class Lane:
         "aliases",
         "direction",
         "in_flight",
+        "mates",
         "other",
         "peer",
         "policed",
@@ -549,6 +564,8 @@ class Lane:
         """Whether this peer or the peer across has a policy state, or there are aliases between."""
         self.wraps = False
         """Whether envelopes may come in on it."""
+        self.mates: tuple[Lane, ...] = ()
+        """Of the chain's agent: the lanes of the agents with which sessions may go on instead."""
         self.port = ""
         """The peer agent to which it leads, or which it belongs to; empty: it is of the chain."""
 
@@ -715,6 +732,7 @@ class Peer:
         "life",
         "loading",
         "name",
+        "names",
         "next_number",
         "numbers",
         "offer_shape",
@@ -802,6 +820,9 @@ class Peer:
         """The `initialize` it got a copy of, where the original passes it by."""
         self.agent_sessions: AgentSessions | None = None
         """Of an agent that may be started again: what it has to get back."""
+        self.names: Names | None = None
+        """Of an agent of a chain in which sessions may move from one to another: what it calls
+        those that have moved to it."""
         # An agent, as its answer to `initialize` describes it (`conductor.core.adaptation`).
         self.untaken: frozenset[str] = frozenset()
         """The types of blocks that it does not take in prompts."""
@@ -855,6 +876,8 @@ class Peer:
         self.sideband = dialect.sideband
         self.p.wraps = self.role in (Role.PROXY, Role.OUTER) and not dialect.sideband
         self.p.writer, self.s.writer = writers(dialect, to_conductor=self.role is Role.OUTER)
+        if self.names is not None and self.component.peer_agent:
+            self.p.writer = RenamingWriter(self.names.down)
         longest = self.component.allowance.text_bytes
         if longest is not None and self.role is Role.PROXY:
             self.refer(Payloads(longest) if self.payloads is None else self.payloads)

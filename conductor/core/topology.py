@@ -18,6 +18,7 @@ from collections.abc import Collection, Iterator, Sequence
 from itertools import count
 from typing import Final
 
+from conductor.core.aliases import Names
 from conductor.core.component import UPSTREAM, Component, Role, Side
 from conductor.core.dialects import PLAIN, Dialect
 from conductor.core.policy.key_table import Direction
@@ -63,10 +64,12 @@ class Topology:
         self.upstream.admitted = False
         self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}
         ids = count(_HOSTED_IDS) if self.hosted else None
+        further = {name for component in components for name in component.agents}
         for component in components:
             watch = component.name in watched
             peer = Peer(component, Role.PROXY, ids, watched=watch)
             if component.peer_agent:
+                peer.names = Names() if component.name in further else None
                 _make_agent(peer)
             self.peers[component.name] = peer
         if len(self.peers) != len(components) + 1:
@@ -77,7 +80,9 @@ class Topology:
         self.mode = mode
         upstream = self.upstream
         if mode == "agent":
-            agent = self.peers[self.components[-1].name]
+            agent = self.agent
+            agent.p.mates = tuple(peer.p for peer in self.further)
+            agent.names = Names() if agent.p.mates else None
             _make_agent(agent)
             agent.move(Life.READY)
         else:
@@ -106,6 +111,16 @@ class Topology:
         join(left, tail)
 
     @property
+    def agent(self) -> Peer:
+        """The chain's agent, in agent mode."""
+        return self.peers[self.components[-1].name]
+
+    @property
+    def further(self) -> list[Peer]:
+        """The agents outside the chain with which sessions may go on."""
+        return [peer for peer in self.peer_agents if peer.names is not None]
+
+    @property
     def peer_agents(self) -> list[Peer]:
         """The agents outside the chain."""
         return [self.peers[one.name] for one in self.components if one.peer_agent]
@@ -123,7 +138,7 @@ def _make_agent(peer: Peer) -> None:
     peer.role, peer.policy_state, peer.streams = Role.AGENT, None, False
     peer.move(Life.STARTING)
     peer.payloads = None
-    if peer.component.revived:
+    if peer.component.revived or peer.p.mates:
         from conductor.core.agent_sessions import AgentSessions  # few chains need it
 
         peer.agent_sessions = AgentSessions()
@@ -154,6 +169,9 @@ def join(left: Lane, right: Lane) -> None:
         lane.renames = None
         if aliases is not None:
             lane.renames = aliases.down if other.aliases is None else aliases.up
+    for mate in right.mates:
+        mate.across, mate.direction = left, right.direction
+        mate.policed, mate.renames = right.policed, right.renames
 
 
 def _direction(lane: Lane) -> Direction:

@@ -6,8 +6,11 @@ formatted: so a message costs one copy of its payload, in an envelope or not.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Raw, UnsetType
 
+from conductor.core.aliases import renamed
 from conductor.core.dialects import ACP, CANCEL, Dialect
 from conductor.core.jsonrpc import answer, encode_method
 from conductor.core.payloads import Payloads
@@ -96,6 +99,27 @@ class ReferringWriter(Writer):
     def notification(self, method: str, params: Raw | bytes | UnsetType) -> bytes:
         """See `Writer`."""
         return self._writer.notification(method, self._payloads.refer(params, None))
+
+
+class RenamingWriter(Writer):
+    """Writes to an agent that calls sessions otherwise. `ids`: its ids, which may change."""
+
+    __slots__ = ("_ids",)
+
+    def __init__(self, ids: Mapping[str, str]) -> None:
+        super().__init__()
+        self._ids = ids
+
+    def request(self, id: bytes, method: str, params: Raw | bytes | UnsetType) -> bytes:  # noqa: A002
+        """See `Writer`."""
+        return super().request(id, method, self._named(params))
+
+    def notification(self, method: str, params: Raw | bytes | UnsetType) -> bytes:
+        """See `Writer`."""
+        return super().notification(method, self._named(params))
+
+    def _named(self, params: Raw | bytes | UnsetType) -> bytes | UnsetType:
+        return params if isinstance(params, UnsetType) else renamed(bytes(params), self._ids)
 
 
 def writers(dialect: Dialect, *, to_conductor: bool = False) -> tuple[Writer, Writer]:

@@ -30,7 +30,15 @@ from conductor.core.service_table import (
 )
 from conductor.errors import ComponentError
 from conductor.run import spawn
-from conductor.run.planned import Belongings, Configuration, Planned, Stderr, grantee, ports
+from conductor.run.planned import (
+    Belongings,
+    Configuration,
+    Planned,
+    Stderr,
+    agents,
+    grantee,
+    ports,
+)
 from conductor.run.segment_spec import GuestSpec, SegmentSpec, guest_spec
 from conductor.spec import limits, paths
 from conductor.spec.model import Spec
@@ -197,6 +205,7 @@ class _Host:
             allowance=limits.together([spec.limits for spec in self._specs]),
             hosts=True,
             ports={name: policed for spec in self._specs for name, policed in ports(spec).items()},
+            agents={name: by for spec in self._specs for name, by in agents(spec).items()},
             # Each guest may have its time to pass `initialize` on, and to answer it.
             patience=sum(2 * (s.timeout or HOLD_INITIALIZE) for s in self._specs)
             if self._policed

@@ -11,7 +11,7 @@ import msgspec
 import wasm_host
 from conductor.core import CHANNEL, DIALECTS, Component, json_text
 from conductor.errors import ConductorError
-from conductor.run.planned import ports
+from conductor.run.planned import agents, ports
 from conductor.run.segment_spec import NOT_KEPT, GuestSpec
 from conductor.spec import digests, limits
 
@@ -57,6 +57,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         frozenset(spec.known_as),
         allowance=limits.allowance(spec.limits),
         ports=ports(spec),
+        agents=agents(spec),
         patience=spec.timeout,
         timed=spec.policed,
         judge=spec.policy.judge(),

@@ -26,6 +26,7 @@ from conductor.run.planned import (
     Configuration,
     Planned,
     Stderr,
+    agents,
     grantee,
     ports,
 )
@@ -245,6 +246,7 @@ def _component(
         logins=options.logins and spec.command is not None,
         peer_agent=spec.peer_agent,
         ports=ports(spec),
+        agents=agents(spec),
         patience=spec.timeout or (AGENT_PATIENCE if role == "agent" else None),
         program=True,
         judge=spec.policy.judge(),

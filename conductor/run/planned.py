@@ -176,5 +176,10 @@ def ports(spec: Hosted) -> dict[str, bool]:
     return dict.fromkeys(spec.peers, bool(spec.peers) and spec.policy.policy() is not None)
 
 
+def agents(spec: Hosted) -> dict[str, str]:
+    """The agents with which a component may have sessions go on, as the router gets them."""
+    return dict.fromkeys(spec.agents, spec.name)
+
+
 Stderr = Callable[[str, str], None]
 """Called with component name and one line of its standard error."""

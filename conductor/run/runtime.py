@@ -100,7 +100,10 @@ class Runtime:
         self.connections = Connections(self, transports, options.grace)
         self._tail = planned[-1].name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
-        self._bridged: BridgedTransport | None = None
+        self._bridged: dict[str, BridgedTransport] = {}
+        """The transports of agents with which sessions are set up by the client."""
+        further = {name for each in planned for name in each.component.agents}
+        self._agents = {self._tail, *further}
         peers = [p.name for p in planned if p.component.peer_agent]
         terminals = (UPSTREAM, *([self._tail] if self._tail else []), *peers)
         stalled = lambda name: self.guarded(self._stalled, name)  # noqa: E731
@@ -440,9 +443,9 @@ class Runtime:
         if name == UPSTREAM:
             log, adapted = self._log, self.records.adapted
             return DeskTransport(transport, self.router, log, adapted, self.defect)
-        if name != self._tail:
+        if name not in self._agents:
             return transport
-        self._bridged = BridgedTransport(
+        self._bridged[name] = BridgedTransport(
             transport,
             self.planned[name].mcp_bridge,
             log=self._log,
@@ -451,7 +454,7 @@ class Runtime:
             panels=self._shows_panels,
             failed=self.defect,
         )
-        return self._bridged
+        return self._bridged[name]
 
     def _is_proxied(self) -> bool:
         """Whether somebody may declare MCP servers of ACP transport: a proxy, or a client that
@@ -613,8 +616,8 @@ class Runtime:
     async def _shut_down(self) -> None:
         """Closes the chain from head to tail, then the connection to the client."""
         self._teardown.close()
-        if self._bridged is not None:
-            await self._bridged.shut_down()  # it tells components, which are still connected
+        for bridged in self._bridged.values():
+            await bridged.shut_down()  # it tells components, which are still connected
         self.apply(self.router.abandon(self.failure or Closure("the conductor was stopped")))
         self.records.save_failed()  # before anything takes long: an editor may end us
         for name in self.planned:

@@ -39,10 +39,18 @@ from conductor.core.accounts import Cause
 from conductor.core.effects import Effects
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.core.policy import checks
-from conductor.core.rebinding import REBIND
 from conductor.core.restart_state import Due
 from conductor.core.router import Router, RouterOptions
-from conductor.core.service_table import CHANGED, LOCAL, OWNED, REACHED, TURN_END, VIOLATED
+from conductor.core.service_table import (
+    CHANGED,
+    LOCAL,
+    OWNED,
+    REACHED,
+    REBIND,
+    TURN_END,
+    USE_AGENT,
+    VIOLATED,
+)
 from conductor.run.guest_module import component
 from conductor.run.outboxes import HostOutboxes, QueuedFrames, joined
 from conductor.run.report_lines import FURTHER, change_params, failed_line, relayed_line, report
@@ -67,6 +75,9 @@ _ROOM: Final = 4096
 
 _ON_ITS_WAY: Final = 1.0
 """Seconds that what a guest sent in a turn may need through a busy host."""
+
+_MOVES: Final = (REBIND, USE_AGENT)
+"""The calls by which a session goes on elsewhere."""
 
 _AT_ONCE: Final = 0.05
 """Seconds of work before the input is read again: a cancellation may be waiting there."""
@@ -377,8 +388,8 @@ class Segment:
         if self._relays or effect.service not in LOCAL:
             if effect.token is not None:
                 self._relayed[effect.token] = outboxes.answering
-            # A session may go on as another only once its turn is over.
-            if effect.service == TURN_END or (effect.service == REBIND and self._ends):
+            # A session may go on elsewhere only once its turn is over.
+            if effect.service == TURN_END or (effect.service in _MOVES and self._ends):
                 self._ends.append((time.monotonic() + _ON_ITS_WAY, effect))
             else:
                 self._output.send(relayed_line(effect))

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from conductor.core.policy import words
-from conductor.core.policy.words import TRUSTED
+from conductor.core.policy.words import AGENTS, TRUSTED
 from conductor.core.service_table import granted_names
 from conductor.spec.model import Hosted, Spec
 from conductor.transports.framing import LINE_LIMIT
@@ -69,7 +69,8 @@ def guest_spec(
     services = words.services(spec.policy.rights)
     held = spec.policy.rights
     if not policed:
-        held = (TRUSTED, *(f"peer:{name}" for name in spec.peers))
+        named = [f"{verb}:{name}" for verb in AGENTS for name in words.agents(held, verb)]
+        held = (TRUSTED, *named)
     rights = tuple(name for name in held if name not in services)
     policy = msgspec.structs.replace(spec.policy, rights=rights)
     hosted = {field: getattr(spec, field) for field in Hosted.__struct_fields__}

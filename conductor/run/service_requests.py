@@ -13,8 +13,7 @@ import msgspec
 
 from conductor.core import Effect, Serve, json_text
 from conductor.core.jsonrpc import INVALID_PARAMS, error_object
-from conductor.core.rebinding import REBIND
-from conductor.core.service_table import CALLS, KEEP, LOCAL, RELAYED, TURN_BEGIN, TURN_END
+from conductor.core.service_table import CALLS, KEEP, LOCAL, OF_SESSIONS, RELAYED
 from conductor.core.services import too_large
 from conductor.run.log import Outside
 from conductor.run.planned import Planned
@@ -77,7 +76,7 @@ class ServiceRequests:
                 return self._router.served(token, None, wrong)
             host, name = name, relayed.component
             call, params = relayed.method, bytes(relayed.params)
-            if call in (TURN_BEGIN, TURN_END, REBIND):
+            if call in OF_SESSIONS:
                 return self._router.relayed(host, name, call, params, token)
             if call == KEEP:
                 belongings = self._belongings[name]
@@ -126,7 +125,7 @@ class ServiceRequests:
         if self._hosts.get(relayed.component) != host:
             raise ValueError(f"`{relayed.component}` is not one of its guests")
         relays = CALLS.keys() if self._options.relays else CALLS.keys() - LOCAL
-        if relayed.method not in relays | {KEEP, TURN_BEGIN, TURN_END, REBIND}:
+        if relayed.method not in relays | OF_SESSIONS | {KEEP}:
             raise ValueError(f"`{relayed.method[:80]}` is no call that a host relays")
         most = self._grantees[relayed.component].limits["service_bytes"]
         wrong = too_large(relayed.method, memoryview(relayed.params).nbytes, most)

@@ -72,7 +72,7 @@ def ends_with_agent(plan: Plan, warn: Warn) -> Plan:
 
 def reaches_peers(plan: Plan, warn: Warn) -> Plan:
     """Each peer agent has one component that reaches it."""
-    if any(spec.peers or spec.peer_agent for spec in plan.components):
+    if any(one.peers or one.agents or one.peer_agent for one in plan.components):
         from conductor.spec import peer_agents
 
         peer_agents.check(plan.components, agent_last=plan.agent_last)

@@ -56,7 +56,12 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     @property
     def peers(self) -> tuple[str, ...]:
         """The peer agents that it reaches, by name."""
-        return words.peers(self.policy.rights)
+        return words.agents(self.policy.rights, "peer")
+
+    @property
+    def agents(self) -> tuple[str, ...]:
+        """The agents beside the chain with which it may have sessions go on, by name."""
+        return words.agents(self.policy.rights, "agent")
 
 
 class Spec(Hosted, frozen=True, kw_only=True):

@@ -142,24 +142,31 @@ def check(specs: Sequence[Spec], *, agent_last: bool) -> None:
     """
     peers = [spec.name for spec in specs if spec.peer_agent]
     for at, spec in enumerate(specs, 1):
-        if spec.peers and role_of(spec, last=agent_last and at == len(specs)) == "agent":
+        reached = (*spec.peers, *spec.agents)
+        if reached and role_of(spec, last=agent_last and at == len(specs)) == "agent":
+            verb = "peer" if spec.peers else "agent"
             raise UsageError(
-                f"`peer:NAME` is a right of proxies, and `{spec.name}` is an agent",
+                f"`{verb}:NAME` is a right of proxies, and `{spec.name}` is an agent",
                 "write it behind the component that reaches the peer agents",
             )
-        for name in spec.peers:
+        if spec.agents and not agent_last:
+            raise UsageError(
+                f"`{spec.name}` has sessions go on with another agent, and this chain has none",
+                f"leave out `agent:{spec.agents[0]}`: the conductor above has the agents",
+            )
+        for name in reached:
             if name not in peers:
                 add = f'add `-c peer.{name}="COMMAND"`, the command of an agent'
                 text = f"there is no peer agent `{name}` for `{spec.name}`"
                 raise UsageError(text, did_you_mean(name, peers, add))
-    owners = Counter(name for spec in specs for name in spec.peers)
+    owners = Counter(name for spec in specs for name in (*spec.peers, *spec.agents))
     for name in peers:
         if owners[name] != 1:
-            several = [f"`{spec.name}`" for spec in specs if name in spec.peers]
+            several = [f"`{spec.name}`" for spec in specs if name in (*spec.peers, *spec.agents)]
             who = " and ".join(several) if several else "no component"
             raise UsageError(
                 f"a peer agent belongs to one component, and {who} reach{_es(several)} `{name}`",
-                f"write `,allow=peer:{name}` behind one component",
+                f"write `,allow=peer:{name}` behind one component, or `,allow=agent:{name}`",
             )
 
 

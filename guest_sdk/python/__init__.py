@@ -34,9 +34,10 @@ from .proxy import Proxy
 from .recorder import Recorder
 from .records import Record
 from .resources import Contents, Resource
+from .retelling import in_words
 from .servers import Server
 from .services import Response, RunningTimer
-from .sessions import OwnTurn, Session, SubSession, Turn
+from .sessions import OwnTurn, Session, SubSession, Turn, UsedAgent
 from .shown import EditorEvent
 from .tasks import gather
 
@@ -86,10 +87,12 @@ __all__ = [
     "ToolError",
     "Turn",
     "Update",
+    "UsedAgent",
     "audio",
     "embedded",
     "gather",
     "image",
+    "in_words",
     "played",
     "read_json",
     "resource_link",

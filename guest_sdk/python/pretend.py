@@ -15,7 +15,7 @@ from .errors import INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
 from .jsontext import dumps
 from .services import NAMES, RIGHTS
 
-_FREE = ("keep", "log", "metric", "payload", "rebind", "turn")
+_FREE = ("agent", "keep", "log", "metric", "payload", "rebind", "turn")
 _FAILED = -31901
 _QUOTA = 4 << 20
 """Characters of all values in the store."""
@@ -65,6 +65,10 @@ class Services:
         """What the ids of sessions are for the agent, where they are others (`Session.rebind`) …"""
         self.above: dict[str, str] = {}
         """… and the inverse."""
+        self.agents = ["agent"]
+        """Those with which sessions may go on (`Session.use_agent`); the first is the chain's."""
+        self.used: dict[str, str] = {}
+        """With which each session goes on, if not with that."""
         self._timers: dict[int, dict[str, Any]] = {}
         self._drawn = 0
         self._turns = 0
@@ -88,6 +92,7 @@ class Services:
             "turn/begin": self._begin,
             "turn/end": lambda _: {},
             "rebind": self._rebind,
+            "agent/use": self._use_agent,
             "payload/read": self._payload,
         }
 
@@ -202,6 +207,13 @@ class Services:
         for above, below in ((session, to), (holder, former)):
             self.bound[above], self.above[below] = below, above
         return {}
+
+    def _use_agent(self, params: dict[str, Any]) -> dict[str, Any]:
+        session, agent = params["sessionId"], params.get("agent")
+        if agent is not None and agent not in self.agents:
+            raise ProxyError(f"there is no agent `{agent}`", INVALID_PARAMS)
+        self.used[session] = agent or self.used.get(session, self.agents[0])
+        return {"agent": self.used[session], "agents": self.agents, "unset": []}
 
     def _start(self, params: dict[str, Any]) -> dict[str, Any]:
         id_ = len(self._timers) + 1

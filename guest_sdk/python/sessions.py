@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Self
 
 from . import checked, keeping, names
@@ -25,6 +26,17 @@ if TYPE_CHECKING:
     from .speaker import Speaker
 
 _TEXT = "agent_message_chunk"
+
+
+@dataclass
+class UsedAgent:
+    """With which agent a session goes on."""
+
+    agent: str
+    agents: list[str]
+    """All there are for the proxy; the chain's is the first."""
+    unset: list[str]
+    """What the agent refused to set as the user has set it."""
 
 
 class Session:
@@ -171,6 +183,18 @@ class Session:
         """
         id_ = to.id if isinstance(to, SubSession) else to or self.id
         await self._engine.serve("rebind", {"sessionId": self.id, "to": id_})
+
+    async def use_agent(self, name: str = "") -> UsedAgent:
+        """Has this session go on with another agent of the chain; without a name it says which has
+        it.
+
+        It takes a prompt of the user's that the proxy has not passed on. The new agent knows
+        nothing of what was said: see `in_words`. Raises `Refused` without the right `agent:NAME`,
+        and `ProxyError` where the agent does not take the session.
+        """
+        params = {"sessionId": self.id, **({"agent": name} if name else {})}
+        told = await self._engine.serve("agent/use", params)
+        return UsedAgent(told["agent"], list(told["agents"]), list(told["unset"]))
 
     def __repr__(self) -> str:
         return f"<Session {self.id!r}>"

@@ -493,6 +493,7 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
         ("conductor.core.router", "conductor.core.agent_sessions"),
         ("conductor.core.exchange", "conductor.core.own_folders"),
         ("conductor.core.exchange", "conductor.core.logins"),
+        ("conductor.core.exchange", "conductor.core.moving"),
         ("conductor.core.exchange", "conductor.core.early_updates"),
         ("conductor.core.exchange", "conductor.core.replays"),
     }

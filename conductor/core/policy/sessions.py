@@ -8,7 +8,7 @@ from itertools import islice
 from typing import Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, Raw
 
 from conductor.core.aliases import Aliases
 from conductor.core.component import Role
@@ -28,7 +28,7 @@ from conductor.core.policy.key_table import (
     SETUP,
     update,
 )
-from conductor.core.session import MOST_PROMPTS, Session, Standing, StandingEvent
+from conductor.core.session import MOST_PROMPTS, Said, Session, Standing, StandingEvent
 from conductor.core.state import Follower, Visit
 
 _MOST: Final = 4096
@@ -486,7 +486,33 @@ class Sessions:
         session.settings = {**session.settings, **chosen, **shown(listing)}
         session.touched = session.touched or not chosen.keys() <= (session.default or {}).keys()
 
-    def _take_modes(self, session: Session, listing: Json) -> None:
+    # -- other agents ----------------------------------------------------------------------------
+
+    def said(self, result: bytes) -> Said:
+        """What an agent says of a session that it has just made."""
+        said = Said()
+        self.hears(said, result)
+        said.default = said.settings
+        return said
+
+    def hears(self, said: Said, params: Raw | bytes) -> None:
+        """An agent says more of a session, by a result or an update."""
+        value = value_of(params)
+        told = next(iter(_all(value, "update")), value)
+        self._take_modes(said, told)
+        said.settings = {**said.settings, **shown(told)}
+        if _all(told, "availableCommands"):
+            said.commands = _commands(_all(told, "availableCommands"))
+
+    def goes_on(self, session: str, now: Said) -> Said:
+        """A session goes on with an agent that has said this of it; what the former one has."""
+        known = self.at(session)
+        was = Said(*(getattr(known, name) for name in Said.__struct_fields__))
+        for name in Said.__struct_fields__:
+            setattr(known, name, getattr(now, name))
+        return was
+
+    def _take_modes(self, session: Session | Said, listing: Json) -> None:
         """The agent has listed modes, models or options of a session."""
         session.modes = _more(session.modes, modes.ids(listing))
         self.words = _more(self.words, modes.words(listing))

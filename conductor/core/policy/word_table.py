@@ -51,6 +51,9 @@ TRUSTED: Final = "trusted"
 CONTEXT: Final = "context"
 """The set that a stranger's sandboxed component has."""
 
+AGENTS: Final = ("peer", "agent")
+"""The verbs whose words name an agent beside the chain."""
+
 _DOWN, _UP = Direction.DOWN, Direction.UP
 
 
@@ -192,7 +195,7 @@ class Word(msgspec.Struct, frozen=True):
     @property
     def is_service(self) -> bool:
         """Whether it is a right of the world, outside of the conversation."""
-        return not self.own and self.grant is None and self.verb != "peer"
+        return not self.own and self.grant is None and self.verb not in AGENTS
 
 
 # -- the table -------------------------------------------------------------------------------------
@@ -296,7 +299,7 @@ class Family(msgspec.Struct, frozen=True):
     pattern: str = ""
     """Of the scope; empty: `conductor.core.policy.scopes` reads that."""
     grant: str = ""
-    """The name in `Grants`; empty: a service, or a peer agent."""
+    """The name in `Grants`; empty: a service, or an agent."""
     says_of_sockets: str = ""
     """In place of `says`, of a scope that is a socket of this machine."""
 
@@ -310,6 +313,8 @@ FAMILIES: Final = {
         Family("write", "FOLDER", "make and REPLACE files in this folder of your sessions: {}"),
         Family("peer", "NAME", "set another agent to work, in sessions that YOU DO NOT SEE: {}",
                _NAME),
+        Family("agent", "NAME", "have another agent go on with your conversation, when you prompt: "
+               "{}", _NAME),
         Family("extension", "_NAME", "send, change and answer extension methods, WHATEVER THEY "
                "DO: {}", r"_[^\s+*]*\*?", "methods"),
         Family("command", "NAME", "put a command into the agent's list, and send it as if you had "

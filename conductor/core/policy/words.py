@@ -25,6 +25,7 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.rules import Grants, Policy, Rule, lacking_grants, merged
 from conductor.core.policy.word_table import (
+    AGENTS,
     ALL_VERBS,
     CONTEXT,
     FAMILIES,
@@ -48,6 +49,7 @@ from conductor.core.policy.word_table import (
 from conductor.errors import UnknownWordError
 
 __all__ = [
+    "AGENTS",
     "ALL_VERBS",
     "CONTEXT",
     "FAMILIES",
@@ -65,6 +67,7 @@ __all__ = [
     "Object",
     "PolicyWords",
     "Word",
+    "agents",
     "filled",
     "flat",
     "former",
@@ -74,7 +77,6 @@ __all__ = [
     "members",
     "of_world",
     "ordered",
-    "peers",
     "policy",
     "read",
     "read_denied",
@@ -228,13 +230,13 @@ def services(words: Iterable[str]) -> frozenset[str]:
 
 
 def beyond(name: str) -> bool:
-    """Whether a word is about what is not the conversation: a service, or a peer agent."""
-    return word(name).is_service or name.startswith("peer:")
+    """Whether a word is about what is not the conversation: a service, or another agent."""
+    return word(name).is_service or name.partition(":")[0] in AGENTS
 
 
-def peers(words: Iterable[str]) -> tuple[str, ...]:
-    """The peer agents that words name."""
-    return tuple(sorted(name[5:] for name in flat(words) if name.startswith("peer:")))
+def agents(words: Iterable[str], verb: str) -> tuple[str, ...]:
+    """The agents beside the chain that words of a verb name: `peer` or `agent`."""
+    return tuple(sorted(one.scope for one in map(word, flat(words)) if one.verb == verb))
 
 
 def lacking(wanted: Iterable[str], held: Iterable[str]) -> tuple[str, ...]:

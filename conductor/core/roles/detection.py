@@ -158,6 +158,8 @@ def _move(old: Lane, new: Lane) -> None:
     old.across, new.across = None, across
     if across is not None:  # else the proxy has not joined the chain yet
         across.across = new
+        for mate in across.mates:
+            mate.across = new
     # What comes in at the proxy's other end leaves it here from now on.
     new.other, old.other.other = old.other, new
     new.direction, new.policed = old.direction, old.policed

@@ -1,7 +1,8 @@
 """How the agents outside the chain are initialized: by the conductor, as soon as the chain is.
 
 They are given the client's name and the version of the chain, and no capability of a client: the
-component that reaches such an agent serves it no files and no terminals.
+component that reaches such an agent serves it no files and no terminals. One with which sessions of
+the client's may go on gets what the chain's agent has got.
 """
 
 from __future__ import annotations
@@ -42,6 +43,8 @@ class PeerAgents:
         for peer in exchange.topology.peer_agents:
             if peer.initialize is None and peer.closure is None:
                 params = self._params(exchange.version)
+                if peer.names is not None and peer.p.across is not None:
+                    params = exchange.topology.agent.initialize or params
                 pending = exchange.own_request(INITIALIZE)
                 pending.answer_to = AnswerTo.PEER_AGENT
                 peer.initialize = params
@@ -67,7 +70,7 @@ class PeerAgents:
             self._fails(peer, f"speaks ACP {spoken}, and this chain version {version}")
         else:
             peer.move(Life.READY)
-            peer.untaken = untaken(body)
+            peer.untaken, peer.answered = untaken(body), (member, body)
         self._parts.waits.resume(peer)
 
     def _fails(self, peer: Peer, why: str) -> None:

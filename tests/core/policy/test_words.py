@@ -71,7 +71,7 @@ def test_each_grant_service_and_peer_has_a_word() -> None:
     plain = {name for name, one in TABLE.items() if one.is_service}
     scoped = {verb for verb, family in FAMILIES.items() if not family.pattern}
     assert plain | scoped == SERVICES - ALWAYS_GRANTED
-    assert words.peers(["peer:b", "peer:a", "clock"]) == ("a", "b")
+    assert words.agents(["peer:b", "peer:a", "agent:c", "clock"], "peer") == ("a", "b")
     for row in ROWS:
         for name in row.grants:
             assert any(word_for(row.direction, key, row.grants[name]) for key in row.keys)
