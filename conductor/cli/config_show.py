@@ -50,6 +50,8 @@ def _found(values: Mapping[str, Any]) -> Shown:
     variables, complaints = configured.from_environment(values)
     for complaint in complaints:
         report.write(complaint, word="warning")
+    layers_of_options = (config.options, variables, spoken)
+    settings = configured.laid(map(configured.read_layer, layers_of_options))
     policy = managed.written()
     rules = policy.rows() if policy is not None else ()
     return {
@@ -58,7 +60,9 @@ def _found(values: Mapping[str, Any]) -> Shown:
             {"kind": layer.kind.value, "path": layer.path, "state": layer.state.value}
             for layer in layers
         ],
-        "options": _options({**config.options, **variables, **spoken}),
+        "options": _options(
+            {name.replace("_", "-"): one.written for name, one in settings.items()}
+        ),
         "components": {name: _written(one) for name, one in config.components.items()},
         "chains": {name: _chain(chain) for name, chain in config.chains.items()},
         "choices": [

@@ -11,7 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,7 @@ from conductor.cli import options, report
 from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE, Option, Parsed
 from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import paths
+from conductor.spec.origins import COMMAND_LINE
 
 if TYPE_CHECKING:
     from conductor.spec.config.choose import Chosen
@@ -52,6 +53,8 @@ def applied(parsed: Parsed) -> Parsed:
     """
     if not _anything(parsed.values):
         return parsed
+    from conductor.spec.config.model import WrittenOption
+
     layers, config, spoken = loaded(parsed.values)
     _refuse_twice(parsed.values, spoken)
     heard = _Heard()
@@ -60,8 +63,12 @@ def applied(parsed: Parsed) -> Parsed:
     components = parsed.components if chosen is None else chosen.components
     variables, unknown = from_environment(parsed.values)
     written = [config.options, _of_chains(components, config), variables, spoken]
-    merged = _merged(parsed.command, written)
-    merged = _over(merged, _levelled(parsed.values))
+    flags = {
+        name: Setting(value, WrittenOption(value, COMMAND_LINE))
+        for name, value in _levelled(parsed.values).items()
+    }
+    settings = laid([*(read_layer(each, parsed.command) for each in written), flags])
+    merged = {name: setting.value for name, setting in settings.items()}
     if _only and merged.get("locked") and "lock_file" not in merged:
         merged["lock_file"] = os.path.join(_only[0].folder, paths.LOCK_FILE)
     if merged.get("log_format") == "json":
@@ -71,7 +78,8 @@ def applied(parsed: Parsed) -> Parsed:
         log("warning", "conductor", text)
     heard.goes_to(log)
     whole = options.assembled(parsed.command, components, merged, config)
-    whole = msgspec.structs.replace(whole, typed=parsed, project=project)
+    set_by = {name: setting.written.origin for name, setting in settings.items()}
+    whole = msgspec.structs.replace(whole, typed=parsed, project=project, set_by=set_by)
     if chosen is None:
         return whole
     log("info", "conductor", chosen.why)
@@ -176,8 +184,9 @@ def option(key: str, values: Mapping[str, Any]) -> Any:
     if not _anything(values):
         return None
     _, config, spoken = loaded(values)
-    written = {**config.options, **from_environment(values)[0], **spoken}.get(key)
-    return None if written is None else value(key, written)
+    found = laid(map(read_layer, (config.options, from_environment(values)[0], spoken)))
+    setting = found.get(ROWS[key].name)
+    return None if setting is None else setting.value
 
 
 def is_isolated(values: Mapping[str, Any]) -> bool:
@@ -358,31 +367,40 @@ def _of_chains(components: Sequence[str | Written], config: Config) -> dict[str,
     return found
 
 
-def _merged(command: str, layers: Iterable[Mapping[str, WrittenOption]]) -> dict[str, Any]:
-    merged: dict[str, Any] = {}
+class Setting(NamedTuple):
+    """An option as it is set."""
+
+    value: Any
+    """As the command line reads it."""
+    written: WrittenOption
+
+
+def read_layer(layer: Mapping[str, WrittenOption], command: str = "") -> dict[str, Setting]:
+    """A layer of options by their names, read and checked, but for options that the command has
+    not; without a command, all. Raises `UsageError`."""
+    read = {key: Setting(value(key, written), written) for key, written in layer.items()}
+    return {
+        ROWS[key].name: setting
+        for key, setting in read.items()
+        if not command or ROWS[key].configures(command)
+    }
+
+
+def laid(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
+    """Layers above each other, the lowest first. One that switches `locked` off does so whatever is
+    below it, and a lock file implies it."""
+    found: dict[str, Setting] = {}
     for layer in layers:
-        merged = _over(merged, _values(command, layer))
-    return merged
-
-
-def _over(lower: dict[str, Any], upper: dict[str, Any]) -> dict[str, Any]:
-    """Two layers of values. A layer that switches `locked` off does so whatever is below it, and a
-    lock file implies it."""
-    merged = {**lower, **upper}
-    if upper.get("locked") is False and "lock_file" not in upper:
-        merged.pop("lock_file", None)
-    return merged
+        found |= layer
+        is_off = "locked" in layer and layer["locked"].value is False
+        if is_off and "lock_file" not in layer:
+            found.pop("lock_file", None)
+    return found
 
 
 def _levelled(typed: dict[str, Any]) -> dict[str, Any]:
     """A command line's values with `-v` as the level that it stands for."""
     return {**typed, "log": "debug"} if typed.get("verbose") and "log" not in typed else typed
-
-
-def _values(command: str, layer: Mapping[str, WrittenOption]) -> dict[str, Any]:
-    """A layer's values, read and checked, but for options that the command has not."""
-    read = {key: value(key, written) for key, written in layer.items()}
-    return {ROWS[key].name: it for key, it in read.items() if ROWS[key].configures(command)}
 
 
 def served(key: str, written: WrittenOption) -> tuple[str, Any]:

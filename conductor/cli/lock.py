@@ -124,12 +124,14 @@ def run(
     before = lock.component if lock is not None else None
     entries = _entries(plan, path, before, pinned)
     if check:
-        return _check(path, lock, entries)
+        return _check(path, lock, entries, plan)
     if lock is not None and _placeless(lock) == _placeless(entries):
         report.say(f"{path} is up to date: {_count(entries)}")
         return 0
     file.save(path, file.document(entries, _head(parsed, typed, pinned=pinned)))
-    lines = [_line(entry) for entry in entries] if before is None else _changes(before, entries)
+    lines = (
+        [_line(entry) for entry in entries] if before is None else _changes(before, entries, plan)
+    )
     written = "written" if before is None else "updated"
     report.say(f"{path} {written}: {_count(entries)}", *lines)
     return 0
@@ -194,13 +196,13 @@ def _with_module(entry: Entry, spec: Spec) -> Entry:
     )
 
 
-def _check(path: str, lock: Lock | None, entries: list[Entry]) -> int:
+def _check(path: str, lock: Lock | None, entries: list[Entry], plan: Plan) -> int:
     if lock is None:
         raise UsageError(f"no lock file `{path}`", "make it: leave out --check")
     if _fixed(lock.component) == _fixed(entries):
         report.say(f"{path} is up to date: {_count(entries)}")
         return 0
-    lines = "\n".join(_changes(lock.component, entries))
+    lines = "\n".join(_changes(lock.component, entries, plan))
     report.error(f"{path} would change\n{lines}", "leave out --check to write it")
     return EXIT_STALE
 
@@ -219,8 +221,8 @@ def _fixed(entries: Sequence[Entry]) -> list[Entry]:
     ]
 
 
-def _changes(before: Sequence[Entry], entries: Sequence[Entry]) -> list[str]:
-    lines = compare.compare(before, entries).lines()
+def _changes(before: Sequence[Entry], entries: Sequence[Entry], plan: Plan) -> list[str]:
+    lines = compare.compare(before, entries, plan.components).lines()
     return lines or ["  the description of the components, not what they are or may do"]
 
 

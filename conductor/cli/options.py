@@ -20,7 +20,7 @@ from conductor.spec.options import ASKS, ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import CONFIG, LOCK_FILE
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from conductor.spec.config.model import Config, Written
     from conductor.spec.config.project import Project
@@ -899,6 +899,13 @@ TABLE: Final = (
         page="See [what conductor keeps](reference.md#what-conductor-keeps).",
     ),
     Option(
+        "--dry-run",
+        SWITCH,
+        "Start nothing: show what would run, and who set each option, right, limit and setting.",
+        commands=LONG_LIVED,
+        typed=LONG_LIVED,
+    ),
+    Option(
         "--reload",
         SWITCH,
         "Replace a proxy by its new build when its file changes; between two messages. `conductor "
@@ -1076,6 +1083,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     values: dict[str, Any]
     """All of that, by the names of options, as it was set."""
+    set_by: Mapping[str, str] = {}
+    """Who set which of the values, where files or variables add to the command line."""
     config: Config | None = None
     """What files configure (`conductor.cli.configured`); None: nothing, or they are not read."""
     chosen: tuple[str, str] | None = None

@@ -27,6 +27,7 @@ from conductor.run.owner import Owner
 from conductor.spec import lacking, limits, paths
 from conductor.spec import plan as plans
 from conductor.spec.consent import Where
+from conductor.spec.origins import COMMAND_LINE
 from conductor.transports import descriptors
 from conductor.transports.process_groups import adopt_orphans, end_strays, reaping
 
@@ -66,6 +67,10 @@ def chain(parsed: Parsed) -> int:
             agent_login.execute(configured.applied(parsed))
         descriptors.raise_limit()
         parsed = configured.applied(parsed)
+        if parsed.values.get("dry_run"):
+            from conductor.cli import dry_run
+
+            return dry_run.show(parsed)
         # A person at a terminal is no editor, and is asked there.
         terminal = os.isatty(0) and os.isatty(2) and not report.is_json()
         if parsed.dialect == SCP.name:
@@ -406,7 +411,12 @@ def planned(parsed: Parsed, note: Callable[[str], None] | None = None) -> Plan:
     if parsed.mode != "proxy" and not parsed.components:
         raise nothing(parsed.command)
     return plans.made(
-        parsed.components, parsed.options, mode=parsed.mode, config=parsed.config, note=note
+        parsed.components,
+        parsed.options,
+        mode=parsed.mode,
+        set_by=parsed.set_by or dict.fromkeys(parsed.values, COMMAND_LINE),
+        config=parsed.config,
+        note=note,
     )
 
 

@@ -83,8 +83,9 @@ def is_hardened(plan: Plan, warn: Warn) -> Plan:
     """Guests can be locked up where that is required."""
     if plan.options.require_hardening and plan.options.isolation == "inline":
         raise UsageError(
-            "`require-hardening` and `-c isolation=inline` contradict each other: this process "
-            "cannot be locked up, since it starts programs",
+            f"`require-hardening` ({plan.origin('require_hardening')}) and `isolation = inline` "
+            f"({plan.origin('isolation')}) contradict each other: this process cannot be locked "
+            "up, since it starts programs",
             "leave out `isolation`: guests then get a process of their own",
         )
     return plan
@@ -105,9 +106,10 @@ def is_sandboxed(plan: Plan, warn: Warn) -> Plan:
     for spec in plan.proxies:
         if plan.options.require_sandbox and not spec.sandboxed:
             raise UsageError(
-                f"{spec.label('proxy')} is not sandboxed, and --require-sandbox is set",
+                f"{spec.label('proxy')} is not sandboxed, and `require-sandbox` is set "
+                f"({plan.origin('require_sandbox')})",
                 "use a WebAssembly build of it (`conductor inspect` shows what a component is), "
-                "or leave out --require-sandbox",
+                "or leave out `require-sandbox`",
             )
         for key in ("quiet", "mcp_bridge"):
             if getattr(spec, key) is not None:

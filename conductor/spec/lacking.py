@@ -26,8 +26,9 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.rules import Policy
 from conductor.errors import UsageError, one_line, visible_path
-from conductor.spec import settings
+from conductor.spec import origins, settings
 from conductor.spec.model import Spec
+from conductor.spec.origins import COMMAND_LINE
 
 if TYPE_CHECKING:
     from conductor.core.policy.policy_state import PolicyState
@@ -183,8 +184,12 @@ def _cure(spec: Spec, lack: tuple[str, ...]) -> str:
     denied = [name for name in lack if words.is_denied(name, spec.denied)]
     left = tuple(name for name in lack if name not in denied)
     if spec.bundled is not None and spec.chosen and not denied:
-        return f"leave out `only={'+'.join(spec.policy.rights)}`"
-    cures = [f"leave out `deny`, which takes {', '.join(map(_shown, denied))}"] if denied else []
+        by = origins.right(spec, spec.policy.rights[0]) if spec.policy.rights else COMMAND_LINE
+        return f"leave out `only={'+'.join(spec.policy.rights)}` ({by})"
+    cures = []
+    if denied:
+        by = origins.denied(spec)
+        cures = [f"leave out `deny` ({by}), which takes {', '.join(map(_shown, denied))}"]
     if left:
         cures.append(f"`{visible_path(spec.source)}{one_line(options(left), 1000)}` allows that")
     return "; ".join(cures)

@@ -39,9 +39,15 @@ def bare(spec: Spec) -> Spec:
 
 
 def right(spec: Spec, name: str) -> str:
-    """Who has given a component a right, which is no set."""
+    """Who has given a component a right; of a set, the last who has given it some of that."""
+    wanted = {*words.flat([name])}
     # `only` is the whole list: who has written that has given each right in it.
-    return _setter(spec, lambda layer: (layer.chosen, name in words.flat(layer.policy.rights)))
+    return _setter(spec, lambda layer: (layer.chosen, wanted & {*words.flat(layer.policy.rights)}))
+
+
+def denied(spec: Spec) -> str:
+    """Who denies a component rights."""
+    return _setter(spec, lambda layer: layer.denied)
 
 
 def limit(spec: Spec, name: str) -> str:
@@ -52,7 +58,8 @@ def limit(spec: Spec, name: str) -> str:
 def of(spec: Spec) -> dict[str, str]:
     """Who set what of a component, by `rights.WORD`, `limits.NAME`, `config.KEY`, or the name of
     an option; what nobody set is not there."""
-    found = {f"rights.{name}": right(spec, name) for name in words.flat(spec.policy.rights)}
+    held = words.flat(spec.policy.rights) if spec.policy.enforced else spec.policy.rights
+    found = {f"rights.{name}": right(spec, name) for name in held}
     found |= {f"deny.{name}": _setter(spec, _denies(name)) for name in spec.denied}
     found |= {f"limits.{name}": limit(spec, name) for name in spec.limits}
     found |= {f"config.{key}": _setter(spec, _member("config", key)) for key in spec.config}

@@ -89,8 +89,8 @@ def made(
     if policy is not None:
         from conductor.spec.managed import options as bounds
 
-        given, options = options, bounds.obliged(policy, options)
-        set_by |= bounds.set_by(policy, given, options)
+        given, options = options, bounds.obliged(policy, options, set_by)
+        set_by |= bounds.changed(policy, given, options)
         if mode == "auto" and not policy.only_watches:
             # As a proxy of another conductor its last component would be a proxy too, and it is
             # judged as the agent.

@@ -76,7 +76,11 @@ REFUSED: Final = {
     ),
     "as an object": ('{"wasm": "./guard/p.wasm"}', LACKS, ""),
     "closed by an option": ("./open,fails=closed", LACKS, ""),
-    "bundled, denied": ("rate-limit,deny=clock", "`clock`", "leave out `deny`, which"),
+    "bundled, denied": (
+        "rate-limit,deny=clock",
+        "`clock`",
+        "leave out `deny` (command line), which",
+    ),
     "bundled, narrowed": ("redact,only=context", "`change:words`", "leave out `only=context`"),
     "a program": ("./program,only=none", "`filter`", ""),
 }

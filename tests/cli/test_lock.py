@@ -157,7 +157,7 @@ def test_more_is_refused_and_less_is_not(here: Path) -> None:
     """Each kind of more and less: `tests/spec/lock/test_lock.py`."""
     less, more = "./p.wasm,memory=16MiB", "./p.wasm,only=full+clock,on_failure=bypass"
     lock(here, less, "demo")
-    said = ("rights: + full,", "on_failure: restart → bypass",
+    said = ("rights: + full (command line),", "on_failure: restart → bypass",
             "limits.memory_bytes: 16 MiB → 64 MiB")  # fmt: skip
     locked(here, more, "demo").assert_error(2, "  p (./p.wasm):\n", *said)
     lock(here, more.replace("=bypass", "=restart+bypass"), "demo")

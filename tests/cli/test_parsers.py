@@ -91,7 +91,7 @@ def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | 
 
 def test_every_row_is_a_field_of_the_options_or_of_the_command_line() -> None:
     own = {"c", "prompt", "cwd", "permissions", "fs", "timeout", "json"}
-    own |= {"listen", "agent_login"}
+    own |= {"listen", "agent_login", "dry_run"}
     rows = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
     names = {row.name for row in rows} - {"dialect", "log", "project", "isolated"} - own
     assert names <= set(Options.__struct_fields__)

@@ -207,7 +207,9 @@ def test_mistakes_are_named(component: str, words: str) -> None:
 
 def test_a_proxy_elsewhere_is_not_sandboxed() -> None:
     ran = conductor("agent", "--require-sandbox", "ws://127.0.0.1:9", "demo")
-    ran.assert_error(2, "is not sandboxed, and --require-sandbox is set", "ws://127.0.0.1:9/acp")
+    ran.assert_error(
+        2, "is not sandboxed, and `require-sandbox` is set (command line)", "ws://127.0.0.1:9/acp"
+    )
 
 
 def test_what_a_component_elsewhere_is() -> None:

@@ -13,10 +13,11 @@ import msgspec
 from conductor.core import json_text
 from conductor.core.policy import words
 from conductor.errors import UsageError
-from conductor.spec import digests, limits
+from conductor.spec import digests, limits, origins
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock.entries import entries, pinned
 from conductor.spec.lock.file import Entry, read
+from conductor.spec.model import Spec
 from conductor.spec.plan import Plan
 
 _ISOLATIONS: Final = ("separate", "process", "inline")
@@ -71,7 +72,7 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     """
     lock = read(path)
     now = entries(plan, path)
-    comparison = compare(lock.component, now)
+    comparison = compare(lock.component, now, plan.components)
     refused = "\n".join(comparison.lines(REFUSED))
     if refused:
         raise UsageError(
@@ -87,8 +88,12 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     return plan.of([pinned(spec, entry, path) for spec, entry in pairs])
 
 
-def compare(locked: Sequence[Entry], now: Sequence[Entry]) -> Comparison:
-    """Compares a chain with the one that was locked."""
+def compare(
+    locked: Sequence[Entry],
+    now: Sequence[Entry],
+    specs: Iterable[Spec] = (),
+) -> Comparison:
+    """Compares a chain with the one that was locked. `specs`, its components, tell who set what."""
     listing = []
     if [_key(entry) for entry in locked] != [_key(entry) for entry in now]:
         import difflib
@@ -97,13 +102,35 @@ def compare(locked: Sequence[Entry], now: Sequence[Entry]) -> Comparison:
         listing = [row.rstrip() for row in difflib.ndiff(before, after) if row[0] != "?"]
     known = {_key(entry): entry for entry in locked}
     pairs = [(known[_key(new)], new) for new in now if _key(new) in known]
-    return Comparison(listing, [(new, list(_differences(old, new))) for old, new in pairs])
+    layers = {spec.name: spec for spec in specs}
+    each = [
+        (new, [_attributed(one, layers.get(new.name)) for one in _differences(old, new)])
+        for old, new in pairs
+    ]
+    return Comparison(listing, each)
 
 
 def title(entry: Entry) -> str:
     """A component for people: `proxy (./proxy.wasm)`."""
     what = "" if entry.source == entry.name else f" ({entry.source})"
     return one_line(f"{entry.name}{what}" + (", agent" if entry.role == "agent" else ""))
+
+
+def _attributed(difference: Difference, spec: Spec | None) -> Difference:
+    """The difference with who set what is there now."""
+    if spec is None:
+        return difference
+    key, _, rest = difference.text.partition(": ")
+    if key == "rights" and rest.startswith("+ "):
+        added = (word.removeprefix("+ ") for word in rest.split(", "))
+        text = ", ".join(f"+ {word} ({origins.right(spec, word)})" for word in added)
+        return msgspec.structs.replace(difference, text=f"{key}: {text}")
+    origin = origins.of(spec).get(key)
+    return (
+        difference
+        if origin is None
+        else msgspec.structs.replace(difference, text=f"{difference.text} ({origin})")
+    )
 
 
 def _key(entry: Entry) -> tuple[str, str, str, str]:

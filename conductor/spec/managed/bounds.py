@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from conductor.core.policy import words
-from conductor.spec import limits
+from conductor.spec import limits, origins
 from conductor.spec.managed.file import Most
 from conductor.spec.model import Spec
 
@@ -33,7 +33,8 @@ def bounded(most: Most, spec: Spec) -> Spec:
     for key, value in most.limits.items():
         bound, default = limits.read(key, value), limits.DEFAULT_LIMITS.get(key)
         if spec.limits.get(key, 0) > bound:
-            raise BeyondError("limits", f"its limit `{key}` is {spec.limits[key]}")
+            by = origins.limit(spec, key)
+            raise BeyondError("limits", f"its limit `{key}` is {spec.limits[key]} ({by})")
         if key not in spec.limits:
             held[key] = bound if default is None else min(default, bound)
     return msgspec.structs.replace(spec, limits=held)
@@ -43,12 +44,12 @@ def _check_rights(most: Most, spec: Spec) -> None:
     """A policy refuses what asks for more; it narrows nothing."""
     held = spec.policy.rights
     if most.only is not None and (more := words.lacking(held, most.only)):
-        raise BeyondError("only", f"it has {_listed(more)}")
+        raise BeyondError("only", f"it has {_listed(spec, more)}")
     denied = tuple(name for name in words.flat(held) if words.is_denied(name, most.deny))
     if denied:
-        raise BeyondError("deny", f"it has {_listed(denied)}")
+        raise BeyondError("deny", f"it has {_listed(spec, denied)}")
 
 
-def _listed(names: tuple[str, ...]) -> str:
+def _listed(spec: Spec, names: tuple[str, ...]) -> str:
     more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(f"`{name}`" for name in names[:_SHOWN]) + more
+    return ", ".join(f"`{name}` ({origins.right(spec, name)})" for name in names[:_SHOWN]) + more

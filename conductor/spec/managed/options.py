@@ -6,6 +6,7 @@ Loaded only on a machine that has a policy.
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -18,21 +19,29 @@ from conductor.spec.options import Options
 from conductor.spec.plan import Plan
 
 
-def applied(managed: Managed, options: Options) -> Options:
-    """The options of a chain, with what the policy demands. Raises `UsageError` for others."""
+def applied(managed: Managed, options: Options, set_by: Mapping[str, str] | None = None) -> Options:
+    """The options of a chain, with what the policy demands. Raises `UsageError` for others, which
+    says who set them."""
     rules, given = managed.file, options.audit
+
+    def by(option: str) -> str:
+        return f" ({set_by[option]})" if set_by and option in set_by else ""
+
     if managed.audit is not None and given is not None and os.path.abspath(given) != managed.audit:
-        hint = f"leave out --audit: the chain is recorded in {managed.audit}"
-        raise managed.refusal(f"an audit in `{given}`", "audit", hint=hint)
+        hint = f"leave out `audit`: the chain is recorded in {managed.audit}"
+        raise managed.refusal(f"an audit in `{given}`{by('audit')}", "audit", hint=hint)
     if options.trace is not None and not rules.trace:
-        raise managed.refusal("a trace", "trace", hint="leave out --trace")
+        raise managed.refusal(f"a trace{by('trace')}", "trace", hint="leave out `trace`")
     if options.sends and not rules.trace:
-        raise managed.refusal("spans for a collector", "trace", hint="leave out `otlp`")
+        raise managed.refusal(
+            f"spans for a collector{by('otlp')}", "trace", hint="leave out `otlp`"
+        )
     records = options.trace or options.sends or (given if managed.audit is None else None)
     content = options.trace_content
     if records and CONTENTS.index(content) > CONTENTS.index(rules.content):
         hint = f"use -c trace-content={rules.content}"
-        raise managed.refusal(f"a record with `{content}` of each message", "content", hint=hint)
+        text = f"a record with `{content}` of each message{by('trace_content')}"
+        raise managed.refusal(text, "content", hint=hint)
     if not rules.trace:
         options = msgspec.structs.replace(options, ring=0)
     elif not records and CONTENTS.index(content) > CONTENTS.index(rules.content):
@@ -52,21 +61,21 @@ def applied(managed: Managed, options: Options) -> Options:
     )
 
 
-def obliged(managed: Managed, options: Options) -> Options:
+def obliged(managed: Managed, options: Options, set_by: Mapping[str, str]) -> Options:
     """The options with what the policy demands, such as its audit: before anything is opened.
 
     Raises `UsageError` for options that the policy forbids.
     """
     if managed.only_watches:
         return msgspec.structs.replace(options, audit=options.audit or managed.audit)
-    return applied(managed, options)
+    return applied(managed, options, set_by)
 
 
-def set_by(managed: Managed, before: Options, options: Options) -> dict[str, str]:
+def changed(managed: Managed, before: Options, options: Options) -> dict[str, str]:
     """Where the policy has what it has set, by the names of options."""
     names = (name for name in Options.__struct_fields__)
-    changed = (name for name in names if getattr(before, name) != getattr(options, name))
-    return {name: managed.line(name.replace("_", "-")) for name in changed}
+    other = (name for name in names if getattr(before, name) != getattr(options, name))
+    return {name: managed.line(name.replace("_", "-")) for name in other}
 
 
 def watched(managed: Managed, plan: Plan) -> list[Violated]:
@@ -74,7 +83,7 @@ def watched(managed: Managed, plan: Plan) -> list[Violated]:
     specs = plan.components
     found = list(chain.watched(managed, specs, agent_last=plan.agent_last))
     try:
-        applied(managed, plan.options)
+        applied(managed, plan.options, plan.set_by)
     except UsageError as error:
         found.append((specs[-1], error))
     return [
@@ -91,8 +100,8 @@ def held(managed: Managed, plan: Plan) -> Plan:
     """The plan with its options as the policy allows them. Raises `UsageError`."""
     if managed.audit is not None and not plan.options.audit_rule:
         raise managed.refusal("a chain that is not recorded", "audit")
-    options = applied(managed, plan.options)
+    options = applied(managed, plan.options, plan.set_by)
     if managed.file.require_hardening and options.isolation == "inline":
-        hint = "leave out `-c isolation=inline`"
-        raise managed.refusal("guests in the conductor's process", "require-hardening", hint=hint)
+        text = f"guests in the conductor's process ({plan.origin('isolation')})"
+        raise managed.refusal(text, "require-hardening", hint="leave out `isolation`")
     return msgspec.structs.replace(plan, options=options)

@@ -256,7 +256,7 @@ def test_a_lock_that_says_nothing_of_a_power_does_not_give_it(here: Path) -> Non
     last = lines[lines.index("[[component]]", cut) :]
     file.write_text("\n".join([*first, *last]))
     text = refusal("./p.wasm,allow=clock+change:tool-calls,memory=128MiB", "demo")
-    for said in ("rights: + context, + clock, + change:tool-calls",
+    for said in ("rights: + context (default), + clock (command line), + change:tool-calls (",
                  "isolation: none →", "fails: closed → open", "on_violation: fail → pass",
                  "on_failure: fail → restart",
                  "limits.memory_bytes: 64 MiB → 128 MiB"):  # fmt: skip
