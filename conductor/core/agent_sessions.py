@@ -127,7 +127,9 @@ class AgentSessions:
         self.returning: deque[str] = deque()
         """Those that it is to take up again after a restart, the first one now."""
         self.lost: dict[str, str] = {}
-        """The sessions that it did not take up again after a restart, and what it said."""
+        """The sessions that it did not take up again after a restart, and what it said …"""
+        self.former: dict[str, OpenSession] = {}
+        """… and how these were set up: another agent may go on with them."""
 
     @property
     def unable(self) -> str | None:
@@ -158,7 +160,7 @@ class AgentSessions:
         if method in CLOSING:
             session = text_of(member_at(params, _SESSION))
             self.open.pop(session, None)
-            self.lost.pop(session, None)
+            self._finds(session)
             self.shown.pop(session, None)
         elif method == _LOAD:
             self._shows(text_of(member_at(params, _SESSION)))
@@ -185,13 +187,22 @@ class AgentSessions:
         meta = read_members(setup.get(_META))
         if meta is not None and meta.pop(_HISTORY, None) is not None:
             setup[_META] = write_members(meta)
-        self.lost.pop(session, None)
+        self._finds(session)
         self.open.pop(session, None)
         if method == _NEW:
             self._shows(session)
         self.open[session] = OpenSession(setup)
         if len(self.open) > _MOST:
             del self.open[next(iter(self.open))]
+
+    def _finds(self, session: str) -> None:
+        """A session is lost no more: it is ended, set up again, or forgotten."""
+        self.lost.pop(session, None)
+        self.former.pop(session, None)
+
+    def setup(self, session: str) -> OpenSession | None:
+        """How a session was set up last, also if it is lost; None: nobody has seen it."""
+        return self.open.get(session) or self.former.get(session)
 
     def _shows(self, session: str) -> None:
         """The agent shows a session from its beginning."""
@@ -265,10 +276,11 @@ class AgentSessions:
 
     def refused(self, session: str, why: str) -> None:
         """The agent did not take a session up again."""
-        self.open.pop(session, None)
         self.lost[session] = why
+        if (known := self.open.pop(session, None)) is not None:
+            self.former[session] = known
         if len(self.lost) > _MOST:
-            del self.lost[next(iter(self.lost))]
+            self._finds(next(iter(self.lost)))
 
 
 def opens_by(result: bytes) -> str:

@@ -178,7 +178,7 @@ class Moving:
         if to.closure is not None:
             hint = f"\nhint: {to.closure.hint}" if to.closure.hint else ""
             return f"{to.closure.text}{hint}"
-        if move.session not in self._known.open:
+        if self._known.setup(move.session) is None:
             return "nobody has seen how the session was set up\nhint: load it, or begin a new one"
         if len(self._places) >= _MOST and move.session not in self._places:
             return f"{_MOST} sessions have had other agents\nhint: close those that are done"
@@ -229,18 +229,18 @@ class Moving:
         exchange.go(move.to.p, method, params, pending)
 
     def _way(self, move: Move) -> _Script:
-        session, to, known = move.session, move.to, self._known
+        session, to, known = move.session, move.to, self._known.setup(move.session)
         place = self._places.get(session) or Place(self._agent)
+        assert known is not None
         if to.name not in place.said:
-            setup = known.open[session].setup
-            given = {name: setup[name] for name in _SET_UP_BY if name in setup}
+            given = {name: known.setup[name] for name in _SET_UP_BY if name in known.setup}
             member, body = yield _NEW, write_members(given)
             wrong = self._opened(place, move, member, body)
             if wrong is not None:
                 self._decline(move.peer, wrong, move.pending)
                 return
         said = place.said[to.name]
-        for which, value in list(known.open[session].choices.items()):
+        for which, value in list(known.choices.items()):
             offered = which in said.settings and (which[0] == SET_OPTION or value in said.modes)
             if not offered or said.settings[which] == value:
                 continue

@@ -35,6 +35,7 @@ from tests.harness.router.policed import (
 
 HOLDS: Final = "down:session/prompt:carry+answer"
 FS: Final[Json] = {"name": "fs", "command": "fs", "args": [], "env": []}
+LOADS: Final[Json] = {"protocolVersion": 1, "agentCapabilities": {"loadSession": True}}
 SET_UP: Final[Json] = {"cwd": "/work", "mcpServers": [FS], "additionalDirectories": ["/more"]}
 MODES: Final[Json] = {
     "currentModeId": "ask",
@@ -58,6 +59,7 @@ class Play:
         shows: Json | None = None,
         agent: Component | None = None,
         ready: Sequence[str] = ("b", "c"),
+        loads: bool = False,
         **options: Any,
     ) -> None:
         held = component or guest(HOLDS)
@@ -72,7 +74,7 @@ class Play:
         self.got: list[tuple[str, Json]] = []
         self.version, self.asked = version, 0
         self.tag = b"s" if held.dialect is CHANNEL else b""
-        self._begin(ready)
+        self._begin(ready, LOADS if loads else {"protocolVersion": version})
         self.say("client", request("n", "session/new", SET_UP))
         for name in (self.g, "a", self.g):  # a component that carries set-ups passes them on
             for one in self.requests(name):
@@ -82,11 +84,10 @@ class Play:
                     self.say(name, one, "s")
         self.got.clear()
 
-    def _begin(self, ready: Sequence[str]) -> None:
+    def _begin(self, ready: Sequence[str], answer: Json) -> None:
         given: Json = {"protocolVersion": self.version, "clientCapabilities": {"fs": {}}}
         if self.version == 2:
             given = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}}
-        answer = {"protocolVersion": self.version, "agentCapabilities": {}}
         self.say("client", request("i", "initialize", given))
         (asked,) = self.requests(self.g)
         if self.router.peers[self.g].sideband:
@@ -731,6 +732,21 @@ def test_the_trace_context_comes_with_the_agent_s_own_id() -> None:
     assert [(one.peer, json.loads(one.params)) for one in stamped] == [
         ("b", {"sessionId": "T", "modeId": "x"})
     ]
+
+
+def test_a_session_that_the_chain_s_agent_has_lost_goes_on_with_another() -> None:
+    play = Play(agent=Component("a", "agent `a`", revived=True), loads=True)
+    play.take(play.router.leaving("a", Closure("agent `a` ended", "", {"component": "a"})))
+    play.take(play.router.returned("a"))
+    (again,) = play.requests("a")
+    play.say("a", result(again["id"], LOADS))
+    (load,) = play.requests("a")
+    play.say("a", error(load["id"], -32002, "no such session"))
+    held = play.prompted()
+    play.uses()
+    assert play.opens() == SET_UP
+    assert play.answer()["result"]["agent"] == "b"
+    play.passes(held, "b", "T")
 
 
 def test_an_agent_that_is_started_again_ends_no_turn_of_another() -> None:
