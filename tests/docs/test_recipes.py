@@ -88,7 +88,12 @@ def examples() -> Iterator[Attack]:
                 '            "echo": lambda _, params: {"text": str(params.get("text", ""))},\n',
                 '        }\n        """By the name of the call',
             ),
-            Edit("guest_sdk/python/services.py", '"echo", ', '"fetch", "files"'),
+            Edit("guest_sdk/python/services.py", '"echo", ', '"random", "read", "storage"'),
+            Edit(
+                "conductor/core/policy/word_table.py",
+                '    Word("echo", "hear its own words again"),\n',
+                '    Word("random", "get random bytes"),\n',
+            ),
             Edit(
                 "guest_sdk/python/pretend.py",
                 '            "echo": lambda p: {"text": str(p.get("text", ""))},\n',
@@ -98,8 +103,8 @@ def examples() -> Iterator[Attack]:
         ("tests/services/test_table.py",),
         "architecture.md",
         "| `echo` |",
-        ("inspect", "--all", "passthrough"),
-        r"\becho\b",
+        ("help", "rights", "echo"),
+        r"hear its own words again",
     ),
     "mode": Recipe(
         (
@@ -114,6 +119,7 @@ def examples() -> Iterator[Attack]:
                 '}\n"""By name, in the order in which',
             ),
             Edit("conductor/core/policy/key_table.py", " | SAMPLE", '\n"""The modes by which'),
+            Edit("conductor/core/policy/rules.py", "    SAMPLE,\n", "    STOP,\n    UPDATE,\n"),
             Edit(
                 "conductor/core/policy/rules.py",
                 "        if held & COPY:\n            held &= ~SAMPLE\n",
@@ -138,6 +144,7 @@ def examples() -> Iterator[Attack]:
 """,
                 "        return rights\n\n    def muted",
             ),
+            Edit("conductor/core/policy/word_table.py", "    SAMPLE,\n", "    SETTINGS,\n    SETUP,\n"),
             Edit(
                 "conductor/core/policy/word_table.py",
                 '    "sample": SAMPLE,\n',
