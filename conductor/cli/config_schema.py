@@ -16,6 +16,7 @@ import msgspec
 from conductor.cli import configured, pages
 from conductor.cli.options import NUMBER, OPTIONAL_SIZE, SECONDS, SERVE, SIZE, Option
 from conductor.core.dialects import DIALECTS
+from conductor.core.policy import words
 from conductor.core.restart_state import CHOICES
 from conductor.mcp import KINDS
 from conductor.spec import component_options, limits
@@ -32,6 +33,12 @@ _NAMED: Final[dict[str, tuple[str, ...]]] = {
 }
 """The values of options of a component, where the table has one word for all of them."""
 
+_RIGHTS: Final = {
+    "only": (*words.SETS, *words.TABLE),
+    "allow": (*words.SETS, *words.TABLE),
+    "deny": (*words.FORBIDDING, *words.ALL_VERBS, *words.SETS, *words.TABLE),
+}
+"""The rights that an option names, but for those with a scope of the user's choice."""
 _WORDS: Final = re.compile(r"[a-z]+(\|[a-z]+)*")
 _ANY: Final = ["string", "number", "boolean", "array"]
 _NAME: Final = {"pattern": r"^[A-Za-z0-9._@+-]{1,64}$", "description": f"A name is {NAME_RULE}."}
@@ -187,6 +194,12 @@ def _limit(one: limits.Limit) -> dict[str, Any]:
 
 def _value(option: component_options.Option) -> dict[str, Any]:
     """What an option of a component takes."""
+    if option.name in _RIGHTS:
+        word = (
+            {"enum": list(_RIGHTS[option.name])},
+            {"pattern": f"^({'|'.join(words.ALL_VERBS)}):."},
+        )
+        return {"type": ["string", "array"], "items": {"type": "string", "anyOf": list(word)}}
     if option.name in _NAMED:
         return {"enum": list(_NAMED[option.name])}
     if _WORDS.fullmatch(option.value):
