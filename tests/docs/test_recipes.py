@@ -144,7 +144,7 @@ def examples() -> Iterator[Attack]:
 """,
                 "        return rights\n\n    def muted",
             ),
-            Edit("conductor/core/policy/word_table.py", "    SAMPLE,\n", "    SETTINGS,\n    SETUP,\n"),
+            Edit("conductor/core/policy/word_table.py", "    SAMPLE,\n", "    SETTINGS,\n"),
             Edit(
                 "conductor/core/policy/word_table.py",
                 '    "sample": SAMPLE,\n',
