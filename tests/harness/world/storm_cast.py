@@ -64,10 +64,10 @@ def component(
         more = ("prompt:unseen", "prompt:within" if turns == "within" else "prompt:anytime")
         policy = _made((*WORDS[policy], *more), policy)
     if plain:
-        name = rng.choice(PLAIN)
+        word = rng.choice(PLAIN)
         fails = rng.choice(("open", "open", "closed"))
-        policy = msgspec.structs.replace(held(name), fails=fails)
-        WORDS[policy] = (name,)
+        policy = msgspec.structs.replace(held(word), fails=fails)
+        WORDS[policy] = (word,)
     texts = rng.choice((None, None, None, 128)) if not plain else None
     made = Component(
         name,
