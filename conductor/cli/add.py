@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import configured, offer, report, signer
+from conductor.cli import configured, offer, report
 from conductor.cli.offer import Allowed, Decision
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import paragraphs, takes
 from conductor.errors import UsageError
-from conductor.packages import catalogue, install, signatures, sources, store
+from conductor.packages import catalogue, install, sources, store
 from conductor.packages.sources import Source
 from conductor.spec import agents, catalog, catalogues, syntax
 from conductor.spec.digests import short
@@ -38,23 +38,9 @@ Index = Annotated[
         show_default=False,
     ),
 ]
-Yes = Annotated[
-    bool,
-    typer.Option("--yes", "-y", help="Install without a question; it gets the default rights."),
-]
-AllowAll = Annotated[
-    bool,
-    typer.Option(
-        "--allow-all",
-        help="Install without a question, and allow this version all that it asks for.",
-    ),
-]
-Trusting = Annotated[
-    bool,
-    typer.Option("--trust", help="Install a program too, which runs with all your rights."),
-]
 
 
+@takes("add")
 def add(
     source: Annotated[
         str,
@@ -69,22 +55,14 @@ def add(
         typer.Option("--name", metavar="NAME", help="What chains call it.", show_default=False),
     ] = "",
     index: Index = None,
-    yes: Yes = False,
-    allow_all: AllowAll = False,
-    trust: Trusting = False,
-    identity: signer.Identity = "",
-    issuer: signer.Issuer = "",
-    key: signer.Key = "",
-    trusted_root: signer.TrustedRoot = "",
-    any_signer: signer.AnySigner = False,
+    **given: Any,
 ) -> int:
     """Installs a component."""
-    given = (identity, issuer, key, trusted_root)
-    wanted = signatures.demand(*given, any_signer=any_signer)
+    wanted = offer.demand(given)
     source, options = syntax.split(source)
-    allowed = Allowed.of(allow_all, options)
+    allowed = Allowed.of("allow_all" in given, options)
     words = ["add", source, *(["--name", name] if name else [])]
-    words += signer.words(*given, any_signer=any_signer)
+    words += offer.signer_words(given)
     for each in index or ():
         words += ["--index", each]
     meant = _source(source, index)
@@ -98,7 +76,7 @@ def add(
             return 0
         offer.show(made)
         allowed.check(made.spec)
-        decision = offer.decide(made, allowed, yes=yes, trusting=trust, again=again)
+        decision = offer.decide(made, allowed, given, again=again)
         if decision is Decision.NO:
             report.say("nothing was installed")
             return offer.EXIT_DECLINED

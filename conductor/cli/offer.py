@@ -12,16 +12,17 @@ import os
 import shlex
 import shutil
 import sys
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, Final
 
 import msgspec
 
 from conductor.cli import consent, inspect_card, report
 from conductor.core.policy import words
 from conductor.errors import ConductorError, UsageError, hint_of, one_line, visible_path
-from conductor.packages import install, store
+from conductor.packages import install, signatures, store
 from conductor.packages.install import Candidate
+from conductor.packages.signatures import Demand
 from conductor.run import compiled
 from conductor.spec import catalog, lacking, managed, trust
 from conductor.spec.component_options import Options
@@ -137,19 +138,36 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
         report.write(text, word="warning")
 
 
-def decide(made: Candidate, allowed: Allowed, *, yes: bool, trusting: bool, again: str) -> Decision:
+_SIGNER: Final = ("signer", "issuer", "key", "trusted_root", "any_signer")
+"""The options about who must have signed a package."""
+
+
+def demand(given: Mapping[str, Any]) -> Demand:
+    """Who must have signed a package, by the options of a command line. Raises `UsageError`."""
+    return signatures.demand(**{name: given[name] for name in _SIGNER if name in given})
+
+
+def signer_words(given: Mapping[str, Any]) -> Iterator[str]:
+    """The same options as they were typed."""
+    for name in _SIGNER:
+        if name in given:
+            yield f"--{name.replace('_', '-')}"
+            yield from [given[name]] if given[name] is not True else []
+
+
+def decide(made: Candidate, allowed: Allowed, given: Mapping[str, Any], *, again: str) -> Decision:
     """What the user wants: asks on a terminal, unless options say it.
 
     Args:
         allowed: What the command line allows, which is a yes to the component too.
-        yes: Install without a question.
-        trusting: `--trust`: a program may run.
+        given: The options: `yes` installs without a question, with `trust` a program may run.
         again: The command that would do it without a question.
 
     Raises:
         UsageError: It takes a decision, and nobody can be asked.
     """
-    if yes or trusting or allowed:
+    trusting = "trust" in given
+    if "yes" in given or trusting or allowed:
         if made.is_program and not trusting:
             raise UsageError(
                 f"`{made.receipt.name}` is a program: it would run with all your rights, and "

@@ -585,6 +585,41 @@ _DOCTOR: Final = (
     Option("--yes -y", SWITCH, "Do not ask.", ("doctor",)),
 )
 
+_INSTALLING: Final = ("add", "update")
+
+_INSTALL: Final = (
+    Option(
+        "--yes -y",
+        SWITCH,
+        "Install without a question; it gets the default rights.",
+        _INSTALLING,
+    ),
+    Option(
+        "--allow-all",
+        SWITCH,
+        "Install without a question, and allow this version all that it asks for.",
+        _INSTALLING,
+    ),
+    Option(
+        "--trust", SWITCH, "Install a program too, which runs with all your rights.", _INSTALLING
+    ),
+    Option(
+        "--signer",
+        Kind("IDENTITY", str),
+        "Who must have signed it: an address, or a workflow's URL.",
+        _INSTALLING,
+    ),
+    Option("--issuer", Kind("URL", str), "Who vouches for that identity.", _INSTALLING),
+    Option("--key", FILE, "The public key (PEM) that it must be signed with.", _INSTALLING),
+    Option("--trusted-root", FILE, "The root of a sigstore of one's own.", _INSTALLING),
+    Option(
+        "--any-signer",
+        SWITCH,
+        "Take it although who signed what is installed has not signed this.",
+        _INSTALLING,
+    ),
+)
+
 SETTABLE: Final = (
     *ALL,
     "serve",
@@ -963,6 +998,7 @@ TABLE: Final = (
     *SERVE,
     *FLEET,
     *_DOCTOR,
+    *_INSTALL,
     Option(
         "--only",
         Kind("CHECK", str, many=True),

@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import offer, report, signer
-from conductor.cli.add import AllowAll, Trusting, Yes
+from conductor.cli import offer, report
 from conductor.cli.offer import Allowed, Decision
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import paragraphs, takes
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.packages import install, signatures, store
+from conductor.packages import install, store
 from conductor.packages.catalogue import Named
 from conductor.packages.install import Candidate
 from conductor.packages.signatures import Demand
@@ -30,6 +30,7 @@ HELP: Final = paragraphs(
 EPILOG: Final = "Examples:\n\n  conductor update --check\n\n  conductor update weather"
 
 
+@takes("update")
 def update(
     names: Annotated[
         list[str] | None,
@@ -42,22 +43,12 @@ def update(
     check: Annotated[
         bool, typer.Option("--check", help="Show what is newer, and install nothing.")
     ] = False,
-    yes: Yes = False,
-    allow_all: AllowAll = False,
-    trust: Trusting = False,
-    identity: signer.Identity = "",
-    issuer: signer.Issuer = "",
-    key: signer.Key = "",
-    trusted_root: signer.TrustedRoot = "",
-    any_signer: signer.AnySigner = False,
+    **given: Any,
 ) -> int:
     """Updates components."""
-    given = (identity, issuer, key, trusted_root)
-    wanted = signatures.demand(*given, any_signer=any_signer)
-    if (wanted or any_signer) and len(names or ()) != 1:
+    wanted = offer.demand(given)
+    if (wanted or wanted.is_free) and len(names or ()) != 1:
         raise UsageError("one component has one signer", "name the component that you update")
-    allowed = Allowed.of(allow_all, [])
-    options = signer.words(*given, any_signer=any_signer)
     found = {each.name: each for each in store.receipts()}
     for name in names or ():
         if name not in found:
@@ -67,9 +58,7 @@ def update(
     code = 0
     for name in dict.fromkeys(names or found):
         try:
-            done = _update(
-                found[name], wanted, options, allowed, check=check, yes=yes, trusting=trust
-            )
+            done = _update(found[name], wanted, given, check=check)
             code = max(code, done)
         except ConductorError as error:
             report.error(f"{name}: {error.text}", error.hint)
@@ -78,14 +67,7 @@ def update(
 
 
 def _update(
-    receipt: Receipt | Damaged,
-    wanted: Demand,
-    options: list[str],
-    allowed: Allowed,
-    *,
-    check: bool,
-    yes: bool,
-    trusting: bool,
+    receipt: Receipt | Damaged, wanted: Demand, given: Mapping[str, Any], *, check: bool
 ) -> int:
     """Updates one component; the exit code. Raises `ConductorError`."""
     if isinstance(receipt, Damaged):
@@ -111,14 +93,13 @@ def _update(
         offer.show(made, install.changes(_before(receipt), made.spec) or ["nothing but its files"])
         if check:
             return 1
-        return _decide(made, options, allowed, yes=yes, trusting=trusting)
+        return _decide(made, given)
 
 
-def _decide(
-    made: Candidate, options: list[str], allowed: Allowed, *, yes: bool, trusting: bool
-) -> int:
-    again = offer.command("update", made.receipt.name, *options)
-    decision = offer.decide(made, allowed, yes=yes, trusting=trusting, again=again)
+def _decide(made: Candidate, given: Mapping[str, Any]) -> int:
+    allowed = Allowed.of("allow_all" in given, [])
+    again = offer.command("update", made.receipt.name, *offer.signer_words(given))
+    decision = offer.decide(made, allowed, given, again=again)
     if decision is Decision.NO:
         report.say(f"{made.receipt.name}: left as it is")
         return offer.EXIT_DECLINED
