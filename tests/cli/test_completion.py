@@ -25,7 +25,7 @@ CASES: Final = {
     "conductor ps pa": {"pause"},
     "conductor exec --f": {"--fs"},
     "conductor log show --t": {"--turn"},
-    "conductor log export --format p": {"perfetto"},
+    "conductor test --match j": {"json"},
     "conductor exec --fs ": {"none", "read", "write"},
     "conductor exec --permissions al": {"allow-once"},
     "conductor exec --timeout 3 --log w": {"warning"},
