@@ -131,9 +131,11 @@ class Events:
         line = Line(type=entry.kind, ts=round(at, 6))
         line.own = own = Own(
             bytes=size, n=entry.number, of=entry.request, passes=departure.entry.passes,
-            way=max(round((at - departure.left) * 1000, 3), 0.0), lost=entry.lost,
-            by=CONDUCTOR if departure.entry.own or entry.own else "", sha256=digest,
+            lost=entry.lost, by=CONDUCTOR if departure.entry.own or entry.own else "",
+            sha256=digest,
         )  # fmt: skip
+        if departure.left < at:
+            own.way = round((at - departure.left) * 1000, 3)
         if entry.kind == "response":
             request = self._answered(entry, host)
             if request is None:

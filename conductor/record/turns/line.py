@@ -36,10 +36,10 @@ LONGEST: Final = 200
 _NULL: Final = msgspec.Raw(b"null")
 
 
-class Own(msgspec.Struct, gc=False):
-    """Our own members of an event (docs/log.md, "Traces")."""
+class Own(msgspec.Struct, gc=False, omit_defaults=True):
+    """Our own members of an event (docs/log.md, "Traces"); what they do not say is left out."""
 
-    bytes: int = 0
+    bytes: int = msgspec.field(default_factory=int)  # written, also where it is 0
     id: msgspec.Raw = _NULL
     n: int = 0
     of: int = 0
@@ -258,6 +258,8 @@ def read_line(line: bytes) -> Line | None:
     return read
 
 
+_ABOUT: Final = ("verdict", "happened", "unwatched", "ended")
+"""What else a line of type `_conductor` may say than that something is missing."""
 _RESPONSE: Final = (
     b'{"type":"response","ts":%.6f,"from":%b,"to":%b,"id":%b,"is_error":%b,"payload":%b,'
     b'"_conductor":%b}\n'
@@ -274,66 +276,22 @@ def written(line: Line) -> bytes:
     if line.raw:
         return line.raw
     if own is None:
-        about: Any = line.gap
-        name = b"gap"
-        if line.verdict is not None:
-            name, about = b"verdict", line.verdict
-        elif line.happened is not None:
-            name, about = b"happened", line.happened
-        elif line.unwatched is not None:
-            name, about = b"unwatched", line.unwatched
-        elif line.ended is not None:
-            name, about = b"ended", line.ended
-        return b'{"type":"_conductor","ts":%.6f,"%b":%b}\n' % (line.ts, name, _encode(about))
+        said = {name: held for name in _ABOUT if (held := getattr(line, name)) is not None}
+        about = _encode(said or {"gap": line.gap})
+        return b'{"type":"_conductor","ts":%.6f,%b\n' % (line.ts, about[1:])
     source, target = _encode(line.source), _encode(line.target)
     if line.type == "response":
         error = b"false"
         if line.is_error:
             error = b'true,"error_domain":"%b"' % line.error_domain.encode()
-        held = (line.ts, source, target, line.id, error, line.payload, _written(own))
+        held = (line.ts, source, target, line.id, error, line.payload, _encode(own))
         return _RESPONSE % held
     id_ = b'"id":%b,' % line.id if line.type == "request" else b""
     session = b'"session":%b,' % _encode(line.session) if line.session is not None else b""
     return _CALL % (
         line.type.encode(), line.ts, line.protocol.encode(), source, target, id_,
-        _encode(line.method), session, line.params, _written(own),
+        _encode(line.method), session, line.params, _encode(own),
     )  # fmt: skip
-
-
-def _written(own: Own) -> bytes:
-    """Our own members; what they do not say is left out."""
-    text = b'{"bytes":%d' % own.bytes
-    if own.carrier:
-        text += b',"carrier":' + _encode(own.carrier)
-    if own.id != _NULL:
-        text += b',"id":%b' % own.id
-    if own.n:
-        text += b',"n":%d' % own.n
-    if own.of:
-        text += b',"of":%d' % own.of
-    if own.passes:
-        text += b',"passes":%d' % own.passes
-    if own.ms is not None:
-        text += b',"method":%b,"ms":%.3f' % (_encode(own.method), own.ms)
-    if own.way:
-        text += b',"way":%.3f' % own.way
-    if own.past:
-        text += b',"past":true'
-    if own.lost:
-        text += b',"lost":true'
-    if own.by:
-        text += b',"by":"%b"' % own.by.encode()
-    if own.protocol:
-        text += b',"protocol":"%b"' % own.protocol.encode()
-    if own.session is not None:
-        text += b',"session":%b' % _encode(own.session)
-    if own.code is not None:
-        text += b',"code":%d' % own.code
-    if own.hidden:
-        text += b',"hidden":"%b"' % own.hidden.encode()
-    if own.sha256:
-        text += b',"sha256":"%b"' % own.sha256.encode()
-    return text + b"}"
 
 
 def _lasts(own: Own) -> bool:
