@@ -48,14 +48,17 @@ def _read_back(best: list[list[float]]) -> list[int | None]:
 def similarity(text: bytes, other: bytes) -> float:
     """How much of the shorter text's beginning and end they share, from 0 to 1."""
     shorter = min(len(text), len(other))
-    if not shorter:
-        return 0.0
-    head = shared(text, other, shorter)
-    tail = shared(text[::-1], other[::-1], shorter - head)
-    return (head + tail) / shorter
+    return sum(ends(text, other)) / shorter if shorter else 0.0
 
 
-def shared(text: AnyStr, other: AnyStr, most: int) -> int:
+def ends(text: AnyStr, other: AnyStr) -> tuple[int, int]:
+    """How many bytes or characters are the same at the beginning, and behind those at the end."""
+    most = min(len(text), len(other))
+    head = _shared(text, other, most)
+    return head, _shared(text[::-1], other[::-1], most - head)
+
+
+def _shared(text: AnyStr, other: AnyStr, most: int) -> int:
     """How many bytes or characters are the same at the beginning, up to `most`."""
     low, high = 0, most
     while low < high:  # by halves: comparing slices is faster than a loop over characters

@@ -16,7 +16,7 @@ from conductor.core import Changed
 from conductor.core.json_text import too_many_values
 from conductor.record import diff
 from conductor.record.diff import NOTHING, Json, Nothing, Operation, Repeated
-from conductor.record.text_pairs import shared
+from conductor.record.text_pairs import ends
 from conductor.run.report_lines import Sized, sized
 from conductor.spec.redaction import REDACTED, clean_id, clean_name, redacted
 
@@ -154,9 +154,7 @@ def _without_secrets(value: Json, cleaned: Json, path: diff.Path) -> Json:
 
 def _within(old: str, new: str) -> dict[str, Any]:
     """A change inside a long text: where it begins, what was removed and what was added."""
-    shorter = min(len(old), len(new))
-    head = shared(old, new, shorter)
-    tail = shared(old[head:][::-1], new[head:][::-1], shorter - head)
+    head, tail = ends(old, new)
     return {
         "at": head,
         "before_digest": sized(_encoded(old)),

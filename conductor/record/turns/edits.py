@@ -14,7 +14,7 @@ import msgspec
 from conductor.core import json_text
 from conductor.errors import counted
 from conductor.record import diff
-from conductor.record.text_pairs import shared
+from conductor.record.text_pairs import ends
 from conductor.record.turns import tokens
 from conductor.record.turns.model import Edit, Op
 
@@ -202,9 +202,7 @@ def _in_text(before: str, after: str, what: str, pointer: str) -> list[Edit]:
 
 def _between(before: AnyStr, after: AnyStr) -> tuple[AnyStr, AnyStr]:
     """What lies between the first difference of two texts and the last."""
-    short = min(len(before), len(after))
-    head = shared(before, after, short)
-    tail = shared(before[::-1], after[::-1], short - head)
+    head, tail = ends(before, after)
     return before[head : len(before) - tail], after[head : len(after) - tail]
 
 

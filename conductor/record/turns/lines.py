@@ -17,7 +17,8 @@ MOST_LINE: Final = 256 * 1024 * 1024
 """Bytes of a line. A longer one is no line of a trace."""
 _READ: Final = 128 * 1024
 """Bytes that are read at a time."""
-_MOST_HELD: Final = 256 * 1024 * 1024
+MOST_HELD: Final = 256 * 1024 * 1024
+"""Bytes of lines that are held in memory."""
 
 
 class Lines(Protocol):
@@ -104,7 +105,7 @@ class FileLines:
 class HeldLines:
     """Lines in memory: those of a chain that runs. Beyond `most` bytes it forgets the oldest."""
 
-    def __init__(self, most: int = _MOST_HELD) -> None:
+    def __init__(self, most: int = MOST_HELD) -> None:
         self._most = most
         self._held: deque[bytes] = deque()
         self._change = threading.Lock()

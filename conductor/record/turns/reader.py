@@ -29,7 +29,7 @@ from conductor.record.turns.line import (
     error_text,
     read_line,
 )
-from conductor.record.turns.lines import FileLines, HeldLines, Lines
+from conductor.record.turns.lines import MOST_HELD, FileLines, HeldLines, Lines
 from conductor.record.turns.model import Change, Head, Row, Turn, TurnDetail
 from conductor.record.turns.open_turn import OpenTurn
 
@@ -412,7 +412,7 @@ def read_on(reader: Reader, lines: FileLines) -> int:
     return count
 
 
-def held(most: int | None = None) -> tuple[Reader, HeldLines]:
+def held(most: int = MOST_HELD) -> tuple[Reader, HeldLines]:
     """A reader of lines that are in memory alone, and what holds them."""
-    lines = HeldLines() if most is None else HeldLines(most)
+    lines = HeldLines(most)
     return Reader(lines), lines
