@@ -40,6 +40,7 @@ _MOST_UNREAD: Final = 1024 * 1024
 _BACKLOG: Final = 16
 
 _DONE: Final = "done"
+_REQUESTS: Final = ("state", "reload", "figures", "pause", "resume")
 _STATE: Final = "conductor.control.state"
 _FIGURES: Final = "conductor.record.ring.figures"
 """Loaded once somebody asks, or watches: most chains end before."""
@@ -100,10 +101,6 @@ class Server:
         """Those that have greeted."""
         self._complain = complain
         self._entrance = Entrance(listening, self._accepted, complain)
-        self._does: dict[str, Callable[[Request], ChainState | str]] = {
-            "state": lambda request: self._state(),
-            "reload": self._reload,
-        }
 
     @classmethod
     def opened(
@@ -219,10 +216,13 @@ class Server:
                     send(Answer(request.id, waits=waits))
                 figures = watched[0] if watched else None
                 result = self._state(figures)
-            elif (does := self._does.get(request.do)) is not None:
-                result = does(request)
+            elif request.do == "state":
+                result = self._state()
+            elif request.do == "reload":
+                self._runtime.reload()
+                result = _DONE
             else:
-                hint = did_you_mean(request.do, [*self._does, "figures", "pause", "resume"])
+                hint = did_you_mean(request.do, _REQUESTS)
                 raise UsageError(f"the chain knows no request `{request.do[:40]}`", hint)
         except ConductorError as error:
             send(Answer(request.id, error=error.text, hint=error.hint))
@@ -249,10 +249,6 @@ class Server:
             if time.monotonic() - spoken > 1.0:
                 spoken = time.monotonic()
                 yield "until what has passed is counted"
-
-    def _reload(self, request: Request) -> str:
-        self._runtime.reload()
-        return _DONE
 
 
 def waits_for(runtime: Runtime) -> str:

@@ -58,7 +58,7 @@ def chosen(
         if name in swapped:
             spec = _swapped(name, swapped[name], then, config, alone=alone)
         else:
-            spec = _as_recorded(recording, name, then, made.notes.append)
+            spec = _as_recorded(name, then, made.notes.append)
         taken = [each.name for each in made.specs]
         free = catalog.free_name(spec.name, taken.__contains__)
         made.specs.append(managed.tried(msgspec.structs.replace(spec, name=free)))
@@ -101,12 +101,7 @@ def _swapped(
     return msgspec.structs.replace(spec, name=_name(name))
 
 
-def _as_recorded(
-    recording: Recording,
-    name: str,
-    then: ChainComponent | None,
-    note: Callable[[str], None],
-) -> Spec:
+def _as_recorded(name: str, then: ChainComponent | None, note: Callable[[str], None]) -> Spec:
     instead = f"`--with {name}=COMPONENT` runs another in its place, `--without {name}` none"
     if then is None:
         bundled = catalog.bundled_manifest(name)

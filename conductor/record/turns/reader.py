@@ -218,11 +218,6 @@ class Reader:
         """See `Fold.direction`."""
         return self._fold.direction(line.source, line.target)
 
-    def ms_in(self, number: int) -> float:
-        """Of a response for how long its sender had the request and the answer, of another message
-        for how long its sender had what it passes on by it, in milliseconds."""
-        return self._ms_in[number]
-
     def _made(self, turn: OpenTurn) -> Turn:
         return turn.shown(self.components, self.top, self._lines.line)
 
@@ -335,7 +330,7 @@ def row_of(
         line: The event.
         turn: The number of its turn.
         pair: See `Reader.pair`.
-        ms_in: See `Reader.ms_in`.
+        ms_in: See `Event.ms_in`.
         change: See `Reader.change`.
         asked: Of a response its request, if the response does not say what that was.
     """
