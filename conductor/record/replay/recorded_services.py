@@ -14,18 +14,17 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.core import json_text, jsonrpc
+from conductor.core import json_text
 from conductor.record import diff
 from conductor.record.replay.recording import members
 from conductor.record.turns.line import CONDUCTOR, Line
 from conductor.run.owner import Answer, Owner, Tell
 from conductor.run.segment_spec import FIRED
+from conductor.services.calls import ServiceError
 from conductor.spec.redaction import redacted
 
 _PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
 _NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"
-_REFUSED: Final = -32001
-_FAILED: Final = -31901
 _MOST_VALUES: Final = 1_000
 """Values that are kept in one run."""
 _EMPTY: Final = (b"", b"null", b"{}")
@@ -89,8 +88,7 @@ class RecordedServices(Owner):
         if call.startswith("kv/") and len(self._values) < _MOST_VALUES:
             return self._kv(name, call, members(msgspec.Raw(params or b"null")))
         self.refused.append((name, call))
-        text = f"{call}: {_NOT_RECORDED}"
-        return None, jsonrpc.error_object(_REFUSED, text, {"service": call, "reason": "replayed"})
+        return None, ServiceError("replayed", _NOT_RECORDED).body(call)
 
     def _recorded(self, name: str, call: str, params: bytes) -> Answer | None:
         """Takes the answer that the recording has for this call."""
@@ -117,9 +115,8 @@ class RecordedServices(Owner):
             return json_text.encode(found), None
         if call == "kv/set":
             if params.get("ifRevision") not in (None, revision):
-                text = f"{call}: the value has revision {revision} now"
-                data = {"service": call, "reason": "conflict", "revision": revision}
-                return None, jsonrpc.error_object(_FAILED, text, data)
+                text, data = f"the value has revision {revision} now", {"revision": revision}
+                return None, ServiceError("conflict", text, data=data).body(call)
             self._revision += 1
             value = msgspec.Raw(json_text.encode(params.get("value")))
             self._values[key] = value, self._revision
