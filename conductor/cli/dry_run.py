@@ -31,8 +31,7 @@ def show(parsed: Parsed) -> int:
 def lines(plan: Plan) -> Iterator[str]:
     """The components in order, then the options that somebody set, each with who set it."""
     for spec in plan.components:
-        role = "agent" if plan.is_agent(spec) else "proxy"
-        yield one_line(f"{role} {spec.name}: {shown(spec.source)}", 1000)
+        yield one_line(f"{plan.role(spec)} {spec.name}: {shown(spec.source)}", 1000)
         found = origins.of(spec)
         if plan.is_agent(spec):  # no rule bounds it
             found = {key: who for key, who in found.items() if not key.startswith("rights.")}

@@ -94,10 +94,8 @@ def _audit(chain: Sinking) -> Sink[Item] | None:
         file = AuditFile.open(options.audit, chain.log)
     except UsageError as error:
         raise UsageError(error.text, options.audit_rule or error.hint) from None
-    auditor, last = Auditor(file, content), plan.agent_last
-    auditor.begin(
-        version(), plan.mode, plan.components, agent_last=last, isolation=options.isolation
-    )
+    auditor = Auditor(file, content)
+    auditor.begin(version(), plan)
     return auditor
 
 
@@ -139,7 +137,7 @@ def _trace(chain: Sinking) -> Sink[Item] | None:
     file = TraceFile.create(path, chain.log, most) if path is not None else None
     # Without content nothing can be replayed, and where components lie is nobody's business.
     is_told = content != "none"
-    components = described(plan.components, content, agent_last=plan.agent_last) if is_told else []
+    components = described(plan, content) if is_told else []
     if file is None:
         return Tracer(chain.sinks, content, chain=components)
     return Tracer([file, *chain.sinks], content, chain=components, records=file.gather)

@@ -91,8 +91,7 @@ class Launcher:
             if same is not None:
                 planned.append(msgspec.structs.replace(same, specs=tuple(group)))
                 continue
-            role = "agent" if chain.is_agent(group[0]) else "proxy"
-            new = self._new(group, role, options, running)
+            new = self._new(group, chain.role(group[0]), options, running)
             members = {spec.name for spec in group}
             own = tuple(each for each in would if each.peer in members)
             planned.append(msgspec.structs.replace(new, specs=tuple(group), would=own))

@@ -8,7 +8,7 @@ may run the gates say (`conductor.spec.gates`). The start path loads this module
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
@@ -43,10 +43,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         """The components that are no agents."""
         return tuple(spec for spec in self.components if not self.is_agent(spec))
 
+    def role(self, spec: Spec) -> Literal["proxy", "agent"]:
+        """What one of the components is: a peer agent is an agent too."""
+        return role_of(spec, last=self.agent_last and spec is self.components[-1])
+
     def is_agent(self, spec: Spec) -> bool:
         """Whether a component is an agent: the chain's, or a peer agent."""
-        last = self.agent_last and spec is self.components[-1]
-        return role_of(spec, last=last) == "agent"
+        return self.role(spec) == "agent"
 
     def of(self, components: Sequence[Spec]) -> Plan:
         """The plan with these components."""

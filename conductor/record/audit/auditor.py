@@ -34,7 +34,8 @@ from conductor.run.log import (
     Outside,
     Sink,
 )
-from conductor.spec.model import Spec, role_of
+from conductor.spec.model import Spec
+from conductor.spec.plan import Plan
 from conductor.spec.redaction import redacted
 
 MOST_EACH: Final = 1000
@@ -133,14 +134,12 @@ class Auditor(Sink[Item]):
         if self._file.failed:
             fail("the audit has ended before the chain")
 
-    def begin(
-        self, version: str, mode: str, specs: Sequence[Spec], *, agent_last: bool, isolation: str
-    ) -> None:
+    def begin(self, version: str, plan: Plan) -> None:
         """Records that a chain is about to start, and each of its components."""
-        self._record("chain", version=version, mode=mode, isolation=isolation, pid=os.getpid())
-        for index, spec in enumerate(specs):
-            last = agent_last and index == len(specs) - 1
-            self._record("component", **_described(spec, role_of(spec, last=last)))
+        isolation = plan.options.isolation
+        self._record("chain", version=version, mode=plan.mode, isolation=isolation, pid=os.getpid())
+        for spec in plan.components:
+            self._record("component", **_described(spec, plan.role(spec)))
 
     def _violated(self, violation: Violated) -> None:
         """Records what a component attempted, or did where somebody only watches."""

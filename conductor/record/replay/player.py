@@ -129,14 +129,14 @@ class Player:
         file = TraceFile.create(path, self._log, most) if path else None
         self._held = _Held(reader, lines)
         content = self._recording.content
+        options = self._options
+        chain = Plan(components=tuple(self._specs), options=options, mode="proxy")
         tracer = Tracer(
             [self._held, *([file] if file is not None else [])],
             content,
-            chain=described(self._specs, content, agent_last=False),
+            chain=described(chain, content),
             records=file.gather if file is not None else None,
         )
-        options = self._options
-        chain = Plan(components=tuple(self._specs), options=options, mode="proxy")
         launcher = Launcher(chain, _leave_out, tried=True)
         planned, guardian = launcher.plan(chain.components), launcher.guardian
         agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))

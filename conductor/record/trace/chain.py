@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, Literal
 
 import msgspec
@@ -11,7 +10,8 @@ from conductor.core import json_text
 from conductor.core.policy.words import PolicyWords
 from conductor.errors import ConductorError
 from conductor.spec import digests, secrets
-from conductor.spec.model import Spec, role_of
+from conductor.spec.model import Spec
+from conductor.spec.plan import Plan
 from conductor.spec.redaction import redacted
 
 
@@ -31,17 +31,16 @@ class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
     on_failure: str = "fail"
 
 
-def described(specs: Sequence[Spec], content: str, *, agent_last: bool) -> list[ChainComponent]:
+def described(plan: Plan, content: str) -> list[ChainComponent]:
     """The components of a chain. `content`: what the trace holds of messages, `redacted` or `all`;
     settings follow it.
 
     Reads files, and runs nothing.
     """
-    last = len(specs) - 1
     return [
         ChainComponent(
             name=spec.name,
-            role=role_of(spec, last=agent_last and at == last),
+            role=plan.role(spec),
             kind=_kind(spec),
             source=spec.source,
             sha256=digest(spec),
@@ -50,7 +49,7 @@ def described(specs: Sequence[Spec], content: str, *, agent_last: bool) -> list[
             config=_config(spec, content),
             on_failure=spec.on_failure,
         )
-        for at, spec in enumerate(specs)
+        for spec in plan.components
     ]
 
 

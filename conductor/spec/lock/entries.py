@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import Any, Final, Literal
+from typing import Any, Final
 
 import msgspec
 
@@ -31,7 +31,7 @@ def entries(plan: Plan, path: str) -> list[Entry]:
 
 
 def _entry(spec: Spec, plan: Plan, path: str) -> Entry:
-    role: Literal["proxy", "agent"] = "agent" if plan.is_agent(spec) else "proxy"
+    role = plan.role(spec)
     folder = os.path.dirname(path)
     fields: dict[str, Any] = {"name": spec.name, "role": role, "dialect": spec.dialect}
     try:

@@ -25,6 +25,8 @@ from conductor.record.audit.auditor import MOST_EACH, Auditor
 from conductor.record.audit.file import GENESIS, AuditFile, BrokenChainError, Head, sealed, verified
 from conductor.run.log import Ended, Happened, Item, Loaded
 from conductor.spec import catalog
+from conductor.spec.options import Options
+from conductor.spec.plan import Plan
 from tests.places import DEADLINE
 
 VIOLATED: Final = Violated("p", "files", "up", "fs/write_text_file", "", "proxy `p` may not", False)
@@ -283,7 +285,8 @@ def begun(path: Path, *components: str, agent_last: bool = False) -> Auditor:
     """An auditor of a chain of these components."""
     auditor = Auditor(AuditFile.open(str(path), Said()))
     specs = catalog.resolve_all(components)
-    auditor.begin("1.2.3", "agent", specs, agent_last=agent_last, isolation="process")
+    mode = "agent" if agent_last else "proxy"
+    auditor.begin("1.2.3", Plan(components=tuple(specs), options=Options(), mode=mode))
     return auditor
 
 
@@ -321,7 +324,7 @@ def test_a_module_that_is_gone_is_recorded_as_such(tmp_path: Path) -> None:
     spec = catalog.resolve(str(module))
     module.unlink()
     auditor = Auditor(AuditFile.open(str(tmp_path / "a"), Said()))
-    auditor.begin("1", "proxy", [spec], agent_last=False, isolation="process")
+    auditor.begin("1", Plan(components=(spec,), options=Options(), mode="proxy"))
     assert records(tmp_path / "a")[1]["sha256"] is None
 
 
