@@ -75,10 +75,11 @@ def page(uri: str, body: bytes) -> str | None:
 def claiming(method: str, params: bytes | None) -> bytes | None:
     """The params of a client's request, with the word that the client shows pages where they say
     what it can."""
-    if params is None:
-        return None
+    begins = method == protocol.INITIALIZE
+    if params is None or not (begins or protocol.CAPABILITIES.encode() in params):
+        return params  # spares large params the parsing
     fields = read(params)
-    if method == protocol.INITIALIZE:
+    if begins:
         return write({**fields, "capabilities": _able(fields.get("capabilities"))})
     about = meta(fields)
     if protocol.CAPABILITIES not in about:

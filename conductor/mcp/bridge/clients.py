@@ -69,7 +69,8 @@ class McpClient:
         """Takes a message of the client."""
         if isinstance(message, Request):
             params = self._client.asked(message.id, message.method, message.params)
-            message = msgspec.structs.replace(message, params=params)
+            if params is not message.params:
+                message = msgspec.structs.replace(message, params=params)
             if message.method == protocol.INITIALIZE and self._modern:
                 self._begin_anew()
         if self._state is _ClientState.CLOSED:
