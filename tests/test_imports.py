@@ -87,6 +87,11 @@ RULES: Final = (
         ("conductor.mcp", "conductor.http", "conductor.transports", "conductor.core", *BASE),
         ("msgspec",),
     ),
+    Rule(
+        "conductor.mcp.streamable",
+        ("conductor.mcp", "conductor.transports", "conductor.core", *BASE),
+        ("httpcore2",),
+    ),
     # The bridge is pure, as the core is. Agents wait for the shim to start.
     Rule(
         "conductor.mcp.bridge",

@@ -39,6 +39,7 @@ from conductor.spec import (
     paths,
     settings,
     syntax,
+    tools,
     untrusted_files,
 )
 from conductor.spec.installed import Receipt
@@ -122,6 +123,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     origins: dict[str, str] = {}
     """Who set what of it: `rights.WORD`, `limits.NAME`, `config.KEY`, the name of an option."""
     lock: Locked | None = None
+    tools: list[str] = []
+    """What is known of the tools of its MCP servers."""
     """How it compares with the lock file of this folder; None for what is no component."""
     receipt: Receipt | None = None
     """How it was installed, if it was."""
@@ -272,6 +275,7 @@ def _facts(component: str, spec: Spec, manifest: Manifest | None, **own: Any) ->
             "origins": origins.of(spec),
             "lock": locked(spec),
             "receipt": spec.receipt,
+            "tools": list(tools.says(spec)),
             **own,
         }
     )
@@ -285,7 +289,7 @@ def _unsandboxed(component: str, spec: Spec) -> Facts:
     role = "proxy or agent, by its place" if manifest is None else manifest.kind
     if known is not None and (spec.command or [])[1:] == [*known.command[1:]]:
         kind, role = f"known agent ({known.name})", "agent"
-    agent = {"policy": None} if role == "agent" else {}
+    agent = {"policy": None, "tools": [tools.NOT_SEEN]} if role == "agent" else {}
     return _facts(
         component,
         spec,

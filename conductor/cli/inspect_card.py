@@ -33,7 +33,7 @@ _LONGEST_WORD: Final = 40
 _DIGITS: Final = 16
 """Of a digest, as elsewhere."""
 _ALL: Final = "--all"
-_WRAPPED: Final = ("sees", "may")
+_WRAPPED: Final = ("sees", "may", "tools")
 """The lines that say what it can do to a person: they are wrapped, since a cut would hide that."""
 _TALLEST: Final = 8
 
@@ -75,6 +75,7 @@ def lines(
         ("may", _may(facts)),
         ("asks for", _asks(facts)),
         ("gets", _gets(facts)),
+        *([("tools", [*facts.tools])] if facts.tools else []),
         _identity(facts, signer, state, new=bool(source)),
     ]
     run = [] if source else [f"  {'run':<{_LABEL - 2}}{one_line(_command(facts), 1000)}"]

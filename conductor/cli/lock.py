@@ -18,10 +18,10 @@ from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError, counted
 from conductor.spec import digests, syntax
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.spec.lock import compare, file
+from conductor.spec.lock import compare, file, offers
 from conductor.spec.lock.entries import entries as entries_of
 from conductor.spec.lock.entries import redacted
-from conductor.spec.lock.file import Entry, Lock
+from conductor.spec.lock.file import Entry, Lock, Server
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
 from conductor.spec.paths import LOCK_FILE
@@ -123,15 +123,17 @@ def run(
     lock = _existing(path)
     before = lock.component if lock is not None else None
     entries = _entries(plan, path, before, pinned)
+    servers = offers.of(plan.components, client=plan.options.pin_mcp)
     if check:
-        return _check(path, lock, entries, plan)
-    if lock is not None and _placeless(lock) == _placeless(entries):
+        return _check(path, lock, entries, plan, servers)
+    if lock is not None and _placeless(lock) == _placeless(entries) and lock.server == servers:
         report.say(f"{path} is up to date: {_count(entries)}")
         return 0
-    file.save(path, file.document(entries, _head(parsed, typed, pinned=pinned)))
-    lines = (
-        [_line(entry) for entry in entries] if before is None else _changes(before, entries, plan)
-    )
+    file.save(path, file.document(entries, _head(parsed, typed, pinned=pinned), servers))
+    if lock is None:
+        lines = [*map(_line, entries), *map(offers.line, servers)]
+    else:
+        lines = _changes(lock, entries, plan, servers)
     written = "written" if before is None else "updated"
     report.say(f"{path} {written}: {_count(entries)}", *lines)
     return 0
@@ -196,13 +198,15 @@ def _with_module(entry: Entry, spec: Spec) -> Entry:
     )
 
 
-def _check(path: str, lock: Lock | None, entries: list[Entry], plan: Plan) -> int:
+def _check(
+    path: str, lock: Lock | None, entries: list[Entry], plan: Plan, servers: list[Server]
+) -> int:
     if lock is None:
         raise UsageError(f"no lock file `{path}`", "make it: leave out --check")
-    if _fixed(lock.component) == _fixed(entries):
+    if _fixed(lock.component) == _fixed(entries) and lock.server == servers:
         report.say(f"{path} is up to date: {_count(entries)}")
         return 0
-    lines = "\n".join(_changes(lock.component, entries, plan))
+    lines = "\n".join(_changes(lock, entries, plan, servers))
     report.error(f"{path} would change\n{lines}", "leave out --check to write it")
     return EXIT_STALE
 
@@ -221,8 +225,11 @@ def _fixed(entries: Sequence[Entry]) -> list[Entry]:
     ]
 
 
-def _changes(before: Sequence[Entry], entries: Sequence[Entry], plan: Plan) -> list[str]:
-    lines = compare.compare(before, entries, plan.components).lines()
+def _changes(
+    before: Lock, entries: Sequence[Entry], plan: Plan, servers: Sequence[Server]
+) -> list[str]:
+    lines = compare.compare(before.component, entries, plan.components).lines()
+    lines += offers.changes(before.server, servers)
     return lines or ["  the description of the components, not what they are or may do"]
 
 

@@ -16,6 +16,7 @@ import msgspec
 from conductor.core.dialects import DIALECTS
 from conductor.errors import UsageError, did_you_mean
 from conductor.mcp import KINDS as MCP_KINDS
+from conductor.mcp import ON_CHANGE
 from conductor.spec.options import ASKS, ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import CONFIG, LOCK_FILE
 
@@ -830,6 +831,22 @@ TABLE: Final = (
         "addresses (`http`), over ACP (`acp`), or by what the agent advertises (`auto`). Some "
         "agents advertise transports they do not support; override them here.",
         page="See [mcp.md](mcp.md).",
+    ),
+    Option(
+        "pin-mcp",
+        SWITCH,
+        "Reach the MCP servers of the editor (stdio and HTTP) in the agent's place, so that their "
+        "tools are compared too.",
+        (*ALL, "lock"),
+        page="See [mcp.md](mcp.md#pinned-tools).",
+    ),
+    Option(
+        "changed-tools",
+        choice(*ON_CHANGE),
+        "What happens when an MCP server changes its tools: the user is asked (`ask`), the changed "
+        "tools are left out (`keep`), or all tools of the server are (`drop`). With a lock file "
+        "`ask` is `keep`.",
+        page="See [mcp.md](mcp.md#pinned-tools).",
     ),
     Option(
         "peer",

@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     from conductor.run.log import Sink
     from conductor.run.runtime import Runtime
     from conductor.spec.consent.agreements import Agreements
+    from conductor.spec.consent.tools import ToolsQuestion
     from conductor.spec.model import Spec
     from conductor.spec.plan import Plan
     from conductor.telemetry.live import Telemetry
@@ -337,14 +338,31 @@ class Started(Owner):
         agreements, runtime = self._agreements, self._runtime
         if agreements is None or runtime is None:
             return
+        if self._consent is None and not agreements.concerned:
+            return
+        self._asks(agreements, runtime).put()
+
+    def _asks(self, agreements: Agreements, runtime: Runtime) -> Consent:
+        """What asks the user while the chain runs."""
         if self._consent is None:
-            if not agreements.concerned:
-                return
             from conductor.run.consent import Consent
 
             asks = self._asked is Where.EDITOR
             self._consent = Consent(agreements, runtime, asks=asks, renewed=self._renewed)
-        self._consent.put()
+        return self._consent
+
+    def differs(self, question: ToolsQuestion) -> bool:
+        """See `Owner`."""
+        if self._runtime is None or self._asked is not Where.EDITOR:
+            return False
+        if self._agreements is None:  # nobody here asks for anything
+            from conductor.spec import managed
+            from conductor.spec.consent.agreements import Agreements
+
+            self._agreements = Agreements(again=False, permit=managed.tried)
+            self._agreements.settled([s for p in self._runtime.planned.values() for s in p.specs])
+        self._asks(self._agreements, self._runtime).differs(question)
+        return True
 
     def _control_comes(self) -> None:
         """Has the control socket opened, once."""

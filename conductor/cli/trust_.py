@@ -12,10 +12,11 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
-from conductor.errors import UsageError, did_you_mean, visible_path
-from conductor.spec import catalog, managed, paths, trust
+from conductor.errors import UsageError, counted, did_you_mean, visible_path
+from conductor.spec import catalog, managed, paths, tools, trust
 from conductor.spec.config import reading
 from conductor.spec.consent.agreements import Agreements
+from conductor.spec.consent.question import named
 from conductor.spec.digests import short
 from conductor.spec.trust import Agreement, Trust
 
@@ -38,15 +39,17 @@ def trust_(
         str | None,
         typer.Argument(
             metavar="[PATH]",
-            help="A folder or a file. With `--remove` also the name of a component, or the "
-            "beginning of its digest, as `--list` shows them.",
+            help="A folder or a file. With `--remove` also the name of a component or of an MCP "
+            "server, or the beginning of a component's digest, as `--list` shows them.",
             show_default=False,
         ),
     ] = None,
     listed: Annotated[
         bool,
         typer.Option(
-            "--list", help="List what you trust: folders, project files, components, their rights."
+            "--list",
+            help="List what you trust: folders, project files, components with their rights, MCP "
+            "servers with their tools.",
         ),
     ] = False,
     removed: Annotated[bool, typer.Option("--remove", help="Trust PATH no longer.")] = False,
@@ -120,7 +123,7 @@ def _said(what: str, *, again: bool = False) -> str:
 def _remove(what: str) -> int:
     """Trusts something no longer."""
     real = os.path.realpath(what)
-    taken = trust.change(lambda held: _take(held, what, real))
+    taken = [*trust.change(lambda held: _take(held, what, real)), *tools.forget(what)]
     above = trust.load().folder_of(real) if os.path.exists(real) else None
     for each in taken:
         report.say(f"no longer trusted: {each}")
@@ -132,6 +135,7 @@ def _remove(what: str) -> int:
     if not taken and not os.path.exists(real):
         held = trust.load()
         known = [*held.folders, *held.files, *(each.name for each in held.agreed.values())]
+        known += [each.name for each in tools.STORE.load().servers.values()]
         other = (
             "`conductor trust --list` shows what you trust; what you allowed until a conductor "
             "ends is allowed no longer"
@@ -158,6 +162,9 @@ def _take(held: Trust, what: str, real: str) -> list[str]:
     return taken
 
 
+_SERVER: Final = "MCP server"
+
+
 class Shown(msgspec.Struct, frozen=True):
     """One thing that is trusted, as `--json` prints it."""
 
@@ -167,11 +174,15 @@ class Shown(msgspec.Struct, frozen=True):
     name: str = ""
     sha256: str = ""
     rights: list[str] = []
+    tools: list[str] = []
+    """Of an MCP server: the names of what it may offer."""
+    look: list[str] = []
+    """What a person ought to look at there."""
 
 
 def _list(*, as_json: bool) -> int:
     """Lists what is trusted."""
-    rows = list(_rows(trust.load()))
+    rows = [*_rows(trust.load()), *_servers()]
     if as_json:
         report.say_json({"trusted": rows})
         return 0
@@ -184,6 +195,10 @@ def _list(*, as_json: bool) -> int:
             report.say(f"{'':<10} {name}sha256 {short(row.sha256)}")
         for each in row.rights:
             report.say(f"{'':<10} may have {each}")
+        if row.kind == _SERVER:
+            report.say(f"{'':<10} {named(row.name)} offers {counted(len(row.tools), 'tool')}")
+        for each in row.look:
+            report.say(f"{'':<10} LOOK at {each}")
     return 0
 
 
@@ -201,6 +216,16 @@ def _rows(held: Trust) -> Iterator[Shown]:
             agreed.sha256,
             list(_rights(agreed)),
         )
+
+
+def _servers() -> Iterator[Shown]:
+    """The MCP servers whose tools are kept."""
+    kept = tools.STORE.load().servers.values()
+    for each in sorted(kept, key=lambda each: (each.place, each.name)):
+        place = each.place or each.owner or "the editor"
+        names = list(each.offer.tools)
+        look = list(tools.look(each.offer))
+        yield Shown(_SERVER, place, _when(each.since), each.name, tools=names, look=look)
 
 
 def _rights(agreed: Agreement) -> Iterator[str]:

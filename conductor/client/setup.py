@@ -14,7 +14,7 @@ from conductor.client.handlers import Permissions as AnsweredByMode
 from conductor.client.values import ChainOptions, Log, OnUpdate, Permissions
 from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import UsageError, did_you_mean
-from conductor.mcp import KINDS
+from conductor.mcp import KINDS, ON_CHANGE
 from conductor.spec.options import ISOLATIONS, TRACE_CONTENTS, Options
 from conductor.spec.paths import session_folder
 
@@ -59,6 +59,7 @@ _CHOICES: Final = {
     "isolation": ISOLATIONS,
     "trace_content": TRACE_CONTENTS,
     "mcp_bridge": KINDS,
+    "changed_tools": ON_CHANGE,
 }
 
 

@@ -109,6 +109,8 @@ class ChainOptions(TypedDict, total=False):
     trace: str | None
     trace_content: str
     mcp_bridge: str
+    changed_tools: str
+    pin_mcp: bool
     peer: tuple[str, ...]
     branch: tuple[str, ...]
     locked: bool

@@ -131,6 +131,11 @@ class Router:
         """The addresses of all MCP servers and connections of the chain."""
         return self._parts.mcp_ownership.addresses
 
+    def server_owner(self, address: str) -> str:
+        """The name of the component that has declared an MCP server; empty: the client, or nobody
+        that is known."""
+        return self._parts.mcp_ownership.owner(address)
+
     @property
     def sessions(self) -> Sessions:
         """What the conversation told about each session."""

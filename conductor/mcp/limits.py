@@ -82,3 +82,34 @@ UNHEARD: Final = 1000
 SILENCE_SECONDS: Final = 15.0
 """Time without a message after which a response becomes a stream, and a stream shows that it is
 alive: many clients give up a response that stays silent for 30 s or 60 s."""
+
+# -- servers of the client that conductor reaches --------------------------------------------------
+
+LINKS: Final = 256
+"""Connections to MCP servers of the client, each a process or a session over HTTP."""
+
+# -- pinned tools ----------------------------------------------------------------------------------
+
+TOOLS: Final = 10_000
+"""Tools of one MCP server; none of a server with more is used."""
+
+TOOL_PAGES: Final = 1000
+"""Pages of one list of tools."""
+
+TOOL_BYTES: Final = 32 * _MIB
+"""Bytes of one list of tools."""
+
+TOOL_NAME: Final = 256
+"""Characters of a tool's name; one with a longer name is left out."""
+
+PAGES: Final = 256
+"""Pages (`ui://`) of one MCP server that are kept."""
+
+PINNED: Final = 256
+"""MCP servers of one agent whose tools are compared."""
+
+NEW_SERVERS: Final = 64
+"""New MCP servers of one component while a conductor runs; nothing of further ones is used."""
+
+TOLD_CHANGES: Final = 3
+"""How often a conductor tells of changes of one MCP server; some answer differently each time."""

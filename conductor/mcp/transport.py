@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Coroutine, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from conductor.errors import ComponentError
 from conductor.transports.base import Ended, Transport, Wrapper
@@ -20,8 +20,12 @@ from conductor.transports.base import Ended, Transport, Wrapper
 if TYPE_CHECKING:
     from conductor.mcp.bridge.bridge import Bridge
     from conductor.mcp.bridge.capabilities import Support
-    from conductor.mcp.bridge.effects import Effect
+    from conductor.mcp.bridge.effects import Differs, Effect, Keep
+    from conductor.mcp.bridge.offers import Offer
+    from conductor.mcp.bridge.pins import Pins
     from conductor.mcp.doors.doors import Doors
+    from conductor.mcp.links import Links
+    from conductor.transports.process_groups import Guardian
 
 Log = Callable[[str, str, str], None]
 
@@ -38,8 +42,25 @@ _MAY_CONCERN_BRIDGE: Final = re.compile(
 _MAY_DECLARE: Final = re.compile(rb"acp|scp|\\u").search
 """Matches in each setup that declares a server of ACP transport, possibly with escapes."""
 
+_SETUP: Final = b'"method":"session/'
+
 _HEAD: Final = 80
 """Bytes of a line that have its method, as the router writes lines."""
+
+
+class PinKeeper(Protocol):
+    """Keeps what MCP servers offer, and has the user asked what differs from that."""
+
+    pins: Pins
+
+    def known(self) -> Mapping[str, Offer]:
+        """What is kept now, by the keys of servers."""
+
+    def keep(self, effect: Keep) -> None:
+        """Keeps something."""
+
+    def differs(self, effect: Differs) -> None:
+        """Asks about a change, or reports it."""
 
 
 class BridgedTransport(Wrapper):
@@ -55,11 +76,18 @@ class BridgedTransport(Wrapper):
         proxied: Callable[[], bool],
         panels: Callable[[], bool],
         failed: Callable[[Exception], None],
+        keeper: Callable[[], PinKeeper],
+        reaches: bool = False,
+        guardian: Guardian | None = None,
     ) -> None:
         """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether there are proxies, which need to see
         support of ACP transport; called when the agent is initialized. `panels`: whether the client
-        shows panels; called for the first
-        session with servers. `failed` hears of what nobody expects."""
+        shows panels; called for the first session with servers. `failed` hears of what nobody
+        expects. `keeper` makes what keeps the tools of servers. `reaches`: the MCP servers of the
+        client are reached in the agent's place; `guardian` ends their processes."""
+        self._reaches = reaches
+        self._guardian = guardian
+        self._links: Links | None = None
         super().__init__(inner)
         self._kind = kind
         self._log = log
@@ -67,6 +95,8 @@ class BridgedTransport(Wrapper):
         self._proxied = proxied
         self._panels = panels
         self._failed = failed
+        self._new_keeper = keeper
+        self._keeper: PinKeeper | None = None
         self._bridge: Bridge | None = None
         self._support: Support | None = None
         self._initialize: set[bytes] = set()
@@ -134,6 +164,8 @@ class BridgedTransport(Wrapper):
         if self._tasks:
             await asyncio.wait(self._tasks)  # they use the doors
         self._end_bridge()
+        if self._links is not None:
+            await self._links.aclose()
         if self._doors is not None:
             await self._doors.aclose()
 
@@ -155,6 +187,8 @@ class BridgedTransport(Wrapper):
             return
         self._in_write = True
         try:
+            if self._keeper is not None and _SETUP in line[:_HEAD]:
+                self._perform(self._bridge.agreed(self._keeper.known()))
             self._perform(self._bridge.to_agent(line))
         finally:
             self._in_write = False
@@ -163,16 +197,30 @@ class BridgedTransport(Wrapper):
         """A bridge, if a line to the agent is the first that needs one."""
         head = line[:_HEAD]
         if b'"method":"initialize"' in head:
-            if self._proxied():
+            if self._proxied() or self._reaches:
                 self._initialize.add(line[line.index(b'"id":') + 5 : line.index(b',"method"')])
             return None
-        if b'"method":"session/' not in head or not _MAY_DECLARE(line) or self._closed:
+        may_declare = self._reaches or _MAY_DECLARE(line)
+        if b'"method":"session/' not in head or not may_declare or self._closed:
             return None
         from conductor.mcp.bridge.bridge import Bridge
         from conductor.mcp.bridge.capabilities import Support
 
-        nonce, support = os.urandom(6).hex(), self._support or Support()
-        return Bridge(support, self._kind, nonce=nonce, panels=self._panels())
+        self._keeper, nonce = self._new_keeper(), os.urandom(6).hex()
+        return Bridge(
+            self._support or Support(),
+            self._kind,
+            nonce=nonce,
+            panels=self._panels(),
+            pins=self._keeper.pins,
+            reaches=self._reaches,
+        )
+
+    def agreed(self) -> None:
+        """What is kept of servers is more than before, by the user's word."""
+        if self._bridge is not None and self._keeper is not None:
+            self._perform(self._bridge.agreed(self._keeper.known()))
+            self._flush()
 
     def _show_support(self, frame: bytes) -> bytes:
         """A line of the agent; a response to `initialize` shows proxies our support."""
@@ -243,8 +291,40 @@ class BridgedTransport(Wrapper):
             self._perform(self._bridge.client_closed(connection))
             self._flush()
 
+    # -- from MCP servers of the client: `LinkEvents` ------------------------------------------
+
+    def link_received(self, link: str, frame: bytes) -> None:
+        """A server has sent one line."""
+        if self._bridge is not None:
+            try:
+                self._perform(self._bridge.link_received(link, frame))
+            except Exception as error:
+                self._failed(error)
+            self._flush()
+
+    def link_ended(self, link: str, why: str) -> None:
+        """A server's link is over."""
+        if self._bridge is not None:
+            self._perform(self._bridge.link_ended(link, why))
+            self._flush()
+
+    def _linked(self) -> Links:
+        if self._links is None:
+            from conductor.mcp.links import Links
+
+            self._links = Links(
+                self,
+                log=self._log,
+                line_limit=self._line_limit,
+                start=self.carry,
+                guardian=self._guardian,
+            )
+        return self._links
+
     def _hold(self, *, wait: bool) -> None:
         self._paused = wait
+        if self._links is not None:
+            self._links.hold(wait=wait)
         if self._doors is not None:
             for connection in self._connections:
                 self._doors.hold(connection, wait)
@@ -266,6 +346,14 @@ class BridgedTransport(Wrapper):
                     self._wait(token, seconds)
                 case kinds.Log(level, text):
                     self._log(level, _NAME, text)
+                case kinds.Keep() if self._keeper is not None:
+                    self._keeper.keep(effect)
+                case kinds.Differs() if self._keeper is not None:
+                    self._keeper.differs(effect)
+                case kinds.Keep() | kinds.Differs():
+                    pass
+                case kinds.OpenLink() | kinds.ToLink() | kinds.CloseLink():
+                    self._linked().perform(effect)
                 case _ if self._doors is not None:
                     if isinstance(effect, kinds.CloseClient):
                         self._connections.discard(effect.connection)

@@ -17,7 +17,8 @@ from conductor.errors import ConductorError
 from conductor.spec import lacking
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.asking import Agreed, Ask, Asking, Narrow, Resume, State, Step, Wake
-from conductor.spec.consent.question import METHOD, Question
+from conductor.spec.consent.question import METHOD, Asked, Question
+from conductor.spec.consent.tools import ToolsQuestion
 from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -31,7 +32,6 @@ _IN_FORCE: Final = 30.0
 
 _AS_PROXY: Final = "an outer conductor cannot be asked"
 _NO_SESSION: Final = "the first prompt names no session"
-TRUST: Final = "`conductor trust PATH` allows what a component asks for"
 
 
 class Consent:
@@ -59,6 +59,8 @@ class Consent:
         self._asks = asks
         self._renewed = renewed
         self._asking = Asking(lambda: f"conductor-{os.urandom(16).hex()}")
+        self._tools: list[ToolsQuestion] = []
+        """What is asked about MCP servers, besides."""
         self._session = ""
         self._holds = False
         self._told: set[str] = set()
@@ -69,11 +71,19 @@ class Consent:
         """The components are others than before: the next prompt waits if there are questions."""
         if not self._asks:
             return
-        self._asking.put(self._agreements.questions)
+        self._asking.put([*self._agreements.questions, *self._tools])
         if self._asking.state is State.WAITING and not self._holds:
             self._holds = True
             self._runtime.router.hold()
         self._runtime.start(self._let_go())
+
+    def differs(self, question: ToolsQuestion) -> None:
+        """An MCP server offers what it has not offered before: a later list counts, not those
+        before it."""
+        mine = question.server.key
+        self._tools = [each for each in self._tools if each.server.key != mine]
+        self._tools.append(question)
+        self.put()
 
     def prompted(self, session: str | None) -> None:
         """A prompt waits."""
@@ -116,18 +126,26 @@ class Consent:
     def _expired(self, token: int) -> None:
         self._perform(self._asking.expired(token))
 
-    def _agree(self, question: Question, *, lasting: bool) -> None:
-        problem = self._agreements.agree(question, lasting=lasting)
+    def _agree(self, question: Asked, *, lasting: bool) -> None:
+        if isinstance(question, Question):
+            problem = self._agreements.agree(question, lasting=lasting)
+        else:
+            assert isinstance(question, ToolsQuestion)
+            problem = self._runtime.agree_to_tools(question, lasting=lasting)
         if problem:
             text = f"agreed to until this conductor ends only: {problem}"
             self._log("warning", question.component, text)
 
-    def _stays_narrow(self, questions: Sequence[Question], why: str) -> None:
+    def _stays_narrow(self, questions: Sequence[Asked], why: str) -> None:
         runtime = self._runtime
         if not why or not questions:
             return
-        names = ", ".join(question.label for question in questions)
-        text = f"{names}: runs with the default rights, since {why}; {TRUST}"
+        rows: dict[tuple[str, str], list[str]] = {}
+        for question in questions:
+            rows.setdefault((question.narrow, question.hint), []).append(question.label)
+        said = (f"{', '.join(names)}: {what}, since {why}; {hint}" for (what, hint), names in
+                rows.items())  # fmt: skip
+        text = "; ".join(said)
         shown = runtime.router.notice(self._session, "warning", text)
         if shown is None:
             self._log("warning", questions[0].component, text)

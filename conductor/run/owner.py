@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from conductor.core import Closure, Dialect
     from conductor.run.judged_folder import JudgedFolder
     from conductor.run.launch import Launcher
+    from conductor.spec.consent.tools import ToolsQuestion
     from conductor.spec.model import Spec
 
 Log: TypeAlias = Callable[[str, str, str], None]
@@ -51,6 +52,10 @@ class Owner:
 
     def held(self, session: str | None) -> None:
         """A prompt is held (`Runtime.hold`)."""
+
+    def differs(self, question: ToolsQuestion) -> bool:
+        """An MCP server offers what it has not offered before; whether the user is asked."""
+        return False
 
     def replied(self, token: int, member: bytes, body: bytes) -> None:
         """The client has answered a request of the conductor's own (`Runtime.ask`): `member` is

@@ -40,7 +40,9 @@ from conductor.transports.buffers import Tidying
 if TYPE_CHECKING:
     from conductor.core.state import Peer
     from conductor.run.pauses import Pauses
+    from conductor.run.pinning import Pinning
     from conductor.run.rearrangement import Rearrangement
+    from conductor.spec.consent.tools import ToolsQuestion
     from conductor.spec.model import Spec
 
 _SETTLE: Final = 1.0
@@ -104,6 +106,8 @@ class Runtime:
         """The transports of agents with which sessions are set up by the client."""
         further = {name for each in planned for name in each.component.agents}
         self._agents = {self._tail, *further}
+        self._pinnings: list[Pinning] = []
+        """What keeps the tools of servers, for each of them that needs it."""
         peers = [p.name for p in planned if p.component.peer_agent]
         terminals = (UPSTREAM, *([self._tail] if self._tail else []), *peers)
         stalled = lambda name: self.guarded(self._stalled, name)  # noqa: E731
@@ -453,8 +457,24 @@ class Runtime:
             proxied=self._is_proxied,
             panels=self._shows_panels,
             failed=self.defect,
+            keeper=self._new_pinning,
+            reaches=self.options.pin_mcp and self.router.mode != "proxy",
+            guardian=self.owner.launcher.guardian if self.owner.launcher is not None else None,
         )
         return self._bridged[name]
+
+    def _new_pinning(self) -> Pinning:
+        from conductor.run.pinning import Pinning  # no start waits for it
+
+        self._pinnings.append(Pinning(self))
+        return self._pinnings[-1]
+
+    def agree_to_tools(self, question: ToolsQuestion, *, lasting: bool) -> str:
+        """The user has agreed to changed tools; why that cannot be kept, if it cannot."""
+        problems = [each.agree(question, lasting=lasting) for each in self._pinnings]
+        for bridged in self._bridged.values():
+            bridged.agreed()
+        return next(filter(None, problems), "")
 
     def _is_proxied(self) -> bool:
         """Whether somebody may declare MCP servers of ACP transport: a proxy, or a client that

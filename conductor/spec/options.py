@@ -76,6 +76,11 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Names that only an MCP server of their owner may have; default: the bundled components."""
     mcp_bridge: str = "auto"
     """How the agent receives MCP servers of ACP transport (`conductor.mcp.KINDS`)."""
+    pin_mcp: bool = False
+    """Whether the client's MCP servers are reached in the agent's place, so that their tools are
+    compared."""
+    changed_tools: str = "ask"
+    """What a change of an MCP server's tools does (`conductor.mcp.ON_CHANGE`)."""
     ask: str = "auto"
     """Whether the user is asked for what components want beyond the default (`ASKS`)."""
     locked: bool = False

@@ -127,6 +127,13 @@ def trust() -> str:
     )
 
 
+def tools() -> str:
+    """What MCP servers offered (private; `conductor.spec.tools`)."""
+    return _user_folder(
+        "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "tools.json"
+    )
+
+
 def titles() -> str:
     """Those of `prompts` that titles of sessions are made of (private)."""
     return f"{prompts()}.titles"

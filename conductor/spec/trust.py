@@ -17,15 +17,13 @@ from typing import TYPE_CHECKING, Annotated, Final, TypeAlias, TypeVar
 import msgspec
 
 from conductor.errors import UsageError, visible_path
-from conductor.spec import digests, guarded, paths, private_files, untrusted_files
+from conductor.spec import digests, guarded, paths
+from conductor.spec.private_store import PrivateStore
 
 if TYPE_CHECKING:
     from conductor.spec.model import Spec
 
 VERSION: Final = 1
-_MOST: Final = 16 * 1024 * 1024
-"""Bytes of the store."""
-
 _LEAST_DIGITS: Final = 8
 """Of a digest, so that it means an agreement."""
 
@@ -144,10 +142,6 @@ def guard(path: str) -> str:
         ) from None
 
 
-class _Head(msgspec.Struct):
-    version: int
-
-
 def now() -> int:
     """The current time as the store keeps it: a wrong clock writes nothing that cannot be read."""
     return min(max(int(time.time()), 0), _LAST)
@@ -156,24 +150,15 @@ def now() -> int:
 # -- reading ---------------------------------------------------------------------------------------
 
 
+STORE: Final = PrivateStore(
+    paths.trust, Trust, VERSION, "what you trust", "trust again what you trusted"
+)
+
+
 def load() -> Trust:
     """What is trusted; nothing where there is no store. Raises `UsageError` for a store that cannot
     be used."""
-    path = paths.trust()
-    try:
-        private_files.refuse_what_others_write(path)
-        content = untrusted_files.read(path, _MOST, links=False)
-    except FileNotFoundError:
-        return Trust()
-    except OSError as error:
-        raise _unusable(path, error.strerror or str(error)) from None
-    try:
-        version = msgspec.json.decode(content, type=_Head).version
-        if version != VERSION:
-            raise _unusable(path, f"it is of version {version}; this conductor reads {VERSION}")
-        return msgspec.json.decode(content, type=Trust)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
-        raise _unusable(path, f"it is damaged: {error}") from None
+    return STORE.load()
 
 
 def known() -> tuple[Trust, str]:
@@ -192,18 +177,7 @@ def trusts_file(path: str, content: bytes) -> bool:
 
 def stamp() -> tuple[int, int, int]:
     """What the file system reports of the store; it changes whenever the store does."""
-    try:
-        status = os.stat(paths.trust(), follow_symlinks=False)
-    except OSError:
-        return 0, 0, 0
-    return status.st_ino, status.st_mtime_ns, status.st_size
-
-
-def _unusable(path: str, why: str) -> UsageError:
-    return UsageError(
-        f"what you trust cannot be read from `{path}`: {why}",
-        "put that right, or move the file away and trust again what you trusted",
-    )
+    return STORE.stamp()
 
 
 # -- changing --------------------------------------------------------------------------------------
@@ -218,23 +192,7 @@ def change(edit: Callable[[Trust], Result]) -> Result:
     Raises:
         UsageError: The store cannot be used, or not be written.
     """
-    path = paths.trust()
-    try:
-        private_files.make_folder(path)
-        with private_files.alone(f"{path}.lock"):
-            private_files.refuse_what_others_write(f"{path}.lock")  # the store may not be there yet
-            trust = load()
-            before = msgspec.json.encode(trust, order="sorted")
-            result = edit(trust)
-            after = msgspec.json.encode(trust, order="sorted")
-            if after != before:
-                private_files.replace(path, msgspec.json.format(after))
-    except OSError as error:
-        raise UsageError(
-            f"what you trust cannot be written to `{path}`: {error.strerror}",
-            "make its folder writable, or set XDG_STATE_HOME to one that is",
-        ) from None
-    return result
+    return STORE.change(edit)
 
 
 def trust_folder(folder: str, *, own: bool = False) -> bool:

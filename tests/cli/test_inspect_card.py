@@ -75,7 +75,9 @@ def test_what_a_user_wants_to_know_first() -> None:
 
 def test_an_agent_and_a_program_say_that_nothing_holds_them() -> None:
     agent, program = card("demo"), card("python -c pass")
-    assert labels(agent) == labels(program) == [*LABELS, "run"]
+    assert labels(program) == [*LABELS, "run"]
+    assert [label for label in labels(agent) if label != "tools"] == labels(program)
+    assert line("tools", agent).startswith("its own MCP servers: not seen")
     for lines in (agent, program):
         assert line("sandbox", lines).startswith("NO: it runs with all your rights")
         assert line("digest", lines).startswith("sha256:")

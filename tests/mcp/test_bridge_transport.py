@@ -15,9 +15,13 @@ from conductor.mcp.bridge.effects import (
     ClientEffect,
     CloseClient,
     CloseListener,
+    Differs,
+    Keep,
     NoResponse,
     ToClient,
 )
+from conductor.mcp.bridge.offers import Offer
+from conductor.mcp.bridge.pins import Pins
 from conductor.mcp.doors import doors as real_doors
 from conductor.mcp.doors.door import DoorEvents
 from conductor.mcp.transport import BridgedTransport
@@ -149,6 +153,23 @@ def doors(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(Doors, "gate", None)
 
 
+class Keeper:
+    """Keeps the tools of no server."""
+
+    def __init__(self) -> None:
+        self.pins = Pins(lambda address, name: None)
+
+    def known(self) -> dict[str, Offer]:
+        """Nothing."""
+        return {}
+
+    def keep(self, effect: Keep) -> None:
+        """Is not called."""
+
+    def differs(self, effect: Differs) -> None:
+        """Is not called."""
+
+
 class Stage:
     """A bridged agent, opened."""
 
@@ -163,6 +184,7 @@ class Stage:
             proxied=lambda: proxied,
             panels=lambda: False,
             failed=lambda error: pytest.fail(repr(error)),
+            keeper=Keeper,
         )
 
     async def open(self) -> None:

@@ -46,6 +46,8 @@ class McpOwnership:
         self._parts = parts
         self._known: dict[str, PolicyState | None] = {}
         """Every address with its owner; None: the client, or a component without a policy."""
+        self._declared: dict[str, str] = {}
+        """The peer that declared an address, where its owner is None and it is not the client."""
         self._order: defaultdict[PolicyState | None, deque[str]] = defaultdict(deque)
         """By owner, in the order in which they came to be its own."""
 
@@ -58,12 +60,21 @@ class McpOwnership:
         elif lane.peer.policy_state is None:
             named = guards.declared(method, params)
             outermost = lane.peer.role in (Role.CLIENT, Role.OUTER)
-            self._add(None, named if outermost else named - self._known.keys())
+            new = named if outermost else named - self._known.keys()
+            self._add(None, new)
+            if not outermost:
+                self._declared.update(dict.fromkeys(new, lane.peer.name))
 
     @property
     def addresses(self) -> AbstractSet[str]:
         """Of all servers and connections, of every owner."""
         return self._known.keys()
+
+    def owner(self, address: str) -> str:
+        """The name of the component that has declared an address; empty: the client, or nobody that
+        is known."""
+        owner = self._known.get(address)
+        return self._declared.get(address, "") if owner is None else owner.name
 
     def restored(self, owner: Peer | None, known: Iterable[str]) -> None:
         """Addresses a former router has known; without an owner here they are somebody else's."""
@@ -131,10 +142,13 @@ class McpOwnership:
         order = self._order[owner]
         order.extend(new for new in addresses if self._known.get(new, self) is not owner)
         self._known.update(dict.fromkeys(addresses, owner))
+        for address in addresses & self._declared.keys():
+            del self._declared[address]
         while len(order) > _MOST:
             oldest = order.popleft()
             if self._known.get(oldest, self) is owner:  # else it is another's by now
                 del self._known[oldest]
+                self._declared.pop(oldest, None)
                 for policy_state in self._policy_states():
                     policy_state.servers.discard(oldest)
                     policy_state.foreign.discard(oldest)

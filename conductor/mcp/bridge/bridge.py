@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from msgspec import UnsetType
 
@@ -34,18 +35,36 @@ from conductor.mcp.bridge.endpoints import AcpEndpoint, DoorConnection, outcome_
 from conductor.mcp.bridge.generations import DISCONNECTS, METHODS, McpMessage, unwrap
 from conductor.mcp.bridge.json import EMPTY, NULL, bytes_of, read
 from conductor.mcp.bridge.native import NativeClients
+from conductor.mcp.bridge.outside import Outside
+from conductor.mcp.bridge.protocol import TOOLS_CHANGED
 from conductor.mcp.bridge.servers import Server, ServerConnection
 from conductor.mcp.bridge.setups import Setups
+
+if TYPE_CHECKING:
+    from conductor.mcp.bridge.offers import Offer
+    from conductor.mcp.bridge.pins import Pins
 
 
 class Bridge:
     """Serves one agent."""
 
     def __init__(
-        self, support: Support, kind: str = "auto", *, nonce: str, panels: bool = False
+        self,
+        support: Support,
+        kind: str = "auto",
+        *,
+        nonce: str,
+        panels: bool = False,
+        pins: Pins | None = None,
+        reaches: bool = False,
     ) -> None:
         """`kind`: one of `conductor.mcp.KINDS`. `nonce`: makes the bridge's ids differ from all
-        others in the chain. `panels`: whether the client shows panels."""
+        others in the chain. `panels`: whether the client shows panels. `pins`: what servers offered
+        before; None: nothing is compared. `reaches`: the client's servers are reached in the
+        agent's place."""
+        self._pins = pins
+        if pins is not None:
+            pins.emit = self._emit
         self._out: list[Effect] = []
         prefix = f"conductor-mcp-{nonce}-"
         self._chain = AcpEndpoint(lambda frame: self._emit(ToChain(frame)), prefix)
@@ -54,7 +73,16 @@ class Bridge:
         log = lambda level, text: self._emit(Log(level, text))  # noqa: E731
         self._apps = Apps(self._clients, log, shown=panels)
         self._native = NativeClients(self._clients, self._apps, self._agent)
-        self._setups = Setups(support, kind, self._clients, self._native, self._emit)
+        self._setups = Setups(
+            support,
+            kind,
+            self._clients,
+            self._native,
+            self._emit,
+            self._chain,
+            pins,
+            reaches=reaches,
+        )
         self._connections: dict[str, tuple[McpClient, DoorConnection]] = {}
         """Clients that came in through a door."""
         self._held: deque[bytes] = deque()
@@ -180,6 +208,17 @@ class Bridge:
         self._setups.expired(token)
         return self._effects()
 
+    def agreed(self, kept: Mapping[str, Offer]) -> list[Effect]:
+        """This is kept of servers from now on. Clients of those of which less is left out than
+        before hear that their tools have changed."""
+        assert self._pins is not None
+        freed = self._pins.agreed(kept)
+        for server in self.servers.values():
+            if server.pins is not None and server.pins.server.key in freed:
+                for connection in server.connections:
+                    connection.handler.server_notification(TOOLS_CHANGED, EMPTY, None)
+        return self._effects()
+
     # -- from the agent ------------------------------------------------------------------------
 
     def from_agent(self, frame: bytes) -> list[Effect]:
@@ -213,6 +252,23 @@ class Bridge:
         self._emit(ToChain(frame))
         self._setups.received_response(key, *outcome_of(message))
         return True
+
+    # -- from MCP servers of the client ----------------------------------------------------------
+
+    def link_received(self, link: str, frame: bytes) -> list[Effect]:
+        """One line of a server."""
+        server = self.servers.get(link.partition("/")[0])
+        if server is not None and isinstance(server.chain, Outside):
+            server.chain.received(server, link, frame)
+        return self._effects()
+
+    def link_ended(self, link: str, why: str) -> list[Effect]:
+        """A link is over; `why` follows the server's name."""
+        server = self.servers.get(link.partition("/")[0])
+        if server is not None and isinstance(server.chain, Outside):
+            self._emit(Log("warning", f"{server.label} {why}"))
+            server.chain.ended(server, link, why)
+        return self._effects()
 
     # -- from MCP clients that came in through a door --------------------------------------------
 

@@ -63,6 +63,8 @@ class PendingCall(msgspec.Struct, eq=False):
     first_error: bytes | None = None
     """The error in the first generation that was tried."""
     cancelled: bool = False
+    reading: object = None
+    """What has been read of a list (`pins.Reading`)."""
     on_other_generation: Callable[[], None] | None = None
     """Takes the call back, unanswered, if the component is not of the generation it was passed on
     in. Without it, the connection translates the call to the next generation itself."""

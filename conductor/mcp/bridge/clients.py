@@ -57,7 +57,7 @@ class McpClient:
         self._first = ""
         """The method of the first request."""
         self._waiting: list[ClientMessage] = []
-        self._connection = ServerConnection(server, clients.chain, self.close)
+        self._connection = ServerConnection(server, self.close)
 
     # -- from the client -----------------------------------------------------------------------
 
@@ -96,7 +96,7 @@ class McpClient:
             self._translation.client_closed()
             self._translation = None
             self._state = _ClientState.NEW
-            self._connection = ServerConnection(self.server, self._clients.chain, self.close)
+            self._connection = ServerConnection(self.server, self.close)
 
     def closed(self) -> None:
         """The client has left."""
@@ -225,7 +225,7 @@ class Clients:
         """The session with the component for clients without sessions."""
         session = self._shared.get(server.listener)
         if session is None:
-            session = self._shared[server.listener] = SharedSession(server, self.chain)
+            session = self._shared[server.listener] = SharedSession(server)
         return session
 
     def close(self, server: Server) -> None:

@@ -36,6 +36,8 @@ class StdioDeclaration(msgspec.Struct, frozen=True):
     command: str
     args: tuple[str, ...]
     env: tuple[tuple[str, str], ...]
+    cwd: str = ""
+    """The folder that it starts in; empty: the agent's, or conductor's."""
 
 
 class HttpDeclaration(msgspec.Struct, frozen=True):
@@ -61,9 +63,11 @@ class Declared(msgspec.Struct, frozen=True):
     place: Place
     name: str
     form: str
-    """`serverId`, `id`, `url` or `scp`: a key of `generations.LADDERS`."""
+    """`serverId`, `id`, `url`, `scp` or `outside`: a key of `generations.LADDERS`."""
     id: str
     """The server's id in messages, without `acp:`; the name of an `scp` server."""
+    reach: Declaration | None = None
+    """How conductor reaches a server of the client's; None: it is a component's."""
 
     @property
     def url(self) -> str:
@@ -87,15 +91,25 @@ class Names:
         return free
 
 
-def declared(params: Raw | bytes) -> tuple[list[Declared], Names]:
-    """The servers of ACP transport in the params of a setup, and the names of all others."""
-    servers, taken = [], []
+def declared(params: Raw | bytes, prefix: str = "") -> tuple[list[Declared], Names]:
+    """The servers of ACP transport in the params of a setup, and the names of all others.
+
+    `prefix`: with it the client's servers of other transports are among the former, for conductor
+    to reach them: with ids that begin so.
+    """
+    servers: list[Declared] = []
+    taken: list[str] = []
+    cwd = text(read(params).get("cwd")) or ""
     for path, container in _containers(params):
         for key, entry in _entries(container):
             fields = read(entry)
             name = text(fields.get("name")) or (key if isinstance(key, str) else "")
             form = _form(fields, name)
-            if form is None:
+            reach = _reach(fields, cwd) if form is None and prefix else None
+            if reach is not None:
+                place, ident = Place(path, key), f"{prefix}{len(servers)}"
+                servers.append(Declared(place, name, "outside", ident, reach))
+            elif form is None:
                 taken.append(name)
             else:
                 servers.append(Declared(Place(path, key), name, *form))
@@ -128,6 +142,29 @@ def _form(fields: Mapping[str, Raw], name: str) -> tuple[str, str] | None:
     if url is not None and url.startswith(_URL):
         return "url", url.removeprefix(_URL)
     return ("scp", name) if kind == "scp" else None
+
+
+def _reach(fields: Mapping[str, Raw], cwd: str) -> Declaration | None:
+    """How to reach a server of stdio or Streamable HTTP; None for all others."""
+    kind = text(fields.get("type")) or text(fields.get("transport"))
+    command, url = text(fields.get("command")), text(fields.get("url"))
+    if command is not None and kind in (None, "stdio"):
+        args = value(fields.get("args"))
+        words = tuple(map(str, args)) if isinstance(args, list) else ()
+        return StdioDeclaration(command, words, _read_pairs(fields.get("env")), cwd)
+    if url is not None and kind in ("http", "streamable-http"):
+        return HttpDeclaration(url, _read_pairs(fields.get("headers")))
+    return None
+
+
+def _read_pairs(raw: Raw | None) -> tuple[tuple[str, str], ...]:
+    """Variables or headers: a list of names and values, or an object."""
+    held = value(raw)
+    if isinstance(held, dict):
+        return tuple((str(name), str(held[name])) for name in held)
+    listed = held if isinstance(held, list) else []
+    pairs = (each for each in listed if isinstance(each, dict))
+    return tuple((str(each.get("name", "")), str(each.get("value", ""))) for each in pairs)
 
 
 class Entry(msgspec.Struct, frozen=True):

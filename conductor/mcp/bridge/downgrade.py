@@ -16,7 +16,7 @@ from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, canonical_i
 from conductor.mcp import limits
 from conductor.mcp.bridge import protocol
 from conductor.mcp.bridge.calls import PendingCall, Request, ServerHandler, ServerRequest
-from conductor.mcp.bridge.endpoints import AcpEndpoint, ClientConnection, ignore
+from conductor.mcp.bridge.endpoints import ClientConnection, ignore
 from conductor.mcp.bridge.json import EMPTY, decoded, meta, objects, read, text, with_meta, write
 from conductor.mcp.bridge.servers import Server, ServerConnection
 from conductor.mcp.bridge.subscriptions import Subscriptions
@@ -37,9 +37,8 @@ class _SessionState(Enum):
 class SharedSession(ServerHandler):
     """The session with one component, for all clients of its server that have none."""
 
-    def __init__(self, server: Server, chain: AcpEndpoint) -> None:
+    def __init__(self, server: Server) -> None:
         self._server = server
-        self._chain = chain
         self._connection = self._connect()
         self._state = _SessionState.NEW
         self._waiting: list[tuple[ClientConnection, Request]] = []
@@ -56,7 +55,7 @@ class SharedSession(ServerHandler):
         """The component's."""
 
     def _connect(self) -> ServerConnection:
-        connection = ServerConnection(self._server, self._chain, self._ended)
+        connection = ServerConnection(self._server, self._ended)
         connection.handler = self
         return connection
 

@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import msgspec
+
+if TYPE_CHECKING:
+    from conductor.mcp.bridge.declarations import Declaration
+    from conductor.mcp.bridge.offers import Change, Definition, Server
 
 
 class ToAgent(msgspec.Struct, frozen=True, gc=False):
@@ -72,7 +78,49 @@ class Log(msgspec.Struct, frozen=True, gc=False):
     text: str
 
 
+class OpenLink(msgspec.Struct, frozen=True):
+    """Reach an MCP server of the client; `Bridge.link_received` takes what it says, and
+    `Bridge.link_ended` hears of its end."""
+
+    link: str
+    reach: Declaration
+
+
+class ToLink(msgspec.Struct, frozen=True, gc=False):
+    """Send `frame`, newline included, to the server."""
+
+    link: str
+    frame: bytes
+
+
+class CloseLink(msgspec.Struct, frozen=True, gc=False):
+    """End the connection to the server, and its process."""
+
+    link: str
+
+
+class Keep(msgspec.Struct, frozen=True):
+    """Keep what a server offers: there was nothing to compare it with."""
+
+    server: Server
+    kind: str
+    """`tool` or `page`."""
+    definitions: dict[str, Definition]
+
+
+class Differs(msgspec.Struct, frozen=True):
+    """A server offers what it has not offered before. Until `Bridge.agreed`, that is left out."""
+
+    server: Server
+    changes: tuple[Change, ...]
+    last: bool
+    """It has changed so often that no more is told of it."""
+
+
 ClientEffect = ToClient | NoResponse | CloseClient | CloseListener
 """What the doors perform."""
 
-Effect = ToAgent | ToChain | Listen | Wait | Log | ClientEffect
+LinkEffect = OpenLink | ToLink | CloseLink
+"""What the links perform."""
+
+Effect = ToAgent | ToChain | Listen | Wait | Log | Keep | Differs | LinkEffect | ClientEffect

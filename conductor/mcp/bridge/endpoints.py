@@ -21,7 +21,27 @@ def ignore(member: bytes, body: bytes) -> None:
     """For a request whose response changes nothing."""
 
 
-class AcpEndpoint:
+class Endpoint(ABC):
+    """Where the messages for a server go."""
+
+    @abstractmethod
+    def request(self, method: str, params: bytes, on_response: OnResponse) -> bytes:
+        """Sends a request; its raw id."""
+
+    @abstractmethod
+    def notify(self, method: str, params: bytes) -> None:
+        """Sends a notification."""
+
+    @abstractmethod
+    def respond(self, id_: bytes, member: bytes, body: bytes) -> None:
+        """Answers a request of the other side."""
+
+    @abstractmethod
+    def cancel(self, id_: bytes) -> None:
+        """Asks to cancel a pending request; it gets a response nevertheless."""
+
+
+class AcpEndpoint(Endpoint):
     """Sends the bridge's own messages to one neighbour, the chain or the agent.
 
     Each request's id begins with `prefix`, which no other peer uses, so that responses to the

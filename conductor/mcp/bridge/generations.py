@@ -123,6 +123,7 @@ LADDERS: Final[Mapping[str, tuple[Generation, ...]]] = {
     "id": (RFD,),
     "url": (SDK_0, SACP, PACP),
     "scp": (SCP,),
+    "outside": (SDK_2,),
 }
 """The generations a component may speak, by the form of its declaration; the likeliest first."""
 

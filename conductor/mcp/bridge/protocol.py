@@ -35,6 +35,7 @@ SUBSCRIPTION: Final = NAMESPACE + "subscriptionId"
 
 CANCELLED: Final = "notifications/cancelled"
 PROGRESS: Final = "notifications/progress"
+TOOLS_CHANGED: Final = "notifications/tools/list_changed"
 
 NEEDS: Final = {
     "sampling/createMessage": "sampling",

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from enum import Enum, auto
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
@@ -26,9 +26,12 @@ from conductor.mcp.bridge import generations, protocol
 from conductor.mcp.bridge.app_tools import AppTool
 from conductor.mcp.bridge.calls import Notification, PendingCall, ServerHandler, ServerRequest
 from conductor.mcp.bridge.declarations import Declared
-from conductor.mcp.bridge.endpoints import AcpEndpoint, OnResponse, ignore
+from conductor.mcp.bridge.endpoints import Endpoint, OnResponse, ignore
 from conductor.mcp.bridge.generations import Generation, Ladder, McpMessage
 from conductor.mcp.bridge.json import NULL, error_code, meta, read, text, with_meta, write
+
+if TYPE_CHECKING:
+    from conductor.mcp.bridge.pins import Pinned
 
 _UNKNOWN_GENERATION: Final = frozenset({METHOD_NOT_FOUND, INVALID_PARAMS, INVALID_REQUEST})
 """The error codes with which components reject a generation they do not know."""
@@ -63,8 +66,19 @@ class SessionId:
 class Server:
     """One declared server: its component's generation, its connections and its pending calls."""
 
-    def __init__(self, declared: Declared, session: SessionId, listener: str, name: str) -> None:
-        """`name`: how the agent calls the server."""
+    def __init__(
+        self,
+        declared: Declared,
+        session: SessionId,
+        listener: str,
+        name: str,
+        chain: Endpoint,
+        pins: Pinned | None,
+    ) -> None:
+        """`name`: how the agent calls the server. `chain`: where its messages go. `pins`: what it
+        offered before, if that counts."""
+        self.chain = chain
+        self.pins = pins
         self.declared = declared
         self.session = session
         self.listener = listener
@@ -130,7 +144,7 @@ class _ConnectionState(Enum):
 class ServerConnection:
     """One connection to a component; a pretended one in generations without connections."""
 
-    def __init__(self, server: Server, chain: AcpEndpoint, on_closed: Callable[[], None]) -> None:
+    def __init__(self, server: Server, on_closed: Callable[[], None]) -> None:
         """`on_closed`: the component has closed the connection."""
         self.server = server
         self.handler = ServerHandler()
@@ -141,7 +155,7 @@ class ServerConnection:
         self.number = server.next_number()
         self.latest = 0
         """The number of its last request."""
-        self._chain = chain
+        self._chain = server.chain
         self._on_closed = on_closed
         self._state = _ConnectionState.NEW
         self._client_generation: Generation | None = None
@@ -261,6 +275,13 @@ class ServerConnection:
         if len(self._queue) >= limits.UNANSWERED:
             call.on_response(b"error", self._full())
             return
+        pins = self.server.pins
+        if pins is not None:
+            refused = pins.refuses(call.method, call.params)
+            if refused is not None:
+                call.on_response(b"error", refused)
+                return
+            pins.begin(call)
         self._calls[call] = None
         self.latest = self.server.next_number()
         self._enqueue(call)
@@ -395,6 +416,13 @@ class ServerConnection:
             self._send(call)
 
     def _finish(self, call: PendingCall, member: bytes, body: bytes) -> None:
+        if self.server.pins is not None and member == b"result":
+            outcome = self.server.pins.answered(call, body)
+            if outcome is None and not call.cancelled:
+                call.request_id = call.acp_params = call.on_other_generation = None
+                self._send(call)
+                return
+            member, body = outcome or (b"error", _error("the request was cancelled"))
         self._calls.pop(call, None)
         call.on_response(member, body)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductor.core import jsonrpc
 from conductor.core.jsonrpc import (
@@ -17,11 +17,18 @@ from conductor.mcp import limits
 from conductor.mcp.bridge import declarations
 from conductor.mcp.bridge.capabilities import Support
 from conductor.mcp.bridge.clients import Clients
-from conductor.mcp.bridge.declarations import Declaration, Entry, Place
+from conductor.mcp.bridge.declarations import Declaration, Declared, Entry, Place
 from conductor.mcp.bridge.effects import CloseListener, Effect, Listen, Log, ToAgent, Wait
+from conductor.mcp.bridge.endpoints import AcpEndpoint, Endpoint
 from conductor.mcp.bridge.json import NULL, bytes_of, read
 from conductor.mcp.bridge.native import NativeClients
+from conductor.mcp.bridge.offers import Server as Pinnable
+from conductor.mcp.bridge.offers import client_server
+from conductor.mcp.bridge.outside import Outside
 from conductor.mcp.bridge.servers import Server, SessionId
+
+if TYPE_CHECKING:
+    from conductor.mcp.bridge.pins import Pinned, Pins
 
 _KNOWN: Final = frozenset({"session/load", "session/resume"})
 """Setups that name their session."""
@@ -51,11 +58,19 @@ class Setups:
         clients: Clients,
         native: NativeClients,
         emit: Callable[[Effect], None],
+        chain: AcpEndpoint,
+        pins: Pins | None,
+        *,
+        reaches: bool,
     ) -> None:
-        """`kind`: of `conductor.mcp.KINDS`."""
+        """`kind`: of `conductor.mcp.KINDS`. `chain`: where components are. `pins`, `reaches`: see
+        `Bridge`."""
+        self._reaches = reaches
         self._form = support.form
         self._version = support.version
         self._kind = support.kind(kind)
+        self._chain = chain
+        self._pins = pins
         self._clients = clients
         self._native = native
         self._emit = emit
@@ -87,7 +102,8 @@ class Setups:
     def begin(self, id_: bytes, method: str, message: Message) -> bool:
         """A session is set up; False if the bridge serves none of its servers."""
         params = bytes_of(message.params) or NULL
-        declared, names = declarations.declared(params)
+        prefix = f"conductor-reached-{self._last + 1}-" if self._reaches else ""
+        declared, names = declarations.declared(params, prefix)
         known = read(params).get("sessionId") if method in _KNOWN else None
         session = bytes(known) if known is not None else None
         # A setup of a known session without servers removes those of the setup before.
@@ -107,7 +123,11 @@ class Setups:
             name = names.give(entry.name)
             if name != entry.name:
                 self._log("warning", f"MCP server `{entry.name}` is called `{name}`: name is taken")
-            server = Server(entry, setup.session, f"{setup.number}-{number}", name)
+            listener, pins = f"{setup.number}-{number}", self._pinned(entry)
+            chain: Endpoint = self._chain
+            if entry.reach is not None:
+                chain = Outside(listener, entry.reach, self._emit)
+            server = Server(entry, setup.session, listener, name, chain, pins)
             setup.servers.append(server)
             self.servers[server.listener] = server
             self._offer(setup, server)
@@ -116,6 +136,16 @@ class Setups:
         else:
             self._prepared(setup)
         return True
+
+    def _pinned(self, declared: Declared) -> Pinned | None:
+        """What is kept of a server; None: it is not pinned."""
+        if self._pins is None:
+            return None
+        if declared.reach is not None:
+            server: Pinnable | None = client_server(declared.name, declared.reach)
+        else:
+            server = self._pins.server_of(declared.id, declared.name)
+        return self._pins.pinned(server) if server is not None else None
 
     def _offer(self, setup: _Setup, server: Server) -> None:
         if self._kind == "acp":
@@ -156,7 +186,7 @@ class Setups:
         return setup if setup is not None and listener in setup.missing else None
 
     def _refuse(self, id_: bytes, error: bytes) -> None:
-        self._clients.chain.respond(id_, b"error", error)
+        self._chain.respond(id_, b"error", error)
 
     def _prepared(self, setup: _Setup) -> None:
         message = setup.message
@@ -218,6 +248,8 @@ class Setups:
         for server in setup.servers:
             self.servers.pop(server.listener, None)
             self._clients.close(server)
+            if isinstance(server.chain, Outside):
+                server.chain.close()
             self._native.forget(server)
             if self._kind != "acp":
                 self._emit(CloseListener(server.listener))

@@ -87,7 +87,8 @@ class Upgrade(Translation):
         }
         if "instructions" in discovered:
             result["instructions"] = discovered["instructions"]
-        self._client.respond(id_, b"result", write(result))
+        pins, body = server.pins, write(result)
+        self._client.respond(id_, b"result", body if pins is None else pins.shown(body))
 
     def _wanted(self) -> dict[str, object]:
         """The notifications that the client gets, as `subscriptions/listen` names them."""

@@ -2,6 +2,7 @@
 
     wishes      what a component asks for and does not have; what the user has agreed to already
     question    a question and its options, in words of conductor's own; what an answer means
+    tools       a question about an MCP server whose tools have changed
     asking      which question is asked when: states and moves, without input and output
 
 `conductor.run.consent` asks in an editor, `conductor.cli.consent` on a terminal.

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from conductor.spec.consent import question as questions
-from conductor.spec.consent.question import Answer, Question
+from conductor.spec.consent.question import Answer, Asked
 
 PATIENCE: Final = 60.0
 """Seconds that the first prompt waits for answers."""
@@ -78,14 +78,14 @@ class Wake(msgspec.Struct, frozen=True):
 class Agreed(msgspec.Struct, frozen=True):
     """The user allows what a component asks for; `lasting`: also later."""
 
-    question: Question
+    question: Asked
     lasting: bool
 
 
 class Narrow(msgspec.Struct, frozen=True):
     """Components keep the default; without `why` the user wanted that."""
 
-    questions: tuple[Question, ...]
+    questions: tuple[Asked, ...]
     why: str
 
 
@@ -107,8 +107,8 @@ class Asking:
     def __init__(self, unguessable: Callable[[], str]) -> None:
         self.state = State.DONE
         self._unguessable = unguessable
-        self._left: list[Question] = []
-        self._open: Question | None = None
+        self._left: list[Asked] = []
+        self._open: Asked | None = None
         self._over: set[str] = set()
         """The keys of questions that are over: nobody is asked twice."""
         self._token = 0
@@ -117,7 +117,7 @@ class Asking:
         self._session = ""
         self._version = 1
 
-    def put(self, asked: Iterable[Question]) -> None:
+    def put(self, asked: Iterable[Asked]) -> None:
         """These are the questions now. One that is open stays open, unless it has been settled
         elsewhere and was the last."""
         asked = list(asked)
@@ -176,7 +176,7 @@ class Asking:
         self._move(Event.LAST)
         return [Narrow(left, why)]
 
-    def _end(self) -> tuple[Question, ...]:
+    def _end(self) -> tuple[Asked, ...]:
         """Nothing of what is left will be asked."""
         left, self._left = tuple(self._left), []
         self._over.update(question.key for question in left)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, Protocol, TypeAlias
 
 import msgspec
 
@@ -38,9 +38,48 @@ class Answer(enum.Enum):
     NARROW = "keep-narrow"
 
 
+Option: TypeAlias = tuple[Answer, str, str]
+"""What an option means, its name, and its kind for the client."""
+
+
+class Asked(Protocol):
+    """A question, whatever it is about."""
+
+    @property
+    def component(self) -> str:
+        """Who the log says it is about."""
+
+    @property
+    def key(self) -> str:
+        """What it is over by: nobody is asked twice."""
+
+    @property
+    def label(self) -> str:
+        """What it is about, for people."""
+
+    @property
+    def title(self) -> str:
+        """The question in a line."""
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """What the user may answer."""
+
+    @property
+    def narrow(self) -> str:
+        """What holds without a yes."""
+
+    @property
+    def hint(self) -> str:
+        """How to agree without a question."""
+
+    def lines(self) -> list[str]:
+        """What a person needs to know to answer."""
+
+
 # A client that allows everything takes the first option it knows to allow: nothing that lasts. So
 # neither option says `allow_always`, and the one for the session comes first.
-OPTIONS: Final = (
+OPTIONS: Final[tuple[Option, ...]] = (
     (Answer.SESSION, "Allow until this conductor ends", "allow_once"),
     (Answer.VERSION, "Allow this version, also later", "allow_once"),
     (Answer.NARROW, "Keep it narrow", "reject_once"),
@@ -68,6 +107,21 @@ class Question(msgspec.Struct, frozen=True):
     def label(self) -> str:
         """The component, as the user wrote it."""
         return quoted(self.source, 200)
+
+    @property
+    def options(self) -> tuple[Option, ...]:
+        """What the user may answer."""
+        return OPTIONS
+
+    @property
+    def narrow(self) -> str:
+        """What holds without a yes."""
+        return "runs with the default rights"
+
+    @property
+    def hint(self) -> str:
+        """How to agree without a question."""
+        return "`conductor trust PATH` allows what a component asks for"
 
     @property
     def title(self) -> str:
@@ -115,7 +169,7 @@ def sentences(spec: Spec, wish: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*new, *rest)))
 
 
-def params(question: Question, session: str, version: int, call: str) -> bytes:
+def params(question: Asked, session: str, version: int, call: str) -> bytes:
     """The params of `session/request_permission`, in the words of an ACP version.
 
     Args:
@@ -123,7 +177,8 @@ def params(question: Question, session: str, version: int, call: str) -> bytes:
             what the client shows.
     """
     options = [
-        {"optionId": answer.value, "name": name, "kind": kind} for answer, name, kind in OPTIONS
+        {"optionId": answer.value, "name": name, "kind": kind}
+        for answer, name, kind in question.options
     ]
     asked: dict[str, Any] = {"sessionId": session, "options": options}
     text = "\n".join(question.lines())

@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 VERSION: Final = 3
 
 _REMAKE: Final = "`conductor lock COMPONENT…` writes it anew"
-_MOST: Final = 1024 * 1024
-"""Bytes of a lock file."""
+_MOST: Final = 16 * 1024 * 1024
+"""Bytes of a lock file; a server with 10,000 tools takes one MiB."""
 
 Digest = Annotated[str, msgspec.Meta(pattern="^[0-9a-f]{64}$")]
 
@@ -84,11 +84,24 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     limits: dict[str, int] = {}
 
 
+class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """An MCP server, with the digests of what it may offer (`conductor.spec.tools`)."""
+
+    name: str
+    owner: str = ""
+    """The component that declares it; empty: the client."""
+    key: Digest
+    """Which server exactly: what runs belongs to it."""
+    tools: dict[str, Digest] = {}
+    pages: dict[str, Digest] = {}
+
+
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A lock file: components from the client's side on."""
+    """A lock file: components from the client's side on, and what their MCP servers offer."""
 
     version: int
     component: list[Entry]
+    server: list[Server] = []
 
 
 # -- reading ---------------------------------------------------------------------------------------
@@ -180,7 +193,7 @@ _FREE: Final = (
 )
 
 
-def document(entries: Sequence[Entry], head: Iterable[str]) -> str:
+def document(entries: Sequence[Entry], head: Iterable[str], servers: Sequence[Server] = ()) -> str:
     """The text of a lock file; `head` are the lines of the comment it begins with."""
     import tomlkit
 
@@ -194,6 +207,11 @@ def document(entries: Sequence[Entry], head: Iterable[str]) -> str:
     for entry in entries:
         tables.append(_table(entry))
     made.add("component", tables)
+    offers = tomlkit.aot()
+    for server in servers:
+        offers.append(tomlkit.item(msgspec.to_builtins(server)))
+    if servers:
+        made.add("server", offers)
     return tomlkit.dumps(made)
 
 

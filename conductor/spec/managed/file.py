@@ -104,6 +104,10 @@ class File(_Table, frozen=True, kw_only=True):
     """Whether running chains have a control socket (`conductor ps`, `pause` …)."""
     content: Content = "all"
     """The most of each message that traces and audits of the user's own may hold."""
+    pin_mcp: bool = False
+    """Whether the client's MCP servers are reached in the agent's place."""
+    changed_tools: Literal["ask", "keep", "drop"] = "ask"
+    """What a change of an MCP server's tools does at least (`conductor.mcp.ON_CHANGE`)."""
     require_sandbox: bool = False
     require_hardening: bool = False
     build_commands: bool = False

@@ -13,6 +13,7 @@ import msgspec
 
 from conductor.core import Violated
 from conductor.errors import UsageError
+from conductor.mcp import ON_CHANGE
 from conductor.spec.managed import chain
 from conductor.spec.managed.file import CONTENTS, Managed
 from conductor.spec.options import Options
@@ -57,6 +58,8 @@ def applied(managed: Managed, options: Options, set_by: Mapping[str, str] | None
         options,
         require_sandbox=options.require_sandbox or rules.require_sandbox,
         require_hardening=options.require_hardening or rules.require_hardening,
+        pin_mcp=options.pin_mcp or rules.pin_mcp,
+        changed_tools=max(options.changed_tools, rules.changed_tools, key=ON_CHANGE.index),
         control=options.control if rules.control else "off",
     )
 

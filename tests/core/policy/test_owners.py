@@ -529,3 +529,25 @@ def test_the_agents_model_is_asked_from_the_account_of_own_prompts() -> None:
     world.say("agent", "", request(72, "mcp/message", call))
     assert "may send no more prompts" in world.ends["agent"][-1]["error"]["message"]
     assert world.rules() == [("far", "turns")]
+
+
+def test_a_server_has_the_name_of_who_declared_it() -> None:
+    for who in OWNERS:
+        owner = who.removeprefix("trusted ")
+        world = DeclaringChain(trusted=who == "trusted mid")
+        declares(world, owner, SERVERS["RFD"])
+        said = "" if owner == "client" else owner
+        for address in ("id", "acp:id"):
+            assert world.router.server_owner(address) == said, who
+        assert world.router.server_owner("nobody's") == ""
+        declares(world, "client", SERVERS["RFD"], 2)
+        assert world.router.server_owner("id") == ""  # what the client declares is its own
+
+
+def test_a_forgotten_server_has_no_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ownership, "_MOST", 2)
+    world = DeclaringChain(trusted=True)
+    for number, ident in enumerate(("first", "second")):
+        declares(world, "mid", {**SERVERS["RFD"], "id": ident}, number + 1)
+    assert world.router.server_owner("first") == ""
+    assert world.router.server_owner("second") == "mid"

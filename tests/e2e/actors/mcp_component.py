@@ -35,6 +35,15 @@ CAPABILITIES: Final[Json] = {
 }
 
 
+TOOLS: Final = ("echo", "progress", "raw", "asks", "whoami", "report", "slow", "sample")
+"""What it can do."""
+
+
+def tool(name: str, **more: Any) -> Json:
+    """A tool's definition."""
+    return {"name": name, "inputSchema": {"type": "object"}, **more}
+
+
 class Component:
     """A component with one server, of one generation; what it cannot know it refuses."""
 
@@ -68,6 +77,8 @@ class Component:
         """What is read at addresses, beside `uri`; at all others there is a text."""
         self.tells_session = False
         """Whether its instructions name the session of the connection."""
+        self.lists: Callable[[Json], Json] = lambda params: {"tools": self.tools}
+        """What it lists for the params of `tools/list`."""
         self._opened_with: dict[object, Json] = {}
         self.dead = False
 
@@ -226,7 +237,7 @@ class Component:
                                    "capabilities": self.capabilities, "serverInfo": INFO,
                                    "instructions": self._instructions(about)}})  # fmt: skip
             case "tools/list":
-                result: Json = {"tools": self.tools}
+                result: Json = self.lists(params)
                 answer({"result": _modern(result) if modern else result})
             case "tools/call":
                 self._tool(about, params, answer, modern=modern)

@@ -4,6 +4,8 @@
 ends it with exit code 7. Of calls to `slow`, of cancellations and of closed connections it says on
 its standard error that they are there.
 
+`--offers FILE` has the result of `tools/list`, as it is whenever that is asked for.
+
 With `--shout` it adds no server: of what the agent is answered by servers of proxies before it, it
 puts each text into capitals.
 """
@@ -17,7 +19,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tests.e2e.actors.mcp_component import CAPABILITIES, DECLARED, Component
+from tests.e2e.actors.mcp_component import CAPABILITIES, DECLARED, TOOLS, Component, tool
 
 Json = dict[str, Any]
 SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
@@ -26,7 +28,15 @@ SETUPS = ("session/new", "session/load", "session/resume", "session/fork")
 class Proxy:
     """Passes everything on, and plays the component."""
 
-    def __init__(self, generation: str, name: str, log: Path | None, *, shout: bool) -> None:
+    def __init__(
+        self,
+        generation: str,
+        name: str,
+        log: Path | None,
+        *,
+        shout: bool = False,
+        offers: Path | None = None,
+    ) -> None:
         id_ = f"id-of-{name}"
         declared = json.dumps({**DECLARED[generation], "name": name})
         self._declared = json.loads(declared.replace('"ID"', f'"{id_}"').replace(":ID", f":{id_}"))
@@ -35,6 +45,9 @@ class Proxy:
         asked = {"role": "user", "content": {"type": "text", "text": "well?"}}
         self._component.sampling = {"maxTokens": 9, "messages": [asked]}
         self._component.tells_session = True
+        self._component.lists = lambda params: {"tools": [tool(name) for name in TOOLS]}
+        if offers is not None:
+            self._component.lists = lambda params: json.loads(offers.read_text())
         self._log = log
         self._shout = shout
         self._shouted: set[object] = set()
@@ -152,8 +165,9 @@ def main() -> None:
     parser.add_argument("--name", default="tools")
     parser.add_argument("--log", type=Path)
     parser.add_argument("--shout", action="store_true")
+    parser.add_argument("--offers", type=Path)
     given = parser.parse_args()
-    proxy = Proxy(given.generation, given.name, given.log, shout=given.shout)
+    proxy = Proxy(given.generation, given.name, given.log, shout=given.shout, offers=given.offers)
     for line in sys.stdin.buffer:
         proxy.receive(json.loads(line))
 

@@ -17,6 +17,7 @@ from conductor.mcp.bridge import effects as kinds
 from conductor.mcp.bridge.bridge import Bridge
 from conductor.mcp.bridge.capabilities import Support
 from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
+from conductor.mcp.bridge.pins import Pins
 from tests.e2e.actors.mcp_component import DECLARED, META, MODERN_META, Component, Json
 
 __all__ = ["DECLARED", "META", "MODERN_META", "BridgeRig", "Component", "Json", "McpClient"]
@@ -104,10 +105,19 @@ class BridgeRig:
         generation: str = "stateless",
         kind: str = "stdio",
         support: Support | None = None,
+        pins: Pins | None = None,
         *,
         panels: bool = False,
+        reaches: bool = False,
     ) -> None:
-        self.bridge = Bridge(support or Support(), kind, nonce="n", panels=panels)
+        self.bridge = Bridge(
+            support or Support(), kind, nonce="n", panels=panels, pins=pins, reaches=reaches
+        )
+        self.links: dict[str, list[Json]] = {}
+        """What the servers of open links got."""
+        self.reached: list[kinds.OpenLink] = []
+        self.kept: list[kinds.Keep] = []
+        self.differs: list[kinds.Differs] = []
         self.component = Component(generation, self._from_component)
         self.generation = generation
         self.clients: dict[str, McpClient] = {}
@@ -174,6 +184,11 @@ class BridgeRig:
         """The component answers a held frame."""
         self.component.send({"id": frame["id"], **outcome})
 
+    def said(self, link: str, frame: Json) -> None:
+        """A server of the client's says something."""
+        whole = json.dumps({"jsonrpc": "2.0", **frame}).encode()
+        self.perform(self.bridge.link_received(link, whole))
+
     def listen(self, listener: str, kind: str) -> None:
         if kind == "stdio":
             made: HttpDeclaration | StdioDeclaration = StdioDeclaration(
@@ -223,6 +238,18 @@ class BridgeRig:
                 self.clients[connection].finished.append(id_)
             case kinds.CloseClient(connection):
                 self.clients[connection].dropped = True
+            case kinds.OpenLink(link):
+                self.links[link] = []
+                self.reached.append(effect)
+            case kinds.ToLink(link, frame):
+                assert frame.endswith(b"\n")
+                self.links[link].append(json.loads(frame))
+            case kinds.CloseLink(link):
+                del self.links[link]
+            case kinds.Keep():
+                self.kept.append(effect)
+            case kinds.Differs():
+                self.differs.append(effect)
             case kinds.Wait():
                 self.waits.append(effect)
             case kinds.Log(_, text):

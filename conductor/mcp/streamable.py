@@ -1,0 +1,261 @@
+"""One session with an MCP server over Streamable HTTP, as a transport: lines in, lines out."""
+
+from __future__ import annotations
+
+import asyncio
+import ssl
+from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING, Final
+from urllib.parse import urlsplit
+
+from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
+from conductor.errors import ComponentError, ConductorError
+from conductor.mcp.bridge.declarations import HttpDeclaration
+from conductor.mcp.bridge.json import read, text
+from conductor.mcp.bridge.protocol import INITIALIZE
+from conductor.transports import backoff
+from conductor.transports.base import Ended, Owner
+from conductor.transports.remote import client
+from conductor.transports.remote.address import SCHEMES, Address
+from conductor.transports.remote.sse import EventParser
+
+if TYPE_CHECKING:
+    from httpcore2 import AsyncConnectionPool, Response
+
+_SESSION: Final = "Mcp-Session-Id"
+_VERSION: Final = "MCP-Protocol-Version"
+_EVENTS: Final = "text/event-stream"
+_NO_STREAM: Final = frozenset({400, 404, 405, 406, 501})
+"""Answers of a server that has no stream of its own."""
+_LOGIN: Final = 401
+_OPENED: Final = 30.0
+"""Seconds until a server has begun its stream, or has accepted a notification."""
+_LEAVE: Final = 2.0
+
+
+class StreamableHttp:
+    """See `conductor.transports.base.Transport`."""
+
+    def __init__(self, reach: HttpDeclaration, *, line_limit: int) -> None:
+        self._reach = reach
+        self._limit = line_limit
+        self._events: Owner | None = None
+        self._pool: AsyncConnectionPool | None = None
+        self._session = ""
+        self._version = ""
+        self._queue: asyncio.Queue[bytes] = asyncio.Queue()
+        self._queued = 0
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._flows = asyncio.Event()
+        self._flows.set()
+        self._over = False
+
+    # -- the contract of transports --------------------------------------------------------------
+
+    async def open(self, events: Owner) -> None:
+        """Begins to send. Raises `ComponentError` for a URL that is none."""
+        address = _address(self._reach.url)
+        tls = ssl.create_default_context() if address.has_tls else None
+        self._events, self._pool = events, client.pool(address, tls)
+        self._start(self._send_all())
+
+    def write(self, data: bytes) -> None:
+        """Queues whole lines."""
+        for frame in data.split(b"\n"):
+            if frame:
+                self._queued += len(frame)
+                self._queue.put_nowait(frame)
+
+    @property
+    def buffered(self) -> int:
+        """Bytes that no server has taken yet."""
+        return self._queued
+
+    def pause(self) -> None:
+        """Stops reading."""
+        self._flows.clear()
+
+    def resume(self) -> None:
+        """Reads on."""
+        self._flows.set()
+
+    def finish(self) -> None:
+        """Does nothing: `close` ends the session."""
+
+    def hear(self) -> None:
+        """Does nothing: a server elsewhere has no standard error here."""
+
+    async def close(self, grace: float) -> None:
+        """Ends the session."""
+        self._over = True
+        self._flows.set()
+        for task in self._tasks:
+            task.cancel()
+        if self._tasks:
+            await asyncio.wait(self._tasks)
+        pool, self._pool = self._pool, None
+        if pool is None:
+            return
+        if self._session:
+            try:
+                async with (
+                    asyncio.timeout(min(grace, _LEAVE)),
+                    pool.stream("DELETE", self._reach.url, headers=self._headers()),
+                ):
+                    pass
+            except (*client.FAILED, ConductorError):
+                pass  # who is gone has no session either
+        await pool.aclose()
+
+    # -- sending ---------------------------------------------------------------------------------
+
+    def _start(self, work: object) -> None:
+        assert self._events is not None
+        task = self._events.carry(work)  # type: ignore[arg-type]
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    def _headers(self, *more: tuple[str, str]) -> list[tuple[str, str]]:
+        own = [(_SESSION, self._session)] if self._session else []
+        own += [(_VERSION, self._version)] if self._version else []
+        return [*self._reach.headers, *own, *more]
+
+    async def _send_all(self) -> None:
+        """Sends in order. Nothing overtakes `initialize`, nor a notification."""
+        while True:
+            frame = await self._queue.get()
+            fields = read(frame)
+            method, id_ = text(fields.get("method")), fields.get("id")
+            if method is not None and id_ is not None and method != INITIALIZE:
+                self._start(self._post(frame, bytes(id_)))
+            else:
+                asked = bytes(id_) if method is not None and id_ is not None else None
+                await self._post(frame, asked, begins=method == INITIALIZE)
+
+    async def _post(self, frame: bytes, asked: bytes | None, *, begins: bool = False) -> None:
+        """Sends one message; `asked`: the id of a request, which gets an answer in any case."""
+        kinds = ("Accept", f"application/json, {_EVENTS}"), ("Content-Type", "application/json")
+        why, answered, size = "answered nothing", False, len(frame)
+        assert self._pool is not None
+        try:
+            async with (
+                asyncio.timeout(_OPENED if asked is None else None),
+                self._pool.stream(
+                    "POST", self._reach.url, headers=self._headers(*kinds), content=frame
+                ) as answer,
+            ):
+                self._queued, size = self._queued - size, 0
+                if answer.status >= 300:
+                    why = _refused(answer.status)
+                    if answer.status == 404 and self._session:
+                        self._end("has forgotten its session")
+                else:
+                    if begins:
+                        self._session = "".join(client.named(answer.headers, _SESSION)[:1])
+                    async for line in self._messages(answer):
+                        if asked is not None and _answers(line, asked):
+                            answered = True
+                            if begins:
+                                self._begun(line)
+                        self._deliver(line)
+        except (*client.FAILED, ConductorError) as error:
+            why = getattr(error, "text", "") or str(error) or type(error).__name__
+        finally:
+            self._queued -= size
+        if asked is not None and not answered:
+            error_ = error_object(INTERNAL_ERROR, f"the MCP server {why}")
+            self._deliver(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (asked, error_))
+
+    def _begun(self, line: bytes) -> None:
+        result = read(read(line).get("result"))
+        self._version = text(result.get("protocolVersion")) or ""
+        if result:
+            self._start(self._listen())
+
+    # -- receiving -------------------------------------------------------------------------------
+
+    def _deliver(self, line: bytes) -> None:
+        if not self._over and self._events is not None:
+            self._events.received([line])
+
+    async def _messages(self, answer: Response) -> AsyncIterator[bytes]:
+        """The messages of an answer, as lines."""
+        kind = "".join(client.named(answer.headers, "Content-Type")[:1])
+        if kind.partition(";")[0].strip().lower() != _EVENTS:
+            body = bytearray()
+            async for chunk in answer.aiter_stream():
+                body += chunk
+                if len(body) > self._limit:
+                    raise ComponentError(f"sent more than {self._limit} bytes", "")
+            if body.strip():
+                yield _line(bytes(body))
+            return
+        parser = EventParser(self._limit)
+        async for chunk in answer.aiter_stream():
+            for event in parser.feed(chunk):
+                await self._flows.wait()
+                if event.data:
+                    yield _line(event.data)
+            if parser.oversized:
+                raise ComponentError(f"sent more than {self._limit} bytes", "")
+
+    async def _listen(self) -> None:
+        """The server's own messages, on a stream beside; many servers have none."""
+        tries = 0
+        while not self._over and self._pool is not None:
+            if tries:
+                await backoff.wait(tries)
+            try:
+                async with (
+                    asyncio.timeout(_OPENED) as head,
+                    self._pool.stream(
+                        "GET", self._reach.url, headers=self._headers(("Accept", _EVENTS))
+                    ) as answer,
+                ):
+                    head.reschedule(None)
+                    if answer.status in _NO_STREAM or answer.status == _LOGIN:
+                        return
+                    if answer.status == 200:
+                        async for line in self._messages(answer):
+                            tries = 0
+                            self._deliver(line)
+            except (*client.FAILED, ConductorError):
+                pass  # it is tried again
+            tries += 1
+            if tries > backoff.tries(backoff.PATIENCE):
+                return
+
+    def _end(self, why: str) -> None:
+        if not self._over and self._events is not None:
+            self._over = True
+            self._events.ended(Ended(why))
+
+
+def _line(message: bytes) -> bytes:
+    """A message on one line: JSON has line breaks between its values only."""
+    return message.replace(b"\r", b" ").replace(b"\n", b" ")
+
+
+def _answers(line: bytes, asked: bytes) -> bool:
+    fields = read(line)
+    return "method" not in fields and bytes(fields.get("id", b"")) == asked
+
+
+def _refused(status: int) -> str:
+    if status == _LOGIN:
+        return (
+            "wants a login, which only the agent itself could do (hint: set its header in the "
+            "editor, or `pin-mcp=false`)"
+        )
+    return f"answered with HTTP status {status}"
+
+
+def _address(url: str) -> Address:
+    try:
+        split = urlsplit(url)
+        host, port = split.hostname or "", split.port
+    except ValueError:
+        host, port = "", None
+    if not host or split.scheme not in ("http", "https"):
+        raise ComponentError("has no URL of http or https", "check it in the editor's settings")
+    return Address(split.scheme, host, port or SCHEMES[split.scheme].port, split.path)

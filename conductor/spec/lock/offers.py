@@ -1,0 +1,55 @@
+"""The MCP servers of a chain in a lock file: what they may offer, as the user agreed to it here."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from conductor.errors import ConductorError, counted
+from conductor.spec import tools
+from conductor.spec.lock.compare import one_line
+from conductor.spec.lock.file import Server
+from conductor.spec.model import Spec
+
+
+def of(specs: Sequence[Spec], *, client: bool) -> list[Server]:
+    """The servers of these components that have been seen here, and with `client` those that the
+    client declared; nothing is started. Raises `UsageError`."""
+    kept = tools.STORE.load().servers
+    return sorted(
+        (
+            Server(
+                name=each.name,
+                owner=each.owner,
+                key=key,
+                tools={name: one.sha256 for name, one in sorted(each.offer.tools.items())},
+                pages={uri: one.sha256 for uri, one in sorted(each.offer.pages.items())},
+            )
+            for key, each in kept.items()
+            if any(_has(spec, each) for spec in specs) or (client and not each.owner)
+        ),
+        key=lambda server: (server.owner, server.name, server.key),
+    )
+
+
+def _has(spec: Spec, kept: tools.Kept) -> bool:
+    try:
+        return kept.owner == spec.name and kept.place == tools.shown_place(spec)
+    except (OSError, ConductorError):
+        return False
+
+
+def line(server: Server) -> str:
+    """A server for people."""
+    what = f"{counted(len(server.tools), 'tool')}, {counted(len(server.pages), 'page')}"
+    owner = server.owner or "the client"
+    return f"  MCP server `{one_line(server.name)}` of {one_line(owner)}: {what}"
+
+
+def changes(before: Sequence[Server], now: Sequence[Server]) -> Iterator[str]:
+    """What differs of the servers."""
+    known = {server.key: server for server in before}
+    for server in now:
+        old = known.pop(server.key, None)
+        if old != server:
+            yield line(server) + ("" if old is None else ", others than before")
+    yield from (f"{line(server)}, not there any more" for server in known.values())

@@ -1,0 +1,92 @@
+"""MCP servers of the client that conductor reaches in the agent's place (`pin-mcp`)."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from conductor.spec import tools
+from tests.e2e.actors.mcp_component import tool
+from tests.e2e.test_consent import PERMISSION, answer, questions
+from tests.e2e.test_pins import ADD, EVIL, listed, offer
+from tests.harness.process.command import conductor
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.harness.process.client import Json
+    from tests.harness.process.rig import Chain, Rig
+
+WORDS = ("where", "asks", "die", "token")
+
+
+@pytest.fixture(name="offers")
+def _offers(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The file with what the server offers, and a user who has agreed to nothing."""
+    monkeypatch.setenv("XDG_STATE_HOME", str(rig.folder / "state"))
+    path = rig.folder / "offers.json"
+    offer(path, *map(tool, WORDS), ADD)
+    return path
+
+
+def stdio(offers: Path, **more: Any) -> Json:
+    """The server `tools`, as an editor declares it."""
+    args = ["-m", "tests.e2e.actors.mcp_server", str(offers)]
+    env = [{"name": "WHERE", "value": "here"}]
+    return {"name": "tools", "command": sys.executable, "args": args, "env": env, **more}
+
+
+def started(
+    rig: Rig, server: Json, *options: str, agent: tuple[str, ...] = ()
+) -> tuple[Chain, str]:
+    """A chain of the agent alone, and a session with the server."""
+    chain = rig.agent(rig.demo(*agent), options=("-c", "pin-mcp=true", *options))
+    chain.initialize()
+    return chain, chain.new_session(cwd=str(rig.folder), mcpServers=[server])
+
+
+@pytest.mark.parametrize("kind", ["stdio", "http", "acp"])
+def test_the_agent_has_a_door_of_its_own(rig: Rig, offers: Path, kind: str) -> None:
+    chain, session = started(
+        rig, stdio(offers), "-c", f"mcp-bridge={kind}", agent=("--acp",) if kind == "acp" else ()
+    )
+    assert listed(chain, session) == [*WORDS, "add"]
+    said = chain.prompt(session, "/call tools where {}")
+    assert said == f"{rig.folder} here"
+    assert chain.prompt(session, '/call tools token {"a":"\\u00e9"}') == '{"a": "\\u00e9"}'
+    assert "exited with code 3" in chain.prompt(session, "/call tools die {}")
+    assert chain.finish() == 0
+    assert not rig.leftovers(chain)
+    (kept,) = tools.STORE.load().servers.values()
+    assert (kept.owner, kept.name, len(kept.offer.tools)) == ("", "tools", 5)
+
+
+def test_a_change_is_asked_and_locked(rig: Rig, offers: Path) -> None:
+    chain, session = started(rig, stdio(offers))
+    assert listed(chain, session) == [*WORDS, "add"]
+    made = conductor("lock", "-c", "pin-mcp=true", "demo", cwd=rig.folder)
+    assert "MCP server `tools` of the client: 5 tools" in made.out
+    offer(offers, EVIL)
+    assert listed(chain, session) == []
+    chain.serves[PERMISSION] = answer("allow-version")
+    assert listed(chain, session) == ["add"]
+    assert len(questions(chain)) == 1
+    assert chain.finish() == 0
+
+
+def test_without_the_setting_the_agent_reaches_it(rig: Rig, offers: Path) -> None:
+    chain = rig.agent(rig.demo())
+    chain.initialize()
+    session = chain.new_session(mcpServers=[stdio(offers)])
+    assert listed(chain, session) == [*WORDS, "add"]
+    assert chain.finish() == 0
+    assert tools.STORE.load().servers == {}
+
+
+def test_a_server_that_cannot_be_started_is_an_error(rig: Rig, offers: Path) -> None:
+    chain, session = started(rig, stdio(offers, command="no-such-program"))
+    chain.prompt(session, "/tools")
+    assert chain.finish() == 0
+    assert "MCP server `tools` cannot be reached: cannot start `no-such-program`" in chain.stderr
