@@ -8,10 +8,15 @@ from __future__ import annotations
 
 from typing import Final
 
+from msgspec import Raw
+
+from conductor.core import json_text
+from conductor.core.json_text import read_members, write_members
 from conductor.core.parts import Parts
 from conductor.core.policy.entries import Notification, WaitingInOrder, meant
 from conductor.core.policy.headings import Message
-from conductor.core.policy.key_table import ORIGINATE
+from conductor.core.policy.key_table import ORIGINATE, PROMPT, STAMP
+from conductor.core.policy.sessions import guest_of
 from conductor.core.state import Lane, Next, Peer, Visit, Waiting, copy_of
 
 _MOST_WAITING: Final = 4096
@@ -53,8 +58,10 @@ class Observers:
     # -- requests ------------------------------------------------------------------------------
 
     def request(self, lane: Lane, message: Message, original: Visit) -> Visit:
-        """Sends the component at `lane` a copy of a request."""
-        copy = self.follow(original, message)
+        """Sends the component at `lane` a copy of a request. That of a prompt of a component's own
+        says whose it is."""
+        by = _sender(original) if message.method == PROMPT else ""
+        copy = self.follow(original, _of(by, message) if by else message)
         self.give(lane, copy, original)
         return copy
 
@@ -136,3 +143,18 @@ class Observers:
         if copy.upstream is not None:
             self._exchange.reply(pending, *copy.upstream, copy=True)
         self.seen(copy)
+
+
+def _sender(prompt: Visit) -> str:
+    """The component that has sent a prompt of its own; empty: it is the client's."""
+    flow = prompt.flow
+    hosts = flow.lane is not None and flow.lane.peer.component.hosts
+    return (guest_of(flow.key) if hosts else "") or flow.by
+
+
+def _of(name: str, message: Message) -> Message:
+    """A prompt, with the component whose it is."""
+    members = read_members(message.params) or {}
+    meta = read_members(members.get("_meta", Raw(b"{}"))) or {}
+    stamped = write_members({**meta, STAMP: Raw(json_text.encode(name))})
+    return Message(message.method, write_members({**members, "_meta": stamped}), message.heading)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import msgspec
 import pytest
 
 from conductor.core import Closure, Fail, Send
@@ -23,6 +24,7 @@ from tests.harness.router.policed import (
     broke,
     cancel,
     chain,
+    chain_of,
     error,
     guest,
     lacks,
@@ -392,3 +394,23 @@ def test_what_it_keeps_to_itself_is_found_at_once() -> None:
     assert len(notes.items) == 999
     notes.clear()
     assert notes.first() is None
+
+
+@pytest.mark.parametrize("host", [False, True])
+def test_the_copy_of_a_component_s_prompt_says_whose_it_is(host: bool) -> None:
+    """The agent gets it as the component has sent it; nothing is added to the client's."""
+    asks = guest(name="f", grants="turns=unprompted")
+    if host:
+        asks = msgspec.structs.replace(asks, hosts=True)
+    with chain_of(asks, guest(profile="observer")) as pb:
+        given = {**prompt("hi"), "_meta": {"a.dev/x": 1}}
+        pb >> ("f", "s", request("c1 tidy" if host else "own", PROMPT, given))
+        named = {"a.dev/x": 1, "conductor.component": "tidy" if host else "f"}
+        pb << ("g", "p", request(Hole("g"), PROMPT, {**given, "_meta": named}))
+        pb << ("agent", request(Hole("a"), PROMPT, given))
+        pb >> ("g", "s", request(Hole("g"), PROMPT, {**given, "_meta": named}))  # it is the copy
+        pb >> ("agent", result(Hole("a"), DONE))
+        pb.effects.clear()
+        pb >> ("client", request("u", PROMPT, prompt("mine")))
+        pb << ("g", "p", request(Hole("u"), PROMPT, prompt("mine")))
+        pb << ("agent", request(Hole("ua"), PROMPT, prompt("mine")))
