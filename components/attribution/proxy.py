@@ -44,10 +44,12 @@ class Config:
 class State:
     """What the next edit of a session is made by."""
 
+    agent: str = ""
+    """The one that goes on with the session; empty: the chain's."""
     model: str | None = None
     prompt: str = ""
     proxy: str | None = None
-    early: list[tuple[list[Edit], bool]] = field(default_factory=list)
+    early: list[tuple[list[Edit], dict[str, Any] | None]] = field(default_factory=list)
     """Edits that were told of before the session's folder was known."""
 
 
@@ -177,9 +179,9 @@ async def set_up(request: Request, following: Next) -> Any:
             request.state.model = models["currentModelId"][:100]
         chosen(request.session, result.get("configOptions"))
         early, request.state.early = request.state.early, []
-        for found, done in early:
-            made(request.session, found, done=done)
-        request.session.keep("model", "prompt", "proxy")
+        for found, by in early:
+            add(request.session, found, by)
+        request.session.keep("agent", "model", "prompt", "proxy")
     return result
 
 
@@ -190,6 +192,16 @@ async def set_model(request: Request, following: Next) -> Any:
     if isinstance(model, str):
         request.state.model = model[:100]
     return result
+
+
+@proxy.update("session_info_update")
+def moved(update: Update) -> None:
+    """Another agent goes on with a session."""
+    meta, session = update.update.get("_meta"), getattr(update, "session", None)
+    told = meta.get("conductor.session") if isinstance(meta, dict) else None
+    agent = told.get("agent") if isinstance(told, dict) else None
+    if session is not None and isinstance(agent, str):
+        session.state.agent, session.state.model = agent[:100], None
 
 
 @proxy.update("config_option_update")
@@ -251,18 +263,31 @@ async def write(request: Request, following: Next) -> Any:
     if request.direction == "up" and session is not None:
         path, new = request.params.get("path"), request.params.get("content")
     found = [Edit(path, None, new)] if isinstance(path, str) and isinstance(new, str) else []
+    by = origin(session) if session is not None else {}
     result = await following(request)
     if session is not None:
-        made(session, found)
+        add(session, found, by)
     return result
 
 
 def made(session: Session, found: list[Edit], *, done: bool = True) -> None:
-    """Edits that were made in a session, or are about to be; paths elsewhere count for nothing."""
+    """Edits that were made in a session, or are about to be."""
+    add(session, found, origin(session) if done else None)
+
+
+def origin(session: Session) -> dict[str, Any]:
+    """What makes the edits of a session now."""
+    state = session.state
+    by = {"agent": state.agent or worker.agent, "model": state.model, "proxy": state.proxy}
+    return {**by, "prompt": state.prompt, "session": session.id[:200]}
+
+
+def add(session: Session, found: list[Edit], by: dict[str, Any] | None) -> None:
+    """Edits of this origin (None: they are about to be made); paths elsewhere count for nothing."""
     root = posixpath.normpath(session.cwd) if session.cwd else None
     if root is None and found:  # an observer that starts late gets answers behind what followed
         early = session.state.early
-        early.append((found, done))
+        early.append((found, by))
         while len(early) > EARLY or sum(one.chars for held, _ in early for one in held) > CHARS:
             del early[0]
         return
@@ -270,12 +295,12 @@ def made(session: Session, found: list[Edit], *, done: bool = True) -> None:
     within = [one._replace(path=path, source=source) for path, source, one in named if path]
     if root is None or not within:
         return
-    if not done:
+    if by is None:
         worker.add(Job(root, [Edit(path) for path in {one.path for one in within}], None))
         return
-    state = session.state
-    origin = {"agent": worker.agent, "model": state.model, "proxy": state.proxy}
-    worker.add(Job(root, within, origin | {"prompt": state.prompt, "session": session.id[:200]}))
+    # One that starts late may learn who the agent is behind the agent's first edit.
+    known = {"agent": by["agent"] or worker.agent, "model": by["model"] or session.state.model}
+    worker.add(Job(root, within, by | known))
 
 
 def below(root: str | None, path: str | None) -> str | None:

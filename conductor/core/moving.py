@@ -278,7 +278,7 @@ class Moving:
         now = place.said.pop(to.name)
         was = self._exchange.sessions.goes_on(session, now)
         place.said[place.agent.name], place.agent = was, to
-        self._shows_place(move.peer, move.named, to)
+        self._shows_place(session, to)
         rebinding.tell_settings(to, session, was, now)
         listed = self._commands.get((to.name, session))
         if listed is None:
@@ -290,9 +290,10 @@ class Moving:
         rebinding.say(move.peer, move.named, text, "info")
         self._reply(move)
 
-    def _shows_place(self, peer: Peer, session: str, to: Peer) -> None:
+    def _shows_place(self, session: str, to: Peer) -> None:
+        """In the agent's place: so all components learn of it, too."""
         meta = {MARK: {"agent": to.name}}
-        self._parts.notifications.shows(peer, session, "session_info_update", _meta=meta)
+        self._parts.notifications.shows(to, session, "session_info_update", _meta=meta)
 
     # -- where messages go -----------------------------------------------------------------------
 
@@ -332,7 +333,7 @@ class Moving:
         del self._places[session]
         if place.agent is not agent:
             self._exchange.sessions.goes_on(session, place.said[agent.name])
-            self._shows_place(agent, session, agent)
+            self._shows_place(session, agent)
 
     def connected(self, lane: Lane, method: str, member: bytes, body: bytes) -> None:
         """A further agent has opened an MCP connection."""

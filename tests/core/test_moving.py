@@ -98,7 +98,7 @@ class Play:
         (inner,) = self.requests("a")
         self.say("a", result(inner["id"], answer))
         self.say(self.g, result(asked["id"], answer), "p")
-        self.greeted = {name: self.requests(name) for name in ("b", "c")}
+        self.given, self.greeted = given, {name: self.requests(name) for name in ("b", "c")}
         for name in ready:
             self.say(name, result(self.greeted[name][0]["id"], answer))
 
@@ -196,7 +196,7 @@ def kinds(messages: list[Json]) -> list[str]:
 @pytest.mark.parametrize("version", [1, 2])
 def test_the_session_goes_on_and_comes_back(version: int) -> None:
     play = Play(version=version)
-    assert all(asked[0]["params"]["protocolVersion"] == version for asked in play.greeted.values())
+    assert [asked[0]["params"] for asked in play.greeted.values()] == [play.given] * 2
     held = play.prompted()
     play.uses()
     assert play.opens() == SET_UP

@@ -17,7 +17,7 @@ from conductor.core.adaptation import untaken
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
 from conductor.core.json_text import read_members, write_members
-from conductor.core.jsonrpc import Params, read_error
+from conductor.core.jsonrpc import Params, or_empty, read_error
 from conductor.core.parts import Parts
 from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import AnswerTo, Life, Peer, Visit
@@ -44,7 +44,9 @@ class PeerAgents:
             if peer.initialize is None and peer.closure is None:
                 params = self._params(exchange.version)
                 if peer.names is not None and peer.p.across is not None:
-                    params = exchange.topology.agent.initialize or params
+                    known = exchange.topology.agent.agent_sessions
+                    assert known is not None
+                    params = Raw(bytes(or_empty(known.initialize)))
                 pending = exchange.own_request(INITIALIZE)
                 pending.answer_to = AnswerTo.PEER_AGENT
                 peer.initialize = params

@@ -100,8 +100,13 @@ async def test_who_made_it_is_the_agent_the_model_and_the_component_that_prompte
         await p.request("session/prompt", {**prompt, "_meta": {"conductor.component": "hooks"}})
         put(p, "2\n", "2\n3\n")
         call(p, [diff("2\n", "2\n3\n")], "x")
+        moved = {"conductor.session": {"agent": "codex"}}
+        p.agent.update("session-1", "session_info_update", _meta=moved)
+        put(p, "3\n", "3\n4\n")
+        call(p, [diff("3\n", "3\n4\n")], "y")
         said = [(one["agent"], one["model"], one["proxy"]) for one in edits(p)]
-        assert said == [("ag 2", "small", None), ("ag 2", "large", None), ("ag 2", "best", "hooks")]
+        assert said[:2] == [("ag 2", "small", None), ("ag 2", "large", None)]
+        assert said[2:] == [("ag 2", "best", "hooks"), ("codex", None, "hooks")]
         assert edits(p)[2]["prompt"] == f"{'word ' * 16}…"
 
 
