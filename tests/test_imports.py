@@ -126,7 +126,8 @@ RULES: Final = (
         "conductor.record",
         (
             *("conductor.record", "conductor.run", "conductor.spec", "conductor.transports"),
-            *("conductor.core", *BASE, "conductor.tasks", "conductor.version"),
+            *("conductor.services.calls", "conductor.core", *BASE),
+            *("conductor.tasks", "conductor.version"),
         ),
         ("anyio", "msgspec"),
     ),
