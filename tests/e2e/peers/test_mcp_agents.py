@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Final
 import acp
 import pytest
 
-from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
+from tests.e2e.peers.mock_messages import (
+    Answer,
+    Json,
+    MockMessages,
+    Script,
+    Text,
+    ToolUse,
+    tool_results,
+)
 from tests.e2e.peers.npm import OPENCODE_SOURCES, install, node_tools
 from tests.e2e.peers.plan import Plan, Transcript
 from tests.e2e.peers.python_client import run_python_client
@@ -36,7 +44,7 @@ everything = pytest.mark.skipif(
 )
 
 OPENCODE, FAST_AGENT = "opencode acp", "fast-agent-acp --model passthrough"
-ARGUMENTS: Final = {"a": 19, "b": 23}
+ARGUMENTS: Final[Json] = {"a": 19, "b": 23}
 CALL: Final = "toolu_add"
 """Id of the model's call of the tool."""
 ADD: Final = ("tools-demo__add", "tools-demo_add")
@@ -46,19 +54,27 @@ MOST_SEARCHES: Final = 30
 be: it may ask the model before it has listed a server's tools."""
 
 
-def say(body: Json) -> Answer:
-    """The model: looks for the tool, calls it, and is done once it has the answer."""
-    names: list[str] = [tool["name"] for tool in body.get("tools", ())]
-    told = [result["tool_use_id"] for result in tool_results(body)]
-    if not names or CALL in told:
-        return Text(("Done.",))
-    for name in names:
-        if name.endswith(ADD):
-            return ToolUse(name, ARGUMENTS, CALL)
-    if "ToolSearch" in names and len(told) < MOST_SEARCHES:
-        query = {"query": f"select:mcp__{ADD[0]}", "max_results": 5}
-        return ToolUse("ToolSearch", query, f"toolu_search_{len(told)}")
-    return Text(("There is no such tool.",))
+def calling(tool: tuple[str, str], arguments: Json, call: str) -> Script:
+    """The model: looks for the tool, by what agents call it, calls it, and is done once it has the
+    answer."""
+
+    def say(body: Json) -> Answer:
+        names: list[str] = [each["name"] for each in body.get("tools", ())]
+        told = [result["tool_use_id"] for result in tool_results(body)]
+        if not names or call in told:
+            return Text(("Done.",))
+        for name in names:
+            if name.endswith(tool):
+                return ToolUse(name, arguments, call)
+        if "ToolSearch" in names and len(told) < MOST_SEARCHES:
+            query = {"query": f"select:mcp__{tool[0]}", "max_results": 5}
+            return ToolUse("ToolSearch", query, f"toolu_search_{len(told)}")
+        return Text(("There is no such tool.",))
+
+    return say
+
+
+say: Final = calling(ADD, ARGUMENTS, CALL)
 
 
 @pytest.fixture
