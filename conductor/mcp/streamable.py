@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
-from conductor.errors import ComponentError, ConductorError
+from conductor.errors import ComponentError, ConductorError, one_line
 from conductor.mcp.bridge.declarations import HttpDeclaration
 from conductor.mcp.bridge.json import read, text
 from conductor.mcp.bridge.protocol import INITIALIZE
@@ -32,6 +34,11 @@ _OPENED: Final = 30.0
 """Seconds until a server has begun its stream, or has accepted a notification."""
 _LEAVE: Final = 2.0
 
+_NAME: Final = re.compile(r"[!#-'*+.^_`|~0-9A-Za-z-]+")
+_VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
+_VISIBLE: Final = re.compile(r"[!-~]+")
+"""Of such characters are the words that a server chooses and conductor sends back."""
+
 
 class StreamableHttp:
     """See `conductor.transports.base.Transport`."""
@@ -53,8 +60,9 @@ class StreamableHttp:
     # -- the contract of transports --------------------------------------------------------------
 
     async def open(self, events: Owner) -> None:
-        """Begins to send. Raises `ComponentError` for a URL that is none."""
+        """Begins to send. Raises `ComponentError` for a URL or a header that is none."""
         address = _address(self._reach.url)
+        _check(self._reach.headers)
         tls = ssl.create_default_context() if address.has_tls else None
         self._events, self._pool = events, client.pool(address, tls)
         self._start(self._send_all())
@@ -151,13 +159,15 @@ class StreamableHttp:
                         self._end("has forgotten its session")
                 else:
                     if begins:
-                        self._session = "".join(client.named(answer.headers, _SESSION)[:1])
-                    async for line in self._messages(answer):
-                        if asked is not None and _answers(line, asked):
-                            answered = True
-                            if begins:
+                        self._session = _session(answer)
+                    async with aclosing(self._messages(answer)) as messages:
+                        async for line in messages:
+                            answered = asked is not None and _answers(line, asked)
+                            if answered and begins:
                                 self._begun(line)
-                        self._deliver(line)
+                            self._deliver(line)
+                            if answered:  # nothing follows, though the server may leave it open
+                                break
         except (*client.FAILED, ConductorError) as error:
             why = getattr(error, "text", "") or str(error) or type(error).__name__
         finally:
@@ -168,7 +178,8 @@ class StreamableHttp:
 
     def _begun(self, line: bytes) -> None:
         result = read(read(line).get("result"))
-        self._version = text(result.get("protocolVersion")) or ""
+        version = text(result.get("protocolVersion")) or ""
+        self._version = version if _VISIBLE.fullmatch(version) else ""
         if result:
             self._start(self._listen())
 
@@ -178,7 +189,7 @@ class StreamableHttp:
         if not self._over and self._events is not None:
             self._events.received([line])
 
-    async def _messages(self, answer: Response) -> AsyncIterator[bytes]:
+    async def _messages(self, answer: Response) -> AsyncGenerator[bytes, None]:
         """The messages of an answer, as lines."""
         kind = "".join(client.named(answer.headers, "Content-Type")[:1])
         if kind.partition(";")[0].strip().lower() != _EVENTS:
@@ -196,7 +207,7 @@ class StreamableHttp:
                 await self._flows.wait()
                 if event.data:
                     yield _line(event.data)
-            if parser.oversized:
+            if parser.oversized or parser.skips:
                 raise ComponentError(f"sent more than {self._limit} bytes", "")
 
     async def _listen(self) -> None:
@@ -248,6 +259,24 @@ def _refused(status: int) -> str:
             "editor, or `pin-mcp=false`)"
         )
     return f"answered with HTTP status {status}"
+
+
+def _session(answer: Response) -> str:
+    """The session that a server names, if it names one. Raises `ComponentError`."""
+    named = "".join(client.named(answer.headers, _SESSION)[:1])
+    if named and not _VISIBLE.fullmatch(named):
+        raise ComponentError("gave its session a name that no header can have", "")
+    return named
+
+
+def _check(headers: tuple[tuple[str, str], ...]) -> None:
+    """Raises `ComponentError`, which has no value in it: values are secrets."""
+    for name, value in headers:
+        if not (_NAME.fullmatch(name) and _VALUE.fullmatch(value)):
+            raise ComponentError(
+                f"has a header with characters that no header can have: `{one_line(name)}`",
+                "check it in the editor's settings; a line break may stand at its end",
+            )
 
 
 def _address(url: str) -> Address:

@@ -88,7 +88,8 @@ class _Stream(httpcore.AsyncNetworkStream):
         """Ends it."""
         self._writer.close()
         with contextlib.suppress(OSError):
-            await self._writer.wait_closed()
+            # Who is cancelled here would cancel all who close it later.
+            await asyncio.shield(self._writer.wait_closed())
 
     async def start_tls(
         self,

@@ -51,6 +51,11 @@ class EventParser:
         self._skipped = b""
         """The first bytes of an event that is too long; empty: it is not."""
 
+    @property
+    def skips(self) -> bool:
+        """Whether an event has begun that is too long."""
+        return bool(self._skipped)
+
     def feed(self, chunk: bytes) -> list[Event]:
         """The events that a chunk completes."""
         chunk = self._without_bom(chunk)

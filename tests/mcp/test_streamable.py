@@ -1,0 +1,396 @@
+"""The client of Streamable HTTP, before servers of all manners."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from typing import Any, Final, TypeAlias
+
+import pytest
+
+from conductor.errors import ComponentError
+from conductor.mcp.bridge.declarations import HttpDeclaration
+from conductor.mcp.streamable import StreamableHttp
+from tests.places import DEADLINE
+from tests.transports.ends import Recorder
+
+Json: TypeAlias = dict[str, Any]
+LIMIT: Final = 10_000
+KEY: Final = "s3cret-token"
+ABOUT: Final[Json] = {"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}}
+
+
+class Request:
+    """A request that the server has received, and the way to answer it."""
+
+    def __init__(self, head: bytes, body: bytes, writer: asyncio.StreamWriter) -> None:
+        first, *lines = head.decode().split("\r\n")
+        self.verb = first.split(" ")[0]
+        pairs = [line.partition(": ") for line in lines if line]
+        self.headers = {name.lower(): value for name, _, value in pairs}
+        self.message: Json = json.loads(body) if body else {}
+        self._writer = writer
+
+    async def raw(self, data: bytes) -> None:
+        """Sends bytes as they are."""
+        self._writer.write(data)
+        await self._writer.drain()
+
+    async def answer(self, status: int, body: bytes = b"", **headers: str) -> None:
+        """A whole answer."""
+        lines = [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+        head = "\r\n".join([f"HTTP/1.1 {status} X", *lines, f"Content-Length: {len(body)}"])
+        await self.raw(head.encode("latin-1") + b"\r\n\r\n" + body)
+
+    async def json(self, **outcome: Any) -> None:
+        """The answer to a request, as JSON."""
+        await self.answer(200, self.body(**outcome), Content_Type="application/json")
+
+    async def stream(self, *messages: bytes) -> None:
+        """The beginning of a stream that does not end."""
+        await self.raw(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n")
+        for message in messages:
+            await self.raw(b"data: " + message + b"\n\n")
+
+    def body(self, **outcome: Any) -> bytes:
+        """An answer to its message."""
+        id_ = self.message.get("id")
+        return json.dumps({"jsonrpc": "2.0", "id": id_, **(outcome or {"result": {}})}).encode()
+
+
+Serve: TypeAlias = Callable[[Request], Awaitable[None]]
+
+
+class Stage:
+    """A server that does what a test says, and the client before it."""
+
+    def __init__(self, serve: Serve, *headers: tuple[str, str]) -> None:
+        self._serve = serve
+        self._headers = headers
+        self.heard: list[Request] = []
+        self.events = Recorder()
+        self.connections = 0
+
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        with contextlib.suppress(OSError, asyncio.IncompleteReadError):
+            while True:
+                head = await reader.readuntil(b"\r\n\r\n")
+                lines = head.decode().lower().split("\r\n")
+                sizes = [int(line[16:]) for line in lines if line.startswith("content-length: ")]
+                asked = Request(head, await reader.readexactly(sum(sizes)), writer)
+                self.heard.append(asked)
+                await self._serve(asked)
+        writer.close()
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncIterator[StreamableHttp]:
+        """Client and server, until the block ends."""
+        server = await asyncio.start_server(self._connected, "127.0.0.1", 0)
+        port = server.sockets[0].getsockname()[1]
+        reach = HttpDeclaration(f"http://127.0.0.1:{port}/mcp?key=1", self._headers)
+        client = StreamableHttp(reach, line_limit=LIMIT)
+        try:
+            await client.open(self.events)
+            yield client
+        finally:
+            await client.close(1.0)
+            server.close()
+
+    def begin(self, client: StreamableHttp) -> None:
+        """The client asks for a session."""
+        self.ask(client, "initialize", 0)
+
+    def ask(self, client: StreamableHttp, method: str, id_: int | None) -> None:
+        """The client asks, or without an id says something."""
+        about = {} if id_ is None else {"id": id_}
+        line = {"jsonrpc": "2.0", **about, "method": method, "params": {}}
+        client.write(json.dumps(line).encode() + b"\n")
+
+    async def got(self, count: int) -> list[Json]:
+        """So many messages of the server."""
+        await self.events.until(lambda: len(self.events.frames) >= count)
+        return [json.loads(frame) for frame in self.events.frames]
+
+    def of(self, verb: str) -> list[Request]:
+        """The requests with this verb."""
+        return [each for each in self.heard if each.verb == verb]
+
+
+def run(body: Coroutine[Any, Any, None]) -> None:
+    """Runs a test's body, within the deadline."""
+
+    async def bounded() -> None:
+        async with asyncio.timeout(DEADLINE):
+            await body
+
+    asyncio.run(bounded())
+
+
+def server(on_request: Serve, session: str = "abc") -> Serve:
+    """A server that begins sessions, and has no stream of its own."""
+
+    async def serve(asked: Request) -> None:
+        if asked.verb != "POST":
+            await asked.answer(405)
+        elif asked.message.get("method") == "initialize":
+            body = asked.body(result=ABOUT)
+            await asked.answer(200, body, Content_Type="application/json", Mcp_Session_Id=session)
+        elif "id" not in asked.message:
+            await asked.answer(202)
+        else:
+            await on_request(asked)
+
+    return serve
+
+
+def error_of(serve: Serve) -> str:
+    """What a client is told of a call that the server serves so."""
+    told: list[str] = []
+
+    async def body() -> None:
+        stage = Stage(server(serve), ("Authorization", KEY))
+        async with stage.open() as client:
+            stage.begin(client)
+            stage.ask(client, "tools/call", 1)
+            await stage.events.until(lambda: b'"id":1,' in b"".join(stage.events.frames))
+            answer = json.loads(stage.events.frames[-1])
+            told.append(answer["error"]["message"])
+
+    run(body())
+    assert KEY not in told[0]
+    return told[0]
+
+
+def test_a_session_over_json() -> None:
+    async def body() -> None:
+        stage = Stage(server(lambda asked: asked.json(result={"x": "\u00e9\n"})), ("X-Key", KEY))
+        async with stage.open() as client:
+            stage.begin(client)
+            await stage.got(1)
+            stage.ask(client, "notifications/initialized", None)
+            stage.ask(client, "tools/list", 1)
+            answers = await stage.got(2)
+            assert answers[1] == {"jsonrpc": "2.0", "id": 1, "result": {"x": "\u00e9\n"}}
+            assert client.buffered == 0
+        begun, *others = stage.of("POST")
+        assert "mcp-session-id" not in begun.headers
+        for each in (*others, *stage.of("DELETE")):
+            assert each.headers["mcp-session-id"] == "abc"
+            assert each.headers["mcp-protocol-version"] == "2025-11-25"
+        assert [each.message["method"] for each in stage.of("POST")] == [
+            "initialize",
+            "notifications/initialized",
+            "tools/list",
+        ]
+        assert {each.headers["x-key"] for each in stage.heard} == {KEY}
+        assert begun.headers["accept"] == "application/json, text/event-stream"
+        assert len(stage.of("DELETE")) == 1
+
+    run(body())
+
+
+def test_an_answer_on_a_stream_that_stays_open() -> None:
+    note = b'{"jsonrpc":"2.0","method":"notifications/message","params":{}}'
+
+    async def serve(asked: Request) -> None:
+        if asked.verb == "POST" and "id" in asked.message:
+            await asked.stream(note, asked.body(result=ABOUT))
+        else:
+            await asked.answer(202 if asked.verb == "POST" else 405)
+
+    async def body() -> None:
+        stage = Stage(serve)
+        async with stage.open() as client:
+            stage.begin(client)
+            stage.ask(client, "notifications/initialized", None)
+            stage.ask(client, "tools/list", 1)
+            heard = await stage.got(4)
+            assert [each.get("id") for each in heard] == [None, 0, None, 1]
+
+    run(body())
+
+
+def test_the_servers_own_stream() -> None:
+    async def serve(asked: Request) -> None:
+        if asked.verb == "GET":
+            await asked.stream(b'{"jsonrpc":"2.0","id":7,"method":"ping"}')
+        else:
+            await asked.json(result=ABOUT)
+
+    async def body() -> None:
+        stage = Stage(serve)
+        async with stage.open() as client:
+            stage.begin(client)
+            heard = await stage.got(2)
+            assert [each.get("method") for each in heard] == [None, "ping"]
+            client.write(b'{"jsonrpc":"2.0","id":7,"result":{}}\n')
+            while len(stage.of("POST")) < 2:
+                await asyncio.sleep(0)
+            assert stage.of("POST")[1].message["result"] == {}
+            assert stage.of("GET")[0].headers["accept"] == "text/event-stream"
+
+    run(body())
+
+
+@pytest.mark.parametrize("status", [302, 307, 308])
+def test_a_redirect_is_not_followed(status: int) -> None:
+    async def body() -> None:
+        elsewhere = Stage(server(lambda asked: asked.json()))
+        async with elsewhere.open() as other:
+            url = other._reach.url
+
+            async def serve(asked: Request) -> None:
+                await asked.answer(status, Location=url)
+
+            stage = Stage(serve, ("Authorization", KEY))
+            async with stage.open() as client:
+                stage.begin(client)
+                (answer,) = await stage.got(1)
+                message = answer["error"]["message"]
+                assert message == f"the MCP server answered with HTTP status {status}"
+            assert elsewhere.heard == []
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    ("status", "says"),
+    [(401, "wants a login"), (403, "status 403"), (500, "status 500"), (503, "status 503")],
+)
+def test_an_error_status_is_an_error(status: int, says: str) -> None:
+    assert says in error_of(lambda asked: asked.answer(status, KEY.encode()))
+
+
+def test_a_forgotten_session_ends_the_link() -> None:
+    async def body() -> None:
+        stage = Stage(server(lambda asked: asked.answer(404)))
+        async with stage.open() as client:
+            stage.begin(client)
+            stage.ask(client, "tools/list", 1)
+            await stage.events.until(lambda: bool(stage.events.ends))
+            assert [how.text for how in stage.events.ends] == ["has forgotten its session"]
+
+    run(body())
+
+
+CUT: Final = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: 999\r\n\r\n"
+
+
+@pytest.mark.parametrize(
+    "sent",
+    [
+        b"",
+        b"HTTP/1.1 200",
+        b"no HTTP\r\n\r\n",
+        CUT % b"application/json" + b'{"jsonrpc"',
+        CUT % b"text/event-stream" + b"data: {",
+        b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n: nothing\n\n",
+        b"HTTP/1.1 200 OK\r\nX: " + b"x" * 1_000_000,
+        b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
+        b'HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\n{"id":99,"result":"other"}',
+    ],
+)
+def test_who_ends_in_the_middle_has_not_answered(sent: bytes) -> None:
+    async def serve(asked: Request) -> None:
+        await asked.raw(sent)
+        raise ConnectionResetError
+
+    assert error_of(serve).startswith("the MCP server ")
+
+
+@pytest.mark.parametrize("kind", ["application/json", "text/event-stream", ""])
+def test_a_body_without_an_end_is_given_up(kind: str) -> None:
+    async def serve(asked: Request) -> None:
+        await asked.raw(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind.encode() + b"\r\n\r\ndata: ")
+        while True:
+            await asked.raw(b"x" * 1000)
+
+    assert error_of(serve) == f"the MCP server sent more than {LIMIT} bytes"
+
+
+@pytest.mark.parametrize("session", ["a b", "\u00e9", "a\tb"])
+def test_a_session_that_cannot_be_named_is_none(session: str) -> None:
+    async def body() -> None:
+        stage = Stage(server(lambda asked: asked.json(), session))
+        async with stage.open() as client:
+            stage.begin(client)
+            (answer,) = await stage.got(1)
+            assert "a name that no header can have" in answer["error"]["message"]
+            stage.ask(client, "tools/list", 1)
+            assert (await stage.got(2))[1]["result"] == {}
+
+    run(body())
+
+
+def test_a_version_that_no_header_can_have_is_not_sent() -> None:
+    async def serve(asked: Request) -> None:
+        await asked.json(result={**ABOUT, "protocolVersion": "1\r\nX: \u00e9"})
+
+    async def body() -> None:
+        stage = Stage(serve)
+        async with stage.open() as client:
+            stage.begin(client)
+            stage.ask(client, "tools/list", 1)
+            assert "result" in (await stage.got(2))[1]
+        assert not any("mcp-protocol-version" in each.headers for each in stage.heard)
+
+    run(body())
+
+
+@pytest.mark.parametrize(
+    "header",
+    [("X", f"{KEY}\n"), ("X", f"{KEY}\u00e9"), ("X", f" {KEY}"), ("X y", KEY)],
+)
+def test_a_header_that_is_none_is_an_error_without_its_value(header: tuple[str, str]) -> None:
+    async def body() -> None:
+        stage = Stage(server(lambda asked: asked.json()), header)
+        with pytest.raises(ComponentError, match="no header can have: `X") as raised:
+            async with stage.open():
+                raise AssertionError("it is open")
+        assert KEY not in raised.value.with_hint
+        assert stage.heard == []
+
+    run(body())
+
+
+@pytest.mark.parametrize("url", ["ftp://x/", "http://", "x", "http://x:99999/", "http://[x/"])
+def test_a_url_that_is_none_is_an_error(url: str) -> None:
+    client = StreamableHttp(HttpDeclaration(url, ()), line_limit=LIMIT)
+    with pytest.raises(ComponentError, match="no URL of http or https"):
+        asyncio.run(client.open(Recorder()))
+
+
+def test_a_server_that_is_not_there_is_an_error() -> None:
+    async def body() -> None:
+        stage = Stage(server(lambda asked: asked.json()))
+        async with stage.open() as client:
+            url = client._reach.url
+        gone = StreamableHttp(HttpDeclaration(url, (("X", KEY),)), line_limit=LIMIT)
+        await gone.open(stage.events)
+        stage.begin(gone)
+        (answer,) = await stage.got(1)
+        assert answer["error"]["message"].startswith("the MCP server ")
+        assert KEY not in str(answer)
+        await gone.close(1.0)
+
+    run(body())
+
+
+def test_while_paused_nothing_of_a_stream_arrives() -> None:
+    async def body() -> None:
+        stage = Stage(server(lambda asked: asked.stream(asked.body())))
+        async with stage.open() as client:
+            stage.begin(client)
+            await stage.got(1)
+            client.pause()
+            stage.ask(client, "tools/list", 1)
+            while len(stage.of("POST")) < 2:
+                await asyncio.sleep(0)
+            assert len(stage.events.frames) == 1
+            client.resume()
+            assert (await stage.got(2))[1]["id"] == 1
+
+    run(body())
