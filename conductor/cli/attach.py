@@ -21,9 +21,9 @@ HELP: Final = paragraphs(
 )
 EPILOG: Final = paragraphs(
     "Examples:",
-    "  conductor attach ws://127.0.0.1:8765\n"
+    "  conductor attach ws://127.0.0.1:8790\n"
     "  conductor attach wss://chains.example.org --view\n"
-    "  conductor attach ws://127.0.0.1:8765 --list",
+    "  conductor attach ws://127.0.0.1:8790 --list",
     "Exit codes: 0 you left, or the session was closed; 1 it failed; 2 wrong usage; "
     "130 interrupted.",
 )

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
+
+from conductor.cli import commands
 
 WORDS: Final = {
     "exec": "run, ask, prompt, query, send, try, execute",
@@ -23,35 +26,40 @@ WORDS: Final = {
     "doctor --data": "data, cache, storage, disk",
     "doctor --clean KIND": "clean, prune, gc, clear, purge, cache prune, data delete",
     "ps": "status, running, jobs, chains, stop, kill, quit",
-    "ps --watch": "top, monitor, stats, metrics, dashboard, tui, htop",
-    "ps pause": "pause",
-    "ps resume": "resume, unpause",
-    "ps reload": "reload",
-    "inspect": "show, describe, view, cat, card",
+    "ps --watch": "top, monitor, metrics, dashboard, tui, htop",
+    "ps resume": "unpause",
+    "inspect": "show, describe, cat, card",
     "config show": "settings, options, preferences, cfg, conf",
     "log show": "trace, traces, trace show, audit, audits, audit show, logs, history, messages",
     "log stats": "trace stats",
     "log view": "trace view",
     "log verify": "audit verify",
-    "log export": "trace export, export",
-    "log replay": "replay, trace replay, rerun",
+    "log export": "trace export",
+    "log replay": "trace replay, rerun",
     "dev": "watch, debug, develop",
-    "test": "tests, check, lint, validate, verify",
+    "test": "tests, check, lint, validate",
     "test --build": "build, compile, make",
     "publish --archive FILE": "pack, package, zip, archive, bundle",
     "publish": "push, upload, release, share",
     "lock": "freeze, pin",
     "serve": "server, daemon, listen, http",
     "connect": "remote",
-    "fleet gateway": "gateway",
-    "fleet worker": "worker",
     "trust": "allow, approve",
     "trust --list": "trusted",
     "trust --remove": "untrust, deny, revoke, distrust",
     "help": "docs, man, manual, usage, commands",
     "--version": "version, ver",
 }
-_MEANT: Final = {word: command for command, words in WORDS.items() for word in words.split(", ")}
+_LAST: Final = [row.path.rpartition(" ")[2] for row in commands.TABLE.values()]
+_MEANT: Final = {
+    # The name of a command in a group means that, where no other command has it.
+    **{
+        name: row.path
+        for row, name in zip(commands.TABLE.values(), _LAST, strict=True)
+        if row.above and Counter(_LAST)[name] == 1
+    },
+    **{word: command for command, words in WORDS.items() for word in words.split(", ")},
+}
 
 
 def meant(word: str, following: str = "") -> str | None:

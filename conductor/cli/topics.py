@@ -203,7 +203,7 @@ def _filters() -> Page:
     return Page(
         "",
         "A filter chooses events of a trace or an audit. `log show`, `log stats`, `log export`, "
-        "`top` and the page of `log view` take it.",
+        "`ps --watch` and the page of `log view` take it.",
         (
             Section(
                 "Terms",
@@ -267,6 +267,7 @@ OTHER_NAMES: Final = {
     "right": "rights",
     "profile": "rights",
     "profiles": "rights",
+    "grant": "rights",
     "grants": "rights",
 }
 """Topics under names that people try too. Where a command has the name, the command wins."""

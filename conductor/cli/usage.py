@@ -46,7 +46,8 @@ def _worded(error: Foreign, context: Foreign, path: str, arguments: list[str]) -
             name = _quoted(str(error.message))
             if not name:
                 return f"`{path}` needs a command", f"commands are: {', '.join(_commands(context))}"
-            return f"unknown command `{name}`", _commands_like(name, context, path, arguments[1:])
+            following = arguments[len(path.split()) :]
+            return f"unknown command `{name}`", _commands_like(name, context, path, following)
         case _:
             text = str(error.format_message()).rstrip(".")
             return text[:1].lower() + text[1:], ""
@@ -76,19 +77,23 @@ def _quoted(message: str) -> str:
 
 def _commands_like(name: str, context: Foreign, path: str, following: list[str]) -> str:
     known = _commands(context)
+    command = meant(name, *following[:1])
     if "agent" not in known:
+        if command is not None and command.startswith(f"{path} ".removeprefix("conductor ")):
+            return f"did you mean `conductor {command}`?"
         return did_you_mean(
             name, known, f"commands are: {', '.join(known)}", prefix=f"{path} ", likeness=0.7
         )
-    if (command := meant(name, *following[:1])) is not None:
+    if command is not None:
         return f"did you mean `{path} {command}`?"
     if name == "self":  # uv has `self update`
         return f"`{installation.newer()}` brings a newer conductor"
+    topic = topics.OTHER_NAMES.get(name.lower(), name.lower())
+    if topic in topics.TOPICS:
+        return f"did you mean `{path} help {topic}`?"
     text = f"`{path} --help` lists the commands"
     if may_be(name):
         text += f"; to run a chain: `{path} agent {name} …`"
-    elif name.lower() in topics.TOPICS:
-        text = f"did you mean `{path} help {name.lower()}`?"
     elif (command := nearly_meant(name)) is not None:
         text = f"did you mean `{path} {command}`?"
     # Stricter than the default of 0.6: `edit` is near `audit`.

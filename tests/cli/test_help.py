@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 import subprocess
 from typing import TYPE_CHECKING, Any
@@ -127,6 +128,18 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
             assert not meaning.startswith("Default"), parameter.opts  # of what?
             for option in (*parameter.opts, *parameter.secondary_opts):
                 assert (option if option.startswith("-") else parameter.metavar) in page
+
+
+def test_pages_name_commands_and_addresses_that_there_are(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    lead = shown(["help", "filters"], capsys).partition("Terms")[0]
+    assert [command_table.row_of(name.split()) for name in re.findall(r"`([a-z -]+)`", lead)].count(
+        None
+    ) == 0
+    listening = {option.default for option in options.SERVE if option.key == "listen"}
+    every = " ".join(shown(arguments, capsys) for arguments in pages())
+    assert set(re.findall(r"ws://127\.0\.0\.1:\d+", every)) == listening
 
 
 def test_help_on_a_command_is_the_help_of_the_command(capsys: pytest.CaptureFixture[str]) -> None:

@@ -90,6 +90,14 @@ WRONG = {
             ("unistall", "remove", "x"),
             ("stop", "ps"),
             ("profiles", "help rights"),
+            ("grant", "help rights"),
+            ("verify", "log verify", "a"),
+            ("stats", "log stats", "t"),
+            ("view", "log view", "t"),
+            ("blame", "log blame", "f"),
+            ("pause", "ps pause"),
+            ("drain", "fleet drain"),
+            ("schema", "config schema"),
         )
     },
     "help on a word people type": (["help", "install"], "no help on `install`", "`conductor add"),
@@ -131,15 +139,19 @@ WRONG = {
     "flag with a value": (["agent", "--locked=1", "demo"], "does not take a value", "--help"),
     "isolation": (
         ["agent", "-c", "isolation=x", "demo"],
-        "invalid value `x` for `isolation`",
+        "`isolation` cannot be `x`",
         "process, inline, separate",
     ),
     "log": (["agent", "--log", "x", "demo"], "invalid value `x` for `--log`", "debug, info"),
     "dialect": (["proxy", "--dialect", "x", "demo"], "`x` for `--dialect`", "acp, sdk, sacp"),
     "dialect of an agent": (["agent", "--dialect", "acp", "demo"], "unknown option", "hint"),
-    "clock": (["agent", "-c", "clock=noon", "demo"], "`noon` for `clock`", "2026-03-01T12:00"),
-    "size": (["agent", "-c", "line-limit=0", "demo"], "`0` for `line-limit`", "64M"),
-    "time": (["agent", "-c", "stall=-1", "demo"], "`-1` for `stall`", "number of seconds"),
+    "clock": (
+        ["agent", "-c", "clock=noon", "demo"],
+        "`clock` cannot be `noon`",
+        "2026-03-01T12:00",
+    ),
+    "size": (["agent", "-c", "line-limit=0", "demo"], "`line-limit` cannot be `0`", "64M"),
+    "time": (["agent", "-c", "stall=-1", "demo"], "`stall` cannot be `-1`", "number of seconds"),
     "no such name": (
         ["agent", "nothing-there"],
         "`nothing-there`",
@@ -187,7 +199,7 @@ WRONG = {
     },
     "near value": (
         ["exec", "-c", "isolation=proces", "demo", "-p", "x"],
-        "invalid value `proces` for `isolation`",
+        "`isolation` cannot be `proces`",
         "did you mean `process`? possible values: process, inline, separate",
     ),
     "near language": (["new", "x", "--lang", "pyton"], "no template for `pyton`", "`python`?"),
@@ -198,8 +210,8 @@ WRONG = {
         "did you mean `~change`?",
     ),
     "option misspelt": (
-        ["agent", "redact,onyl=observer,allow=clock", "demo"],
-        "no option `onyl` in `redact,onyl=observer`",
+        ["agent", "datetime,onyl=observer,allow=clock", "demo"],
+        "no option `onyl` in `datetime,onyl=observer`",
         "did you mean `only`?",
     ),
     "option without value": (
@@ -252,6 +264,13 @@ WRONG = {
         "unknown command `verfy`",
         "did you mean `conductor log verify`?",
     ),
+    "log trace": (["log", "trace", "t"], "unknown command `trace`", "`conductor log show`?"),
+    "log trace stats": (
+        ["log", "trace", "stats", "t"],
+        "unknown command `trace`",
+        "did you mean `conductor log stats`?",
+    ),
+    "log search": (["log", "search"], "unknown command `search`", "commands are: show, stats"),
     "log verify nothing": (
         ["log", "verify"],
         "`conductor log verify` needs a FILE",
