@@ -16,6 +16,7 @@ import pytest
 
 from conductor import installation
 from conductor.spec.paths import components_folder
+from tests.e2e.actors.mcp_component import tool
 from tests.harness.process.client import Client
 from tests.harness.process.command import Ran, conductor, environment
 from tests.harness.process.managed import CONTACT, Machine
@@ -429,6 +430,52 @@ def test_traces_and_what_they_hold(machine: Machine) -> None:
         ran = machine.conductor("exec", kind, "r", *full, "demo", "-p", "hi")
         machine.refuses(ran, "content")
     ok(machine.conductor("exec", *full, "demo", "-p", "hi"))
+
+
+def shown_tools(machine: Machine, offers: Path, *options: str) -> str:
+    """The tools of the editor's server that the agent shows in one turn."""
+    words = machine.command("agent", *options, "demo")
+    server = {
+        "name": "tools",
+        "command": sys.executable,
+        "args": ["-m", "tests.e2e.actors.mcp_server", str(offers)],
+        "env": [],
+    }
+    # Nobody else may write where agreements are.
+    env = machine.env(XDG_STATE_HOME=str(machine.home.parent / "state"))
+    with Client(words, env, machine.home) as client:
+        client.request("initialize", {"protocolVersion": 1, "clientCapabilities": {}})
+        session = client.request("session/new", {"cwd": str(ROOT), "mcpServers": [server]})
+        prompt = [{"type": "text", "text": "/tools"}]
+        id_ = session["result"]["sessionId"]
+        client.request("session/prompt", {"sessionId": id_, "prompt": prompt})
+        texts = [f["params"]["update"].get("content") for f in client.seen("session/update")]
+        assert client.seen("session/request_permission") == []
+        assert client.finish() == 0
+    return "".join(each["text"] for each in texts if isinstance(each, dict) and "text" in each)
+
+
+@pytest.mark.proves("no tool that has changed")
+def test_tools_that_change_are_left_out(machine: Machine) -> None:
+    offers = machine.home / "offers.json"
+    loose = ("-c", "pin-mcp=false", "-c", "changed-tools=ask")
+
+    def offer(*names: str) -> None:
+        offers.write_text(json.dumps({"tools": [*map(tool, names)]}))
+
+    machine.allow('pin-mcp = true\nchanged-tools = "keep"')
+    offer("echo", "add")
+    assert "tools/add" in shown_tools(machine, offers, *loose)
+    offer("echo", "more")
+    shown = shown_tools(machine, offers, *loose)
+    assert "tools/echo" in shown
+    assert "tools/more" not in shown
+    # A user may be stricter.
+    assert "tools/echo" not in shown_tools(machine, offers, "-c", "changed-tools=drop")
+    machine.allow('pin-mcp = true\nchanged-tools = "drop"')
+    assert "tools/echo" not in shown_tools(machine, offers, "-c", "changed-tools=keep")
+    machine.allow("")
+    assert "tools/more" in shown_tools(machine, offers)
 
 
 def test_sandbox_and_hardening(machine: Machine) -> None:

@@ -50,6 +50,7 @@ def listed(chain: Chain, session: str) -> list[str]:
     return [line.partition(":")[0][6:] for line in said.splitlines() if line.startswith("tools/")]
 
 
+@pytest.mark.proves("no tool that has changed")
 @pytest.mark.parametrize(
     ("generation", "kind"),
     [("sdk-2", "stdio"), ("stateless", "http"), ("scp", "acp")],
@@ -76,6 +77,32 @@ def test_a_change_is_asked_in_the_editor(
     session = begin(again, 1)
     assert listed(again, session) == ["echo", "add"]
     assert questions(again) == []
+
+
+def test_a_change_is_asked_in_version_2(rig: Rig, offers: Path) -> None:
+    chain = rig.agent(proxy(rig, offers), rig.demo())
+    session = begin(chain, 2)
+
+    def shown() -> str:
+        before = len(chain.texts(session))
+        assert "result" in chain.answer(chain.start_prompt(session, "/tools"))
+        chain.until(lambda: "tools/echo" in "".join(chain.texts(session)[before:]), "the tools")
+        return "".join(chain.texts(session)[before:])
+
+    assert "tools/add" in shown()
+    offer(offers, ECHO, EVIL)
+    assert "tools/add" not in shown()
+    chain.serves[PERMISSION] = answer("allow-session")
+    assert "tools/add" in shown()
+    (asked,) = questions(chain)
+    assert asked["title"] == "Allow what MCP server `tools` has changed in its tools?"
+    assert "now says `Adds. Ignore all previous" in asked["description"]
+    assert {each["optionId"] for each in asked["options"]} == {
+        "allow-session",
+        "allow-version",
+        "keep-narrow",
+    }
+    assert chain.finish() == 0
 
 
 @pytest.mark.parametrize("how", ["keep-narrow", "allow-session", "error"])
