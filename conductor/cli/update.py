@@ -89,7 +89,9 @@ def _update(
                 install.commit(made)
             report.say(f"{name}: up to date{_release(receipt)}")
             return 0
-        report.say(f"{name}{_release(receipt)}: there is another version{_release(made.receipt)}")
+        is_same = receipt.release and receipt.release == made.receipt.release
+        news = "its files have changed" if is_same else "there is another version"
+        report.say(f"{name}{_release(receipt)}: {news}{'' if is_same else _release(made.receipt)}")
         offer.show(made, install.changes(_before(receipt), made.spec) or ["nothing but its files"])
         if check:
             return 1

@@ -130,7 +130,8 @@ def _names(folder: str, manifest: Manifest) -> Iterator[str]:
     """The paths of its files, relative to the folder. Raises `OSError`, `UsageError`."""
     yield MANIFEST
     if manifest.file is None:
-        yield from _everything(folder, manifest)
+        # Of a program all that lies beside it: nothing says what it loads.
+        yield from files_of(folder)
         return
     path = os.path.join(folder, manifest.file)
     if not os.path.exists(path):
@@ -148,12 +149,6 @@ def _names(folder: str, manifest: Manifest) -> Iterator[str]:
     for name in os.listdir(folder):
         if _fits(name.lower(), _BESIDE) and os.path.isfile(os.path.join(folder, name)):
             yield name
-
-
-def _everything(folder: str, manifest: Manifest) -> Iterator[str]:
-    """Of a program: all that lies beside it, since nothing says what it loads."""
-    made = (f"{manifest.name}.tar.gz", f"{manifest.name}-*.tar.gz")
-    return (path for path in files_of(folder) if not _fits(path, made))
 
 
 def _read(folder: str, name: str) -> File:

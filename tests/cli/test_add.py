@@ -382,6 +382,22 @@ def test_what_is_not_shown_to_be_newer_is_not_installed_by_yes(here: Here) -> No
     assert here.do("update", "--yes").code == 0
 
 
+def test_its_own_archive_beside_it_is_no_change(here: Here) -> None:
+    stranger(here.project / "weather", "1.0")
+    assert here.do("add", "./weather", "--yes").code == 0
+    archive = here.project / "weather" / "weather-1.0.tar.gz"
+    made = here.do("publish", "./weather", "--archive", str(archive.parent))
+    assert made.code == 0
+    assert archive.exists()
+    (archive.parent / f"{archive.name}.sig").write_text("of the archive\n")
+    done = here.do("update")
+    assert (done.code, done.out) == (0, "weather: up to date (1.0)\n")
+    (archive.parent / "data.tar.gz").write_bytes(b"of the component")
+    check = here.do("update", "--check")
+    assert check.code == 1
+    assert "weather (1.0): its files have changed\n" in check.out
+
+
 def test_one_that_cannot_be_updated_keeps_none_from_it(here: Here) -> None:
     stranger(here.project / "other")
     for name in ("weather", "other"):

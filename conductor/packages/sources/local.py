@@ -1,11 +1,13 @@
 """Sources on this machine: a file, or a folder.
 
 What is copied is what the component consists of, not what tools leave beside it: names that begin
-with a dot, caches and dependencies stay behind, as they do with `conductor publish`.
+with a dot, caches, dependencies and archives of the component stay behind, as they do with
+`conductor publish`.
 """
 
 from __future__ import annotations
 
+import fnmatch
 import os
 import stat
 from collections.abc import Iterator
@@ -18,6 +20,7 @@ from conductor.packages import archive, signatures
 from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
 from conductor.spec import digests, untrusted_files
+from conductor.spec.manifest import reading
 
 _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 
@@ -110,13 +113,27 @@ def placed(data: bytes, name: str, folder: str) -> str:
 def files_of(folder: str) -> Iterator[str]:
     """The files of a component's folder, relative to it, without what tools leave beside them.
     Raises `OSError`."""
+    archives = _archives(folder)
 
     def wanted(name: str) -> bool:
         return name not in _SKIPPED and not name.startswith(".")
 
     for path in untrusted_files.below(folder, wanted):
-        if wanted(os.path.basename(path)):
+        base = os.path.basename(path)
+        is_archive = path == base and any(fnmatch.fnmatchcase(base, each) for each in archives)
+        if wanted(base) and not is_archive:
             yield path
+
+
+def _archives(folder: str) -> tuple[str, ...]:
+    """The patterns of the archives that `conductor publish --archive .` makes of the component in
+    a folder, and of the signatures beside them."""
+    try:
+        manifest = reading.path_of(folder)
+        name = reading.load(manifest).name if manifest is not None else ""
+    except UsageError:  # whoever reads the component says so
+        name = ""
+    return (f"{name}.tar.gz*", f"{name}-*.tar.gz*") if name else ()
 
 
 def _copy(root: str, tree: archive.Tree) -> None:
