@@ -107,20 +107,23 @@ def _options_like(option: str, context: Foreign) -> str:
     if any(row.key == key and row.configures(*row.commands) for row in options.TABLE):
         value = "false" if option.startswith("--no-") else "VALUE"
         return f"write `-c {key}={value}`; `conductor help options` explains it"
-    if any(row.key == key for row in options.SERVE):
+    command = [] if context is None else context.command_path.split()[1:]
+    served = next((row for row in options.SERVE if row.key == key), None)
+    if served is not None and " ".join(command) in served.commands:
         return f"write `-c serve.{key}=VALUE`, or put it into `[serve]` of conductor.toml"
+    if option == "--chain" and table.has(command, table.PATHS):
+        return "write `@NAME` in place of the components"
+    if served is not None and not served.is_flag:
+        return f"it is of `conductor serve`: `-c serve.{key}=VALUE`, or `[serve]` of conductor.toml"
     others = [row.commands for row in options.TABLE if option in row.flags.split()]
     if others:
-        named = " and ".join(f"`conductor {name}`" for name in others[0])
+        *most, last = (f"`conductor {name}`" for name in others[0])
+        named = f"{', '.join(most)} and {last}" if most else last
         said = f"`{option}` is an option of {named}"
         is_elsewhere = context is not None and context.command_path.endswith("connect")
         is_login = f"{option}=" == logins.FLAG
         return f"{said}; log in where the agent runs" if is_login and is_elsewhere else said
-    quote = (
-        _QUOTE
-        if context is None or table.has(context.command_path.split()[1:], table.PATHS)
-        else ""
-    )
+    quote = _QUOTE if context is None or table.has(command, table.PATHS) else ""
     # Without the dashes, which make all alike; and stricter where an option may be that of a
     # command without quotes, and no typing error.
     words = {name.strip("-"): name for name in known}

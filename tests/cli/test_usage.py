@@ -58,6 +58,29 @@ WRONG = {
         "`turns=sum` of `budget`",
         "the setting `turns` is written `config.turns`",
     ),
+    **{
+        f"a named chain as an option of {command[0]}": (
+            [*command, "--chain", "guarded"],
+            "unknown option `--chain`",
+            "hint: write `@NAME` in place of the components\n",
+        )
+        for command in (["exec", "-p", "hi"], ["agent"], ["chat"], ["lock"], ["inspect"])
+    },
+    "an option of servers": (
+        ["dev", "--chain", "x"],
+        "unknown option `--chain`",
+        "hint: `--chain` is an option of `conductor serve` and `conductor fleet worker`\n",
+    ),
+    "a setting of servers": (
+        ["exec", "--linger", "3"],
+        "unknown option `--linger`",
+        "hint: it is of `conductor serve`: `-c serve.linger=VALUE`",
+    ),
+    "a setting of this server": (
+        ["serve", "--linger", "3"],
+        "unknown option `--linger`",
+        "hint: write `-c serve.linger=VALUE`, or put it into `[serve]`",
+    ),
     "command": (
         ["frob"],
         "unknown command `frob`",
