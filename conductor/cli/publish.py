@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 HELP: Final = paragraphs(
     "Put a component into an OCI registry: a module in the form that other WebAssembly tools read, "
     "Python source and programs as an archive. Prints its pinned reference, the command that "
-    "installs it, and its entry for a catalogue.",
+    "installs it, and its entry for a catalogue. A registry gets no text of the template of "
+    "`conductor new`: people decide by the description and the reasons of the rights.",
     "With `--archive`, and no REFERENCE, it makes the archive alone, for any web server: the "
     "manifest and what that names, README, licence and transcripts. The same files give the same "
     "archive. A link that leads out of the folder, or what looks like a secret, is refused.",

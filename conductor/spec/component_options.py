@@ -352,10 +352,10 @@ def apply(
     for key, value in sorted(options, key=lambda option: _place(option[0])):
         if key in words.FORMER_OPTIONS:
             was = f"{key}={'+'.join(words.split(value))}"
-            now = f"{'only' if key == 'profile' else 'allow'}={words.former(was)}"
             raise UsageError(
-                f"`{was}` of `{name}`: rights are words of `only`, `allow` and `deny`",
-                f"write `{now}`; {words.HINT}{_setting_hint(key, settings)}",
+                f"`{was}` of `{name}`: {OF_RIGHTS}",
+                f"write `{'='.join(of_now(key, value))}`; {words.HINT}"
+                f"{_setting_hint(key, settings)}",
             )
         if not is_option(key):
             hint = option_like(key, settings) or HINT
@@ -377,6 +377,15 @@ def apply(
             hint += _setting_hint(key, settings)
             raise UsageError(f"`{shown_as}` of `{name}`: {error}", hint) from None
     return spec if spec.manifest is None else filled(spec)
+
+
+OF_RIGHTS: Final = "rights are words of `only`, `allow` and `deny`"
+
+
+def of_now(key: str, value: object) -> tuple[str, str]:
+    """The option, and its words, that stand for one of `words.FORMER_OPTIONS` and its value."""
+    was = f"{key}={'+'.join(words.split(value))}"
+    return "only" if key == "profile" else "allow", words.former(was)
 
 
 def filled(spec: Spec) -> Spec:

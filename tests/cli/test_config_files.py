@@ -214,6 +214,16 @@ def test_what_is_no_configuration_is_an_error_once_it_is_trusted(kind: str, here
             )
         ),
         ("chains.a.components = [{component = 'b', when = 1}]", "line 1: ", ""),
+        (
+            "[chains.a]\ncomponents = [\n{component = 'b', profile = ['clock', 'kv']}]",
+            "line 3: a component has no key `profile`: rights are words of `only`",
+            'hint: write `only = "clock+storage"`',
+        ),
+        (
+            "[components]\na.grant = 'files:x'",
+            "line 2: a component has no key `grant`: rights are words of",
+            'hint: write `allow = "read:x"`',
+        ),
         ("required_version = '1'", "has no key `required_version`", "`required-version`"),
         ("required-version = 'new'", "line 1: `required-version` cannot be `new`", ">=0.3"),
         ("required-version = 1", "line 1: `required-version` should be", ""),

@@ -13,9 +13,10 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core.policy import words
 from conductor.errors import UsageError
 from conductor.spec import catalog, catalogues, toml_files, untrusted_files
-from conductor.spec.component_options import NAMES, is_option, option_like
+from conductor.spec.component_options import NAMES, OF_RIGHTS, is_option, of_now, option_like
 from conductor.spec.config.model import (
     Chain,
     Config,
@@ -179,6 +180,12 @@ def _check_components(file: ConfigFile) -> None:
             if key == "when":
                 hint = "in a chain it says for which projects its entry is: `[chains.NAME]`"
                 raise Mistake("a component has no key `when`", *place, key, hint=hint)
+            if key in words.FORMER_OPTIONS:
+                option, now = of_now(key, table[key])
+                hint = f'write `{option} = "{now}"`; {words.HINT}'
+                raise Mistake(
+                    f"a component has no key `{key}`: {OF_RIGHTS}", *place, key, hint=hint
+                )
             if key not in (*kinds, "limits") and not is_option(key):
                 known = (*kinds, "limits", *NAMES)
                 own = catalog.settings(str(table.get("component") or table.get("name")))
