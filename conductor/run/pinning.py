@@ -79,7 +79,7 @@ class Pinning:
             except UsageError as error:
                 self._stored = {}
                 # Nobody may pass off a change as a first list by damaging the file.
-                self.pins.sealed = self.pins.on_change is not OnChange.ASK
+                self.pins.sealed = True
                 self._log("warning", "mcp", f"{error.text} (hint: {error.hint})")
         kept = dict(self._stored)
         for key, offer in self._session.items():

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from conductor.errors import ConductorError, counted, visible_path
-from conductor.mcp.bridge.offers import Definition, Offer, Server
+from conductor.mcp.bridge.offers import TOOL, Definition, Offer, Server
 from conductor.spec import paths, trust
 from conductor.spec.consent.question import named
 from conductor.spec.model import Spec
@@ -54,8 +54,8 @@ def keep(server: Server, kind: str, definitions: Mapping[str, Definition], *, ag
     """Keeps definitions of a server, beside those that are kept.
 
     Args:
-        agreed: The user wants them in place of others of their names. Else those stay: another
-            conductor may have kept them meanwhile.
+        agreed: The user wants them, in place of others of their names. Else they are a first list,
+            or a first page: what another conductor has kept meanwhile stays, and is all of a list.
 
     Raises:
         UsageError: They cannot be kept.
@@ -64,7 +64,9 @@ def keep(server: Server, kind: str, definitions: Mapping[str, Definition], *, ag
     def edit(tools: Tools) -> None:
         before = tools.servers.get(server.key)
         offer = before.offer if before is not None else Offer()
-        more = definitions if agreed else {**definitions, **offer.of(kind)}
+        held = offer.of(kind)
+        first = held if held and kind == TOOL else {**definitions, **held}
+        more = definitions if agreed else first
         place = visible_path(server.place)
         kept = Kept(trust.now(), server.name, server.owner, place, offer.with_(kind, more))
         tools.servers[server.key] = kept

@@ -25,7 +25,7 @@ from conductor.mcp import limits
 from conductor.mcp.bridge import marks
 from conductor.mcp.bridge.calls import PendingCall
 from conductor.mcp.bridge.effects import Differs, Effect, Keep, Log
-from conductor.mcp.bridge.json import read, text, write
+from conductor.mcp.bridge.json import NULL, read, text, write
 from conductor.mcp.bridge.offers import PAGE, TOOL, Change, Definition, Offer, Server, digest
 from conductor.mcp.bridge.protocol import INITIALIZE
 
@@ -34,7 +34,7 @@ CALL: Final = "tools/call"
 READ: Final = "resources/read"
 _UI: Final = "ui:"
 
-_SHOWN: Final = 200
+_SHOWN: Final = 400
 """Characters of a text that are kept, to show a difference."""
 _PARTS: Final = 12
 """Members of a definition with a digest of their own."""
@@ -57,19 +57,11 @@ class OnChange(enum.Enum):
 
 
 def definition(value: dict[str, Any], others: AbstractSet[str] = frozenset()) -> Definition:
-    """What is kept of a tool. `others`: names of other servers' tools.
-
-    Of `_meta` only what names a page counts: the rest may be another each time.
-    """
-    counted = {name: member for name, member in value.items() if name != "_meta"}
-    meta = value.get("_meta")
-    ui = {n: m for n, m in meta.items() if n.startswith("ui")} if isinstance(meta, dict) else {}
-    if ui:
-        counted["_meta"] = ui
+    """What is kept of a tool. `others`: names of other servers' tools."""
     said = value.get("description")
     says = said if isinstance(said, str) else ""
-    parts = {name: digest(counted[name])[:_DIGITS] for name in sorted(counted)[:_PARTS]}
-    return Definition(digest(counted), parts, says[:_SHOWN], marks.of(counted, others))
+    parts = {name: digest(value[name])[:_DIGITS] for name in sorted(value)[:_PARTS]}
+    return Definition(digest(value), parts, says[:_SHOWN], marks.of(value, others))
 
 
 def _change(kind: str, name: str, value: Any, now: Definition, before: Definition | None) -> Change:
@@ -78,8 +70,16 @@ def _change(kind: str, name: str, value: Any, now: Definition, before: Definitio
     differ = [part for part in now.parts if now.parts[part] != before.parts.get(part)]
     if now.says != before.says:
         differ = [part for part in differ if part != "description"]
-    shown = tuple((p, json_text.encode(value.get(p)).decode()[:_SHOWN]) for p in differ)
+    shown = tuple((part, _text(part, value[part])) for part in differ)
     return Change(kind, name, now, before, shown)
+
+
+def _text(part: str, value: Any) -> str:
+    """The beginning of a member that differs; of a description, whose beginning does not, what
+    follows."""
+    if part == "description" and isinstance(value, str):
+        return f"\u2026{value[_SHOWN : 2 * _SHOWN]}"
+    return json_text.encode(value).decode()[:_SHOWN]
 
 
 class Reading(msgspec.Struct):
@@ -107,7 +107,7 @@ class Reading(msgspec.Struct):
             else:
                 self.tools[name] = value
         cursor = fields.get("nextCursor")
-        if cursor is None or bytes(cursor) == b"null":
+        if cursor is None or bytes(cursor) == NULL:
             return None
         if len(self.tools) > limits.TOOLS or self.size > limits.TOOL_BYTES:
             raise ValueError(f"offers more than {limits.TOOLS} tools, or {limits.TOOL_BYTES} bytes")
@@ -164,7 +164,7 @@ class Pinned:
 
     def refuses(self, method: str, params: bytes | None) -> bytes | None:
         """The error for a request that may not go on; None: it may."""
-        if method == LIST and "cursor" in read(params):
+        if method == LIST and bytes(read(params).get("cursor", NULL)) != NULL:
             return error_object(INVALID_PARAMS, "conductor lists all tools at once: no cursor")
         if method != CALL:
             return None

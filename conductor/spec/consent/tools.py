@@ -17,6 +17,9 @@ MOST: Final = 32
 """Changes that one question shows: it must stay readable."""
 _LONGEST: Final = 200
 
+_BEFORE: Final = 40
+"""Characters before a difference that are shown."""
+
 _OPTIONS: Final[tuple[Option, ...]] = (
     (Answer.SESSION, "Allow until this conductor ends", "allow_once"),
     (Answer.VERSION, "Allow these tools, also later", "allow_once"),
@@ -85,9 +88,24 @@ def shown(change: Change) -> Iterator[str]:
     if before is None:
         yield f"{what} is new" + (f": {says}" if now.says else "")
     elif now.says != before.says:
-        yield f"{what} said {quoted(before.says, _LONGEST)} and now says {says}"
+        same = _same(before.says, now.says)
+        old, new = (quoted(_from(text, same), _LONGEST) for text in (before.says, now.says))
+        yield f"{what} said {old} and now says {new}"
     elif not change.parts:
         yield f"{what} is another now"
     for name, text in change.parts:
         yield f"{what}: its {named(name)} is another now: {quoted(text, _LONGEST)}"
     yield from (f"LOOK at {what}: {mark}" for mark in now.marks)
+
+
+def _same(first: str, second: str) -> int:
+    """How many characters at their beginnings are the same."""
+    pairs = enumerate(zip(first, second, strict=False))
+    return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
+
+
+def _from(text: str, same: int) -> str:
+    """A text, from shortly before the place where it differs."""
+    if same + _BEFORE < _LONGEST:
+        return text
+    return f"\u2026{text[same - _BEFORE :]}"
