@@ -19,7 +19,7 @@ from typing import Final
 import conductor
 from conductor import tasks
 from conductor.author.build import build_component
-from conductor.cli import error_details, exec_, report, test_, test_scenarios
+from conductor.cli import configured, error_details, exec_, report, test_, test_scenarios
 from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.cli.status import waiting
 from conductor.errors import ConductorError, UsageError
@@ -165,7 +165,7 @@ class Dev:
         return 0
 
     def _test(self) -> int:
-        return test_scenarios.play([self._folder])
+        return test_scenarios.play([self._folder], configured.here())
 
     async def _step(self, work: Callable[[], int]) -> bool:
         """Does what takes time beside the chain, which goes on meanwhile; whether it went well."""

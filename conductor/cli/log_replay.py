@@ -103,10 +103,11 @@ def replay(
     from conductor.cli import log_replay_chain
     from conductor.cli.log_replay_chain import Wanted
 
+    config = configured.here()
     if not alone:
         limit = _CHAIN_LIMIT if timeout is None else timeout
         named = log_replay_chain.named(swapped or [])
-        wanted = Wanted(file, named, tuple(without or ()), trace, limit)
+        wanted = Wanted(file, named, tuple(without or ()), trace, limit, config)
         return log_replay_chain.run(wanted, show=diff, as_json=json_)
     if len(alone) > 1 and (about_one or trace):
         option = "--as" if name is not None else "--output" if output is not None else "--trace"
@@ -114,10 +115,10 @@ def replay(
     limit = _LIMIT if timeout is None else timeout
     codes = []
     for component in alone:
-        shown = name or catalog.resolve(component, configured.here()).name
+        shown = name or catalog.resolve(component, config).name
         if output is not None:
             _write_transcript(file, shown, output)
-        wanted = Wanted(file, {shown: component}, (), trace, limit, shown)
+        wanted = Wanted(file, {shown: component}, (), trace, limit, config, shown)
         codes.append(log_replay_chain.run(wanted, show=diff, as_json=json_))
     if output is not None and not json_:
         report.say(f"written {output}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from conductor.cli import configured, report
+from conductor.cli import report
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, WRONG, Line, Rows
 from conductor.errors import UsageError, agrees, are, counted, one_line
 from conductor.record.turns.model import Op
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from conductor.record.replay.player import Replayed
     from conductor.record.replay.recording import Recording
     from conductor.record.replay.specs import Chosen
+    from conductor.spec.config.model import Config
 
 EXIT_DIFFERENT: Final = 1
 _MOST: Final = 12
@@ -30,6 +31,7 @@ class Wanted(NamedTuple):
     without: tuple[str, ...]
     trace: str | None
     limit: float
+    config: Config | None
     alone: str = ""
     """The one component that is replayed; empty: the chain."""
 
@@ -76,14 +78,14 @@ def run(wanted: Wanted, *, show: bool, as_json: bool) -> int:
     return EXIT_DIFFERENT if ran.differs else 0
 
 
-def played(file: str, swapped: dict[str, str], limit: float) -> Run:
+def played(file: str, swapped: dict[str, str], limit: float, config: Config | None) -> Run:
     """Replays the chain of a trace with those of the swapped proxies that it has. Raises
     `ConductorError`."""
     from conductor.record.replay import recording
 
     names = recording.load(file)[0].names
     here = {name: by for name, by in swapped.items() if name in names}
-    return _ran(Wanted(file, here, (), None, limit))
+    return _ran(Wanted(file, here, (), None, limit, config))
 
 
 def _ran(wanted: Wanted) -> Run:
@@ -92,7 +94,7 @@ def _ran(wanted: Wanted) -> Run:
 
     recorded, then = recording.load(wanted.file, wanted.alone)
     chosen = specs.chosen(
-        recorded, wanted.swapped, wanted.without, configured.here(), alone=bool(wanted.alone)
+        recorded, wanted.swapped, wanted.without, wanted.config, alone=bool(wanted.alone)
     )
     options = Options(trace=wanted.trace)
     log = report.logger("warning")

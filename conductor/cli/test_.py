@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Annotated, Any, Final
 
-from conductor.cli import report, silence
+from conductor.cli import configured, report, silence
 from conductor.cli.typer_options import Json, argument, paragraphs, takes
 from conductor.errors import UsageError, visible
 from conductor.spec.manifest.reading import path_of
@@ -60,6 +60,7 @@ def run_tests(
 
         known = [*(check.name for check in CHECKS), _SCENARIOS]
         test_checks.refuse_unknown(only, known)
+    config = configured.here()
     if build:
         _build(places, report.write if json_ else report.say)
     checked = _checked(places) if component is None and not update else ""
@@ -71,10 +72,10 @@ def run_tests(
     code = 0
     if played and (not checked or only or test_scenarios.below(places[0])):
         code = test_scenarios.play(
-            places, component, match, update=update, found=found if json_ else None
+            places, config, component, match, update=update, found=found if json_ else None
         )
     if checked:
-        checks = test_checks.run(checked, rules, timeout, as_json=json_)
+        checks = test_checks.run(checked, config, rules, timeout, as_json=json_)
         found |= checks
         if test_checks.broken(checks):
             code = test_scenarios.EXIT_DIFFERENT

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from conductor.cli import configured, report
+from conductor.cli import report
 from conductor.errors import UsageError, counted, did_you_mean, visible
 from conductor.spec import catalog, lacking
 
 if TYPE_CHECKING:
     from conductor.author.check.suite import CheckOutcome
+    from conductor.spec.config.model import Config
     from conductor.spec.model import Spec
 
 _WIDTH: Final = 100
@@ -21,20 +22,26 @@ _WORDS: Final = {"pass": "pass", "fail": "FAIL", "skip": "skip", "note": "note"}
 
 
 def run(
-    component: str, only: Sequence[str] = (), timeout: float | None = None, *, as_json: bool
+    component: str,
+    config: Config | None,
+    only: Sequence[str] = (),
+    timeout: float | None = None,
+    *,
+    as_json: bool,
 ) -> dict[str, Any]:
     """Checks a component, prints what it finds as soon as that is known, and returns it for
     programs. Raises `UsageError`.
 
     Args:
         component: As it is written for `conductor agent`.
+        config: What files configure.
         only: Names of checks; none: all.
         timeout: Seconds for each check.
         as_json: Print nothing.
     """
     from conductor.author.check import suite, table
 
-    spec = _proxy(component)
+    spec = _proxy(component, config)
     outcomes = suite.outcomes(spec, only, timeout or suite.TIMEOUT)
     few = ("pass", "fail", "skip", "note") if only else ("fail", "note")
     number = len(only or table.CHECKS)
@@ -112,9 +119,9 @@ def complain(component: str, found: Mapping[str, Any], *, chosen: bool) -> None:
     report.error(f"`{found.get('component', component)}` breaks {rules}: {', '.join(failed)}", hint)
 
 
-def _proxy(component: str) -> Spec:
+def _proxy(component: str, config: Config | None) -> Spec:
     """The component. Raises `UsageError` for a bundled agent."""
-    spec = catalog.resolve(component, configured.here())
+    spec = catalog.resolve(component, config)
     lacking.refuse_mistakes(spec)
     if spec.bundled is not None and spec.manifest is not None and spec.manifest.kind == "agent":
         raise UsageError(

@@ -11,7 +11,7 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from conductor.cli import configured, log_replay_chain, report, silence
+from conductor.cli import log_replay_chain, report, silence
 from conductor.errors import UsageError, agrees, counted, visible, visible_path
 from conductor.spec import untrusted_files
 from conductor.spec.manifest.reading import Manifest, load, path_of
@@ -19,6 +19,7 @@ from conductor.spec.paths import MANIFEST, SCENARIOS
 
 if TYPE_CHECKING:
     from conductor.author.transcripts import Mismatch, Played
+    from conductor.spec.config.model import Config
 
 EXIT_DIFFERENT: Final = 1
 TRANSCRIPT: Final = ".txt"
@@ -47,6 +48,7 @@ _FAILED: Final = "failed"
 
 def play(
     paths: Sequence[str],
+    config: Config | None,
     component: str | None = None,
     match: str | None = None,
     *,
@@ -57,6 +59,7 @@ def play(
 
     Args:
         paths: A folder, or scenarios.
+        config: What files configure.
         component: What is played instead of the component whose folder that is.
         match: How lines are compared; None: as its manifest says.
         update: Write the lines that came into the transcripts.
@@ -66,12 +69,14 @@ def play(
     loose = (match or scenarios.match) == "json"
     rows: list[dict[str, Any]] = []
     with silence.during(_PLAYING, anywhere=True):
-        for path, played, text in _played(scenarios, loose=loose):
+        for path, played, text in _played(scenarios, config, loose=loose):
             outcome = _outcome(path, played, text, update=update)
             rows.append({"scenario": path, "outcome": outcome, **_facts(played)})
             if found is None:
                 _report(path, played, outcome)
-        rows += [_replayed(trace, scenarios, told=found is None) for trace in scenarios.traces]
+        rows += [
+            _replayed(trace, scenarios, config, told=found is None) for trace in scenarios.traces
+        ]
     if found is not None:
         found["scenarios"] = rows
     failed = sum(row["outcome"] == _FAILED for row in rows)
@@ -188,7 +193,9 @@ def _own(folder: str, path: str) -> str:
 # -- playing ---------------------------------------------------------------------------------------
 
 
-def _played(scenarios: _Scenarios, *, loose: bool) -> Iterator[tuple[str, Played, bytes]]:
+def _played(
+    scenarios: _Scenarios, config: Config | None, *, loose: bool
+) -> Iterator[tuple[str, Played, bytes]]:
     """Plays transcripts: each path, what playing it showed, and its text. Raises `UsageError`."""
     from conductor.author import transcripts
     from conductor.author.subject import subjects
@@ -197,7 +204,7 @@ def _played(scenarios: _Scenarios, *, loose: bool) -> Iterator[tuple[str, Played
 
     if not scenarios.transcripts:
         return
-    spec = resolve(scenarios.component, configured.here())
+    spec = resolve(scenarios.component, config)
     lacking.refuse_mistakes(spec)
     transcripts.require_channel(spec)
     with subjects(spec) as make:
@@ -214,12 +221,14 @@ def _played(scenarios: _Scenarios, *, loose: bool) -> Iterator[tuple[str, Played
             yield path, played, text
 
 
-def _replayed(trace: str, scenarios: _Scenarios, *, told: bool) -> dict[str, Any]:
+def _replayed(
+    trace: str, scenarios: _Scenarios, config: Config | None, *, told: bool
+) -> dict[str, Any]:
     """Replays a trace, with the component in place of the proxy of its name; a row of the result.
     Raises `ConductorError`."""
     manifest = path_of(scenarios.home) if scenarios.home else None
     swapped = {load(manifest).name: scenarios.component} if manifest is not None else {}
-    run = log_replay_chain.played(trace, swapped, _LIMIT)
+    run = log_replay_chain.played(trace, swapped, _LIMIT, config)
     outcome = _FAILED if run.differs else _PASSED
     if told:
         report.say(f"{outcome.upper() if run.differs else outcome}  {visible_path(trace)}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import socket
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Final
 import pytest
 
 from conductor.spec.config.reading import MOST
+from conductor.spec.paths import components_folder
 from tests.cli.configurations import Place, place
 
 TURN: Final = ("exec", "demo", "-p", "hi")
@@ -52,6 +54,18 @@ def test_an_untrusted_project_is_ignored_and_reported_once(here: Place) -> None:
     assert here.run(*TURN, "--log", "error").err == ""
     assert here.run(*TURN, "--isolated").err == ""
     assert here.run(*TURN, CONDUCTOR_ISOLATED="1").err == ""
+
+
+def test_an_untrusted_project_is_reported_once_by_a_test_of_many_parts(here: Place) -> None:
+    shutil.copytree(components_folder() / "datetime", here.project / "p")
+    trace = "p/test-scenarios/turn.jsons"
+    assert here.run("exec", "./p", "demo", "-p", "hi", "--trace", trace).code == 0
+    here.project_file.write_text("rubbish")
+    ran = here.run("test", "p")
+    assert ran.code == 0, ran.err
+    assert f"passed  {trace}\n" in ran.out
+    assert "datetime: " in ran.out  # what came of its rules
+    assert ran.err.count("is ignored: ") == 1
 
 
 def test_a_project_that_has_changed_is_not_trusted_any_more(here: Place) -> None:
