@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -57,6 +57,7 @@ def applied(parsed: Parsed) -> Parsed:
 
     layers, config, spoken = loaded(parsed.values)
     _refuse_twice(parsed.values, spoken)
+    _refuse_foreign(parsed.command, spoken)
     heard = _Heard()
     project, config = _judged(parsed, config, heard)
     chosen = _chosen(parsed, config, project)
@@ -248,6 +249,19 @@ def _refuse_twice(values: Mapping[str, Any], spoken: Mapping[str, WrittenOption]
             raise UsageError(f"`{flag}` and `-c {key}` set the same", "give one of them")
 
 
+def _refuse_foreign(command: str, spoken: Mapping[str, WrittenOption]) -> None:
+    """Raises `UsageError` for what `-c` sets and this command does not take. In a file, which is
+    for all commands, it is no mistake."""
+    for key, written in spoken.items():
+        row = ROWS.get(key)
+        if row is not None and not row.configures(command):
+            takers = [f"`conductor {name}`" for name in options.ALL if row.configures(name)]
+            raise UsageError(
+                f"{written.origin}: `{key}` is an option of {' and '.join(takers)}",
+                "leave it out here; `[options]` of conductor.toml may set it for those commands",
+            )
+
+
 def _files(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     from conductor.spec.config import layers
     from conductor.spec.config.model import Config
@@ -432,7 +446,7 @@ def value(key: str, written: WrittenOption) -> Any:
     it is written."""
     row = ROWS.get(key)
     if row is None:
-        hint = did_you_mean(key, ROWS, f"options are: {', '.join(ROWS)}")
+        hint = _meant(key, written.value)
         typed_only = {row.key for row in options.TABLE if {*row.commands} & {*options.ALL}}
         if key in typed_only:
             raise UsageError(f"{written.origin}: `{key}` is for the command line only", hint)
@@ -442,6 +456,32 @@ def value(key: str, written: WrittenOption) -> Any:
     except ValueError as error:
         shown = written.value if isinstance(written.value, str) else repr(written.value)
         raise UsageError(f"{written.origin}: `{key}` cannot be `{shown}`", str(error)) from None
+
+
+def _meant(key: str, given: Any) -> str:
+    """A hint for a key that is no option."""
+    from conductor.spec.config.typed import TABLES
+
+    if isinstance(given, dict):
+        import difflib
+
+        if close := difflib.get_close_matches(key, TABLES, 1):
+            return f"did you mean `{'.'.join([close[0], *_first(given)])}`?"
+        return (
+            "settings and limits of a component stand behind it: `datetime,config.KEY=VALUE`, "
+            "`datetime,limit.KEY=VALUE`, or in `components.NAME`"
+        )
+    if any(row.key == key for row in options.SERVE):
+        return f"did you mean `serve.{key}`?"
+    known = f"options are: {', '.join(ROWS)}; tables are: {', '.join(TABLES)}"
+    return did_you_mean(key, ROWS, known)
+
+
+def _first(given: Any) -> Iterator[str]:
+    """The keys of tables within each other, the first of each."""
+    while isinstance(given, dict) and given:
+        key, given = next(iter(given.items()))
+        yield key
 
 
 def _typed(row: Option, written: WrittenOption) -> Any:

@@ -99,6 +99,12 @@ def test_every_key_refuses_what_its_option_refuses(tmp_path: Path) -> None:
     ("word", "text", "hint"),
     [
         ("frob=1", "command line, -c frob: there is no option `frob`", "options are: "),
+        ("frob=1", "there is no option `frob`", "tables are: options, components, chains, serve"),
+        ("linger=60", "there is no option `linger`", "did you mean `serve.linger`?"),
+        ("serv.linger=60", "-c serv.linger: there is no option `serv`", "`serve.linger`?"),
+        ("component.day.limit.a=1", "there is no option `component`", "`components.day.limit.a`?"),
+        ("datetime.template=x", "there is no option `datetime`", "`datetime,config.KEY=VALUE`"),
+        ("limits.memory=1", "there is no option `limits`", "`datetime,limit.KEY=VALUE`"),
         ("lokced=true", "-c lokced: there is no option `lokced`", "`locked`?"),
         ("locked=yes", "`locked` cannot be `yes`", "true or false"),
         ("audit.x=1", "-c audit.x: `audit` cannot be", "a path is a text"),
@@ -125,6 +131,26 @@ def test_every_key_refuses_what_its_option_refuses(tmp_path: Path) -> None:
 def test_a_mistake_is_worded_as_one_of_a_file(here: Path, word: str, text: str, hint: str) -> None:
     del here
     shown("-c", word).assert_error(2, text, hint)
+
+
+@pytest.mark.parametrize(
+    ("word", "command", "text"),
+    [
+        ("timeout=3", "agent", "`timeout` is an option of `conductor exec`"),
+        (
+            "drain=3",
+            "exec -p hi",
+            "`drain` is an option of `conductor agent` and `conductor proxy`",
+        ),
+        ("fs=read", "lock", "`fs` is an option of `conductor exec` and `conductor chat`"),
+    ],
+)
+def test_an_option_of_another_command_is_refused(
+    here: Path, word: str, command: str, text: str
+) -> None:
+    del here
+    ran = conductor(*command.split(), "-c", word, "datetime", "demo")
+    ran.assert_error(2, f"command line, -c {word.partition('=')[0]}: {text}", "`[options]`")
 
 
 def test_what_excludes_each_other(here: Path) -> None:

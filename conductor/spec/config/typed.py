@@ -19,7 +19,7 @@ from conductor.spec.config.layers import above
 from conductor.spec.config.model import Config, NamedChain, Written, WrittenOption
 from conductor.spec.toml_files import Key, Mistake
 
-_TABLES: Final = ("options", "components", "chains", "serve", "indexes")
+TABLES: Final = ("options", "components", "chains", "serve", "indexes")
 _FILE_ONLY: Final = {
     "choose": "name the chain on the command line instead",
     "required-version": "it says for which versions a file is written",
@@ -79,7 +79,7 @@ def _add(tables: dict[str, Any], origins: dict[tuple[Key, ...], str], word: str)
         )
     if path[0] in _FILE_ONLY:
         raise UsageError(f"`-c` cannot set `{path[0]}`", _FILE_ONLY[path[0]])
-    if path[0] not in _TABLES:
+    if path[0] not in TABLES:
         path = ("options", *path)
     table: Any = tables
     for depth, name in enumerate(path[:-1], 1):
