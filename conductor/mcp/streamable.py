@@ -5,8 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 import ssl
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
@@ -33,6 +32,7 @@ _LOGIN: Final = 401
 _OPENED: Final = 30.0
 """Seconds until a server has begun its stream, or has accepted a notification."""
 _LEAVE: Final = 2.0
+"""Seconds for the end of a session, and of a stream that has its answer."""
 
 _NAME: Final = re.compile(r"[!#-'*+.^_`|~0-9A-Za-z-]+")
 _VALUE: Final = re.compile(r"(?:[!-~](?:[\t -~]*[!-~])?)?")
@@ -147,7 +147,7 @@ class StreamableHttp:
         assert self._pool is not None
         try:
             async with (
-                asyncio.timeout(_OPENED if asked is None else None),
+                asyncio.timeout(_OPENED if asked is None else None) as limit,
                 self._pool.stream(
                     "POST", self._reach.url, headers=self._headers(*kinds), content=frame
                 ) as answer,
@@ -160,14 +160,14 @@ class StreamableHttp:
                 else:
                     if begins:
                         self._session = _session(answer)
-                    async with aclosing(self._messages(answer)) as messages:
-                        async for line in messages:
-                            answered = asked is not None and _answers(line, asked)
-                            if answered and begins:
+                    async for line in self._messages(answer):
+                        if asked is not None and _answers(line, asked):
+                            answered = True
+                            # A server that ends its stream now has its connection used again.
+                            limit.reschedule(asyncio.get_running_loop().time() + _LEAVE)
+                            if begins:
                                 self._begun(line)
-                            self._deliver(line)
-                            if answered:  # nothing follows, though the server may leave it open
-                                break
+                        self._deliver(line)
         except (*client.FAILED, ConductorError) as error:
             why = getattr(error, "text", "") or str(error) or type(error).__name__
         finally:
@@ -189,7 +189,7 @@ class StreamableHttp:
         if not self._over and self._events is not None:
             self._events.received([line])
 
-    async def _messages(self, answer: Response) -> AsyncGenerator[bytes, None]:
+    async def _messages(self, answer: Response) -> AsyncIterator[bytes]:
         """The messages of an answer, as lines."""
         kind = "".join(client.named(answer.headers, "Content-Type")[:1])
         if kind.partition(";")[0].strip().lower() != _EVENTS:

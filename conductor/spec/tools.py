@@ -67,11 +67,22 @@ def keep(server: Server, kind: str, definitions: Mapping[str, Definition], *, ag
         held = offer.of(kind)
         first = held if held and kind == TOOL else {**definitions, **held}
         more = definitions if agreed else first
-        place = visible_path(server.place)
+        place = visible_path(server.place if server.owner else _redacted(server.place))
         kept = Kept(trust.now(), server.name, server.owner, place, offer.with_(kind, more))
         tools.servers[server.key] = kept
 
     STORE.change(edit)
+
+
+def _redacted(place: str) -> str:
+    """A command or URL of an editor, which may hold keys."""
+    from conductor.spec.lock.entries import redacted
+
+    try:
+        words = shlex.split(place)
+    except ValueError:  # a URL may have a quote
+        words = [place]
+    return " ".join(redacted(words))
 
 
 def forget(what: str) -> list[str]:

@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import sys
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conductor.spec import tools
+from conductor.mcp.bridge.offers import Server
+from conductor.spec import paths, tools
 from tests.e2e.actors.mcp_component import tool
 from tests.e2e.test_consent import PERMISSION, answer, questions
 from tests.e2e.test_pins import ADD, EVIL, listed, offer
 from tests.harness.process.command import conductor
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from tests.harness.process.client import Json
     from tests.harness.process.rig import Chain, Rig
 
@@ -74,6 +74,23 @@ def test_a_change_is_asked_and_locked(rig: Rig, offers: Path) -> None:
     assert listed(chain, session) == ["add"]
     assert len(questions(chain)) == 1
     assert chain.finish() == 0
+
+
+def test_keys_of_a_command_or_url_are_not_kept(rig: Rig, offers: Path) -> None:
+    key = "abcdef0123456789"
+    server = stdio(offers)
+    server["args"] += ["--api-key", key]
+    chain, session = started(rig, server)
+    assert listed(chain, session) == [*WORDS, "add"]
+    assert chain.finish() == 0
+    shown = conductor("trust", "--list").out
+    assert "--api-key [redacted]" in shown
+    for url in (f"https://x/mcp?token={key}", f"https://x/'?token={key}"):
+        tools.keep(Server("web", place=url), "tool", {}, agreed=False)
+    for text in (conductor("trust", "--list").out, Path(paths.tools()).read_text()):
+        assert "https://x/mcp?token=[redacted]" in text
+        assert key not in text
+    assert key not in chain.stderr
 
 
 def test_without_the_setting_the_agent_reaches_it(rig: Rig, offers: Path) -> None:
