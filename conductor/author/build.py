@@ -20,7 +20,7 @@ from conductor.spec import managed, private_files
 from conductor.spec.catalog import resolve
 from conductor.spec.manifest import section
 from conductor.spec.manifest.grants import filled
-from conductor.spec.manifest.reading import Manifest, load, parse, path_of
+from conductor.spec.manifest.reading import Manifest, load, parse, path_in
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import runnable
 from conductor.spec.toml_files import line_of
@@ -37,9 +37,7 @@ def build_component(folder: str, begun: Callable[[str], None] = lambda text: Non
         UsageError: there is no manifest, or it does not say how to build.
         ComponentError: the build failed, or made no proxy.
     """
-    path = path_of(folder)
-    if path is None:
-        raise UsageError(f"there is no {MANIFEST} in `{folder}`", "`conductor new NAME` makes one")
+    path = path_in(folder)
     manifest = load(path)
     if manifest.file is None:
         raise UsageError(f"`{manifest.name}` is a program", "there is nothing to build by this")

@@ -22,10 +22,9 @@ from conductor.author.build import build_component
 from conductor.cli import configured, error_details, exec_, report, test_, test_scenarios
 from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.cli.status import waiting
-from conductor.errors import ConductorError, UsageError
+from conductor.errors import ConductorError
 from conductor.spec import untrusted_files
-from conductor.spec.manifest.reading import Manifest, load, path_of
-from conductor.spec.paths import MANIFEST
+from conductor.spec.manifest.reading import Manifest, load, path_in
 
 _LOOK: Final = 0.2
 """Seconds between looks at the folder."""
@@ -42,12 +41,7 @@ class Dev:
 
     def __init__(self, component: str, agent: str) -> None:
         folder, comma, options = component.partition(",")
-        path = path_of(folder)
-        if path is None:
-            raise UsageError(
-                f"there is no {MANIFEST} in `{folder}`", "`conductor new NAME` makes one"
-            )
-        self._folder, self._manifest = folder, path
+        self._folder, self._manifest = folder, path_in(folder)
         self._component = os.path.join(folder, "") + comma + options
         self._agent = agent
         self._chain: conductor.Chain | None = None

@@ -6,6 +6,7 @@ installed, and no server or network between: what arrives is held to the digest 
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -69,13 +70,13 @@ def find(name: str, places: Iterable[str]) -> Named:
         if name in entries:
             return _named(entries[name])
         known += entries
+    path = f"; the file or folder of that name is `./{name}`" if os.path.exists(name) else ""
     if not searched:
         raise UsageError(
             f"there is no catalogue to find `{name}` in",
-            f"name one with `--index` or `indexes` in conductor.toml; the file or folder of that "
-            f"name is `./{name}`",
+            f"name one with `--index` or `indexes` in conductor.toml{path}",
         )
-    others = f"`conductor list --available` shows them; a file or folder is `./{name}`"
+    others = f"`conductor list --available` shows them{path}"
     raise UsageError(f"no catalogue offers `{name}`", did_you_mean(name, known, others))
 
 

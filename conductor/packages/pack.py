@@ -27,7 +27,7 @@ from conductor.packages import archive
 from conductor.packages.sources.local import files_of
 from conductor.secret_shapes import HINTS, NAMED, SHAPES
 from conductor.spec import catalog, digests, private_files, untrusted_files
-from conductor.spec.manifest.reading import Manifest, load, path_of
+from conductor.spec.manifest.reading import Manifest, load, path_in
 from conductor.spec.paths import MANIFEST, SCENARIOS
 from conductor.spec.python_guest import scripts
 
@@ -91,13 +91,7 @@ def pack(folder: str, allowed: Collection[str] = ()) -> Packed:
     Raises:
         UsageError: There is none, it is not built, or it holds what nobody should get.
     """
-    path = path_of(folder)
-    if path is None:
-        raise UsageError(
-            f"there is no {MANIFEST} in `{folder}`",
-            "a package is a component with its manifest; `conductor new NAME` makes one",
-        )
-    manifest = load(path)
+    manifest = load(path_in(folder))
     try:
         names = sorted({os.path.normpath(name) for name in _names(folder, manifest)})
         files = {name.replace(os.sep, "/"): _read(folder, name) for name in names}

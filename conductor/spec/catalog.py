@@ -354,7 +354,8 @@ def _of_configured(word: str, names: _Names) -> Spec | None:
     if word.removeprefix("@") in config.chains and word not in config.components:
         raise UsageError(
             f"`{word}` is a chain, and one component is meant here",
-            "the name of a chain stands by itself, in place of its components",
+            "the name of a chain stands by itself, in place of its components; "
+            f"`conductor agent @{word.removeprefix('@')} --dry-run` shows the chain",
         )
     # Within its own table a name means what it hides: `[components.datetime]` may be `datetime`.
     if word not in config.components or names.inside[-1:] == (word,):

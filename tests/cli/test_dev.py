@@ -80,6 +80,8 @@ def test_what_ends_the_test_and_the_chain_alike_is_told_once(mine: Path) -> None
 
 def test_a_folder_without_a_component(tmp_path: Path) -> None:
     conductor("dev", str(tmp_path)).assert_error(2, "there is no component.toml", "conductor new")
+    nowhere = conductor("dev", str(tmp_path / "nowhere"))
+    nowhere.assert_error(2, f"there is no folder `{tmp_path}/nowhere`", "conductor new")
 
 
 def test_a_change_is_tested_and_replaces_the_component(mine: Path, dev: Running) -> None:

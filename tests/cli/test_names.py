@@ -192,7 +192,10 @@ def test_a_name_means_the_same_to_every_command(here: Place) -> None:
     assert here.run("exec", "--locked", "@work", "-p", "hi").out == "never shown\nhi\n"
     ran = here.run("exec", "--locked", "adds,only=full", "demo", "-p", "hi")
     ran.assert_error(2, "conductor.lock does not allow this chain", "adds")
-    here.run("inspect", "work").assert_error(2, "`work` is a chain, and one component is meant")
+    for word in ("work", "@work"):
+        refused = here.run("inspect", word)
+        refused.assert_error(2, f"`{word}` is a chain, and one component is meant")
+        assert "`conductor agent @work --dry-run` shows" in refused.err
     # Another secret is another setting, though the lock shows neither.
     (here.user_file.parent / "other").write_text("another one\n")
     here.user(here.user_file.read_text().replace("file:word", "file:other"))

@@ -67,6 +67,22 @@ def test_the_first_catalogue_counts(tmp_path: Path) -> None:
         catalogue.find("a", [])
 
 
+def test_a_path_is_named_where_there_is_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "one.json").write_bytes(index(entry("weather")))
+    for places in ([], ["one.json"]):
+        with pytest.raises(UsageError) as nowhere:
+            catalogue.find("mine", places)
+        assert "./mine" not in nowhere.value.hint
+        (tmp_path / "mine").mkdir()
+        with pytest.raises(UsageError) as here:
+            catalogue.find("mine", places)
+        assert here.value.hint.endswith("the file or folder of that name is `./mine`")
+        (tmp_path / "mine").rmdir()
+
+
 def test_a_folder(tmp_path: Path) -> None:
     component = tmp_path / "weather"
     component.mkdir()

@@ -135,6 +135,15 @@ def path_of(folder: str) -> str | None:
     return path if os.path.isfile(path) else None
 
 
+def path_in(folder: str) -> str:
+    """The manifest of a folder that must have one. Raises `UsageError`."""
+    path = path_of(folder)
+    if path is None:
+        missing = f"{MANIFEST} in" if os.path.isdir(folder) else "folder"
+        raise UsageError(f"there is no {missing} `{folder}`", "`conductor new NAME` makes one")
+    return path
+
+
 def load(path: str, *, links: bool = False, bundled: str = "") -> Manifest:
     """Reads a manifest. Raises `UsageError` that names the file and the line.
 
