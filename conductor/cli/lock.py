@@ -117,7 +117,10 @@ def run(
     from conductor.cli.run import planned
 
     if not parsed.components:
-        raise UsageError("nothing to lock", "name the components: `conductor lock COMPONENT…`")
+        chains = sorted(parsed.config.chains) if parsed.config is not None else []
+        named = f", or a chain of the configuration: @{', @'.join(chains)}" if chains else ""
+        hint = f"name the components, `conductor lock COMPONENT…`{named}"
+        raise UsageError("nothing to lock", hint)
     plan = planned(parsed)
     plan = plan.of(consent.kept(plan.components))  # as `--locked` will see them
     lock = _existing(path)

@@ -248,6 +248,15 @@ def test_a_mistake_is_shown_with_its_line(text: str, error: str, hint: str, here
     here.run(*TURN).assert_error(2, f"error: {here.user_file}", error, hint)
 
 
+def test_a_lock_of_nothing_names_the_chains(here: Place) -> None:
+    here.trusted("[chains]\nwork.components = ['datetime', 'demo']\na.components = ['demo']")
+    for words in (("lock",), ("lock", "--check")):
+        here.run(*words).assert_error(
+            2, "nothing to lock", "`conductor lock COMPONENT…`", "@a, @work"
+        )
+    assert here.run("lock", "@work").code == 0
+
+
 def test_a_byte_order_mark_is_no_mistake(here: Place) -> None:
     here.user("\ufeff[options]\r\naudit = 'a'\r\n")
     assert here.run(*TURN).code == 0
