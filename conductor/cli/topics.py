@@ -126,11 +126,13 @@ def _only(row: options.Option) -> str:
 def _rights() -> Page:
     known = entries((name, f"It may {one.says}.") for name, one in words.TABLE.items())
     scoped = entries(
-        (f"{one.verb}:{one.shown}", f"It may {one.says.format(one.shown)}.")
+        (f"{one.verb}:{one.shown}", f"It may {one.says.removesuffix(': {}').format(one.shown)}.")
         for one in words.FAMILIES.values()
     )
-    sets = entries((name, f"It {text}: {_listed(words.SETS[name])}.")
-                   for name, text in words.SET_SAYS.items())  # fmt: skip
+    sets = entries(
+        (name, f"It {text}: {_listed(of)}." if (of := words.SETS[name]) else f"It {text}.")
+        for name, text in words.SET_SAYS.items()
+    )
     groups = entries((f"see:{name}", f"{_listed(of)}.") for name, of in words.GROUPS.items())
     denied = entries((name, f"{_listed(of)}.") for name, of in words.FORBIDDING.items())
     return Page(
@@ -159,14 +161,14 @@ def right(name: str) -> Page:
     """The page of one word. Raises `ValueError` for what is none."""
     if name in words.FORBIDDING or name in words.SETS or words.members(name) != (name,):
         of = words.FORBIDDING.get(name) or words.members(name)
-        lead, rules = f"A name for: {', '.join(of) or 'nothing'}.", []
+        lead, rules = f"`{name}` is a name for: {', '.join(of) or 'nothing'}.", []
     else:
         one = words.word(name)
-        lead = f"It may {one.says}."
+        lead = f"`{name}`: the component may {one.says}."
         rows = {row_of(rule.direction, rule.key).rule: rule.key for rule in one.rules}
         rules = [(key, f"{rule}.") for rule, key in rows.items()]
     return Page(
-        name,
+        "",
         lead,
         (
             *([Section("The rules that bound it", entries(rules))] if rules else []),
@@ -180,9 +182,11 @@ def _having(name: str) -> Iterator[tuple[str, str]]:
 
     for each in catalog.bundled():
         manifest = catalog.bundled_manifest(each)
-        rights = () if manifest is None else (manifest.rights or ())
+        if manifest is None:
+            continue
+        rights = manifest.rights or ()
         if name not in words.FORBIDDING and rights and not words.lacking([name], rights):
-            yield each, "yes"
+            yield each, gist(manifest.description)
 
 
 def _limits() -> Page:

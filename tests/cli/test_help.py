@@ -166,6 +166,19 @@ def test_help_lists_the_topics_and_they_are_made_of_the_tables() -> None:
         assert not [piece for piece in pieces if piece not in page]
 
 
+def test_a_right_is_said_once_and_alone(capsys: pytest.CaptureFixture[str]) -> None:
+    every = " ".join(shown(["help", "rights"], capsys, 200).split())
+    assert "It may do nothing. " in every
+    assert "read:GLOB It may read files in the folders of your sessions. " in every
+    clock = shown(["help", "rights", "clock"], capsys)
+    assert clock.startswith("`clock`: the component may know the time.\n")
+    assert "\n  attribution  Keeps which agent" in clock
+    assert main(["help", "rights", "change"]) == 2
+    assert "change:words" in capsys.readouterr().err
+    assert main(["help", "rights", "answer"]) == 2
+    assert "answer:words" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [("exce", "conductor help exec"), ("rihgts", "conductor help rights"), ("x", "topics are")],

@@ -147,6 +147,8 @@ def _unknown(name: str) -> ValueError:
         return ValueError(f"`{name}` is written `{new}` now")
     if name in ALL_VERBS:
         words = [each for each in TABLE if each.startswith(f"{name}:")]
+        groups = (f"{name}:{group}" for group in GROUPS if name in VERBS)
+        words += [group for group in groups if members(group)]
         words += [f"{name}:{FAMILIES[name].shown}"] if name in FAMILIES else []
         return ValueError(f"`{name}` alone is no right: {', '.join(words)}")
     if name in FORBIDDING:
