@@ -40,7 +40,8 @@ WRITTEN: Final = (
         "`./weather`",
         (
             "a folder with a component: a `component.toml`, one `.wasm`, or Python source. Names "
-            "that begin with a dot, `__pycache__`, `node_modules` and `venv` stay behind"
+            "that begin with a dot, `__pycache__`, `node_modules`, `venv` and the component's own "
+            "archives (`NAME-VERSION.tar.gz`) stay behind"
         ),
     ),
     ("`./weather.tar.gz`, `./weather.zip`", "an archive of such a folder"),
