@@ -32,6 +32,7 @@ _NARROWEST: Final = 40
 _LONGEST_WORD: Final = 40
 _DIGITS: Final = 16
 """Of a digest, as elsewhere."""
+_SHORT: Final = len("sha256:") + _DIGITS
 _ALL: Final = "--all"
 _WRAPPED: Final = ("sees", "may", "tools")
 """The lines that say what it can do to a person: they are wrapped, since a cut would hide that."""
@@ -245,8 +246,9 @@ def _identity(facts: Facts, signer: str, state: str, *, new: bool = False) -> tu
     """What exactly it is, whether that has changed, and who vouches for it."""
     receipt = facts.receipt
     digest = facts.sha256 or (facts.lock.sha256 if facts.lock is not None else None)
+    of = os.path.basename(facts.file) if facts.file and facts.sha256 else ""
     if receipt is not None:
-        digest = receipt.content  # of all its files, as `list` and `update` show it
+        digest, of = receipt.content, "all its files"  # as `list` and `update` show it
         signer = signer or str(receipt.signer or "")
     items = [f"sha256:{digest[:_DIGITS]}" if digest else "none"]
     if facts.recorded_sha256 not in (None, facts.sha256):
@@ -256,7 +258,13 @@ def _identity(facts: Facts, signer: str, state: str, *, new: bool = False) -> tu
     items[1:1] = [state] if state else []
     if (lock := facts.lock) is not None and (not new or lock.state in ALARMING):
         items.insert(1 if lock.state in ALARMING else len(items), lock.sentence())
-    return "digest", [(item, item.partition(": ")[0]) for item in items]
+    pairs = [(item, item.partition(": ")[0]) for item in items]
+    if digest and of:
+        # A package, a file of it and its archive have a digest each.
+        shown = f" of {one_line(visible_path(of), _LONGEST_WORD)}"
+        short = items[0]
+        pairs[0] = (short[:_SHORT] + shown + short[_SHORT:], short)
+    return "digest", pairs
 
 
 def _command(facts: Facts) -> str:

@@ -143,7 +143,7 @@ def _archive(places: Sequence[str], path: str, include: Sequence[str]) -> int:
     report.say(
         f"{path}: {counted(len(package.files), 'file')}, {counted(len(package.archive), 'byte')}",
         *(f"  {name}" for name in package.files),
-        f"sha256 {package.sha256}",
+        f"sha256 {package.sha256} of the archive",
         f"to install it: {shlex.join(['conductor', 'add', shown])}",
         f"from where you put it: {shlex.join(['conductor', 'add', url])}",
     )

@@ -392,6 +392,8 @@ def test_its_own_archive_beside_it_is_no_change(here: Here) -> None:
     (archive.parent / f"{archive.name}.sig").write_text("of the archive\n")
     done = here.do("update")
     assert (done.code, done.out) == (0, "weather: up to date (1.0)\n")
+    assert " of datetime.wasm; " in here.do("inspect", "./weather").out
+    assert " of all its files; " in here.do("inspect", "weather").out
     (archive.parent / "data.tar.gz").write_bytes(b"of the component")
     check = here.do("update", "--check")
     assert check.code == 1

@@ -195,6 +195,7 @@ def test_it_is_compared_with_the_lock(tmp_path: Path) -> None:
     module = tmp_path / "mine.wasm"
     shutil.copy(DATETIME, module)
     assert line("digest", card("./mine.wasm", tmp_path)).endswith("not signed; not locked")
+    assert " of mine.wasm; " in line("digest", card("./mine.wasm", tmp_path))
     assert conductor("lock", "./mine.wasm,allow=clock", "demo", cwd=tmp_path).code == 0
     assert "; as conductor.lock has it" in line("digest", card("./mine.wasm", tmp_path))
     assert "as conductor.lock has it" in line("digest", card("demo", tmp_path))
