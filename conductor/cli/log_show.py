@@ -110,7 +110,8 @@ def _turns(
     if turn is not None and not shown:
         last = len(every) - 1
         if turn > last:
-            raise UsageError(f"the trace `{file}` has no turn {turn}", f"its turns are 0 to {last}")
+            has = f"it has {counted(last, 'turn')}; 0 is what is outside of turns"
+            raise UsageError(f"the trace `{file}` has no turn {turn}", has)
         raise UsageError(
             f"the filter `{one_line(chosen.text)}` chooses no event of turn {turn}",
             "leave out the filter, or --turn to see which turns it chooses",

@@ -418,7 +418,7 @@ SERVE: Final = (
     Option(
         "--days",
         DAYS,
-        "With `token`: for how many days it is valid; 0: for ever.",
+        "How many days what `token` makes is valid, for ever with 0.",
         commands=_SERVE,
         panel=_WHO,
         default="0",

@@ -179,6 +179,12 @@ def test_a_right_is_said_once_and_alone(capsys: pytest.CaptureFixture[str]) -> N
     assert "answer:words" not in capsys.readouterr().err
 
 
+def test_the_page_of_serve_says_how_a_token_is_valid_for_ever(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert "for ever with 0. Default: 0." in " ".join(shown(["serve", "--help"], capsys).split())
+
+
 @pytest.mark.parametrize(
     ("wrong", "hint"),
     [("exce", "conductor help exec"), ("rihgts", "conductor help rights"), ("x", "topics are")],
