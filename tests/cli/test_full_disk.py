@@ -13,6 +13,7 @@ from tests.harness.process.command import environment
 LIMITED = """
 import resource, sys
 sys.argv[1:] = {arguments!r}
+sys.dont_write_bytecode = True  # Python keeps half a file of bytecode, and fails at it later
 from conductor.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))
 sys.exit(main())

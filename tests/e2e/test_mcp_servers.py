@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from tests.e2e.actors.mcp_component import TOOLS
 from tests.e2e.test_mcp_bridge import declared_as, heard, proxy, servers
 from tests.harness.process.mcp_clients import Door, Http, Shim, given
 from tests.harness.process.processes import needs_proc
@@ -382,7 +383,7 @@ def test_tools_are_listed_and_called(rig: Rig) -> None:
     names = [line.partition(":")[0] for line in listed]
     assert names == [
         *(f"tools-demo/{name}" for name in ("add", "echo", "fail", "progress", "whoami")),
-        "tools/echo",
+        *(f"tools/{name}" for name in TOOLS),
     ]
     assert chain.prompt(session, '/call tools-demo add {"a":2,"b":3}') == "5"
     assert chain.prompt(session, '/call tools-demo fail {"message":"no"}') == "tool error: no"

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from tests.harness.process.serving import Json, Socket
 
 SHARED: Final = ("--listen", "ws://127.0.0.1:0", "--share")
+GREET: Final = {"name": "greet", "inputSchema": {"type": "object"}}
 PANELS: Final = {"_meta": {"symposium": {"version": "1.0", "html_panel": True}}}
 
 
@@ -42,7 +43,7 @@ def serve_tools(client: Socket, turn: int, id_: str) -> set[str]:
         if frame.get("method") == "mcp/message":
             called.add(frame["params"]["serverId"])
             content = [{"type": "text", "text": f"from {id_}"}]
-            answer(client, frame, {"result": {"tools": [], "content": content}})
+            answer(client, frame, {"result": {"tools": [GREET], "content": content}})
 
 
 def answer(client: Socket, asked: Json, result: Any) -> None:

@@ -30,6 +30,7 @@ class Plans:
     """Plans components by their names: `make` has what makes each."""
 
     agent_last = True
+    guardian = None
 
     def __init__(self, **make: Callable[[], Planned]) -> None:
         self._make = make

@@ -1,4 +1,4 @@
-//! A library for sandboxed proxies of conductor, on `channel/1` (docs/architecture.md#the-channel): lines of
+//! A library for sandboxed proxies of conductor, on `channel/1` (docs/channel-abi.md): lines of
 //! JSON in, lines of JSON out. No imports, no dependencies, no `std`.
 //!
 //! ```
