@@ -1,4 +1,4 @@
-"""/agent NAME: the session goes on with another agent, which is told what was said so far.
+"""/agent NAME continues the session with another agent, and tells that agent the conversation.
 
 conductor agent -c peer.codex=codex switch,allow=agent:codex claude
 """

@@ -24,11 +24,13 @@ sys.exit(main())
 @pytest.mark.parametrize(
     ("arguments", "most"), [(["new", "mine"], 500), (["lock", "datetime", "demo"], 100)]
 )
-def test_nothing_half_written_stays(tmp_path: Path, arguments: list[str], most: int) -> None:
+def test_nothing_half_written_stays(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, arguments: list[str], most: int
+) -> None:
     ran = subprocess.run(
         [sys.executable, "-c", LIMITED.format(arguments=arguments, most=most)],
         cwd=tmp_path,
-        env=environment(XDG_STATE_HOME="/dev/null"),
+        env=environment(XDG_STATE_HOME=str(tmp_path_factory.mktemp("state"))),
         capture_output=True,
         text=True,
         check=False,

@@ -266,7 +266,8 @@ class Pinned:
         return set(differ)
 
     def _tell(self, differ: tuple[Change, ...], before: Mapping[str, Change]) -> None:
-        """What differs is told; what has been told already is not, nor what never stays."""
+        """Reports changes that were not reported before. A list that changes each time is reported
+        a few times only."""
         if self._pins.on_change is OnChange.DROP:
             self._dropped = True
         new = [each for each in differ if before.get(f"{each.kind} {each.name}") != each]
