@@ -324,6 +324,10 @@ class Moving:
     def _leaves(self, session: str, place: Place) -> None:
         """The client ends a session, or sets it up again: the chain's agent alone has it."""
         agent, peers = self._agent, self._exchange.peers
+        move = self._moves.pop(session, None)
+        if move is not None:
+            wrong = "the client has ended the session, or set it up again"
+            self._decline(move.peer, wrong, move.pending)
         for name in {place.agent.name, *place.said} - {agent.name}:
             names = peers[name].names
             assert names is not None
