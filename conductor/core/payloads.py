@@ -108,7 +108,14 @@ class Payloads:
             for id_ in [id_ for id_ in self._open if not any(id_ in ids for ids in self.spaces)]:
                 self.answered(id_)
         given: list[Text] = []
-        referred = _string.sub(lambda match: self._referred(match, given), whole)
+        pieces, end = [], 0
+        for match in _string.finditer(whole):
+            text = self._referred(match[1], is_name=match[2] is not None)
+            if text is not None:
+                given.append(text)
+                reference = b'"%b%b:%d"%b' % (_PREFIX, text.digest, text.size, match[2] or b"")
+                pieces += [whole[end : match.start()], reference]
+                end = match.end()
         if request is None:
             for text in given:
                 self._passing.append(text)
@@ -119,25 +126,24 @@ class Payloads:
                 self._drop(oldest)
         elif given:
             self._open[request] = given
-        return Raw(referred)
+        return Raw(b"".join([*pieces, whole[end:]]))
 
-    def _referred(self, match: re.Match[bytes], given: list[Text]) -> bytes:
-        """A reference for a JSON string, if it needs one; a name only if it looks like one."""
-        whole, string, colon = match[0], match[1], match[2]
-        long = colon is None and len(string) > self._longest
+    def _referred(self, string: bytes, *, is_name: bool) -> Text | None:
+        """The text in whose place a reference stands for a JSON string; None: the string stays. The
+        name of a member stays unless it looks like a reference."""
+        long = not is_name and len(string) > self._longest
         if not long and _PREFIX not in string and _ESCAPED not in string:
-            return whole
+            return None
         try:
             utf8 = _text(string).encode()
         except (msgspec.DecodeError, UnicodeError):
-            return whole  # half an emoji: no text, and no reference
+            return None  # half an emoji: no text, and no reference
         long = long and len(utf8) > self._longest and self._bytes + len(utf8) <= self._most
         if not long and _PREFIX not in utf8:
-            return whole
+            return None
         text = self._kept(utf8, string)
         self._uses[text.digest] += 1
-        given.append(text)
-        return b'"%b%b:%d"%b' % (_PREFIX, text.digest, text.size, colon or b"")
+        return text
 
     def _kept(self, utf8: bytes, string: bytes) -> Text:
         import hashlib  # loads OpenSSL, which an editor would wait for

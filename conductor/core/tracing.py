@@ -141,8 +141,7 @@ class Entries:
             if pending is not None:
                 pending.traced = None
         elif pending is None:
-            number, payload = self._parts.exchange.number, _payload(params)
-            self._notification(lane, None, number, name, payload)
+            self.notified(Source(lane, self._parts.exchange.number), None, name, params)
         elif pending.traced is not None:
             pending.traced.service = name
             self.sent(pending, None, name, params)
@@ -152,7 +151,7 @@ class Entries:
     def notified(
         self,
         source: Source | None,
-        lane: Lane,
+        lane: Lane | None,
         method: str,
         params: Raw | bytes | UnsetType,
         request: int = 0,
@@ -163,53 +162,33 @@ class Entries:
 
         Args:
             source: None: it is the conductor's own.
+            lane: None: it is for the conductor.
             request: the number of the request it is about.
 
         Returns:
             Its number.
         """
-        payload = _payload(params)
-        if source is None:
-            number = next(self._numbers)
-            self._notification(None, lane, number, method, payload, request, 0, True)
-            return number
-        number = source.number
-        self._notification(
-            source.lane, lane, number, method, payload, request, source.passes, source.own, lost
-        )
-        return number
-
-    def _notification(
-        self,
-        origin: Lane | None,
-        lane: Lane | None,
-        number: int,
-        method: str,
-        payload: Raw | bytes | None,
-        request: int = 0,
-        passes: int = 0,
-        own: bool = False,
-        lost: bool = False,
-    ) -> None:
+        number = next(self._numbers) if source is None else source.number
         self._parts.exchange.effects.append(
             Entry(
                 "notification",
-                _CONDUCTOR if origin is None else origin.peer.name,
-                Side.P if origin is None else origin.side,
+                _CONDUCTOR if source is None else source.lane.peer.name,
+                Side.P if source is None else source.lane.side,
                 _CONDUCTOR if lane is None else lane.peer.name,
                 Side.P if lane is None else lane.side,
                 number,
                 method,
-                payload,
+                _payload(params),
                 None,
                 request,
-                passes,
+                0 if source is None else source.passes,
                 False,
                 False,
-                own,
+                source is None or source.own,
                 lost,
             )
         )
+        return number
 
 
 def _payload(params: Raw | bytes | UnsetType) -> Raw | bytes | None:

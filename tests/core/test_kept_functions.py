@@ -1,4 +1,5 @@
-"""The core keeps data, not functions: nothing there is called later by whom it was left with."""
+"""The core keeps data, not functions: nothing there is called later by whom it was left with. A
+function returns what it makes."""
 
 from __future__ import annotations
 
@@ -10,6 +11,12 @@ from typing import Final
 import conductor.core
 
 CORE: Final = Path(conductor.core.__file__).parent
+MOST: Final = 6
+"""Parameters of a constructor."""
+FILLED: Final = ("list", "dict", "set", "deque")
+"""Types of parameters that a function could fill for who calls it …"""
+FILLS: Final = ("add", "append", "appendleft", "extend", "insert", "setdefault", "update")
+"""… by one of these."""
 KEPT: Final = {"json_text._decode": "the method of a decoder of another's, for its speed"}
 """Where functions are kept all the same, and why."""
 
@@ -67,3 +74,30 @@ def kept(path: Path) -> Iterator[str]:
 
 def test_the_core_keeps_no_functions() -> None:
     assert {one for path in CORE.rglob("*.py") for one in kept(path)} == KEPT.keys()
+
+
+def odd(path: Path) -> Iterator[str]:
+    """The constructors of a module that take too much, and functions that fill what they get."""
+    for scope in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if not isinstance(scope, ast.FunctionDef):
+            continue
+        taken = [*scope.args.args, *scope.args.kwonlyargs]
+        names = {one.arg for one in taken} - {"self"}
+        if scope.name == "__init__" and len(names) > MOST:
+            yield f"{path.stem} has a constructor that takes {len(names)}"
+        types = {one.arg: ast.unparse(one.annotation or ast.Constant("")) for one in taken}
+        given = {name for name in names if types[name].startswith(FILLED)}
+        for one in ast.walk(scope):
+            match one:
+                case ast.Call(func=ast.Attribute(value=ast.Name(id=name), attr=attr)):
+                    fills = name in given and attr in FILLS
+                case ast.Subscript(value=ast.Name(id=name), ctx=ast.Store()):
+                    fills = name in given
+                case _:
+                    fills = False
+            if fills:
+                yield f"{path.stem}.{scope.name} fills `{name}`"
+
+
+def test_constructors_take_little_and_functions_return_what_they_make() -> None:
+    assert [one for path in CORE.rglob("*.py") for one in odd(path)] == []

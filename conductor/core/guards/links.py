@@ -127,22 +127,14 @@ def added(attempt: Attempt) -> Breaches:
         yield f"{text}\nhint: send fewer, or leave the prompt as it was", "/prompt"
     elif new := [*_references(after, has)]:  # most refer to nothing
         known = {(old.what, old.name) for _, old in _references(before, had)}
-        yield from _outside(new, known, attempt.context.folders)
-
-
-def _outside(
-    references: list[tuple[str, _Reference]],
-    known: set[tuple[str, str]],
-    folders: tuple[str, ...],
-) -> Breaches:
-    for at, reference in references:
-        what, name = reference.what, reference.name
-        if (what, name) in known:
-            continue
-        known.add((what, name))
-        if not reference.fits(folders):
-            text = f"{what} {name!a:.80} may not be added: it is not in the session's folders"
-            yield f"{text}\nhint: {_HINTS[what]}", at
+        for at, reference in new:
+            what, name = reference.what, reference.name
+            if (what, name) in known:
+                continue
+            known.add((what, name))
+            if not reference.fits(attempt.context.folders):
+                text = f"{what} {name!a:.80} may not be added: it is not in the session's folders"
+                yield f"{text}\nhint: {_HINTS[what]}", at
 
 
 _String: TypeAlias = tuple[int, str, str, Json]

@@ -103,11 +103,11 @@ def add_offer(body: Params, who: str) -> Params:
     capabilities = "capabilities" if version_of(members) == 2 else f"{who}Capabilities"
     inner = read_members(members.get(capabilities, Raw(b"{}")))
     said = who == "agent" or any(map(_has_section, (members, inner)))
-    _flag(members, {}, bare=True)
+    flagged = _flagged(members, {}, {"proxy": _TRUE})
     if inner is not None:
-        _flag(inner, {} if said else _CANNOT_SHOW)
-        members[capabilities] = write_members(inner)
-    return write_members(members)
+        shown = {} if said else _CANNOT_SHOW
+        flagged[capabilities] = write_members(_flagged(inner, shown, {}))
+    return write_members(flagged)
 
 
 def add_agent(result: Raw) -> Raw:
@@ -131,15 +131,17 @@ def _has_section(holder: dict[str, Raw] | None) -> bool:
     return "symposium" in (read_members((holder or {}).get("_meta")) or {})
 
 
-def _flag(holder: dict[str, Raw], added: dict[str, Raw], *, bare: bool = False) -> None:
+def _flagged(
+    holder: dict[str, Raw], shown: dict[str, Raw], beside: dict[str, Raw]
+) -> dict[str, Raw]:
+    """A holder with the flag in its `_meta`: with what is `shown` in the section, and what stands
+    `beside` that."""
     meta = read_members(holder.get("_meta", Raw(b"{}")))
     if meta is None:
-        return
-    section = {**added, **(read_members(meta.get("symposium")) or {})}
-    meta["symposium"] = write_members({"version": _OFFER_VERSION, **section, "proxy": _TRUE})
-    if bare:
-        meta["proxy"] = _TRUE
-    holder["_meta"] = write_members(meta)
+        return holder
+    section = {**shown, **(read_members(meta.get("symposium")) or {})}
+    written = write_members({"version": _OFFER_VERSION, **section, "proxy": _TRUE})
+    return {**holder, "_meta": write_members({**meta, "symposium": written, **beside})}
 
 
 def has_offer(body: Raw | bytes | UnsetType) -> bool:
@@ -182,48 +184,46 @@ def remove_offer(body: Params, kept: Shape | None = None) -> Params:
     if kept is None and not has_offer(body):
         return body
     members = read_members(body)
-    changed = False
-    for path, holder in _holders(members):
-        if _unflag(holder, path, kept):
-            changed = True
-            if members is not None and path:
-                members[path[1:]] = write_members(holder)
-                if not holder and path not in (kept or EMPTY):
-                    del members[path[1:]]
-    return write_members(members) if members is not None and changed else body
+    after = _unflagged(members or {}, "", kept)
+    for name in _CAPABILITIES:
+        inner = read_members((members or {}).get(name))
+        holder = _unflagged(inner or {}, f"/{name}", kept)
+        if inner is None or holder == inner:
+            continue
+        if holder or f"/{name}" in (kept or EMPTY):
+            after = {**after, name: write_members(holder)}
+        else:
+            after = _without(after, name)
+    return write_members(after) if members is not None and after != members else body
 
 
-def _unflag(holder: dict[str, Raw], path: str, kept: Shape | None) -> bool:
-    """Takes the flag out of one holder's `_meta`; returns whether anything changed."""
+def _without(members: dict[str, Raw], name: str) -> dict[str, Raw]:
+    return {key: value for key, value in members.items() if key != name}
+
+
+def _unflagged(holder: dict[str, Raw], path: str, kept: Shape | None) -> dict[str, Raw]:
+    """A holder without the flag in its `_meta`."""
     meta = read_members(holder.get("_meta"))
     if meta is None:
-        return False
-    before = dict(meta)
-    if _is_true(meta):
-        del meta["proxy"]
-    _unflag_section(meta, f"{path}/_meta/symposium", kept)
-    if not meta and f"{path}/_meta" not in (kept or EMPTY) and (before or kept is not None):
-        del holder["_meta"]
-        return True
-    if meta == before:
-        return False
-    holder["_meta"] = write_members(meta)
-    return True
+        return holder
+    after = _without(meta, "proxy") if _is_true(meta) else meta
+    after = _without_section(after, f"{path}/_meta/symposium", kept)
+    if not after and f"{path}/_meta" not in (kept or EMPTY) and (meta or kept is not None):
+        return _without(holder, "_meta")
+    return holder if after == meta else {**holder, "_meta": write_members(after)}
 
 
-def _unflag_section(meta: dict[str, Raw], path: str, kept: Shape | None) -> None:
+def _without_section(meta: dict[str, Raw], path: str, kept: Shape | None) -> dict[str, Raw]:
+    """A `_meta` without the flag in its section, or without that."""
     section = read_members(meta.get("symposium"))
     if section is None or not (_is_true(section) or kept is not None):
-        return
-    before = dict(section)
-    if _is_true(section):
-        del section["proxy"]
+        return meta
+    after = _without(section, "proxy") if _is_true(section) else section
     # A proxy that echoes the section may add what we sent with it.
-    own = {key for key, value in section.items() if _CANNOT_SHOW.get(key) != value}
+    own = {key for key, value in after.items() if _CANNOT_SHOW.get(key) != value}
     if path not in (kept or EMPTY) and own <= {"version"}:
-        del meta["symposium"]
-    elif section != before:
-        meta["symposium"] = write_members(section)
+        return _without(meta, "symposium")
+    return meta if after == section else {**meta, "symposium": write_members(after)}
 
 
 def _is_true(holder: dict[str, Raw]) -> bool:
@@ -273,21 +273,18 @@ def composed(own: bytes, launched: bytes, successor: bytes) -> bytes:
         if name in foreign:
             continue
         if name in _CAPABILITIES or name == "_meta":
-            _add(whole, name, value)
+            whole[name] = _merged(whole.get(name, _NONE), value)
         else:
             whole.setdefault(name, value)
     return bytes(write_members(whole))
 
 
-def _add(members: dict[str, Raw], name: str, value: Raw, depth: int = 1) -> None:
-    there = members.get(name, _NONE)
+def _merged(there: Raw, value: Raw, depth: int = 1) -> Raw:
+    """A member of one answer, with what the other has beyond it."""
     if there in _NOTHING:
-        members[name] = value
-        return
-    if depth == _DEEPEST:
-        return
-    inner, added = read_members(there), read_members(value)
-    if inner is not None and added is not None:
-        for key, each in added.items():
-            _add(inner, key, each, depth + 1)
-        members[name] = write_members(inner)
+        return value
+    inner, more = read_members(there), read_members(value)
+    if depth == _DEEPEST or inner is None or more is None:
+        return there
+    both = {key: _merged(inner.get(key, _NONE), each, depth + 1) for key, each in more.items()}
+    return write_members({**inner, **both})
