@@ -8,8 +8,10 @@ with the sessions that components have opened.
 from __future__ import annotations
 
 from collections import deque
+from enum import Enum
 from typing import Any, Final, NamedTuple
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import json_text
@@ -53,16 +55,12 @@ class Step(NamedTuple):
     params: Raw
 
 
-class OpenSession:
-    """A session that the agent has open."""
+class AgentHas(Enum):
+    """Whether an agent has a session."""
 
-    __slots__ = ("choices", "setup")
-
-    def __init__(self, setup: dict[str, Raw]) -> None:
-        self.setup = setup
-        """The params by which it was set up last, without the id."""
-        self.choices: dict[Which, Json] = {}
-        """What is set in it since, the last at the end: the ids of modes, values of options."""
+    NOT_YET = "it is to load it"
+    OPEN = "it has it open"
+    REFUSED = "it did not take it up again after a restart"
 
 
 class Shown:
@@ -78,6 +76,20 @@ class Shown:
         if _USER not in text and not any(kind in text for kind in _PASSING):
             self.count += 1
             self.print = hash((self.print, text))
+
+
+class AgentSession(msgspec.Struct, eq=False):
+    """A session, as the agent knows it."""
+
+    state: AgentHas = AgentHas.NOT_YET
+    setup: dict[str, Raw] = {}
+    """The params by which it was set up last, without the id: another agent may go on with it."""
+    choices: dict[Which, Json] = {}
+    """What is set in it since, the last at the end: the ids of modes, values of options."""
+    shown: Shown | None = None
+    """What the agent has shown of it since its beginning; None: it has one client alone."""
+    refusal: str = ""
+    """What the agent said when it did not take it up again."""
 
 
 class Again:
@@ -119,17 +131,17 @@ class AgentSessions:
         """The method by which it takes a session up again; empty: it cannot."""
         self.is_exact = False
         """Whether it shows a conversation again as it was: it has several clients."""
-        self.shown: dict[str, Shown] = {}
-        """What such an agent has shown of sessions, since their beginning."""
         self.again: Again | None = None
         """What it shows of the session that it takes up now."""
-        self.open: dict[str, OpenSession] = {}
+        self._known: dict[str, AgentSession] = {}
+        """Those that were set up last are at the end."""
         self.returning: deque[str] = deque()
         """Those that it is to take up again after a restart, the first one now."""
-        self.lost: dict[str, str] = {}
-        """The sessions that it did not take up again after a restart, and what it said …"""
-        self.former: dict[str, OpenSession] = {}
-        """… and how these were set up: another agent may go on with them."""
+
+    @property
+    def open(self) -> list[str]:
+        """The sessions that it has open."""
+        return [name for name, known in self._known.items() if known.state is AgentHas.OPEN]
 
     @property
     def unable(self) -> str | None:
@@ -149,21 +161,19 @@ class AgentSessions:
     def why_lost(self, method: str, params: Raw | bytes | UnsetType) -> str | None:
         """Why the agent does not get a request: what it said when it did not take the session up
         again. None: it gets it, as it gets what sets the session up or closes it."""
-        if not self.lost or method in SETUP or method in CLOSING:
+        if method in SETUP or method in CLOSING:
             return None
-        return self.lost.get(text_of(member_at(params, _SESSION)))
+        known = self._known.get(text_of(member_at(params, _SESSION)))
+        return known.refusal if known is not None and known.state is AgentHas.REFUSED else None
 
     def asked(self, method: str, params: Raw | bytes | UnsetType) -> bool:
         """The agent gets a request; returns whether its answer counts."""
         if method in _LOGOUTS:
             self.login = None
         if method in CLOSING:
-            session = text_of(member_at(params, _SESSION))
-            self.open.pop(session, None)
-            self._finds(session)
-            self.shown.pop(session, None)
-        elif method == _LOAD:
-            self._shows(text_of(member_at(params, _SESSION)))
+            self.forgets(text_of(member_at(params, _SESSION)))
+        elif method == _LOAD and self.is_exact:
+            self._record(text_of(member_at(params, _SESSION))).shown = Shown()
         return method in SETUP or method in SETTINGS or method in LOGINS
 
     def done(self, method: str, params: Raw | bytes | UnsetType, result: bytes) -> None:
@@ -187,35 +197,32 @@ class AgentSessions:
         meta = read_members(setup.get(_META))
         if meta is not None and meta.pop(_HISTORY, None) is not None:
             setup[_META] = write_members(meta)
-        self._finds(session)
-        self.open.pop(session, None)
-        if method == _NEW:
-            self._shows(session)
-        self.open[session] = OpenSession(setup)
-        if len(self.open) > _MOST:
-            del self.open[next(iter(self.open))]
+        known = self._record(session)
+        known.state, known.setup, known.choices = AgentHas.OPEN, setup, {}
+        if method == _NEW and self.is_exact:
+            known.shown = Shown()
 
-    def _finds(self, session: str) -> None:
-        """A session is lost no more: it is ended, set up again, or forgotten."""
-        self.lost.pop(session, None)
-        self.former.pop(session, None)
+    def _record(self, session: str) -> AgentSession:
+        """The record of a session, which is the latest from now on."""
+        known = self._known.pop(session, None) or AgentSession()
+        self._known[session] = known
+        if len(self._known) > _MOST:
+            del self._known[next(iter(self._known))]
+        return known
 
-    def setup(self, session: str) -> OpenSession | None:
+    def forgets(self, session: str) -> None:
+        """A session need not go on."""
+        self._known.pop(session, None)
+
+    def setup(self, session: str) -> AgentSession | None:
         """How a session was set up last, also if it is lost; None: nobody has seen it."""
-        return self.open.get(session) or self.former.get(session)
-
-    def _shows(self, session: str) -> None:
-        """The agent shows a session from its beginning."""
-        if self.is_exact:
-            self.shown.pop(session, None)
-            self.shown[session] = Shown()
-            if len(self.shown) > _MOST:
-                del self.shown[next(iter(self.shown))]
+        known = self._known.get(session)
+        return None if known is None or known.state is AgentHas.NOT_YET else known
 
     def _choose(self, params: Raw | bytes | UnsetType, chosen: Settings) -> None:
         """Something is set in the session that params name."""
-        session = self.open.get(text_of((read_members(params) or {}).get(_SESSION)))
-        if session is None:
+        session = self._known.get(text_of((read_members(params) or {}).get(_SESSION)))
+        if session is None or session.state is not AgentHas.OPEN:
             return
         for which, value in chosen.items():
             session.choices.pop(which, None)
@@ -225,8 +232,9 @@ class AgentSessions:
 
     def showed(self, session: str, params: Raw) -> None:
         """The client has got an update of a session."""
-        if (shown := self.shown.get(session)) is not None:
-            shown.takes(bytes(params))
+        known = self._known.get(session)
+        if known is not None and known.shown is not None:
+            known.shown.takes(bytes(params))
 
     def updated(self, params: Raw) -> None:
         """The agent has sent an update: it may have changed a setting by itself."""
@@ -241,9 +249,9 @@ class AgentSessions:
 
     def opening(self, session: str) -> Step:
         """The request that takes a session up again."""
-        shown = self.shown.get(session)
-        self.again = Again(shown) if shown is not None else None
-        setup = {_SESSION: _json(session), **self.open[session].setup}
+        known = self._known[session]
+        self.again = Again(known.shown) if known.shown is not None else None
+        setup = {_SESSION: _json(session), **known.setup}
         if self.opens_by == _RESUME and self.is_exact:
             setup["replayFrom"] = Raw(b'{"type":"start"}')
         return Step(self.opens_by, write_members(setup))
@@ -270,17 +278,14 @@ class AgentSessions:
         shown = modes.shown(value_of(result))
         return [
             Step(which[0], choice(session, which, value, self.version))
-            for which, value in self.open[session].choices.items()
+            for which, value in self._known[session].choices.items()
             if which not in shown or shown[which] != value
         ]
 
     def refused(self, session: str, why: str) -> None:
         """The agent did not take a session up again."""
-        self.lost[session] = why
-        if (known := self.open.pop(session, None)) is not None:
-            self.former[session] = known
-        if len(self.lost) > _MOST:
-            self._finds(next(iter(self.lost)))
+        known = self._record(session)
+        known.state, known.refusal = AgentHas.REFUSED, why
 
 
 def opens_by(result: bytes) -> str:

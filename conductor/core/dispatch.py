@@ -318,7 +318,7 @@ class Dispatcher:
             known, is_second = lane.peer.agent_sessions, self._exchange.version == 2
             if known is not None:
                 known.updated(params)
-            if not (is_second or (known is not None and known.shown)):
+            if not (is_second or (known is not None and known.is_exact)):
                 return  # nobody asks which session it is of
             session, state = agent_turns.reported_state(params)
             if known is not None:

@@ -27,6 +27,10 @@ _MOST_BYTES: Final = 1024 * 1024
 """… and their bytes. If there are more, all go on as they came."""
 
 
+_UNHEARD: Final = (Standing.NAMED, Standing.SET_UP, Standing.CLOSED)
+"""The sessions that the client has not named."""
+
+
 class EarlyUpdates:
     """What waits while the client has asked for new sessions."""
 
@@ -62,7 +66,7 @@ class EarlyUpdates:
         return False
 
     def _knows(self, session: str | None) -> bool:
-        return self._sessions.get(session).standing not in (Standing.NAMED, Standing.SET_UP)
+        return self._sessions.get(session).standing not in _UNHEARD
 
     def answers(self, session: str | None) -> None:
         """The client gets an answer to a request in which it has named a session: what waits of

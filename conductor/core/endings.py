@@ -157,7 +157,7 @@ class Endings:
             inside = any(_goes_on_inside(host, session) for host in peers)
             if self._exchange.is_set_aside(lane, session) or inside:
                 continue  # it is the user's, and another instance goes on with the alias
-            sessions.ended(session)
+            sessions.ended(session, peer.name)
             way = list(onward(lane))
             for here, _ in way:
                 id_ = (here.renames or {}).get(id_, id_)

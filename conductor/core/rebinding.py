@@ -24,7 +24,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT
 from conductor.core.policy.sessions import FOLLOWED, places
 from conductor.core.service_table import REBIND, TURN_END
-from conductor.core.session import Said, Session
+from conductor.core.session import Change, Said, Session, Standing
 from conductor.core.state import Follower, Lane, Peer, Visit, own_visit
 from conductor.core.topology import onward
 from conductor.errors import one_line
@@ -236,14 +236,14 @@ class Rebinding:
         client's."""
         sessions = self._exchange.sessions
         there = sessions.find(to)
-        if sessions.client(to) != peer.name or there.closed:
+        if sessions.client(to) != peer.name or there.standing is Standing.CLOSED:
             return f"`{to[:_SHOWN]}` is no session that {peer.label} has opened itself, and is open"
         known = sessions.get(self._exchange.outermost(peer.p, session))
         if not known.known:
             return f"`{session[:_SHOWN]}` is no session that the client works in"
         if known.client or known.opened_by not in ("", peer.name):
             return f"`{session[:_SHOWN]}` is a session that a component has opened"
-        if there.moved or places(known) != places(there):
+        if there.change is Change.MOVED or places(known) != places(there):
             return (
                 f"`{to[:_SHOWN]}` works in other folders than `{session[:_SHOWN]}`\n"
                 "hint: open it with the same `cwd` and `additionalDirectories`"

@@ -26,7 +26,7 @@ from conductor.core.parts import Parts
 from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.own_terminals import RELEASE
 from conductor.core.roles.initialize_params import version_of
-from conductor.core.session import Session, Work
+from conductor.core.session import Session, Standing, Work
 from conductor.core.state import AnswerTo, Lane, Life, Peer, Straight, Visit
 
 _Script = Generator[tuple[str, Params], tuple[bytes, bytes], None]
@@ -66,9 +66,10 @@ class Reviving:
     def _forget_closed(self, peer: Peer) -> None:
         """Sessions that components have ended need not go on."""
         exchange, known = self._exchange, _known(peer)
-        for session in list(known.open):
-            if exchange.sessions.find(exchange.outermost(peer.p, session)).closed:
-                del known.open[session]
+        for session in known.open:
+            outermost = exchange.outermost(peer.p, session)
+            if exchange.sessions.get(outermost).standing is Standing.CLOSED:
+                known.forgets(session)
         known.returning = deque(known.open)
 
     # -- it is back ------------------------------------------------------------------------------

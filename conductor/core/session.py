@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from enum import Enum
+from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -36,6 +36,7 @@ class Standing(Enum):
     SET_UP = "it was set up, and not by the client"
     OPEN = "it was set up, and the client has it open"
     ENDED = "it was set up, and the client has ended it"
+    CLOSED = "it was set up, and the component whose it is has closed it"
 
 
 class StandingEvent(Enum):
@@ -44,6 +45,7 @@ class StandingEvent(Enum):
     ENTERED = "the client sets it up, or prompts there"
     SEEN = "its set-up is answered, or its agent says what it holds"
     ENDED = "the client ends it"
+    CLOSED = "the component whose it is closes it"
 
 
 STANDING: Final = {
@@ -56,8 +58,14 @@ STANDING: Final = {
     (Standing.LEFT, StandingEvent.SEEN): Standing.ENDED,
     (Standing.SET_UP, StandingEvent.ENTERED): Standing.OPEN,
     (Standing.SET_UP, StandingEvent.ENDED): Standing.ENDED,
+    (Standing.SET_UP, StandingEvent.CLOSED): Standing.CLOSED,
     (Standing.OPEN, StandingEvent.ENDED): Standing.ENDED,
+    (Standing.OPEN, StandingEvent.CLOSED): Standing.CLOSED,
     (Standing.ENDED, StandingEvent.ENTERED): Standing.OPEN,
+    (Standing.ENDED, StandingEvent.CLOSED): Standing.CLOSED,
+    (Standing.CLOSED, StandingEvent.ENTERED): Standing.OPEN,
+    (Standing.CLOSED, StandingEvent.SEEN): Standing.SET_UP,
+    (Standing.CLOSED, StandingEvent.ENDED): Standing.ENDED,
 }
 """How a session stands after an event; anything else changes nothing."""
 
@@ -104,6 +112,18 @@ WORK: Final = {
 """What the agent does after an event; anything else changes nothing."""
 
 
+class Change(IntEnum):
+    """How far a session may be from one that its agent has just begun. It only grows."""
+
+    NONE = 0
+    SET = 1
+    """Something may be set there that the agent has not begun it with: it is a fork, was the user's
+    for a while, or somebody has set something …"""
+    MOVED = 2
+    """… and a component has set its own session up, or forked one, in other folders than that had:
+    agents differ in whether it goes there."""
+
+
 class TurnState(Enum):
     """Where a component's turn stands."""
 
@@ -113,6 +133,9 @@ class TurnState(Enum):
     """Its owner may prompt, and others wait."""
     ENDING = "ending"
     """It is ended; others wait until its last prompt is over."""
+    STOPPED = "stopped"
+    """The same, since others have waited for too long. Until then no turn begins that would nest.
+    """
     OVER = "over"
 
 
@@ -120,7 +143,8 @@ class TurnEvent(Enum):
     """What happens to a component's turn."""
 
     BEGUN = "the session is idle, or it nests"
-    ENDED = "its owner or the user ends it, its owner is gone, or others have waited for too long"
+    ENDED = "its owner or the user ends it, or its owner is gone"
+    OVERDUE = "others have waited for too long"
     QUIET = "no prompt of it runs"
     LATE = "the agent has not ended it in time"
 
@@ -129,8 +153,12 @@ MOVES: Final = {
     (TurnState.WAITING, TurnEvent.BEGUN): TurnState.OPEN,
     (TurnState.WAITING, TurnEvent.ENDED): TurnState.OVER,
     (TurnState.OPEN, TurnEvent.ENDED): TurnState.ENDING,
+    (TurnState.OPEN, TurnEvent.OVERDUE): TurnState.STOPPED,
+    (TurnState.ENDING, TurnEvent.OVERDUE): TurnState.STOPPED,
     (TurnState.ENDING, TurnEvent.QUIET): TurnState.OVER,
     (TurnState.ENDING, TurnEvent.LATE): TurnState.OVER,
+    (TurnState.STOPPED, TurnEvent.QUIET): TurnState.OVER,
+    (TurnState.STOPPED, TurnEvent.LATE): TurnState.OVER,
 }
 """Where a turn goes from a state on an event; anything else changes nothing."""
 
@@ -207,9 +235,7 @@ class Session(msgspec.Struct, eq=False):
     """Its working directory and additional directories."""
     written: tuple[str, ...] = ()
     """Those as the client has written them, where it has set the session up."""
-    moved: bool = False
-    """Whether a component has set its own session up, or forked one, in other folders than that
-    had: agents differ in whether it goes there."""
+    change: Change = Change.NONE
     commands: frozenset[str] = frozenset()
     """What its agent lists as commands, as a user types them."""
     modes: frozenset[str] = frozenset()
@@ -220,9 +246,6 @@ class Session(msgspec.Struct, eq=False):
     """What is set there, as far as the agent has said."""
     default: Settings | None = None
     """What is set in a session that nobody has set anything in; None: the agent has not said."""
-    touched: bool = False
-    """Whether something may be set there that the agent has not begun it with: it is a fork, was
-    the user's for a while, or somebody has set something."""
     servers: tuple[str, ...] = ()
     """The names of the MCP servers of its last set-up."""
     added: dict[str, frozenset[str]] = {}
@@ -234,8 +257,6 @@ class Session(msgspec.Struct, eq=False):
     client: str = ""
     """The component for which the agent made it; empty: the user's client. Once the user's client
     enters it, the session is the user's."""
-    closed: bool = False
-    """Whether the component has closed it."""
     ended: dict[str, str] = {}
     """By which requests the client has ended it, with what these say."""
     terminals: dict[str, Peer] = {}
@@ -265,8 +286,6 @@ class Session(msgspec.Struct, eq=False):
     """Version 2: tells the client that the session is idle, once it is."""
     deadline: Limit | None = None
     """The time of its turns that runs, since somebody waits; None: none does."""
-    late: bool = False
-    """Whether that is over: until the turns it had are over, none begins that would nest."""
 
     def stands(self, event: StandingEvent) -> None:
         """Something has changed whether it is set up, and open."""
@@ -275,12 +294,21 @@ class Session(msgspec.Struct, eq=False):
     @property
     def known(self) -> bool:
         """Whether it was set up, as far as anybody has seen."""
-        return self.standing in (Standing.OPEN, Standing.SET_UP, Standing.ENDED)
+        return self.standing not in (Standing.NAMED, Standing.ASKED, Standing.LEFT)
 
     @property
     def is_clients(self) -> bool:
         """Whether the client has it open."""
         return self.standing in (Standing.OPEN, Standing.ASKED)
+
+    def changes(self, change: Change) -> None:
+        """It may be as far as this from what the agent has begun."""
+        self.change = max(self.change, change)
+
+    @property
+    def late(self) -> bool:
+        """Whether others have waited for too long for a turn that is not over."""
+        return any(turn.state is TurnState.STOPPED for turn in self.open)
 
     @property
     def at_rest(self) -> bool:

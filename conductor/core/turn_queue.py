@@ -90,14 +90,14 @@ class TurnQueue:
         self.limit(turn.session)  # who waits has waited for something else so far
         self._parts.own_turns.begun(turn)
 
-    def end(self, turn: QueuedTurn) -> None:
+    def end(self, turn: QueuedTurn, event: TurnEvent = TurnEvent.ENDED) -> None:
         """A turn is ended; it is over once no prompt of it runs."""
-        if turn.move(TurnEvent.ENDED):
+        if turn.move(event):
             self._settle(turn, TurnEvent.QUIET)
 
     def _settle(self, turn: QueuedTurn, event: TurnEvent) -> None:
         """Takes a turn that is over out of its session, and lets others go on."""
-        if turn.state is TurnState.ENDING and (event is TurnEvent.LATE or not turn.prompts):
+        if event is TurnEvent.LATE or not turn.prompts:
             turn.move(event)
         if turn.state is TurnState.OVER and turn in self.known:  # else it was before
             session = turn.session
@@ -116,7 +116,7 @@ class TurnQueue:
 
     def _next(self, session: Session) -> None:
         if not session.open:
-            session.deadline, session.late = None, False
+            session.deadline = None
             if session.owed is not None and not session.works:
                 tell, session.owed = session.owed, None
                 self._parts.waits.go_on(tell)
@@ -156,13 +156,11 @@ class TurnQueue:
             self._settle(found, TurnEvent.LATE)
         elif found.deadline is limit:
             found.deadline = None
-            turns = self._waited_for(found)
-            found.late = found.late or bool(turns)
-            for turn in turns:
+            for turn in self._waited_for(found):
                 self._parts.own_turns.late(turn)
                 if turn.prompts:
                     self._parts.deadlines.after(LAST_WORDS, Limit(turn))
-                self.end(turn)
+                self.end(turn, TurnEvent.OVERDUE)
 
     # -- prompts -------------------------------------------------------------------------------
 

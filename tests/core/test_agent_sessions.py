@@ -114,7 +114,7 @@ def test_a_set_up_that_fails_or_names_nothing_opens_no_session() -> None:
     does(sessions, "session/new", {"cwd": "/"}, [])
     does(sessions, "session/load", None, {})
     does(sessions, "session/prompt", {"sessionId": "s"}, {})
-    assert sessions.open == {}
+    assert sessions.open == []
 
 
 @pytest.mark.parametrize(
@@ -137,22 +137,23 @@ def test_a_closed_session_is_not_opened_again(method: str) -> None:
     sessions.refused("t", "gone")
     does(sessions, method, {"sessionId": "s"})
     does(sessions, method, {"sessionId": "t"})
-    assert sessions.open == {}
-    assert sessions.lost == {}
+    assert sessions.open == []
+    assert sessions.setup("t") is None
 
 
 def test_only_so_many_sessions_and_settings_are_kept(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(agent_sessions, "_MOST", 2)
     monkeypatch.setattr(agent_sessions, "_MOST_CHOICES", 2)
     sessions = known(1, "a", "b", "c")
-    assert [*sessions.open] == ["b", "c"]
+    assert sessions.open == ["b", "c"]
     for option in "xyz":
         choice = {"sessionId": "b", "configId": option, "value": option}
         does(sessions, "session/set_config_option", choice, {})
-    assert [which for _, which in sessions.open["b"].choices] == ["y", "z"]
-    for session in "def":
+    assert [choice["value"] for _, choice in steps(sessions, "b", {})] == ["y", "z"]
+    for session in "bdc":
         sessions.refused(session, "why")
-    assert [*sessions.lost] == ["e", "f"]
+    assert sessions.why_lost("session/prompt", raw({"sessionId": "b"})) is None
+    assert sessions.why_lost("session/prompt", raw({"sessionId": "c"})) == "why"
 
 
 @pytest.mark.parametrize(
@@ -254,7 +255,7 @@ def test_what_a_lost_session_still_takes() -> None:
     asked = raw({"sessionId": "s"})
     assert sessions.why_lost("session/prompt", asked) is None
     sessions.refused("s", "damaged")
-    assert [*sessions.open] == ["t"]
+    assert sessions.open == ["t"]
     assert sessions.why_lost("session/prompt", asked) == "damaged"
     assert sessions.why_lost("session/set_mode", asked) == "damaged"
     assert sessions.why_lost("session/prompt", raw({"sessionId": "t"})) is None

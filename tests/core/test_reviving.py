@@ -197,7 +197,7 @@ def test_sessions_that_are_closed_or_that_a_component_has_ended_stay_so() -> Non
         pb << ("agent", request(Hole("g1"), "session/new", SETUP))
         pb >> ("agent", result(Hole("g1"), {"sessionId": "sub"}))
         pb << ("g", "s", result("g1", {"sessionId": "sub"}))
-        pb.router.sessions.ended("sub")
+        pb.router.sessions.ended("sub", "g")
         open_session(pb, "T", "g")
         down(pb, ("g",), request("c", "session/close", {"sessionId": "T"}))
         up(pb, ("g",), "c", {})

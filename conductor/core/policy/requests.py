@@ -252,7 +252,7 @@ class PolicedRequests(HeldRequests):
         assert session is not None
         known = self._exchange.sessions.find(self._exchange.innermost(lane, session))
         begins = known.default
-        more = known.settings.keys() - begins if known.touched and begins is not None else set()
+        more = known.settings.keys() - begins if known.change and begins is not None else set()
         if begins is None or more:
             why = _NO_DEFAULT if begins is None else _NOT_BEGUN_WITH.format(min(more)[0])
             self.settled(lane, message, pending, {("", ""): why})

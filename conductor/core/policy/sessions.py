@@ -28,7 +28,7 @@ from conductor.core.policy.key_table import (
     SETUP,
     update,
 )
-from conductor.core.session import MOST_PROMPTS, Said, Session, Standing, StandingEvent
+from conductor.core.session import MOST_PROMPTS, Change, Said, Session, Standing, StandingEvent
 from conductor.core.state import Follower, Visit
 
 _MOST: Final = 4096
@@ -234,7 +234,7 @@ class Sessions:
         return [
             id_
             for id_, known in self._known.items()
-            if known.client == component and not known.closed
+            if known.client == component and known.standing is not Standing.CLOSED
         ]
 
     def others(self, component: str) -> frozenset[str]:
@@ -248,7 +248,7 @@ class Sessions:
         self._bound[component] = aliases.bound
         for id_ in aliases.bound.values():
             if id_ in self:
-                self._known[id_].touched = True
+                self._known[id_].changes(Change.SET)
         for id_ in aliases.set_aside:
             self._set_up(id_).client = component
 
@@ -262,11 +262,11 @@ class Sessions:
         if session is not None and by and self.client(session) == by:
             pending.followers = (*pending.followers, Followed(self, below=session))
 
-    def ended(self, session: str) -> None:
-        """A session of a component's is over. What its agent still says there goes to the component
-        alone."""
-        if session in self:
-            self._known[session].closed = True
+    def ended(self, session: str, component: str) -> None:
+        """A session of a component's is over, unless it is the user's by now. What its agent still
+        says there goes to the component alone."""
+        if self.client(session) == component:
+            self._known[session].stands(StandingEvent.CLOSED)
 
     # -- what the client does --------------------------------------------------------------------
 
@@ -351,7 +351,7 @@ class Sessions:
             if member == b"error" and below in self._known:
                 self._known[below].stands(StandingEvent.ENTERED)
         elif method in CLOSING:
-            self.ended(below or "")
+            self.ended(below or "", pending.flow.by)
         elif member == b"result" and target is not None:
             role, params = target.peer.role, followed.params
             if method in SETTINGS:
@@ -359,7 +359,9 @@ class Sessions:
                     self._listed(below, value_of(body), asked(method, value_of(params)))
             elif role is not Role.PROXY:
                 pending.flow.made = method in MAKES_ONE
-                self.set_up(method, params, body, "", followed.by, followed.payer, below)
+                made = self.set_up(method, params, body, "", followed.by, below)
+                if made is not None and made.client:
+                    made.payer = followed.payer
             elif target.peer.policy_state is None or not target.peer.policy_state.enforced:
                 self.set_up(method, params, body, target.peer.name)
         if member == b"result" and followed.client and method in SETUP:
@@ -381,9 +383,8 @@ class Sessions:
         body: bytes,
         opened_by: str = "",
         client: str = "",
-        payer: str = "",
         below: str | None = None,
-    ) -> None:
+    ) -> Session | None:
         """A session's set-up, with these params, was answered with this result: by its agent, or by
         the component `opened_by`. A component's answer changes nothing of a session that is known.
 
@@ -393,18 +394,18 @@ class Sessions:
         request, result = value_of(params), value_of(body)
         names = _names(result) or (_names(request) if method != _FORK else [])
         if not names or (opened_by and names[0] in self):
-            return
+            return None
         session = self._known.pop(names[0], None) or Session(names[0])
         source = self.get(below) if method == _FORK else session
         # An agent may have listed its commands there before it answers.
         is_new = not (session.folders or session.opened_by or session.client)
-        was = (places(source), source.moved) if source.folders else None
+        was = places(source) if source.folders else None
         session.folders = _folders(request) or session.folders
         session.opened_by, session.servers = opened_by, named(request)
-        if client and was is not None:
-            session.moved = was != (places(session), False)
+        if client and was is not None and was != places(session):
+            session.changes(Change.MOVED)
         if is_new and not session.is_clients and method in MAKES_ONE:
-            session.client, session.payer = client, payer
+            session.client = client
         commands = _all(result, "availableCommands")
         if commands:
             session.commands = _commands(commands)
@@ -415,7 +416,8 @@ class Sessions:
             self._take_modes(now, result)
             inherited = source.settings if method == _FORK else NOTHING_SET
             now.settings = {**inherited, **now.settings, **shown(result)}
-            now.touched = now.touched or method == _FORK
+            if method == _FORK:
+                now.changes(max(source.change, Change.SET))
             if method in MAKES_ONE:
                 # What somebody has chosen in a set-up, by whatever member, is no default.
                 plain = all(
@@ -426,8 +428,8 @@ class Sessions:
                 now.default = self._default
         self._known[session.name] = session  # now it is the latest
         session.stands(StandingEvent.SEEN)
-        session.closed = False
         self._forget(session)
+        return session
 
     def _set_up(self, name: str) -> Session:
         """The record of a session that is set up, as somebody has said."""
@@ -484,7 +486,8 @@ class Sessions:
         session = self._set_up(name)
         self._take_modes(session, listing)
         session.settings = {**session.settings, **chosen, **shown(listing)}
-        session.touched = session.touched or not chosen.keys() <= (session.default or {}).keys()
+        if not chosen.keys() <= (session.default or {}).keys():
+            session.changes(Change.SET)
 
     # -- other agents ----------------------------------------------------------------------------
 

@@ -775,7 +775,7 @@ def test_an_update_of_a_kind_that_names_more_sessions_has_all_of_them_changed() 
 
 def test_what_nobody_knows_stays_what_it_is() -> None:
     with chain_of(trusted("g")) as pb:
-        pb.router.sessions.ended("nobody's")
+        pb.router.sessions.ended("nobody's", "g")
         assert Exchange.outermost(pb.router.peers["g"].c, "S") == "S"
         assert Exchange.outermost(pb.router.peers["agent"].p, "S") == "S"
 
