@@ -221,6 +221,8 @@ def _plays(storm: Recorded, play: Play, note: Callable[..., None]) -> None:
         ends(storm)
         note()
     except Exception as error:
+        if not hasattr(storm, "record"):
+            raise  # it has not begun
         note(f"{type(error).__name__}: {error}")
 
 
