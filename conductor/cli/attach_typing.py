@@ -36,6 +36,16 @@ class Typing:
         self._fd = os.open(os.ttyname(0), flags)
         asyncio.get_running_loop().add_reader(self._fd, self._read)
 
+    @classmethod
+    async def once(cls, question: str) -> str:
+        """Asks, and reads one line; empty at the end of the input."""
+        typing = cls(lambda line: None, lambda: typing._typed(""))
+        typing.begin()
+        try:
+            return await typing.ask(question)
+        finally:
+            typing.end()
+
     def end(self) -> None:
         """Reads no more."""
         if self._fd >= 0:

@@ -59,6 +59,7 @@ class Attached(Talk):
 
     def __init__(self, wanted: Wanted, dialled: Callable[[], Transport]) -> None:
         """`dialled`: a way to the server, for another link."""
+        super().__init__("attach", "", {})
         self._wanted = wanted
         self._dialled = dialled
         self._output = Output()
@@ -66,7 +67,6 @@ class Attached(Talk):
         self._view: View = self._terminal or JsonView(self._output)
         if wanted.listing:
             self._view = View(self._output)
-        self._leaving = asyncio.Event()
         self._typing = Typing(self._typed, self._leaving.set)
         self._permissions = Permissions("ask", self._view.note, self._typing.agrees)
         self._seen = Seen()
@@ -77,7 +77,6 @@ class Attached(Talk):
         self._signal = 0
         self._closed: Update | None = None
         """The update that said that the session is closed."""
-        super().__init__("attach", "", {})
 
     # -- links ---------------------------------------------------------------------------------
 
@@ -159,7 +158,7 @@ class Attached(Talk):
         )
         self._seen.goes_on()
         await self._arrived(said)
-        await self.stay(self._leaving)
+        await self.stay()
         return await self._end()
 
     async def _chosen(self) -> str:
@@ -210,8 +209,6 @@ class Attached(Talk):
 
     async def _end(self) -> int | None:
         """The exit code; None: the link is lost."""
-        if self._connection.defect is not None:
-            raise self._connection.defect
         if self._closed is None and not self._leaving.is_set():
             return None
         self._typing.end()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import signal
 import sys
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from conductor.cli import error_details, exec_prompt, report
@@ -12,10 +13,7 @@ from conductor.cli.exec_ import EXIT_FAILED, EXIT_NO_SESSION, EXIT_REFUSED, EXIT
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
 from conductor.cli.exec_turn import ExecTurn
 from conductor.cli.run import RingOnDemand, run_loop, settled_memory
-from conductor.client.connection import ChainEnded
-from conductor.client.handlers import Files, Permissions, ask_terminal
 from conductor.core.jsonrpc import REFUSED
-from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import RequestError, one_line, with_log
 from conductor.transports.memory import MemoryTransport
 
@@ -52,14 +50,14 @@ def run(started: Started, asked: Asked) -> int:
     """Runs one turn through a chain that was started; the exit code."""
     output = Output()
     view: View = JsonView(output) if asked.json else TextView(output)
-    turn = _turn(asked, view, started)
+    turn = ExecTurn(asked, view, ask=partial(_ask, started), answers=started.answers)
     runtime = started.runtime(MemoryTransport(turn.run))
-    turn.knows(runtime.agent_command)
+    turn.agent_command = runtime.agent_command
     started.follow("line" if report.can_cover() else "once")
     control = _Control(turn, started, runtime, view, asked.timeout)
     settled_memory()
     try:
-        run_loop(control.run())
+        run_loop(control.run)
     finally:
         started.close()
     if turn.defect is not None:
@@ -73,20 +71,11 @@ def run(started: Started, asked: Asked) -> int:
     return _report(control, turn, started, runtime)
 
 
-def _turn(asked: Asked, view: View, started: Started) -> ExecTurn:
-    async def ask(question: str) -> str:
-        with started.hushed():
-            return await ask_terminal(question)
+async def _ask(started: Started, question: str) -> str:
+    from conductor.cli.attach_typing import Typing  # few turns ask
 
-    permission = Permissions(asked.permissions, view.note, ask).request
-    files = Files(asked.cwd, asked.fs).handlers()
-    return ExecTurn(
-        prompt=asked.prompt,
-        cwd=asked.cwd,
-        view=view,
-        handlers={PERMISSION: permission, **files},
-        answers=started.answers,
-    )
+    with started.hushed():
+        return await Typing.once(question)
 
 
 class _Control:
@@ -124,7 +113,7 @@ class _Control:
     def _interrupt(self) -> None:
         again = self.signal == signal.SIGINT
         self.signal = self.signal or signal.SIGINT
-        if not again and self._turn.cancel():
+        if not again and self._turn.interrupt():
             self._view.note("cancelling the turn; press Ctrl-C again to end it at once")
         else:
             self._runtime.stop()
@@ -134,11 +123,11 @@ class _Control:
         self._runtime.stop()
 
     def _expire(self) -> None:
-        if self.signal or self._turn.over:
+        if self.signal or self._turn.stop_reason or self._turn.error:
             return
         self.timed_out = True
         self.waited_for = self._started.waits()
-        if self._turn.cancel():
+        if self._turn.interrupt():
             asyncio.get_running_loop().call_later(_CANCEL_GRACE, self._runtime.stop)
         else:
             self._runtime.stop()
@@ -198,6 +187,6 @@ def _report_error(turn: ExecTurn, started: Started) -> int:
         case OutputClosed():
             failed = report.unwritable(str(turn.error))
             report.error(failed.text, failed.hint)
-        case ChainEnded() | None:
+        case _:
             _fail(started, "the chain ended without an answer", "")
     return EXIT_FAILED

@@ -1,94 +1,82 @@
-"""The one turn of `conductor exec`: from `initialize` to the answer of `session/prompt`."""
+"""The client of `conductor exec`: from `initialize` to the end of its one turn."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
 
 from conductor.cli.exec_output import OutputClosed, View
-from conductor.client.connection import ChainEnded, Connection, Handler
-from conductor.client.handlers import capabilities
+from conductor.client.connection import ChainEnded
+from conductor.client.handlers import Files, Permissions
+from conductor.client.session import Question, Session, Update
+from conductor.client.talk import Talk
+from conductor.core.policy.key_table import STAMP
 from conductor.errors import RequestError
+from conductor.record.turns.messages import members
 from conductor.transports.memory import Channel
 
-_PARTS: Final = frozenset(
-    {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"}
-)
-"""The kinds of updates that are parts of an answer."""
+if TYPE_CHECKING:
+    from conductor.cli.exec_ import Asked
 
 
-class ExecTurn:
+class ExecTurn(Talk):
     """Runs the turn. Afterwards `stop_reason` holds how it ended, or `error` why it did not."""
 
     def __init__(
         self,
-        *,
-        prompt: str,
-        cwd: str,
+        asked: Asked,
         view: View,
-        handlers: Mapping[str, Handler],
+        *,
+        ask: Callable[[str], Awaitable[str]],
         answers: Callable[[], None],
     ) -> None:
-        """`answers`: called with each part of the answer, before it is shown."""
-        self._answers = answers
-        self._prompt = prompt
-        self._cwd = cwd
-        self._capabilities = capabilities(handlers)
+        """`ask`: asks on the terminal. `answers`: called with each part of the answer."""
+        super().__init__("exec", asked.cwd, Files(asked.cwd, asked.fs).handlers(), answers=answers)
+        self._blocks = [{"type": "text", "text": asked.prompt}]
         self._view = view
-        self._connection = Connection(
-            "exec", handlers, on_update=self._updated, on_frame=view.frame
-        )
-        self._session: str | None = None
+        self._permissions = Permissions(asked.permissions, view.note, ask)
+        self._id = ""
         self.stop_reason: str | None = None
-        self.error: RequestError | ChainEnded | OutputClosed | None = None
+        self.refused_by = ""
+        """The component that has ended the turn with a refusal; empty: nobody has said so."""
+        self.error: Exception | None = None
         self.defect: Exception | None = None
         """An exception of the client itself."""
 
     async def run(self, channel: Channel) -> None:
         """The in-process component; returns when the turn is over."""
-        async with self._connection.over(channel):
+        async with self.over(channel):
             try:
-                self.stop_reason = await self._turn()
+                await self.introduced()
+                self._id = (await self.new_session()).id
+                self.prompt(self._id, self._blocks)
+                await self.stay()
+                await self._view.finish()
             except (RequestError, ChainEnded, OutputClosed) as error:
-                self.error = error
+                self.error = self.error or error
             except Exception as error:
                 self.defect = error
-                return
-            try:
-                await self._view.finish()
-            except OutputClosed as error:
-                self.error = self.error or error
 
-    async def _turn(self) -> str:
-        await self._connection.initialize(self._capabilities)
-        self._session = (await self._connection.new_session(self._cwd))["sessionId"]
-        blocks = [{"type": "text", "text": self._prompt}]
-        return await self._connection.prompt(self._session, blocks)
+    async def _heard(self, line: bytes) -> None:
+        await self._view.frame(line)
 
-    async def _updated(self, session: str, update: dict[str, Any]) -> None:
-        # The id is unknown until the answer to `session/new`; there is only one session.
-        if self._session in (None, session):
-            if update.get("sessionUpdate") in _PARTS:
-                self._answers()
+    async def _shown(self, session: Session, update: Update) -> None:
+        if update.get("sessionUpdate") != "turn_complete":
             await self._view.update(update)
+            return
+        self.error = session.error
+        if self.error is None:
+            self.stop_reason = str(update.get("stopReason"))
+            self.refused_by = str(members(update.get("_meta")).get(STAMP) or "")
+        self._leaving.set()
 
-    def knows(self, command: Sequence[str]) -> None:
-        """Takes the agent's command, for hints."""
-        self._connection.agent = command
+    async def _answered(self, question: Question) -> str | None:
+        return await self._permissions.choose(question.call, question.options)
 
-    @property
-    def over(self) -> bool:
-        """Whether the turn has ended."""
-        return self.stop_reason is not None or self.error is not None
-
-    @property
-    def refused_by(self) -> str:
-        """The component that has ended the turn with a refusal; empty: nobody has said so."""
-        return self._connection.refused_by
-
-    def cancel(self) -> bool:
-        """Cancels the turn; False if no prompt is pending."""
-        if self._session is None or self.over:
+    def interrupt(self) -> bool:
+        """Cancels the turn; False if none runs."""
+        session = self.sessions.get(self._id)
+        if session is None or not session.running:
             return False
-        self._connection.cancel(self._session)
+        self.cancel(self._id)
         return True

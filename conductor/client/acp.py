@@ -85,5 +85,5 @@ def stop_of(update: Mapping[str, Any]) -> dict[str, Any]:
     """The update that ends a turn. `update`: the answer to its prompt, or the update that says that
     the session is idle."""
     ended = {"sessionUpdate": "turn_complete", "stopReason": update.get("stopReason")}
-    error = members(update.get("error"))
-    return {**ended, "error": error} if error else ended
+    said = {name: update[name] for name in ("error", "_meta") if members(update.get(name))}
+    return {**ended, **said}

@@ -6,7 +6,6 @@ import asyncio
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from conductor.client import acp
 from conductor.client.connection import Handler
 from conductor.client.editing import CAPABILITIES, Editing
 from conductor.client.handlers import READ
@@ -48,7 +47,6 @@ class Chat(Talk):
     ) -> None:
         self._attach = attach
         self._events = events
-        self._answers = answers
         self.editing = Editing(self._changed, self._request)
         self.reads = READ in handlers
         """Whether the chain gets the files of the folder."""
@@ -58,8 +56,7 @@ class Chat(Talk):
             {**handlers, **self.editing.handlers},
             hears=self.editing.hears,
             section=CAPABILITIES,
-            # In version 2 a client has no files for the agent.
-            versions=acp.VERSIONS[:1] if self.reads else acp.VERSIONS,
+            answers=answers,
         )
         self._chosen: dict[int, asyncio.Future[str | None]] = {}
         """By the number of a question: the option that the person chooses."""
@@ -69,7 +66,6 @@ class Chat(Talk):
         self.begun = asyncio.Event()
         """Set when the first session is open, or there is none: `failed` says why."""
         self.failed: ConductorError | None = None
-        self._leaving = asyncio.Event()
 
     # -- the chain -----------------------------------------------------------------------------
 
@@ -84,7 +80,7 @@ class Chat(Talk):
                 return
             finally:
                 self.begun.set()
-            await self.stay(self._leaving)
+            await self.stay()
 
     async def _begun(self) -> None:
         wanted = self._attach
@@ -139,7 +135,6 @@ class Chat(Talk):
         self.version += 1
 
     async def _shown(self, session: Session, update: Update) -> None:
-        self._answers()
         if update.get("sessionUpdate") == "session_closed" and not self._ended[0]:
             self.ended("the session was closed", "its server shows which are live")
 

@@ -24,7 +24,7 @@ from conductor.core.jsonrpc import (
     REQUEST_CANCELLED,
     UNSUPPORTED_VERSION,
 )
-from conductor.core.policy.key_table import PERMISSION, STAMP
+from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.record.turns.messages import members
 from conductor.transports.memory import Channel
@@ -97,8 +97,6 @@ class Connection:
         self._serving: dict[object, tuple[str, str, asyncio.Task[Any]]] = {}
         """Requests of the chain, by id: method, session and task."""
         self._ended: BaseException | None = None
-        self.refused_by = ""
-        """The component that has ended the last turn with a refusal, as far as that is said."""
         self._cancelled: set[str] = set()
         """Sessions whose turn is cancelled and has not ended yet."""
         self.defect: BaseException | None = None
@@ -196,8 +194,6 @@ class Connection:
             turn = await self.request("session/prompt", {"sessionId": session, "prompt": blocks})
         finally:
             self._cancelled.discard(session)
-        by = members(turn.get("_meta")).get(STAMP)
-        self.refused_by = by if isinstance(by, str) else ""
         return str(turn.get("stopReason"))
 
     def cancel(self, session: str) -> None:

@@ -150,32 +150,6 @@ def described(call: Mapping[str, Any]) -> tuple[str, list[str]]:
     return title, details
 
 
-async def ask_terminal(question: str) -> str:
-    """Asks on the terminal of standard error, and waits for a line."""
-    # Opened anew: the loop makes the descriptor non-blocking, which the shell must not inherit.
-    fd = os.open(os.ttyname(2), os.O_RDWR | os.O_NOCTTY | os.O_NONBLOCK)
-    loop = asyncio.get_running_loop()
-    answered: asyncio.Future[bytes] = loop.create_future()
-
-    def read() -> None:
-        try:
-            data = os.read(fd, 4096)  # a terminal hands out whole lines
-        except BlockingIOError:
-            return
-        except OSError:  # the terminal is gone
-            data = b""
-        if not answered.done():
-            answered.set_result(data)
-
-    loop.add_reader(fd, read)
-    try:
-        os.write(fd, json_text.utf8(question))
-        return (await answered).decode(errors="replace")
-    finally:
-        loop.remove_reader(fd)
-        os.close(fd)
-
-
 class Files:
     """Reads and writes text files below `root`; `mode` is `none`, `read` or `write`."""
 

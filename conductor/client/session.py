@@ -14,6 +14,7 @@ from conductor.client import acp
 from conductor.client.handlers import clear, offered
 from conductor.client.visit import about
 from conductor.core import json_text
+from conductor.errors import ConductorError
 from conductor.record.turns.messages import Messages, members
 
 _MOST: Final = 1024 * 1024
@@ -50,8 +51,8 @@ class Session:
         """Prompts that are sent once no turn runs."""
         self.history: tuple[int, int] | None = None
         """The events of the trace between which the agent repeated an older session."""
-        self.error = ("", "")
-        """Why the last turn failed, and a hint."""
+        self.error: ConductorError | None = None
+        """Why the last turn failed."""
         self._asked: list[str] = []
         """The texts of our prompts that have no answer."""
         self._echoes: list[str] = []
@@ -72,9 +73,10 @@ class Session:
         """All that a page shows of it."""
         names = (
             *("id", "cwd", "title", "modes", "options", "commands", "usage"),
-            *("running", "cancelling", "loading", "viewed", "history", "error"),
+            *("running", "cancelling", "loading", "viewed", "history"),
         )
-        return {name: plain(getattr(self, name)) for name in names}
+        error = ("", "") if self.error is None else (self.error.text, self.error.hint)
+        return {name: plain(getattr(self, name)) for name in names} | {"error": error}
 
     # -- what the person does ------------------------------------------------------------------
 
@@ -92,7 +94,7 @@ class Session:
 
     def prompted(self, blocks: list[dict[str, Any]]) -> None:
         """A prompt of the person's is on its way."""
-        self.error = ("", "")
+        self.error = None
         if not self.running:
             self._idle, self._echoes = None, []
         text = _words(blocks)

@@ -1,20 +1,20 @@
 """The client of a person: sessions, the turns in them, and the questions that wait for the person.
 
-`conductor chat` shows it on a page, `conductor attach` in a terminal: each overrides what it shows.
+`conductor chat` shows it on a page, `conductor attach` and `conductor exec` in a terminal: each
+overrides what it shows.
 It outlives its links: what it knows of a session stays when the next one comes.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 
-from conductor import tasks
 from conductor.client import acp, visit
 from conductor.client.connection import CANCELLED, ChainEnded, Connection, Handler, Hearer
-from conductor.client.handlers import capabilities, selected
+from conductor.client.handlers import READ, capabilities, selected
 from conductor.client.session import Question, Session, Update, plain
 from conductor.core.jsonrpc import INTERNAL_ERROR, RESOURCE_NOT_FOUND
 from conductor.core.policy.key_table import PERMISSION
@@ -24,6 +24,10 @@ from conductor.transports.memory import Channel
 
 _MOST_QUESTIONS: Final = 100
 _MOST_EARLY: Final = 20
+_PARTS: Final = frozenset(
+    {"agent_message_chunk", "agent_thought_chunk", "tool_call", "tool_call_update", "plan"}
+)
+"""The kinds of updates that are parts of an answer."""
 
 
 class Talk:
@@ -35,7 +39,7 @@ class Talk:
         handlers: By method: what else is served to the chain, such as files.
         hears: By method: what takes notifications.
         section: What the client says in the `_meta` of its capabilities.
-        versions: The versions of ACP that it speaks.
+        answers: Called with each part of an answer, before it is shown.
     """
 
     def __init__(
@@ -46,7 +50,7 @@ class Talk:
         *,
         hears: Mapping[str, Hearer] | None = None,
         section: Mapping[str, Any] | None = None,
-        versions: Sequence[int] = acp.VERSIONS,
+        answers: Callable[[], None] = lambda: None,
     ) -> None:
         self.cwd = cwd
         self.agent_command: Sequence[str] = ()
@@ -55,7 +59,11 @@ class Talk:
         self._served = {**handlers, PERMISSION: self._asked}
         self._hears = hears or {}
         self._capabilities = {**capabilities(handlers), **({"_meta": section} if section else {})}
-        self._versions = versions
+        # In version 2 a client has no files for the agent.
+        self._versions = acp.VERSIONS[:1] if READ in handlers else acp.VERSIONS
+        self._answers = answers
+        self._leaving = asyncio.Event()
+        """Set when the person leaves."""
         self.sessions: dict[str, Session] = {}
         self.questions: dict[int, Question] = {}
         self.can = acp.Abilities({}, image=False, loads=False, lists=False, attaches=False)
@@ -121,9 +129,17 @@ class Talk:
             self.questions.clear()
             self._changed()
 
-    async def stay(self, leaving: asyncio.Event) -> None:
-        """Returns when the person leaves, or nothing more comes."""
-        await tasks.first(leaving.wait, self._connection.closed)
+    async def stay(self) -> None:
+        """Returns when the person leaves, or nothing more comes. Raises what the client's own
+        functions have raised."""
+        async with asyncio.TaskGroup() as group:
+            left = group.create_task(self._leaving.wait())
+            closed = group.create_task(self._connection.closed())
+            await asyncio.wait((left, closed), return_when=asyncio.FIRST_COMPLETED)
+            left.cancel()
+            closed.cancel()
+        if self._connection.defect is not None:
+            raise self._connection.defect
 
     async def introduced(self, place: str = "", *, attaches: bool | str = False) -> None:
         """Sends `initialize`. `attaches`: it opens no session of its own; the id of a session: that
@@ -270,7 +286,7 @@ class Talk:
             self._lost(session, blocks)
             return
         except ConductorError as raised:
-            session.error = raised.text, raised.hint
+            session.error = raised
             error = {"message": raised.text}
         await self._take(session, session.answered(answer, error))
         self._changed()
@@ -307,6 +323,8 @@ class Talk:
                 self._sees_no_more(session, update.get("requestId"))
             if kind == "turn_complete":
                 self._connection.turn_ended(session.id)
+            if kind in _PARTS:
+                self._answers()
             await self._shown(session, update)
             if kind == "turn_complete":
                 self.go_on(session)

@@ -73,7 +73,7 @@ def test_the_session_is_told_its_folder(tmp_path: Path) -> None:
     assert context["cwd"] == str(tmp_path)
     assert context["mcpServers"] == []
     told = context["initialize"]
-    assert told["protocolVersion"] == 1
+    assert told["protocolVersion"] == 2
     assert told["clientInfo"]["name"] == "conductor-exec"
     assert told["clientCapabilities"] == {
         "fs": {"readTextFile": False, "writeTextFile": False},
