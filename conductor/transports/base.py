@@ -98,6 +98,9 @@ class Piped:
     """A transport over descriptors; keeps what is written before it is open."""
 
     def __init__(self) -> None:
+        self._events: Events | None = None
+        self._ended = False
+        """Whether its end was reported, or nobody is to hear of it."""
         self._reader: FdReader | None = None
         self._writer: FdWriter | None = None
         self._early: list[bytes] = []
@@ -138,6 +141,24 @@ class Piped:
 
     def hear(self) -> None:
         """Does nothing: only a process has a standard error of its own."""
+
+    async def close(self, grace: float) -> None:
+        """Closes the descriptors, after what is queued had `grace` seconds to leave."""
+        import asyncio  # not at the top: this module is loaded before the event loop's modules
+
+        self._ended = True
+        deadline = asyncio.get_running_loop().time() + grace
+        while self._writer and self.buffered and asyncio.get_running_loop().time() < deadline:
+            await asyncio.sleep(0.005)
+        for end in (self._reader, self._writer):
+            if end is not None:
+                end.close()
+
+    def _has_ended(self, how: Ended) -> None:
+        """Reports the end, once."""
+        if not self._ended and self._events is not None:
+            self._ended = True
+            self._events.ended(how)
 
 
 class Wrapper:

@@ -167,7 +167,6 @@ class ProcessTransport(Piped):
         self._process: subprocess.Popen[bytes] | StartedProcess | None = None
         self.stderr = Stderr(on_stderr)
         self._stderr_reader: FdReader | None = None
-        self._events: Events | None = None
         self._exit: asyncio.Future[None] | None = None
         self._pidfd = -1
 

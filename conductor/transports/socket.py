@@ -33,8 +33,6 @@ class ListeningTransport(ConnectedPiped):
         self._listening, self._folder = private_socket(JOIN)
         self._token = secrets.token_hex(32)
         self._entrance: Entrance | None = None
-        self._events: Events | None = None
-        self._ended = False
 
     def server(self, name: str) -> bytes:
         """The stdio server entry (raw JSON) by which a proxy launches its successor."""
@@ -61,15 +59,12 @@ class ListeningTransport(ConnectedPiped):
     async def close(self, grace: float) -> None:
         """Closes the connection and removes the socket."""
         del grace
-        self._ended = True
         if self._entrance is not None:
             self._entrance.close()
         self._listening.close()
         if self._end_timer is not None:
             self._end_timer.cancel()
-        for end in (self._reader, self._writer):
-            if end is not None:
-                end.close()
+        await super().close(0.0)
         self._folder.remove()
 
     def _shown(self, login: Login, secret: bytes | None) -> None:
@@ -93,7 +88,5 @@ class ListeningTransport(ConnectedPiped):
             self._end_timer = loop.call_later(self._linger, self._report, error is None)
 
     def _report(self, clean: bool) -> None:
-        if not self._ended and self._events is not None:
-            self._ended = True
-            hint = "a proxy keeps this connection until its own input ends; tell its author"
-            self._events.ended(Ended("closed its successor connection", clean, hint))
+        hint = "a proxy keeps this connection until its own input ends; tell its author"
+        self._has_ended(Ended("closed its successor connection", clean, hint))

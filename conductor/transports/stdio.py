@@ -21,8 +21,6 @@ class StdioTransport(Piped):
         self._stdin = stdin
         self._stdout = stdout
         self._limit = line_limit
-        self._events: Events | None = None
-        self._ended = False
 
     async def open(self, events: Events) -> None:
         """Takes both descriptors over."""
@@ -39,29 +37,16 @@ class StdioTransport(Piped):
 
     async def close(self, grace: float) -> None:
         """Gives both descriptors back, after what is queued had `grace` seconds to leave."""
-        import asyncio
-
-        self._ended = True
-        deadline = asyncio.get_running_loop().time() + grace
-        while self.buffered and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.005)
-        for end in (self._reader, self._writer):
-            if end is not None:
-                end.close()
+        await super().close(grace)
         for fd in (self._stdin, self._stdout):
             with contextlib.suppress(OSError):  # a terminal is our parent's too: leave it as it was
                 os.set_blocking(fd, True)
 
     def _end(self, error: OSError | None) -> None:
-        self._report(Ended("closed its end", clean=error is None))
+        self._has_ended(Ended("closed its end", clean=error is None))
 
     def _broken(self, error: OSError) -> None:
-        self._report(Ended(f"no longer reads ({error.strerror})", data={"broken": True}))
-
-    def _report(self, how: Ended) -> None:
-        if not self._ended and self._events is not None:
-            self._ended = True
-            self._events.ended(how)
+        self._has_ended(Ended(f"no longer reads ({error.strerror})", data={"broken": True}))
 
 
 def _own(fd: int, flags: int) -> int:

@@ -18,8 +18,6 @@ class LinesTransport(ConnectedPiped):
     def __init__(self, address: Address, *, line_limit: int = LINE_LIMIT) -> None:
         super().__init__(line_limit)
         self._address = address
-        self._events: Events | None = None
-        self._ended = False
 
     async def open(self, events: Events) -> None:
         """Connects. Raises `ComponentError`."""
@@ -37,31 +35,13 @@ class LinesTransport(ConnectedPiped):
             return await sockets.joined(connection, self._address.path)
         return await sockets.connected(self._address.host, self._address.port)
 
-    async def close(self, grace: float) -> None:
-        """Closes the connection, after what is queued had `grace` seconds to leave."""
-        self._ended = True
-        deadline = asyncio.get_running_loop().time() + grace
-        while self._writer and self.buffered and asyncio.get_running_loop().time() < deadline:
-            await asyncio.sleep(0.005)
-        for end in (self._reader, self._writer):
-            if end is not None:
-                end.close()
-
     def _end(self, error: OSError | None) -> None:
         if error is None:
-            self._report(Ended("closed the connection", clean=True))
+            self._has_ended(Ended("closed the connection", clean=True))
         else:
-            self._report(self._lost(error))
+            self._broken(error)
 
     def _broken(self, error: OSError) -> None:
-        self._report(self._lost(error))
-
-    def _lost(self, error: OSError) -> Ended:
         text = f"was lost: the connection to {self._address} broke ({error.strerror})"
         hint = "check the network; `,on_failure=restart` connects again"
-        return Ended(text, hint=hint, data={"address": str(self._address)})
-
-    def _report(self, how: Ended) -> None:
-        if not self._ended and self._events is not None:
-            self._ended = True
-            self._events.ended(how)
+        self._has_ended(Ended(text, hint=hint, data={"address": str(self._address)}))
