@@ -424,5 +424,8 @@ def _refusal(head: h11.Request) -> int:
         return 431
     if head.method == b"CONNECT":
         return 405
-    # A server in front may believe the other length, and see another request behind it.
-    return 400 if _BODY.issubset(name for name, _ in head.headers) else 0
+    # A server in front may believe the other length, and see another request behind it. HTTP/1.0
+    # knows no `Transfer-Encoding`.
+    names = {name for name, _ in head.headers}
+    is_odd = head.http_version < b"1.1" and b"transfer-encoding" in names
+    return 400 if is_odd or names >= _BODY else 0

@@ -14,7 +14,7 @@ ONCE: Final = ("authorization", "host", "origin")
 
 
 class Headers(dict[str, str]):
-    """Headers by lower-case name; of a repeated header the last value."""
+    """Headers by lower-case name; a repeated header is one list of its values."""
 
     def __init__(self, lines: Iterable[tuple[bytes, bytes]]) -> None:
         """`lines`: names in lower case, and values."""
@@ -22,9 +22,11 @@ class Headers(dict[str, str]):
         self._repeated: list[str] = []
         for raw_name, value in lines:
             name = raw_name.decode("latin-1")
+            text = value.decode("utf-8", "surrogateescape").strip()
             if name in self:
                 self._repeated.append(name)
-            self[name] = value.decode("utf-8", "surrogateescape").strip()
+                text = f"{self[name]}, {text}"
+            self[name] = text
 
     def repeated(self, once: Container[str]) -> str | None:
         """A header of `once` that came more than once."""

@@ -65,7 +65,8 @@ class Request:
     def __init__(self, connection: Connection, head: h11.Request, port: int) -> None:
         target, _, query = head.target.decode("latin-1").partition("?")
         self.method = head.method.decode("latin-1")
-        self.path = unquote(target)
+        # An encoded slash ends no part of a path: a server in front may not read it as one.
+        self.path = unquote(target.replace("%2f", "%252F").replace("%2F", "%252F"))
         self.query: dict[str, str] = dict(parse_qsl(query, keep_blank_values=True))
         self.headers = Headers(head.headers)
         self.port = port
