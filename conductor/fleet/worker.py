@@ -34,6 +34,8 @@ _ALIVE: Final = 0.4
 _IDLE: Final = 10.0
 """Seconds that a room without connections and chains keeps its lease."""
 _LOOK: Final = 0.25
+_BORN: Final = 2.0
+"""Seconds between two looks whether NATS has lost all leases: it may, and stay there."""
 _SHORT: Final = 0.01
 _LAST: Final = 1.0
 """Seconds that gateways have to take the last answers of a room that moves; and NATS, its lease."""
@@ -109,7 +111,7 @@ class Worker:
         self._queueing = asyncio.Lock()
         self._ends: list[End] = []
         self._leave_queue: End | None = None
-        self._looking: asyncio.Task[None] | None = None
+        self._looking: list[asyncio.Task[None] | None] = []
         self._verifying: asyncio.Task[None] | None = None
         self._is_unsure = False
         """Whether leases have to be looked after."""
@@ -144,11 +146,11 @@ class Worker:
         await self.queue_up()
         await bus.settled()  # who hears that this worker serves may ask at once
         self._gateways.start()
-        self._looking = bus.start(self._look())
+        self._looking = [bus.start(self._look()), bus.start(self._look_at_leases())]
 
     async def end(self) -> None:
         """Leaves the bus; the rooms have ended."""
-        for task in (self._looking, self._verifying):
+        for task in (*self._looking, self._verifying):
             if task is not None:
                 task.cancel()
         await self._give_all_up()
@@ -352,6 +354,14 @@ class Worker:
                 leaves = idle or (self._draining and not self._is_busy(held))
                 if leaves and held.moves(Event.ASK):
                     self._do(self._ask(held))
+
+    async def _look_at_leases(self) -> None:
+        """Takes the rooms again that it has, where NATS has lost all leases."""
+        while True:
+            await asyncio.sleep(_BORN)
+            with contextlib.suppress(ConductorError):  # what NATS does not have is made again
+                if self._held and await self._rooms.born() != self._born:
+                    self._verify_soon()
 
     async def leave(self) -> None:
         """Takes no more rooms, and gives up those that it has as soon as no turn runs in them."""

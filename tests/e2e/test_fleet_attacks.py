@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import nats
+import nats.js.errors
 import pytest
 
 from conductor.fleet import messages, names
@@ -25,6 +26,7 @@ from tests.e2e.test_serve_tokens import WHY, answers, closed, refused, withdraw
 from tests.harness.process.command import Running, conductor
 from tests.harness.process.fleet import Fleet
 from tests.harness.process.serving import INITIALIZE, Socket, bearer, new_token
+from tests.places import DEADLINE
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
@@ -71,6 +73,29 @@ def test_a_lease_of_nobody_is_taken(fleet: Fleet, holder: str) -> None:
         session = client.begin()
         assert client.prompt(session, "/echo on") == "on"
     assert not [one.stderr for one in workers if "defect" in one.stderr]
+
+
+def test_leases_that_nats_loses_are_taken_again_though_nobody_asks(fleet: Fleet) -> None:
+    fleet.worker(fleet.rig.demo())
+    with fleet.gateway() as gateway:
+        client = gateway.socket()
+        session = client.begin()
+
+        async def lose(client: Any) -> None:
+            await client.jetstream().delete_key_value("rooms")
+            async with asyncio.timeout(DEADLINE):
+                while not await _leases(client):
+                    await asyncio.sleep(0.1)
+
+        on_nats(fleet, lose)
+        assert client.prompt(session, "/echo on") == "on"
+
+
+async def _leases(client: Any) -> bool:
+    """Whether NATS has leases."""
+    with contextlib.suppress(nats.js.errors.Error):
+        return bool(await (await client.jetstream().key_value("rooms")).keys())
+    return False
 
 
 def test_whose_room_is_taken_away_ends_and_its_client_hears_it(fleet: Fleet) -> None:
