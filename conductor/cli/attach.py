@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -71,6 +72,7 @@ def attach(
 ) -> int:
     """Attaches to a live session."""
     from conductor.cli.attached import Attached, Wanted, is_terminal
+    from conductor.cli.run import run_loop
     from conductor.client.visit import POLICIES
 
     if history not in POLICIES:
@@ -80,6 +82,4 @@ def attach(
     wanted = Wanted(str(place), session, history, name, types, list_, json)
     client = Attached(wanted, lambda: connection.dialled(place, token_file, ca, client.say))
     first = connection.dialled(place, token_file, ca, client.say)  # raises now what is wrong
-    import uvloop
-
-    return uvloop.run(client.run(first))
+    return run_loop(partial(client.run, first))

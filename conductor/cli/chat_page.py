@@ -73,7 +73,7 @@ def execute(
             place, files, events=lambda: source.count, answers=started.answers, attach=wanted
         )
         try:
-            return run_loop(_Sitting(started, chat, source, listening).run(opens=opens))
+            return run_loop(_Sitting(started, chat, source, listening, opens=opens).run)
         finally:
             started.close()
 
@@ -82,8 +82,15 @@ class _Sitting:
     """One chat, from the start of its chain to its end."""
 
     def __init__(
-        self, started: Started, chat: Chat, source: RunningChain, listening: socket.socket
+        self,
+        started: Started,
+        chat: Chat,
+        source: RunningChain,
+        listening: socket.socket,
+        *,
+        opens: bool,
     ) -> None:
+        self._opens = opens
         self._started = started
         self._chat = chat
         self._source = source
@@ -97,7 +104,7 @@ class _Sitting:
         chat.agent_command = self._runtime.agent_command
         started.follow("line" if report.can_cover() else "once")
 
-    async def run(self, *, opens: bool) -> int:
+    async def run(self) -> int:
         """Runs the chain, and once it has a session the page of it."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS if sys.platform != "win32" else ():
@@ -109,7 +116,7 @@ class _Sitting:
             try:
                 await tasks.first(self._ended.wait, self._ending.wait, begun.wait)
                 if begun.is_set() and self._chat.failed is None:
-                    await self._serve(opens=opens)
+                    await self._serve()
             finally:
                 self._chat.leave()
                 if not begun.is_set():
@@ -135,7 +142,7 @@ class _Sitting:
             self._runtime.stop()
         self._ending.set()
 
-    async def _serve(self, *, opens: bool) -> None:
+    async def _serve(self) -> None:
         """Serves the page until the chat is to end, also when the chain has ended before."""
         secret = server.new_secret()
         routes = [
@@ -148,7 +155,7 @@ class _Sitting:
         if self._ended.is_set():
             self._chain_ended()
         async with server.serving(page.serve, self._listening, log_view.complain):
-            with log_view.announced(self._listening, secret, opens=opens):
+            with log_view.announced(self._listening, secret, opens=self._opens):
                 await self._ending.wait()
 
     async def _pause(self, name: str, paused: bool) -> None:

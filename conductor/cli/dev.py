@@ -37,4 +37,4 @@ def dev(
     from conductor.cli.dev_loop import Dev
     from conductor.cli.run import run_loop
 
-    return run_loop(Dev(folder, agent or "demo").run())
+    return run_loop(Dev(folder, agent or "demo").run)

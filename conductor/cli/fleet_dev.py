@@ -12,6 +12,7 @@ import signal
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Final
 
 import anyio
@@ -23,12 +24,12 @@ from conductor.cli.fleet_place import PASSWORD, USER
 from conductor.cli.run import run_loop
 from conductor.errors import ComponentError, UsageError
 from conductor.fleet import nats_server
+from conductor.transports.process_groups import Guardian
 
-_ENDS: Final = 40.0
-"""Seconds that a part has to end, after it was asked to: workers drain."""
-_KILLED: Final = 5.0
+_ENDS: Final = 5.0
+"""Seconds that a part has to end, after it was asked to: nobody reads what turns answer."""
 _WRONG: Final = re.compile(r"\[(FTL|ERR)\]")
-_NATS: Final = "nats"
+_NATS, _GATEWAY = "nats", "gateway"
 _PAUSE: Final = 1.0
 """Seconds from one start of a worker to the next."""
 
@@ -65,11 +66,6 @@ class _Part:
             if self.name != _NATS or _WRONG.search(text):  # NATS logs all that it does
                 report.write(f"{self.name}: {text.removeprefix('conductor: ')}")
 
-    async def wait(self) -> None:
-        """Sees its end."""
-        await self.process.wait()
-        self.ended.set()
-
     @property
     def how(self) -> str:
         """How it has ended."""
@@ -90,9 +86,9 @@ class _Part:
             await self.process.wait()
         if ending.cancelled_caught:
             self.kill()
-            with anyio.fail_after(_KILLED):
+            with anyio.fail_after(_ENDS):
                 await self.process.wait()
-        with anyio.move_on_after(_KILLED):  # what it has started may have its lines
+        with anyio.move_on_after(_ENDS):  # what it has started may have its lines
             await self._read.wait()
 
 
@@ -112,7 +108,7 @@ def run(components: Sequence[str], workers: int, listen: str, store: str | None)
                 "`--store` names a folder of your own",
             ) from None
         file = os.path.join(store, nats_server.LOGIN)
-        work = _run(components, workers, listen, server, login, file)
+        work = partial(_run, components, workers, listen, server, login, file)
         return run_loop(work, starts_programs=True)
 
 
@@ -143,6 +139,7 @@ class _Fleet:
         self._watching, self._login = watching, login
         self._parts: dict[str, _Part] = {}
         self._ending = asyncio.Event()
+        self._guardian = Guardian()
 
     async def serve(
         self, components: Sequence[str], many: int, listen: str, server: Sequence[str], file: str
@@ -157,9 +154,7 @@ class _Fleet:
         workers = {f"worker {number}": worker for number in range(1, many + 1)}
         for name, command in workers.items():
             await self._start(name, command)
-        gateway = await self._start(
-            "gateway", [*ours, "gateway", "--nats", url, "--listen", listen]
-        )
+        gateway = await self._start(_GATEWAY, [*ours, "gateway", "--nats", url, "--listen", listen])
         if not await self._all_serve():
             return
         address = gateway.place.split()[0]
@@ -183,10 +178,17 @@ class _Fleet:
             env=children.inherited() if name == _NATS else {**os.environ, **self._login},
             start_new_session=True,
         )
+        self._guardian.add(process.pid)
         self._parts[name] = part = _Part(name, process)
         self._watching.start_soon(part.read)
-        self._watching.start_soon(part.wait)
+        self._watching.start_soon(self._wait, part)
         return part
+
+    async def _wait(self, part: _Part) -> None:
+        """Sees the end of a part."""
+        await part.process.wait()
+        self._guardian.remove(part.process.pid)
+        part.ended.set()
 
     async def _keep(self, name: str, command: Sequence[str]) -> None:
         """Starts a worker again when it has ended."""
@@ -235,5 +237,8 @@ class _Fleet:
         with anyio.CancelScope(shield=True):
             # The gateway first: then no client sees its worker go. NATS last: leases are given
             # back.
-            for name in reversed([*self._parts]):
-                await self._parts[name].end()
+            for names in ({_GATEWAY}, {*self._parts} - {_GATEWAY, _NATS}, {_NATS}):
+                async with anyio.create_task_group() as ending:
+                    for name in names & self._parts.keys():
+                        ending.start_soon(self._parts[name].end)
+        self._guardian.release()

@@ -119,4 +119,4 @@ def on_bus(where: Place, work: Callable[[Bus], Awaitable[int]]) -> int:
         finally:
             await bus.close()
 
-    return run_loop(run())
+    return run_loop(run)

@@ -46,7 +46,7 @@ def gateway(context: typer.Context, **values: Any) -> int:
 
     where = place(values, "fleet gateway")
     pool = names.word(values.pop("pool", _POOL), "the pool")
-    return run_loop(_Gateway(values, where, pool).run())
+    return run_loop(_Gateway(values, where, pool).run)
 
 
 class _Gateway(Serving):

@@ -475,7 +475,7 @@ def _participate(parsed: Parsed, early: list[int]) -> int:
 
     scp.checked(parsed)
     stopped: list[int] = []
-    code = run_loop(scp.served(parsed, early, stopped))
+    code = run_loop(partial(scp.served, parsed, early, stopped))
     return 128 + stopped[0] if stopped else code
 
 
@@ -494,7 +494,7 @@ def _run(started: Started, early: list[int]) -> int:
     started.follow("line" if drawn else "nowhere")
     settled_memory()
     stopped: list[int] = []
-    code = run_loop(until_done(runtime, stopped, early))
+    code = run_loop(partial(until_done, runtime, stopped, early))
     started.close()
     return 128 + stopped[0] if stopped else code
 
@@ -575,33 +575,34 @@ class RingOnDemand:
         report.write(f"ring: the last messages are in {path}" if path else "ring: there is none")
 
 
-def run_loop(work: Coroutine[Any, Any, int], *, starts_programs: bool = False) -> int:
+def run_loop(work: Callable[[], Coroutine[Any, Any, int]], *, starts_programs: bool = False) -> int:
     """Runs `work` on uvloop, which Windows does not have. Raises `UsageError` if this process may
     have too few descriptors.
+
+    `work` is called by a task: Ctrl-C may come at any time before, and would leave a coroutine that
+    nobody awaits.
 
     `starts_programs`: by asyncio, and carries no messages itself. uvloop would take the signal by
     which orphans are reaped.
     """
-    try:
-        descriptors.raise_limit()
-    except UsageError:
-        work.close()
-        raise
-    if sys.platform == "win32" or starts_programs:
-        import asyncio
+    descriptors.raise_limit()
+    import asyncio
 
-        return asyncio.run(_reaping(work))
-    import uvloop
+    loop_factory: Callable[[], asyncio.AbstractEventLoop] | None = None
+    if sys.platform != "win32" and not starts_programs:
+        import uvloop
 
-    return uvloop.run(_reaping(work))
+        loop_factory = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop_factory) as runner:
+        return runner.run(_reaping(work))
 
 
-async def _reaping(work: Coroutine[Any, Any, int]) -> int:
+async def _reaping(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Does `work`, and reaps the orphans that are left to this process meanwhile."""
     import asyncio
 
     with reaping(asyncio.get_running_loop()):
-        return await work
+        return await work()
 
 
 def tell_client(error: ConductorError) -> None:

@@ -86,7 +86,7 @@ def serve(context: typer.Context, components: _Components = None, **values: Any)
     from conductor.spec.config.model import Written  # what follows `--`
 
     rest = [Written(context.obj)] if context.obj else []
-    return run_loop(Serving("serve", lambda: wanted("serve", [*typed, *rest], values)).run())
+    return run_loop(Serving("serve", lambda: wanted("serve", [*typed, *rest], values)).run)
 
 
 def agent(parsed: Parsed, text: str) -> int:
@@ -102,7 +102,7 @@ def agent(parsed: Parsed, text: str) -> int:
             "`conductor serve` serves others too, with TLS and tokens",
         )
     settings = Settings(listen=(text,), owners="none")
-    return run_loop(Serving("agent", lambda: Wanted(settings, {"": parsed})).run())
+    return run_loop(Serving("agent", lambda: Wanted(settings, {"": parsed})).run)
 
 
 def _needs_extra(what: str) -> None:

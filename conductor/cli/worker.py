@@ -82,7 +82,7 @@ def worker(context: typer.Context, components: _Components = None, **values: Any
     values.setdefault("listen", ())
     bundles = Bundles.of(typed, values)
     wanted = partial(serving.wanted, "fleet worker", typed, values)
-    return run_loop(_Worker(wanted, bundles, where, pool, rooms, project, journal).run())
+    return run_loop(_Worker(wanted, bundles, where, pool, rooms, project, journal).run)
 
 
 def _warn_of_files(where: Place) -> None:

@@ -18,7 +18,7 @@ from nats import connect as client_of
 
 from tests.harness.process.command import COMMAND
 from tests.harness.process.fleet import Fleet
-from tests.harness.process.processes import LEFT, command_line, descendants, wait_reaped
+from tests.harness.process.processes import LEFT, command_line, descendants, wait_gone, wait_reaped
 from tests.harness.process.serving import bearer, new_token
 from tests.places import DEADLINE
 
@@ -234,6 +234,14 @@ def test_fleet_dev_works_as_pasted(rig: Rig) -> None:
     dev.process.send_signal(signal.SIGINT)
     assert dev.exit_code() == 0, dev.story()
     assert rig.leftovers(dev) == []
+
+
+def test_a_fleet_dev_that_is_killed_leaves_nothing(rig: Rig) -> None:
+    dev = rig.start([*COMMAND, "fleet", "dev", "demo", "--listen", "ws://127.0.0.1:0"])
+    dev.until(lambda: "to look at it" in dev.stderr, "the fleet is there")
+    parts = [one for one in descendants(dev.process.pid) if "--nats" in command_line(one)]
+    dev.process.kill()
+    assert all(wait_gone(one, DEADLINE) for one in parts)
 
 
 def _only_who_has_the_login_is_let_in(dev: Chain) -> None:
