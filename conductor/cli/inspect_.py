@@ -289,7 +289,7 @@ def _unsandboxed(component: str, spec: Spec) -> Facts:
     role = "proxy or agent, by its place" if manifest is None else manifest.kind
     if known is not None and (spec.command or [])[1:] == [*known.command[1:]]:
         kind, role = f"known agent ({known.name})", "agent"
-    agent = {"policy": None, "tools": [tools.NOT_SEEN]} if role == "agent" else {}
+    agent = {"policy": None, "tools": list(tools.NOT_PINNED)} if role == "agent" else {}
     return _facts(
         component,
         spec,

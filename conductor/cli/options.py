@@ -843,9 +843,9 @@ TABLE: Final = (
     Option(
         "changed-tools",
         choice(*ON_CHANGE),
-        "What happens when an MCP server changes its tools: the user is asked (`ask`), the changed "
-        "tools are left out (`keep`), or all tools of the server are (`drop`). With a lock file "
-        "`ask` is `keep`.",
+        "What happens when an MCP server changes its tools: the user is asked (`ask`), the tools "
+        "stay as they were agreed to (`keep`), or all tools of the server are left out (`drop`). "
+        "With a lock file `ask` is `keep`.",
         page="See [mcp.md](mcp.md#pinned-tools).",
     ),
     Option(

@@ -12,7 +12,7 @@ import typer
 
 from conductor.cli import report
 from conductor.cli.typer_options import Json, paragraphs
-from conductor.errors import UsageError, counted, did_you_mean, visible_path
+from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import catalog, managed, paths, tools, trust
 from conductor.spec.config import reading
 from conductor.spec.consent.agreements import Agreements
@@ -135,7 +135,7 @@ def _remove(what: str) -> int:
     if not taken and not os.path.exists(real):
         held = trust.load()
         known = [*held.folders, *held.files, *(each.name for each in held.agreed.values())]
-        known += [each.name for each in tools.STORE.load().servers.values()]
+        known += [name for each in tools.STORE.load().kept.values() for name in each.servers]
         other = (
             "`conductor trust --list` shows what you trust; what you allowed until a conductor "
             "ends is allowed no longer"
@@ -174,8 +174,8 @@ class Shown(msgspec.Struct, frozen=True):
     name: str = ""
     sha256: str = ""
     rights: list[str] = []
-    tools: list[str] = []
-    """Of an MCP server: the names of what it may offer."""
+    offers: dict[str, list[str]] = {}
+    """Of an MCP server: the names of what it may offer, by kind."""
     look: list[str] = []
     """What a person ought to look at there."""
 
@@ -196,7 +196,7 @@ def _list(*, as_json: bool) -> int:
         for each in row.rights:
             report.say(f"{'':<10} may have {each}")
         if row.kind == _SERVER:
-            report.say(f"{'':<10} {named(row.name)} offers {counted(len(row.tools), 'tool')}")
+            report.say(f"{'':<10} {named(row.name)} offers {tools.numbers(row.offers)}")
         for each in row.look:
             report.say(f"{'':<10} LOOK at {each}")
     return 0
@@ -220,12 +220,12 @@ def _rows(held: Trust) -> Iterator[Shown]:
 
 def _servers() -> Iterator[Shown]:
     """The MCP servers whose tools are kept."""
-    kept = tools.STORE.load().servers.values()
-    for each in sorted(kept, key=lambda each: (each.place, each.name)):
+    kept = tools.STORE.load().kept.values()
+    for each in sorted(kept, key=lambda each: each.place):
         place = each.place or each.owner or "the editor"
-        names = list(each.offer.tools)
-        look = list(tools.look(each.offer))
-        yield Shown(_SERVER, place, _when(each.since), each.name, tools=names, look=look)
+        for name, offer in sorted(each.servers.items()):
+            names, look = {kind: list(held) for kind, held in offer.items()}, tools.look(offer)
+            yield Shown(_SERVER, place, _when(each.since), name, offers=names, look=list(look))
 
 
 def _rights(agreed: Agreement) -> Iterator[str]:

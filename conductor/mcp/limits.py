@@ -100,16 +100,22 @@ TOOL_BYTES: Final = 32 * _MIB
 """Bytes of one list of tools."""
 
 TOOL_NAME: Final = 256
-"""Characters of a tool's name; one with a longer name is left out."""
+"""Characters of the name of a tool, or of the URI of a page; what has a longer one is left out."""
 
 PAGES: Final = 256
 """Pages (`ui://`) of one MCP server that are kept."""
+
+KEPT_TEXT: Final = 64 * 1024
+"""Bytes of a definition or a page whose text is kept beside its digest."""
+
+KEPT_TEXTS: Final = _MIB
+"""Characters of all texts that are kept of one MCP server."""
 
 PINNED: Final = 256
 """MCP servers of one agent whose tools are compared."""
 
 NEW_SERVERS: Final = 64
-"""New MCP servers of one component while a conductor runs; nothing of further ones is used."""
+"""MCP servers that a component may bring first."""
 
 TOLD_CHANGES: Final = 3
 """How often a conductor tells of changes of one MCP server; some answer differently each time."""

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import re
 import ssl
-from collections.abc import AsyncIterator
-from typing import TYPE_CHECKING, Final
+from collections.abc import AsyncIterator, Coroutine
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
 from conductor.errors import ComponentError, ConductorError, one_line
 from conductor.mcp.bridge.declarations import HttpDeclaration
 from conductor.mcp.bridge.json import read, text
-from conductor.mcp.bridge.protocol import INITIALIZE
+from conductor.mcp.bridge.protocol import CANCELLED, INITIALIZE
 from conductor.transports import backoff
 from conductor.transports.base import Ended, Owner
 from conductor.transports.remote import client
@@ -53,6 +54,8 @@ class StreamableHttp:
         self._queue: asyncio.Queue[bytes] = asyncio.Queue()
         self._queued = 0
         self._tasks: set[asyncio.Task[None]] = set()
+        self._posts: dict[bytes, asyncio.Task[None]] = {}
+        """Requests that are not answered, by the JSON of their ids."""
         self._flows = asyncio.Event()
         self._flows.set()
         self._over = False
@@ -117,11 +120,12 @@ class StreamableHttp:
 
     # -- sending ---------------------------------------------------------------------------------
 
-    def _start(self, work: object) -> None:
+    def _start(self, work: Coroutine[Any, Any, object]) -> asyncio.Task[None]:
         assert self._events is not None
         task = self._events.carry(work)  # type: ignore[arg-type]
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+        return task
 
     def _headers(self, *more: tuple[str, str]) -> list[tuple[str, str]]:
         own = [(_SESSION, self._session)] if self._session else []
@@ -135,15 +139,26 @@ class StreamableHttp:
             fields = read(frame)
             method, id_ = text(fields.get("method")), fields.get("id")
             if method is not None and id_ is not None and method != INITIALIZE:
-                self._start(self._post(frame, bytes(id_)))
+                posted = self._start(self._post(frame, bytes(id_)))
+                self._posts[bytes(id_)] = posted
+                posted.add_done_callback(functools.partial(self._posted, bytes(id_)))
             else:
                 asked = bytes(id_) if method is not None and id_ is not None else None
                 await self._post(frame, asked, begins=method == INITIALIZE)
+            if method == CANCELLED:
+                # The server knows; its answer is not waited for.
+                wanted = bytes(read(fields.get("params")).get("requestId", b""))
+                if wanted in self._posts:
+                    self._posts[wanted].cancel()
+
+    def _posted(self, id_: bytes, _: asyncio.Task[None]) -> None:
+        self._posts.pop(id_, None)
 
     async def _post(self, frame: bytes, asked: bytes | None, *, begins: bool = False) -> None:
         """Sends one message; `asked`: the id of a request, which gets an answer in any case."""
         kinds = ("Accept", f"application/json, {_EVENTS}"), ("Content-Type", "application/json")
         why, answered, size = "answered nothing", False, len(frame)
+        parser = EventParser(self._limit)
         assert self._pool is not None
         try:
             async with (
@@ -160,7 +175,7 @@ class StreamableHttp:
                 else:
                     if begins:
                         self._session = _session(answer)
-                    async for line in self._messages(answer):
+                    async for line in self._messages(answer, parser):
                         if asked is not None and _answers(line, asked):
                             answered = True
                             # A server that ends its stream now has its connection used again.
@@ -172,6 +187,8 @@ class StreamableHttp:
             why = getattr(error, "text", "") or str(error) or type(error).__name__
         finally:
             self._queued -= size
+        if asked is not None and not answered and not begins and parser.last_id:
+            answered = await self._follow(parser.last_id, asked)
         if asked is not None and not answered:
             error_ = error_object(INTERNAL_ERROR, f"the MCP server {why}")
             self._deliver(b'{"jsonrpc":"2.0","id":%b,"error":%b}' % (asked, error_))
@@ -181,7 +198,7 @@ class StreamableHttp:
         version = text(result.get("protocolVersion")) or ""
         self._version = version if _VISIBLE.fullmatch(version) else ""
         if result:
-            self._start(self._listen())
+            self._start(self._follow())
 
     # -- receiving -------------------------------------------------------------------------------
 
@@ -189,8 +206,8 @@ class StreamableHttp:
         if not self._over and self._events is not None:
             self._events.received([line])
 
-    async def _messages(self, answer: Response) -> AsyncIterator[bytes]:
-        """The messages of an answer, as lines."""
+    async def _messages(self, answer: Response, parser: EventParser) -> AsyncIterator[bytes]:
+        """The messages of an answer, as lines; `parser` reads a stream."""
         kind = "".join(client.named(answer.headers, "Content-Type")[:1])
         if kind.partition(";")[0].strip().lower() != _EVENTS:
             body = bytearray()
@@ -201,7 +218,6 @@ class StreamableHttp:
             if body.strip():
                 yield _line(bytes(body))
             return
-        parser = EventParser(self._limit)
         async for chunk in answer.aiter_stream():
             for event in parser.feed(chunk):
                 await self._flows.wait()
@@ -210,31 +226,47 @@ class StreamableHttp:
             if parser.oversized or parser.skips:
                 raise ComponentError(f"sent more than {self._limit} bytes", "")
 
-    async def _listen(self) -> None:
-        """The server's own messages, on a stream beside; many servers have none."""
-        tries = 0
+    async def _follow(self, last_id: str = "", asked: bytes | None = None) -> bool:
+        """Reads a stream of the server's, and goes on with it when it has broken. Without `asked`
+        that is for its own messages, and many servers have none.
+
+        Args:
+            last_id: The last event of a stream that has broken.
+            asked: The id of the request that the stream is to answer.
+
+        Returns:
+            Whether the request was answered.
+        """
+        tries = 1 if last_id else 0
         while not self._over and self._pool is not None:
             if tries:
                 await backoff.wait(tries)
+            parser = EventParser(self._limit)
+            parser.last_id = last_id
+            kinds = [("Accept", _EVENTS), *([("Last-Event-ID", last_id)] if last_id else [])]
             try:
                 async with (
                     asyncio.timeout(_OPENED) as head,
                     self._pool.stream(
-                        "GET", self._reach.url, headers=self._headers(("Accept", _EVENTS))
+                        "GET", self._reach.url, headers=self._headers(*kinds)
                     ) as answer,
                 ):
                     head.reschedule(None)
                     if answer.status in _NO_STREAM or answer.status == _LOGIN:
-                        return
+                        return False
                     if answer.status == 200:
-                        async for line in self._messages(answer):
+                        async for line in self._messages(answer, parser):
                             tries = 0
                             self._deliver(line)
+                            if asked is not None and _answers(line, asked):
+                                return True
             except (*client.FAILED, ConductorError):
                 pass  # it is tried again
+            last_id = parser.last_id
             tries += 1
             if tries > backoff.tries(backoff.PATIENCE):
-                return
+                return False
+        return False
 
     def _end(self, why: str) -> None:
         if not self._over and self._events is not None:

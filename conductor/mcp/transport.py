@@ -20,7 +20,7 @@ from conductor.transports.base import Ended, Transport, Wrapper
 if TYPE_CHECKING:
     from conductor.mcp.bridge.bridge import Bridge
     from conductor.mcp.bridge.capabilities import Support
-    from conductor.mcp.bridge.effects import Differs, Effect, Keep
+    from conductor.mcp.bridge.effects import Differs, Effect
     from conductor.mcp.bridge.offers import Offer
     from conductor.mcp.bridge.pins import Pins
     from conductor.mcp.doors.doors import Doors
@@ -53,11 +53,8 @@ class PinKeeper(Protocol):
 
     pins: Pins
 
-    def known(self) -> Mapping[str, Offer]:
-        """What is kept now, by the keys of servers."""
-
-    def keep(self, effect: Keep) -> None:
-        """Keeps something."""
+    def known(self) -> Mapping[str, Mapping[str, Offer]]:
+        """What is kept now, by the keys and the names of servers."""
 
     def differs(self, effect: Differs) -> None:
         """Asks about a change, or reports it."""
@@ -346,11 +343,9 @@ class BridgedTransport(Wrapper):
                     self._wait(token, seconds)
                 case kinds.Log(level, text):
                     self._log(level, _NAME, text)
-                case kinds.Keep() if self._keeper is not None:
-                    self._keeper.keep(effect)
                 case kinds.Differs() if self._keeper is not None:
                     self._keeper.differs(effect)
-                case kinds.Keep() | kinds.Differs():
+                case kinds.Differs():
                     pass
                 case kinds.OpenLink() | kinds.ToLink() | kinds.CloseLink():
                     self._linked().perform(effect)

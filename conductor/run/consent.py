@@ -80,8 +80,7 @@ class Consent:
     def differs(self, question: ToolsQuestion) -> None:
         """An MCP server offers what it has not offered before: a later list counts, not those
         before it."""
-        mine = question.server.key
-        self._tools = [each for each in self._tools if each.server.key != mine]
+        self._tools = [each for each in self._tools if each.server != question.server]
         self._tools.append(question)
         self.put()
 

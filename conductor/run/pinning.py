@@ -6,12 +6,12 @@ server belongs to, the file of what is kept, the lock, and the question.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, TypeAlias
+from collections.abc import Iterable, Mapping
+from typing import TYPE_CHECKING
 
 from conductor.errors import ConductorError, UsageError, counted
-from conductor.mcp.bridge.effects import Differs, Keep
-from conductor.mcp.bridge.offers import PAGE, TOOL, Change, Definition, Offer, Server
+from conductor.mcp.bridge.effects import Differs
+from conductor.mcp.bridge.offers import Change, Definition, Definitions, Offer, Server, with_
 from conductor.mcp.bridge.pins import OnChange, Pins
 from conductor.spec import tools
 from conductor.spec.consent.tools import MOST, ToolsQuestion, shown
@@ -21,8 +21,6 @@ if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
     from conductor.spec.model import Spec
 
-Definitions: TypeAlias = Mapping[str, Definition]
-
 
 class Pinning:
     """The tools of one chain's MCP servers."""
@@ -30,12 +28,12 @@ class Pinning:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._log = runtime.records.log
-        self._session: dict[str, Offer] = {}
-        """What was agreed to until this conductor ends, by the keys of servers."""
-        self._stored: dict[str, Offer] = {}
+        self._session: dict[str, dict[str, Offer]] = {}
+        """What was agreed to until this conductor ends, by the keys and the names of servers."""
+        self._stored: Mapping[str, Mapping[str, Offer]] = {}
         self._stamp: tuple[int, int, int] | None = None
         self._locked, owners = _locked(runtime.options.lock)
-        self.pins = Pins(self._server_of, self._on_change())
+        self.pins = Pins(self._server_of, self._on_change(), self._first)
         self.pins.locked = owners
 
     def _on_change(self) -> OnChange:
@@ -47,7 +45,7 @@ class Pinning:
     def _server_of(self, address: str, name: str) -> Server | None:
         spec = self._owner(address)
         if spec is None:
-            return Server(name)
+            return Server(name, place=name)  # of the client itself
         try:
             if not tools.is_pinned(spec):
                 return None
@@ -67,51 +65,46 @@ class Pinning:
 
     # -- what is kept ----------------------------------------------------------------------------
 
-    def known(self) -> Mapping[str, Offer]:
-        """What is kept now, by the keys of servers."""
+    def known(self) -> Mapping[str, Mapping[str, Offer]]:
+        """What is kept now, by the keys and the names of servers."""
         stamp = tools.STORE.stamp()
         if stamp != self._stamp:
             self._stamp = stamp
             try:
-                found = tools.STORE.load().servers
-                self._stored = {key: each.offer for key, each in found.items()}
+                self._stored = {key: one.servers for key, one in tools.STORE.load().kept.items()}
                 self.pins.sealed = False
             except UsageError as error:
                 self._stored = {}
                 # Nobody may pass off a change as a first list by damaging the file.
                 self.pins.sealed = True
                 self._log("warning", "mcp", f"{error.text} (hint: {error.hint})")
-        kept = dict(self._stored)
-        for key, offer in self._session.items():
-            kept[key] = _both(kept.get(key, Offer()), offer)
-        return {**kept, **self._locked}
+        kept = {key: dict(servers) for key, servers in self._stored.items()}
+        for key, servers in self._session.items():
+            held = kept.setdefault(key, {})
+            for name, offer in servers.items():
+                for kind, definitions in offer.items():
+                    held[name] = with_(held.get(name, {}), kind, definitions)
+        locked = {
+            key: {name: _with_texts(offer, kept.get(key, {})) for name, offer in servers.items()}
+            for key, servers in self._locked.items()
+        }
+        return {**kept, **locked}
 
-    def keep(self, effect: Keep) -> None:
-        """Keeps what a server offers first."""
-        server = effect.server
-        self._mark(server, effect)
-        problem = self._keep(server, effect.kind, effect.definitions, agreed=False)
-        if problem:
-            self._log("warning", server.owner or "mcp", f"its tools are not compared: {problem}")
-
-    def _keep(self, server: Server, kind: str, new: Definitions, *, agreed: bool) -> str:
-        """Keeps definitions; why only until this conductor ends, if it does."""
+    def _first(self, server: Server, kind: str, new: Definitions, names: Iterable[str]) -> bool:
+        """Keeps what a server offers first; whether it is kept."""
+        self._mark(server, kind, new)
         try:
-            tools.keep(server, kind, new, agreed=agreed)
+            tools.keep(server, kind, new, names)
         except UsageError as error:
-            self._for_now(server, kind, new)
-            return f"{error.text} (hint: {error.hint})"
-        return ""
+            text = f"no tools of servers are used that were not agreed to before: {error.text}"
+            self._log("warning", server.owner or "mcp", f"{text} (hint: {error.hint})")
+            return False
+        return True
 
-    def _for_now(self, server: Server, kind: str, new: Definitions) -> None:
-        held = self._session.get(server.key, Offer())
-        self._session[server.key] = held.with_(kind, new)
-
-    def _mark(self, server: Server, effect: Keep) -> None:
-        for name, each in effect.definitions.items():
+    def _mark(self, server: Server, kind: str, new: Definitions) -> None:
+        for name, each in new.items():
             for mark in each.marks:
-                change = Change(effect.kind, name, each)
-                text = next(line for line in shown(change) if line.endswith(mark))
+                text = next(line for line in shown(Change(kind, name, each)) if line.endswith(mark))
                 self._log("warning", server.owner or "mcp", f"MCP server `{server.name}`: {text}")
 
     # -- what differs ----------------------------------------------------------------------------
@@ -119,18 +112,22 @@ class Pinning:
     def differs(self, effect: Differs) -> None:
         """A server offers what it has not offered before."""
         question = ToolsQuestion(effect.server, effect.changes)
-        why = ""
+        on_change, why = self.pins.on_change, ""
         if effect.last:
             why = "it has changed too often"
         elif len(effect.changes) > MOST:
             why = f"{len(effect.changes)} differ, more than a question can show"
-        elif self.pins.on_change is OnChange.ASK and self._runtime.owner.differs(question):
+        elif on_change is OnChange.ASK and self._runtime.owner.differs(question):
             return
         log, who = self._log, question.component
-        drops = self.pins.on_change is OnChange.DROP
-        what = "all its tools" if drops else counted(len(effect.changes), "definition")
+        number = counted(len(effect.changes), "definition")
+        what = {
+            OnChange.ASK: f"left out: {number}",
+            OnChange.KEEP: f"as they were before, or left out: {number}",
+            OnChange.DROP: "left out: all its tools",
+        }[on_change]
         since = f", since {why}" if why else ""
-        text = f"{question.label} offers what it did not before: left out: {what}{since}"
+        text = f"{question.label} offers what it did not before: {what}{since}"
         log("warning", who, f"{text} (hint: {question.hint})")
         for change in effect.changes[:MOST]:
             for line in shown(change):
@@ -142,25 +139,38 @@ class Pinning:
         for kind in dict.fromkeys(each.kind for each in question.changes):
             new = {each.name: each.now for each in question.changes if each.kind == kind}
             if lasting:
-                problem = self._keep(server, kind, new, agreed=True)
-            else:
-                self._for_now(server, kind, new)
+                try:
+                    tools.keep(server, kind, new, agreed=True)
+                    continue
+                except UsageError as error:
+                    problem = f"{error.text} (hint: {error.hint})"
+            held = self._session.setdefault(server.key, {})
+            held[server.name] = with_(held.get(server.name, {}), kind, new)
         return problem
 
 
-def _both(first: Offer, second: Offer) -> Offer:
-    """All that two offers have; of one name the second's."""
-    return first.with_(TOOL, second.tools).with_(PAGE, second.pages)
-
-
-def _locked(path: str | None) -> tuple[dict[str, Offer], frozenset[str]]:
-    """The servers in a lock file, by their keys, and their owners. Raises `UsageError`."""
-    servers = [] if path is None else file.read(path).server
-    offers = {
-        each.key: Offer(
-            {name: Definition(sha256) for name, sha256 in each.tools.items()},
-            {uri: Definition(sha256) for uri, sha256 in each.pages.items()},
-        )
-        for each in servers
+def _with_texts(locked: Offer, kept: Mapping[str, Offer]) -> Offer:
+    """What a lock has, with the texts that are kept here of the same digests."""
+    found = {
+        (kind, name, each.sha256): each
+        for offer in kept.values()
+        for kind, definitions in offer.items()
+        for name, each in definitions.items()
     }
+    return {
+        kind: {name: found.get((kind, name, each.sha256), each) for name, each in held.items()}
+        for kind, held in locked.items()
+    }
+
+
+def _locked(path: str | None) -> tuple[dict[str, dict[str, Offer]], frozenset[str]]:
+    """The servers in a lock file, by their keys and names, and their owners. Raises
+    `UsageError`."""
+    offers: dict[str, dict[str, Offer]] = {}
+    servers = [] if path is None else file.read(path).server
+    for each in servers:
+        offers.setdefault(each.key, {})[each.name] = {
+            kind: {name: Definition(sha256) for name, sha256 in held.items()}
+            for kind, held in each.offers.items()
+        }
     return offers, frozenset(each.owner for each in servers)

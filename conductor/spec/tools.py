@@ -1,4 +1,4 @@
-"""What MCP servers offered when the user agreed to it, as digests (docs/mcp.md, "Pinned tools").
+"""What MCP servers offered when the user agreed to it (docs/mcp.md, "Pinned tools").
 
 One private file in the user's state folder, beside what the user trusts.
 """
@@ -7,13 +7,21 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sized
 from typing import Final
 
 import msgspec
 
 from conductor.errors import ConductorError, counted, visible_path
-from conductor.mcp.bridge.offers import TOOL, Definition, Offer, Server
+from conductor.mcp.bridge.offers import (
+    INSTRUCTIONS,
+    KINDS,
+    Definition,
+    Definitions,
+    Offer,
+    Server,
+    with_,
+)
 from conductor.spec import paths, trust
 from conductor.spec.consent.question import named
 from conductor.spec.model import Spec
@@ -22,27 +30,30 @@ from conductor.spec.trust import Seconds
 
 VERSION: Final = 1
 
-NOT_SEEN: Final = "its own MCP servers: not seen; your editor's: pinned by `pin-mcp`"
-"""What a card says of an agent."""
+NOT_PINNED: Final = (
+    "its own MCP servers: not pinned, for conductor does not see them",
+    "your editor's: not pinned, but by `pin-mcp` those of stdio, and of HTTP without OAuth",
+)
+"""What a card says of the tools of an agent."""
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """One server, with what it offered."""
+    """Who serves, with what its servers offered."""
 
     since: Seconds
-    """When something was kept of it last."""
-    name: str
+    """When something was kept last."""
     owner: str
-    """The component that declared it; empty: the client."""
+    """The component that declared the servers; empty: the client."""
     place: str
-    offer: Offer
+    servers: dict[str, dict[str, dict[str, Definition]]]
+    """What each offered, by its name."""
 
 
 class Tools(msgspec.Struct, forbid_unknown_fields=True):
-    """All servers, by their keys."""
+    """All that is kept, by the keys of servers."""
 
     version: int = VERSION
-    servers: dict[str, Kept] = {}
+    kept: dict[str, Kept] = {}
 
 
 STORE: Final = PrivateStore(
@@ -50,26 +61,42 @@ STORE: Final = PrivateStore(
 )
 
 
-def keep(server: Server, kind: str, definitions: Mapping[str, Definition], *, agreed: bool) -> None:
+def keep(
+    server: Server,
+    kind: str,
+    definitions: Definitions,
+    beside: Iterable[str] = (),
+    *,
+    agreed: bool = False,
+) -> None:
     """Keeps definitions of a server, beside those that are kept.
 
     Args:
-        agreed: The user wants them, in place of others of their names. Else they are a first list,
-            or a first page: what another conductor has kept meanwhile stays, and is all of a list.
+        beside: The names of the servers that came first with this one: each may still have a first
+            list.
+        agreed: The user wants them, in place of others of their names. Else they come first: what
+            another conductor has kept meanwhile stays, and of what is listed whole is all there is.
 
     Raises:
         UsageError: They cannot be kept.
     """
 
     def edit(tools: Tools) -> None:
-        before = tools.servers.get(server.key)
-        offer = before.offer if before is not None else Offer()
-        held = offer.of(kind)
-        first = held if held and kind == TOOL else {**definitions, **held}
-        more = definitions if agreed else first
+        before = tools.kept.get(server.key)
+        servers: dict[str, dict[str, dict[str, Definition]]] = {name: {} for name in beside}
+        servers |= before.servers if before is not None else {}
+        offer = servers.get(server.name, {})
+        held = offer.get(kind, {})
+        new = definitions
+        if not agreed:
+            is_all = any(each.is_whole for each in KINDS if each.word == kind) and held
+            texts = {
+                n: d for n, d in definitions.items() if n in held and d.sha256 == held[n].sha256
+            }
+            new = texts if is_all else {n: d for n, d in definitions.items() if n not in held}
+        servers[server.name] = with_(offer, kind, new)
         place = visible_path(server.place if server.owner else _redacted(server.place))
-        kept = Kept(trust.now(), server.name, server.owner, place, offer.with_(kind, more))
-        tools.servers[server.key] = kept
+        tools.kept[server.key] = Kept(trust.now(), server.owner, place, servers)
 
     STORE.change(edit)
 
@@ -86,37 +113,50 @@ def _redacted(place: str) -> str:
 
 
 def forget(what: str) -> list[str]:
-    """Forgets what servers of this name offered, and those of the component of this name: their
-    next lists are taken as they come. Returns them for people. Raises `UsageError`."""
-    if not STORE.load().servers:
+    """Forgets what was offered by who has a server of this name, and by the component of this name:
+    their next lists are taken as they come. Returns them for people. Raises `UsageError`."""
+    if not STORE.load().kept:
         return []
 
     def edit(tools: Tools) -> list[str]:
-        meant = [key for key, each in tools.servers.items() if what in (each.name, each.owner)]
-        gone = [tools.servers.pop(key) for key in meant]
-        return [f"MCP server {named(each.name)} ({each.place or each.owner})" for each in gone]
+        meant = [key for key, each in tools.kept.items() if what in (each.owner, *each.servers)]
+        gone = [tools.kept.pop(key) for key in meant]
+        return [
+            f"MCP server {named(name)} ({each.place or each.owner})"
+            for each in gone
+            for name in each.servers
+        ]
 
     return STORE.change(edit)
 
 
 def look(offer: Offer) -> Iterator[str]:
-    """What a person ought to look at among a server's tools."""
-    for name, each in offer.tools.items():
-        yield from (f"tool {named(name)}: {mark}" for mark in each.marks)
+    """What a person ought to look at in what a server offers."""
+    for kind, held in offer.items():
+        for name, each in held.items():
+            yield from (f"{kind} {named(name)}: {mark}" for mark in each.marks)
+
+
+def numbers(offer: Mapping[str, Sized]) -> str:
+    """How much a server offers, for people."""
+    counts = {kind.word: len(offer.get(kind.word, ())) for kind in KINDS}
+    alone = INSTRUCTIONS.word
+    shown = [word if word == alone else counted(n, word) for word, n in counts.items() if n]
+    return ", ".join(shown) or "nothing"
 
 
 def says(spec: Spec) -> Iterator[str]:
-    """What is known of the tools of a component's servers, for people."""
+    """What is known of a component's servers, for people."""
     try:
-        kept = STORE.load().servers.values() if os.path.exists(paths.tools()) else ()
+        kept = STORE.load().kept.values() if os.path.exists(paths.tools()) else ()
         place = shown_place(spec) if kept else ""
     except (OSError, ConductorError):
         return
     for each in kept:
         if each.place == place and each.owner:
-            number = counted(len(each.offer.tools), "tool")
-            yield f"{number} of MCP server {named(each.name)}, as agreed to"
-            yield from (f"LOOK at {text}" for text in look(each.offer))
+            for name, offer in each.servers.items():
+                yield f"{numbers(offer)} of MCP server {named(name)}, as agreed to"
+                yield from (f"LOOK at {text}" for text in look(offer))
 
 
 def place_of(spec: Spec) -> str:

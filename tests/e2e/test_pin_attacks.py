@@ -49,15 +49,13 @@ def test_any_other_definition_is_left_out(rig: Rig, offers: Path) -> None:
     session = begin(chain, 1)
     assert listed(chain, session) == ["echo", "sum"]
     without = {name: value for name, value in BASE.items() if name != "annotations"}
+    before = chain.prompt(session, "/tools")
     for changed in (*({**BASE, **change} for change in CHANGES), without):
         offer(offers, ECHO, changed)
-        assert listed(chain, session) == ["echo"], changed
-        offer(offers, ECHO)  # it is gone
-        assert listed(chain, session) == ["echo"]
-        offer(offers, changed, ECHO)  # it is back, in another order
-        assert listed(chain, session) == ["echo"], changed
-        said = chain.prompt(session, '/call tools sum {"text":"x"}')
-        assert "is not as the user has agreed to" in said
+        assert chain.prompt(session, "/tools") == before, changed
+    offer(offers, changed, ECHO)  # in another order
+    assert listed(chain, session) == ["sum", "echo"]
+    assert "no such tool" in chain.prompt(session, '/call tools sum {"text":"x"}')  # it is asked
     offer(offers, dict(reversed(BASE.items())), ECHO, BASE)
     assert listed(chain, session) == ["sum", "echo"]
     for name in ("su", "summ", "sum ", "SUM", "echo sum"):
@@ -169,8 +167,8 @@ def test_two_conductors_with_two_first_lists_keep_one(rig: Rig, offers: Path) ->
     offer(offers, ECHO, EVIL)
     listed(second, sessions[1])
     assert [each.finish() for each in (first, second)] == [0, 0]
-    (kept,) = tools.STORE.load().servers.values()
-    assert set(kept.offer.tools) == {"echo", "sum"}
+    (kept,) = tools.STORE.load().kept.values()
+    assert set(kept.servers["tools"]["tool"]) == {"echo", "sum"}
 
 
 def test_a_server_is_forgotten_by_its_whole_name_only(rig: Rig, offers: Path) -> None:
@@ -179,6 +177,6 @@ def test_a_server_is_forgotten_by_its_whole_name_only(rig: Rig, offers: Path) ->
     assert chain.finish() == 0
     for name in ("tool", "tools ", "TOOLS", ""):
         conductor("trust", "--remove", name)
-        assert len(tools.STORE.load().servers) == 1
+        assert len(tools.STORE.load().kept) == 1
     assert conductor("trust", "--remove", "tools").code == 0
-    assert tools.STORE.load().servers == {}
+    assert tools.STORE.load().kept == {}

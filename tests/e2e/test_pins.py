@@ -123,9 +123,9 @@ def test_a_no_leaves_the_change_out(rig: Rig, offers: Path, how: str) -> None:
     said = chain.prompt(session, '/call tools add {"text":"x"}')
     assert ("is not as the user has agreed to" in said) == (how != "allow-session")
     assert chain.finish() == 0
-    (kept,) = tools.STORE.load().servers.values()
-    assert set(kept.offer.tools) == {"echo", "add"}
-    assert kept.offer.tools["add"].says == "Adds two numbers."
+    (kept,) = tools.STORE.load().kept.values()
+    assert set(kept.servers["tools"]["tool"]) == {"echo", "add"}
+    assert kept.servers["tools"]["tool"]["add"].value == ADD
 
 
 @pytest.mark.parametrize("setting", ["keep", "drop"])
@@ -134,10 +134,10 @@ def test_what_is_set_is_not_asked(rig: Rig, offers: Path, setting: str) -> None:
     session = begin(chain, 1)
     assert listed(chain, session) == ["echo", "add"]
     offer(offers, ECHO, EVIL)
-    assert listed(chain, session) == (["echo"] if setting == "keep" else [])
+    assert listed(chain, session) == (["echo", "add"] if setting == "keep" else [])
     assert questions(chain) == []
     assert chain.finish() == 0
-    assert "`tools` offers what it did not before: left out: " in chain.stderr
+    assert "`tools` offers what it did not before: " in chain.stderr
 
 
 def test_a_lock_has_what_was_agreed_to(rig: Rig, offers: Path) -> None:
@@ -146,12 +146,13 @@ def test_a_lock_has_what_was_agreed_to(rig: Rig, offers: Path) -> None:
     assert listed(first, begin(first, 1)) == ["echo", "add"]
     assert first.finish() == 0
     made = conductor("lock", *words, cwd=rig.folder)
-    assert "MCP server `tools` of tools: 2 tools, 0 pages" in made.out
+    assert "MCP server `tools` of tools: 2 tools" in made.out
     assert conductor("lock", "--check", *words, cwd=rig.folder).code == 0
     offer(offers, ECHO, EVIL, tool("more"))
     locked = rig.agent(*words, options=("--locked",))
     session = begin(locked, 1)
-    assert listed(locked, session) == ["echo"]
+    assert listed(locked, session) == ["echo", "add"]
+    assert "Adds two numbers." in locked.prompt(session, "/tools")
     assert questions(locked) == []
     assert locked.finish() == 0
     # What is agreed to later is not in the lock.
@@ -162,7 +163,7 @@ def test_a_lock_has_what_was_agreed_to(rig: Rig, offers: Path) -> None:
     assert listed(chain, session) == ["echo", "add", "more"]
     assert chain.finish() == 0
     stale = conductor("lock", "--check", *words, cwd=rig.folder)
-    assert "MCP server `tools` of tools: 3 tools, 0 pages, others than before" in stale.err
+    assert "MCP server `tools` of tools: 3 tools, instructions, others than before" in stale.err
     later = rig.agent(*words, options=("--locked",))
     assert listed(later, begin(later, 1)) == ["echo"]
 
@@ -176,7 +177,7 @@ def test_what_is_forgotten_is_taken_as_it_comes(rig: Rig, offers: Path) -> None:
     assert "MCP server" in shown.out
     assert "2 tools" in shown.out
     assert "no longer trusted: MCP server `tools`" in conductor("trust", "--remove", "tools").out
-    assert tools.STORE.load().servers == {}
+    assert tools.STORE.load().kept == {}
     offer(offers, EVIL)
     again = rig.agent(*words)
     assert listed(again, begin(again, 1)) == ["add"]

@@ -59,8 +59,9 @@ def test_the_agent_has_a_door_of_its_own(rig: Rig, offers: Path, kind: str) -> N
     assert "exited with code 3" in chain.prompt(session, "/call tools die {}")
     assert chain.finish() == 0
     assert not rig.leftovers(chain)
-    (kept,) = tools.STORE.load().servers.values()
-    assert (kept.owner, kept.name, len(kept.offer.tools)) == ("", "tools", 5)
+    (kept,) = tools.STORE.load().kept.values()
+    assert (kept.owner, list(kept.servers)) == ("", ["tools"])
+    assert len(kept.servers["tools"]["tool"]) == 5
 
 
 def test_a_change_is_asked_and_locked(rig: Rig, offers: Path) -> None:
@@ -86,7 +87,7 @@ def test_keys_of_a_command_or_url_are_not_kept(rig: Rig, offers: Path) -> None:
     shown = conductor("trust", "--list").out
     assert "--api-key [redacted]" in shown
     for url in (f"https://x/mcp?token={key}", f"https://x/'?token={key}"):
-        tools.keep(Server("web", place=url), "tool", {}, agreed=False)
+        tools.keep(Server("web", place=url), "tool", {})
     for text in (conductor("trust", "--list").out, Path(paths.tools()).read_text()):
         assert "https://x/mcp?token=[redacted]" in text
         assert key not in text
@@ -99,7 +100,7 @@ def test_without_the_setting_the_agent_reaches_it(rig: Rig, offers: Path) -> Non
     session = chain.new_session(mcpServers=[stdio(offers)])
     assert listed(chain, session) == [*WORDS, "add"]
     assert chain.finish() == 0
-    assert tools.STORE.load().servers == {}
+    assert tools.STORE.load().kept == {}
 
 
 def test_a_server_that_cannot_be_started_is_an_error(rig: Rig, offers: Path) -> None:

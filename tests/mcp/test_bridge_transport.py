@@ -16,7 +16,6 @@ from conductor.mcp.bridge.effects import (
     CloseClient,
     CloseListener,
     Differs,
-    Keep,
     NoResponse,
     ToClient,
 )
@@ -159,12 +158,9 @@ class Keeper:
     def __init__(self) -> None:
         self.pins = Pins(lambda address, name: None)
 
-    def known(self) -> dict[str, Offer]:
+    def known(self) -> dict[str, dict[str, Offer]]:
         """Nothing."""
         return {}
-
-    def keep(self, effect: Keep) -> None:
-        """Is not called."""
 
     def differs(self, effect: Differs) -> None:
         """Is not called."""

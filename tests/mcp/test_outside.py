@@ -7,6 +7,7 @@ from typing import Final
 import pytest
 
 from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
+from conductor.mcp.bridge.offers import Server
 from conductor.mcp.bridge.pins import Pins
 from tests.e2e.actors.mcp_component import tool
 from tests.harness.bridge.rig import MODERN_META, BridgeRig, Json, McpClient
@@ -137,8 +138,9 @@ def test_clients_without_sessions_share_a_link() -> None:
         stage.said(link, {"id": asked["id"], "result": {"tools": [tool("a")]}})
     for client, id_ in zip(clients, ids, strict=True):
         assert client.answer(id_)["result"]["tools"] == [tool("a")]
-    (kept,) = stage.kept
-    assert (kept.server.owner, kept.server.place) == ("", "/bin/fs -x")
+    pins = stage.bridge._pins
+    assert pins is not None
+    assert list(pins.kept) == [Server("fs", place="/bin/fs -x").key]
 
 
 @pytest.mark.parametrize("line", [b"", b"no JSON", b"[]", b"[1]", b"1", b'{"id":1}', b"\xff"])

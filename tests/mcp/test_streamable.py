@@ -13,6 +13,7 @@ import pytest
 from conductor.errors import ComponentError
 from conductor.mcp.bridge.declarations import HttpDeclaration
 from conductor.mcp.streamable import StreamableHttp
+from conductor.transports import backoff
 from tests.places import DEADLINE
 from tests.transports.ends import Recorder
 
@@ -209,6 +210,79 @@ def test_an_answer_on_a_stream_that_stays_open() -> None:
             stage.ask(client, "tools/list", 1)
             heard = await stage.got(4)
             assert [each.get("id") for each in heard] == [None, 0, None, 1]
+
+    run(body())
+
+
+@pytest.mark.parametrize("has_ids", [True, False])
+def test_a_stream_that_breaks_goes_on_where_it_stood(
+    has_ids: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(backoff, "_FIRST", 0.001)
+    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nConnection: close\r\n\r\n"
+    asked_for: list[Request] = []
+
+    async def serve(asked: Request) -> None:
+        if asked.verb == "GET" and "last-event-id" in asked.headers:
+            if len(stage.of("GET")) > 3:
+                await asked.stream(asked_for[0].body(result={"at": asked.headers["last-event-id"]}))
+                return
+            await asked.raw(head + b"id: e2\ndata:\n\n")
+            raise ConnectionResetError
+        if asked.verb == "GET":
+            await asked.answer(405)
+        elif asked.message["method"] == "initialize":
+            await asked.json(result=ABOUT)
+        else:
+            asked_for.append(asked)
+            await asked.raw(head + (b"id: e1\ndata:\n\n" if has_ids else b": nothing\n\n"))
+            raise ConnectionResetError
+
+    stage = Stage(serve)
+
+    async def body() -> None:
+        async with stage.open() as client:
+            stage.begin(client)
+            stage.ask(client, "tools/list", 1)
+            answer = (await stage.got(2))[1]
+            if has_ids:
+                assert answer["result"] == {"at": "e2"}
+            else:
+                assert "the MCP server" in answer["error"]["message"]
+
+    run(body())
+
+
+def test_a_request_that_is_cancelled_is_closed() -> None:
+    gone = asyncio.Event()
+
+    async def serve(asked: Request) -> None:
+        if asked.message.get("method") == "slow":
+            await asked.stream()
+            with contextlib.suppress(OSError):
+                while True:
+                    await asked.raw(b": here\n\n")
+                    await asyncio.sleep(0)
+            gone.set()
+        elif "id" in asked.message:
+            await asked.json(result=ABOUT)
+        else:
+            await asked.answer(202 if asked.verb == "POST" else 405)
+
+    async def body() -> None:
+        stage = Stage(serve)
+        async with stage.open() as client:
+            stage.begin(client)
+            await stage.got(1)
+            stage.ask(client, "slow", 5)
+            while not any(one.message.get("method") == "slow" for one in stage.of("POST")):
+                await asyncio.sleep(0)
+            client.write(
+                b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}\n'
+            )
+            async with asyncio.timeout(DEADLINE):
+                await gone.wait()
+            assert len(await stage.got(1)) == 1
 
     run(body())
 

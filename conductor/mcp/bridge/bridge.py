@@ -208,13 +208,13 @@ class Bridge:
         self._setups.expired(token)
         return self._effects()
 
-    def agreed(self, kept: Mapping[str, Offer]) -> list[Effect]:
+    def agreed(self, kept: Mapping[str, Mapping[str, Offer]]) -> list[Effect]:
         """This is kept of servers from now on. Clients of those of which less is left out than
         before hear that their tools have changed."""
         assert self._pins is not None
         freed = self._pins.agreed(kept)
         for server in self.servers.values():
-            if server.pins is not None and server.pins.server.key in freed:
+            if server.pins in freed:
                 for connection in server.connections:
                     connection.handler.server_notification(TOOLS_CHANGED, EMPTY, None)
         return self._effects()

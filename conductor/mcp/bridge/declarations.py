@@ -79,15 +79,15 @@ class Names:
     """The names in use in one setup."""
 
     def __init__(self, taken: list[str]) -> None:
-        self._taken = set(taken)
+        self.taken = set(taken)
 
     def give(self, name: str) -> str:
         """Takes `name` if it is free, else `name-2` and so on."""
         free, number = name, 1
-        while free in self._taken:
+        while free in self.taken:
             number += 1
             free = f"{name}-{number}"
-        self._taken.add(free)
+        self.taken.add(free)
         return free
 
 

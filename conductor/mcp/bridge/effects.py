@@ -8,7 +8,7 @@ import msgspec
 
 if TYPE_CHECKING:
     from conductor.mcp.bridge.declarations import Declaration
-    from conductor.mcp.bridge.offers import Change, Definition, Server
+    from conductor.mcp.bridge.offers import Change, Server
 
 
 class ToAgent(msgspec.Struct, frozen=True, gc=False):
@@ -99,15 +99,6 @@ class CloseLink(msgspec.Struct, frozen=True, gc=False):
     link: str
 
 
-class Keep(msgspec.Struct, frozen=True):
-    """Keep what a server offers: there was nothing to compare it with."""
-
-    server: Server
-    kind: str
-    """`tool` or `page`."""
-    definitions: dict[str, Definition]
-
-
 class Differs(msgspec.Struct, frozen=True):
     """A server offers what it has not offered before. Until `Bridge.agreed`, that is left out."""
 
@@ -123,4 +114,4 @@ ClientEffect = ToClient | NoResponse | CloseClient | CloseListener
 LinkEffect = OpenLink | ToLink | CloseLink
 """What the links perform."""
 
-Effect = ToAgent | ToChain | Listen | Wait | Log | Keep | Differs | LinkEffect | ClientEffect
+Effect = ToAgent | ToChain | Listen | Wait | Log | Differs | LinkEffect | ClientEffect

@@ -17,12 +17,14 @@ _COMMANDS: Final = re.compile(
     r"|\b(?:do not|don't|never)\b.{0,20}\b(?:tell|mention|inform|reveal|show)\b.{0,40}\buser\b"
     r"|\bsystem prompt\b"
     r"|\b(?:before|instead of)\b.{0,20}\b(?:using|calling|any other)\b.{0,20}\btools?\b"
-    r"|<\s*/?\s*(?:important|system|instructions?|secret|assistant)\s*>"
+    r"|<\s{0,4}/?\s{0,4}(?:important|system|instructions?|secret|assistant)\s*>"
     r"|\[/?(?:inst|system)\]|<\|",
     re.IGNORECASE | re.DOTALL,
 )
-_WORD: Final = re.compile(r"[A-Za-z0-9]+(?:[_.-][A-Za-z0-9]+)+|[a-z]+(?:[A-Z][a-z0-9]+)+")
+_WORD: Final = re.compile(r"[A-Za-z0-9_.-]+")
+_NAME: Final = re.compile(r".*[_.-].*|[a-z]+(?:[A-Z][a-z0-9]+)+")
 """Names of tools that are no words of a language: `read_file`, `readFile`."""
+_UNUSUAL: Final = re.compile(r"[^\n\t\r -~]")
 _JOINER: Final = "\u200d"
 _ROUGH: Final = 0x2190
 """From here on signs are pictures, which a joiner may join."""
@@ -42,14 +44,18 @@ def of(tool: dict[str, Any], others: AbstractSet[str]) -> tuple[str, ...]:
     if isinstance(name, str) and not _PLAIN.fullmatch(name):
         found[ODD] = None
     for text in _texts(tool):
-        if _hides(text):
-            found[HIDDEN] = None
-        # Who hides signs within words hides them from this look too.
-        seen = "".join(sign for sign in text if not _is_hidden(sign))
-        command = _COMMANDS.search(unicodedata.normalize("NFKC", seen))
+        seen = text
+        if _UNUSUAL.search(text):
+            if _hides(text):
+                found[HIDDEN] = None
+            # Who hides signs within words hides them from this look too.
+            seen = "".join(sign for sign in text if not _is_hidden(sign))
+            seen = unicodedata.normalize("NFKC", seen)
+        command = _COMMANDS.search(seen)
         if command is not None and not any(each.startswith(SPEAKS[:12]) for each in found):
             found[SPEAKS.format(_quoted(command[0]))] = None
-        named = next((word for word in _WORD.findall(seen) if word in others), None)
+        words = (word.strip("_.-") for word in _WORD.findall(seen)) if others else ()
+        named = next((one for one in words if one in others and _NAME.fullmatch(one)), None)
         if named is not None and not any(each.startswith(NAMES[:12]) for each in found):
             found[NAMES.format(_quoted(named))] = None
     return tuple(found)
@@ -69,8 +75,6 @@ def _texts(value: Any) -> Iterator[str]:
 
 
 def _hides(text: str) -> bool:
-    if text.isascii() and text.isprintable():
-        return False
     return any(
         _is_hidden(sign) and not (sign == _JOINER and at and ord(text[at - 1]) >= _ROUGH)
         for at, sign in enumerate(text)

@@ -5,20 +5,46 @@ from __future__ import annotations
 import hashlib
 import shlex
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import msgspec
 
 from conductor.core import json_text
+from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import Declaration, HttpDeclaration
 
-TOOL: Final = "tool"
-PAGE: Final = "page"
+
+class Kind(msgspec.Struct, frozen=True):
+    """One kind of what servers offer."""
+
+    word: str
+    """For people, and for what is kept."""
+    key: str = ""
+    """The member of an entry that names it."""
+    member: str = ""
+    """The member of a result that lists such entries."""
+    is_whole: bool = False
+    """Whether a list has all there is, so that a new entry is a change."""
 
 
-def digest(value: Any) -> str:
-    """The digest of a value, whatever the order of members."""
-    return hashlib.sha256(json_text.encode_sorted(value)).hexdigest()
+TOOL: Final = Kind("tool", "name", "tools", is_whole=True)
+PROMPT: Final = Kind("prompt", "name", "prompts", is_whole=True)
+RESOURCE: Final = Kind("resource", "uri", "resources")
+TEMPLATE: Final = Kind("template", "uriTemplate", "resourceTemplates")
+PAGE: Final = Kind("page")
+"""The content of a resource."""
+INSTRUCTIONS: Final = Kind("instructions")
+
+LISTED: Final[Mapping[str, Kind]] = {
+    "tools/list": TOOL,
+    "prompts/list": PROMPT,
+    "resources/list": RESOURCE,
+    "resources/templates/list": TEMPLATE,
+}
+"""What the result of a request lists."""
+USED: Final[Mapping[str, Kind]] = {"tools/call": TOOL, "prompts/get": PROMPT}
+"""What a request uses by its name."""
+KINDS: Final = (TOOL, PROMPT, RESOURCE, TEMPLATE, PAGE, INSTRUCTIONS)
 
 
 class Server(msgspec.Struct, frozen=True):
@@ -33,8 +59,9 @@ class Server(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> str:
-        """What its definitions are kept under."""
-        return digest([self.owner and "component", self.place, self.name])
+        """Who serves, whatever name the server has: what is kept, is kept under this."""
+        who = json_text.encode([self.owner and "component", self.place])
+        return hashlib.sha256(who).hexdigest()
 
 
 def client_server(name: str, reach: Declaration) -> Server:
@@ -45,41 +72,52 @@ def client_server(name: str, reach: Declaration) -> Server:
 
 
 class Definition(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of a tool or a page."""
+    """What is kept of one thing that a server offers."""
 
     sha256: str
-    parts: dict[str, str] = {}
-    """The beginnings of the digests of its members."""
-    says: str = ""
-    """The beginning of its description."""
+    text: str = ""
+    """Its JSON; empty: that is too long to be kept."""
     marks: tuple[str, ...] = ()
     """What a person ought to look at, in conductor's words."""
 
+    @property
+    def value(self) -> dict[str, Any]:
+        """Its members, as far as its text is kept."""
+        value = json_text.decode(self.text) if self.text else {}
+        return value if isinstance(value, dict) else {}
 
-class Offer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is kept of one server."""
 
-    tools: dict[str, Definition] = {}
-    pages: dict[str, Definition] = {}
+def definition(value: Any, marks: tuple[str, ...] = ()) -> Definition:
+    """The definition of a value, whatever the order of members."""
+    text = json_text.encode_sorted(value)
+    kept = text.decode() if len(text) <= limits.KEPT_TEXT else ""
+    return Definition(hashlib.sha256(text).hexdigest(), kept, marks)
 
-    def of(self, kind: str) -> dict[str, Definition]:
-        """Its tools, or its pages."""
-        return self.tools if kind == TOOL else self.pages
 
-    def with_(self, kind: str, more: Mapping[str, Definition]) -> Offer:
-        """The offer with these definitions too."""
-        if kind == TOOL:
-            return Offer({**self.tools, **more}, self.pages)
-        return Offer(self.tools, {**self.pages, **more})
+Definitions: TypeAlias = Mapping[str, Definition]
+"""By the names of what they define."""
+Offer: TypeAlias = Mapping[str, Definitions]
+"""What is kept of one server, by the words of kinds."""
+
+
+def with_(offer: Offer, kind: str, more: Definitions) -> dict[str, dict[str, Definition]]:
+    """The offer with these definitions too; with their texts, as long as there is room."""
+    made = {word: dict(held) for word, held in offer.items()}
+    held = made.setdefault(kind, {})
+    for name in more:
+        held.pop(name, None)
+    room = limits.KEPT_TEXTS - sum(len(one.text) for each in made.values() for one in each.values())
+    for name, each in more.items():
+        room -= len(each.text)
+        held[name] = each if room >= 0 else msgspec.structs.replace(each, text="")
+    return made
 
 
 class Change(msgspec.Struct, frozen=True):
-    """One tool or page that is not as it is kept."""
+    """One thing that is not as it is kept."""
 
     kind: str
     name: str
     now: Definition
     before: Definition | None = None
     """None: there was none of this name."""
-    parts: tuple[tuple[str, str], ...] = ()
-    """The members that differ besides the description, with the beginnings of their JSON."""

@@ -1,17 +1,17 @@
 """What an MCP server offers, held to what it offered before.
 
-A server may show harmless tools first and others later (a *rug pull*). So each definition of a tool
-is kept as a digest, and each page of `ui://`. What differs from what is kept is left out of the
-list, and a call of it is refused, until the user has agreed to it.
+A server may show harmless tools first and others later (a *rug pull*). So what tells a model or a
+page what to do is kept (`conductor.mcp.bridge.offers.KINDS`): the definitions of tools and prompts,
+the instructions, and all of `ui://`. What differs from what is kept is left out of a list, and a
+call of it is refused, until the user has agreed to it.
 
-`Pins` has the servers of one bridge, by their keys; `Pinned` is one server; `Reading` is one list,
-which is read to its end whatever pages the server makes of it. Pure.
+`Pins` has the servers of one bridge; `Pinned` is one server; `Reading` is one list, which is read
+to its end whatever pages the server makes of it. No I/O but what `Pins` is given.
 """
 
 from __future__ import annotations
 
 import enum
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final
@@ -24,74 +24,51 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, error_object
 from conductor.mcp import limits
 from conductor.mcp.bridge import marks
 from conductor.mcp.bridge.calls import PendingCall
-from conductor.mcp.bridge.effects import Differs, Effect, Keep, Log
+from conductor.mcp.bridge.effects import Differs, Effect, Log
 from conductor.mcp.bridge.json import NULL, read, text, write
-from conductor.mcp.bridge.offers import PAGE, TOOL, Change, Definition, Offer, Server, digest
-from conductor.mcp.bridge.protocol import INITIALIZE
+from conductor.mcp.bridge.offers import (
+    INSTRUCTIONS,
+    LISTED,
+    PAGE,
+    TOOL,
+    USED,
+    Change,
+    Definitions,
+    Kind,
+    Offer,
+    Server,
+    definition,
+    with_,
+)
+from conductor.mcp.bridge.protocol import DISCOVER, INITIALIZE
 
-LIST: Final = "tools/list"
-CALL: Final = "tools/call"
 READ: Final = "resources/read"
+_SAYS: Final = "instructions"
 _UI: Final = "ui:"
-
-_SHOWN: Final = 400
-"""Characters of a text that are kept, to show a difference."""
-_PARTS: Final = 12
-"""Members of a definition with a digest of their own."""
-_DIGITS: Final = 16
-"""Of such a digest: it only says what has changed."""
 
 
 class OnChange(enum.Enum):
-    """What a change of a server's tools does; from the mildest on."""
+    """What a change of what a server offers does; from the mildest on."""
 
     ASK = "ask"
     """What differs is left out until the user has agreed to it."""
     KEEP = "keep"
-    """What differs is left out; nobody is asked."""
+    """In place of what differs stays what was agreed to; nobody is asked."""
     DROP = "drop"
-    """All tools of the server are left out; nobody is asked."""
-
-
-# -- definitions -----------------------------------------------------------------------------------
-
-
-def definition(value: dict[str, Any], others: AbstractSet[str] = frozenset()) -> Definition:
-    """What is kept of a tool. `others`: names of other servers' tools."""
-    said = value.get("description")
-    says = said if isinstance(said, str) else ""
-    parts = {name: digest(value[name])[:_DIGITS] for name in sorted(value)[:_PARTS]}
-    return Definition(digest(value), parts, says[:_SHOWN], marks.of(value, others))
-
-
-def _change(kind: str, name: str, value: Any, now: Definition, before: Definition | None) -> Change:
-    if before is None or not isinstance(value, dict):
-        return Change(kind, name, now, before)
-    differ = [part for part in now.parts if now.parts[part] != before.parts.get(part)]
-    if now.says != before.says:
-        differ = [part for part in differ if part != "description"]
-    shown = tuple((part, _text(part, value[part])) for part in differ)
-    return Change(kind, name, now, before, shown)
-
-
-def _text(part: str, value: Any) -> str:
-    """The beginning of a member that differs; of a description, whose beginning does not, what
-    follows."""
-    if part == "description" and isinstance(value, str):
-        return f"\u2026{value[_SHOWN : 2 * _SHOWN]}"
-    return json_text.encode(value).decode()[:_SHOWN]
+    """All of the server is left out; nobody is asked."""
 
 
 class Reading(msgspec.Struct):
-    """One list of tools, as far as it has been read."""
+    """One list, as far as it has been read."""
 
+    kind: Kind
     params: dict[str, Raw]
     """Of the first request."""
-    tools: dict[str, dict[str, Any]] = {}
+    entries: dict[str, dict[str, Any]] = {}
     pages: int = 0
     size: int = 0
     twice: int = 0
-    """Definitions that were left out: of a name that is in the list already, or of none."""
+    """Entries that were left out: of a name that is in the list already, or of none."""
 
     def take(self, body: bytes) -> bytes | None:
         """Takes a page; the params that ask for the next one, None after the last. Raises
@@ -99,20 +76,24 @@ class Reading(msgspec.Struct):
         fields = read(body)
         self.pages += 1
         self.size += len(body)
-        for raw in json_text.elements(fields.get("tools")):
+        for raw in json_text.elements(fields.get(self.kind.member)):
             value = _value(raw)
-            name = value.get("name")
-            if not isinstance(name, str) or name in self.tools or len(name) > limits.TOOL_NAME:
+            name = value.get(self.kind.key)
+            if not isinstance(name, str) or name in self.entries or len(name) > limits.TOOL_NAME:
                 self.twice += 1
             else:
-                self.tools[name] = value
+                self.entries[name] = value
         cursor = fields.get("nextCursor")
-        if cursor is None or bytes(cursor) == NULL:
+        is_last = cursor is None or bytes(cursor) == NULL
+        what = f"{self.kind.word}s"
+        if len(self.entries) > limits.TOOLS or (self.size > limits.TOOL_BYTES and not is_last):
+            raise ValueError(
+                f"offers more than {limits.TOOLS} {what}, or {limits.TOOL_BYTES} bytes"
+            )
+        if is_last:
             return None
-        if len(self.tools) > limits.TOOLS or self.size > limits.TOOL_BYTES:
-            raise ValueError(f"offers more than {limits.TOOLS} tools, or {limits.TOOL_BYTES} bytes")
         if self.pages >= limits.TOOL_PAGES:
-            raise ValueError(f"has more than {limits.TOOL_PAGES} pages of tools")
+            raise ValueError(f"has more than {limits.TOOL_PAGES} pages of {what}")
         return write({**self.params, "cursor": cursor})
 
 
@@ -123,6 +104,10 @@ def _value(raw: Raw) -> dict[str, Any]:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
         return {}
     return value if isinstance(value, dict) else {}
+
+
+def _is_page(uri: object) -> bool:
+    return isinstance(uri, str) and uri[: len(_UI)].lower() == _UI
 
 
 def _shown(body: bytes) -> bytes:
@@ -144,42 +129,57 @@ class Pinned:
 
     def __init__(self, server: Server, pins: Pins) -> None:
         self.server = server
+        self.key = server.key
         self._pins = pins
-        self.left_out: dict[str, Change] = {}
-        """Tools and pages that differ, by kind and name; what was last seen of each."""
-        self._now: dict[str, str] = {}
-        """The digests of the tools in the last list: others mention their names."""
-        self._dropped = False
+        self.left_out: dict[tuple[str, str], Change] = {}
+        """What differs, by the word of its kind and its name; what was last seen of each."""
+        self.names: AbstractSet[str] = frozenset()
+        """The tools in the last list: others mention their names."""
         self._told = 0
-
-    @property
-    def offer(self) -> Offer | None:
-        """What is kept; None: nothing yet."""
-        return self._pins.kept.get(self.server.key)
-
-    @property
-    def names(self) -> Iterable[str]:
-        """The names of its tools."""
-        return self._now
 
     def refuses(self, method: str, params: bytes | None) -> bytes | None:
         """The error for a request that may not go on; None: it may."""
-        if method == LIST and bytes(read(params).get("cursor", NULL)) != NULL:
-            return error_object(INVALID_PARAMS, "conductor lists all tools at once: no cursor")
-        if method != CALL:
+        listed, used = LISTED.get(method), USED.get(method)
+        if listed is not None and listed.is_whole:
+            if bytes(read(params).get("cursor", NULL)) == NULL:
+                return None
+            what = f"conductor lists all {listed.word}s at once: no cursor"
+            return error_object(INVALID_PARAMS, what)
+        if used is None:
             return None
-        known = (self.offer or Offer()).tools
         name = text(read(params).get("name")) or ""
-        is_known = name in known or not (known or self.left_out or self._pins.closed(self.server))
-        if not self._dropped and is_known and f"{TOOL} {name}" not in self.left_out:
+        if not self._is_dropped and self._is_agreed(used.word, name):
             return None
-        return error_object(INVALID_PARAMS, self._refusal(TOOL, name))
+        return error_object(INVALID_PARAMS, self._refusal(used.word, name))
+
+    @property
+    def _is_dropped(self) -> bool:
+        return self.key in self._pins.dropped
+
+    def _is_agreed(self, kind: str, name: str) -> bool:
+        """Whether something may be used. Nothing is known before the first list."""
+        change = self.left_out.get((kind, name))
+        if change is not None:
+            return bool(self._in_place_of(change))
+        offers = self._pins.offers(self)
+        if any(name in each.get(kind, ()) for each in offers):
+            return True
+        is_known = any(each.get(kind) for each in offers) or any(
+            at == kind for at, _ in self.left_out
+        )
+        return not is_known and not self._pins.closed(self.server)
+
+    def _in_place_of(self, change: Change) -> str:
+        """The JSON that clients get in place of what differs; empty: nothing."""
+        if self._pins.on_change is OnChange.KEEP and change.before is not None:
+            return change.before.text
+        return ""
 
     def _refusal(self, kind: str, name: str) -> str:
         shown = name[: limits.TOOL_NAME]
         what = f"{kind} `{shown}` of MCP server `{self.server.name}`"
         hint = f"`conductor trust --remove {self.server.name}` forgets what it offered before"
-        if self._dropped:
+        if self._is_dropped:
             return f"{what}: the server has changed its tools, so none may be called (hint: {hint})"
         return f"{what} is not as the user has agreed to (hint: {hint})"
 
@@ -189,18 +189,17 @@ class Pinned:
 
     def begin(self, call: PendingCall) -> None:
         """A request goes to the server."""
-        if call.method == LIST:
-            call.reading = Reading(read(call.params))
+        kind = LISTED.get(call.method)
+        if kind is not None and kind.is_whole:
+            call.reading = Reading(kind, read(call.params))
 
     def answered(self, call: PendingCall, body: bytes) -> tuple[bytes, bytes] | None:
         """The outcome for the client of a request that has a result. None: the call goes out again,
         with its new params."""
-        reading = call.reading
+        reading, kind = call.reading, LISTED.get(call.method)
         if isinstance(reading, Reading):
             try:
                 more = reading.take(body)
-                if more is None and len(reading.tools) > limits.TOOLS:
-                    raise ValueError(f"offers more than {limits.TOOLS} tools")
             except ValueError as error:
                 what = f"MCP server `{self.server.name}` {error}; none of them is used"
                 self._pins.emit(Log("warning", what))
@@ -209,68 +208,123 @@ class Pinned:
                 call.params = more
                 return None
             return b"result", self._listed(reading, body)
-        if call.method == INITIALIZE:
-            return b"result", _shown(body)
+        if kind is not None:
+            return b"result", self._with_pages(kind, body)
+        if call.method in (INITIALIZE, DISCOVER):
+            body = self._instructed(body)
+            return b"result", _shown(body) if call.method == INITIALIZE else body
         if call.method == READ:
-            uri = text(read(call.params).get("uri")) or ""
-            if uri[: len(_UI)].lower() == _UI:
+            uri = text(read(call.params).get("uri"))
+            if uri is not None and _is_page(uri):
                 return self._read(uri, body)
         return b"result", body
 
     def _listed(self, reading: Reading, body: bytes) -> bytes:
-        others = self._pins.names_beside(self) - reading.tools.keys()
-        now = {name: definition(value, others) for name, value in reading.tools.items()}
-        self._now = {name: each.sha256 for name, each in now.items()}
+        kind, entries = reading.kind, reading.entries
+        if kind is TOOL:
+            self.names = entries.keys()
+        others = self._pins.names_beside(self) - entries.keys()
+        now = {name: definition(value, marks.of(value, others)) for name, value in entries.items()}
         if reading.twice:
-            text = f"MCP server `{self.server.name}`: {reading.twice} tools without a name of their"
-            self._pins.emit(Log("warning", f"{text} own are left out"))
-        left_out = self._compared(TOOL, now, reading.tools)
-        shown = [] if self._dropped else [v for n, v in reading.tools.items() if n not in left_out]
-        fields: dict[str, object] = {**read(body), "tools": shown}
+            said = f"MCP server `{self.server.name}`: {reading.twice} {kind.word}s"
+            self._pins.emit(Log("warning", f"{said} without a name of their own are left out"))
+        shown = self._compared(kind, now, entries)
+        fields: dict[str, object] = {**read(body), kind.member: list(shown.values())}
         fields.pop("nextCursor", None)
-        if left_out and "ttlMs" in fields:
+        if len(shown) < len(entries) and "ttlMs" in fields:
             fields["ttlMs"] = 0  # the user may agree to more at any time
         return write(fields)
 
+    def _with_pages(self, kind: Kind, body: bytes) -> bytes:
+        """A list of resources or templates: those of `ui://` are compared."""
+        fields = read(body)
+        # Written anew: of a member that stands twice, the client must not take the other.
+        listed = [_value(raw) for raw in json_text.elements(fields.get(kind.member))]
+        pages = {value[kind.key]: value for value in listed if _is_page(value.get(kind.key))}
+        if not pages:
+            return body if not _names_pages(body) else write({**fields, kind.member: listed})
+        others = self._pins.names_beside(self)
+        now = {uri: definition(value, marks.of(value, others)) for uri, value in pages.items()}
+        shown = self._compared(kind, now, pages)
+        kept = [
+            shown[value[kind.key]] if _is_page(value.get(kind.key)) else value
+            for value in listed
+            if not _is_page(value.get(kind.key)) or value[kind.key] in shown
+        ]
+        return write({**fields, kind.member: kept})
+
     def _read(self, uri: str, body: bytes) -> tuple[bytes, bytes]:
-        contents = _value(Raw(body)).get("contents")
-        value = {"contents": contents}
-        now = {uri: Definition(digest(value), {}, "", ())}
-        offer = self.offer or Offer()
-        if uri not in offer.pages and len(offer.pages) < limits.PAGES:
-            self._pins.first(self, PAGE, now)
-        if self._compared(PAGE, now, {uri: value}) or self._dropped:
-            return b"error", error_object(INVALID_PARAMS, self._refusal(PAGE, uri))
-        # Written anew: of a name that stands twice, the client must not take the other.
+        value = {"contents": _value(Raw(body)).get("contents")}
+        shown = self._compared(PAGE, {uri: definition(value)}, {uri: value}).get(uri)
+        if shown is None:
+            return b"error", error_object(INVALID_PARAMS, self._refusal(PAGE.word, uri))
+        contents = read(shown)["contents"] if isinstance(shown, Raw) else value["contents"]
         return b"result", write({**read(body), "contents": contents})
 
-    def _compared(
-        self, kind: str, now: Mapping[str, Definition], values: Mapping[str, Any]
-    ) -> set[str]:
-        """The names of what differs from what is kept. What comes first is kept."""
-        offer = self.offer
-        if kind == TOOL and now and (offer is None or not offer.tools):
-            self._pins.first(self, kind, now)
-        kept = (self.offer or Offer()).of(kind)
-        differ = {
-            name: _change(kind, name, values[name], each, kept.get(name))
-            for name, each in now.items()
-            if name not in kept or kept[name].sha256 != each.sha256
-        }
-        before = {at: each for at, each in self.left_out.items() if at.startswith(f"{kind} ")}
-        gone = {at for at in before if at.partition(" ")[2] in now or kind == TOOL}
-        self.left_out = {at: each for at, each in self.left_out.items() if at not in gone}
-        self.left_out |= {f"{kind} {name}": change for name, change in differ.items()}
-        if differ:
-            self._tell(tuple(differ.values()), before)
-        return set(differ)
+    def _instructed(self, body: bytes) -> bytes:
+        """A result with what the server tells the model of itself, as it was agreed to."""
+        fields: dict[str, object] = {**read(body)}
+        if _SAYS not in fields:
+            return body
+        value = {_SAYS: fields.pop(_SAYS)}
+        value = _value(Raw(write(value)))
+        found = marks.of(value, self._pins.names_beside(self))
+        shown = self._compared(INSTRUCTIONS, {"": definition(value, found)}, {"": value}).get("")
+        if shown is not None:
+            fields[_SAYS] = read(shown)[_SAYS] if isinstance(shown, Raw) else value[_SAYS]
+        return write(fields)
 
-    def _tell(self, differ: tuple[Change, ...], before: Mapping[str, Change]) -> None:
+    def _compared(self, kind: Kind, now: Definitions, values: Mapping[str, Any]) -> dict[str, Any]:
+        """What of these values the client gets, by name: the value itself, or raw JSON that was
+        agreed to in place of it."""
+        offers = self._first(kind, now)
+        differ = {}
+        for name, each in now.items():
+            kept = [offer[kind.word][name] for offer in offers if name in offer.get(kind.word, ())]
+            if all(one.sha256 != each.sha256 for one in kept):
+                before = next((one for one in kept if one.text), kept[0] if kept else None)
+                differ[name] = Change(kind.word, name, each, before)
+        earlier = {at: each for at, each in self.left_out.items() if at[0] == kind.word}
+        for at in earlier:
+            if kind.is_whole or at[1] in now:
+                del self.left_out[at]
+        self.left_out |= {(kind.word, name): change for name, change in differ.items()}
+        if differ:
+            self._tell(tuple(differ.values()), earlier)
+        if self._is_dropped:
+            return {}
+        texts = {name: self._in_place_of(change) for name, change in differ.items()}
+        return {
+            name: Raw(texts[name].encode()) if name in texts else value
+            for name, value in values.items()
+            if texts.get(name, "-")
+        }
+
+    def _first(self, kind: Kind, now: Definitions) -> list[Offer]:
+        """Keeps what comes first; all that is kept then of who serves."""
+        pins, word = self._pins, kind.word
+        offers = pins.offers(self)
+        if pins.closed(self.server):
+            # A lock has digests alone; the texts are kept for the time when others come.
+            held = [each for offer in offers for each in offer.get(word, {}).items()]
+            bare = {(name, each.sha256) for name, each in held if not each.text}
+            bare -= {(name, each.sha256) for name, each in held if each.text}
+            fit = {n: each for n, each in now.items() if each.text and (n, each.sha256) in bare}
+            return pins.keeps(self, word, fit) if fit else offers
+        own = offers[0].get(word, {})
+        new = {n: d for n, d in now.items() if n not in own and len(n) <= limits.TOOL_NAME}
+        if kind.is_whole and own:
+            new = {}
+        elif not kind.is_whole:
+            new = dict(list(new.items())[: max(0, limits.PAGES - len(own))])
+        return pins.keeps(self, word, new) if new and pins.may_begin(self) else offers
+
+    def _tell(self, differ: tuple[Change, ...], before: Mapping[tuple[str, str], Change]) -> None:
         """Reports changes that were not reported before. A list that changes each time is reported
         a few times only."""
         if self._pins.on_change is OnChange.DROP:
-            self._dropped = True
-        new = [each for each in differ if before.get(f"{each.kind} {each.name}") != each]
+            self._pins.dropped.add(self.key)
+        new = [each for each in differ if before.get((each.kind, each.name)) != each]
         if not new or self._told > limits.TOLD_CHANGES:
             return
         self._told += 1
@@ -279,13 +333,21 @@ class Pinned:
 
     def agreed(self) -> None:
         """What is kept is more than before, by the user's word."""
-        offer = self.offer or Offer()
+        offers = self._pins.offers(self)
         self.left_out = {
-            at: each
-            for at, each in self.left_out.items()
-            if each.now.sha256 != getattr(offer.of(each.kind).get(each.name), "sha256", "")
+            (kind, name): change
+            for (kind, name), change in self.left_out.items()
+            if all(
+                change.now.sha256 != getattr(offer.get(kind, {}).get(name), "sha256", "")
+                for offer in offers
+            )
         }
-        self._dropped = self._dropped and bool(self.left_out)
+
+
+def _names_pages(body: bytes) -> bool:
+    """Whether raw JSON may have a URI of a page, in a member that stands twice too."""
+    lower = body.lower()
+    return b"ui:" in lower or b"\\u" in lower
 
 
 class Pins:
@@ -294,42 +356,78 @@ class Pins:
     Args:
         server_of: The server of a declaration, by its address and name; None: it is not pinned.
         on_change: What a change does.
+        keep: Keeps what a server offers first: of a kind, these definitions. The names are those of
+            all servers that came with it. Returns whether it is kept.
     """
 
     def __init__(
-        self, server_of: Callable[[str, str], Server | None], on_change: OnChange = OnChange.ASK
+        self,
+        server_of: Callable[[str, str], Server | None],
+        on_change: OnChange = OnChange.ASK,
+        keep: Callable[[Server, str, Definitions, Iterable[str]], bool] = lambda *_: True,
     ) -> None:
         self.server_of = server_of
         self.on_change = on_change
-        self.kept: Mapping[str, Offer] = {}
-        """What is kept, by the keys of servers."""
+        self._keep = keep
+        self.kept: Mapping[str, Mapping[str, Offer]] = {}
+        """What is kept, by the keys and the names of servers."""
         self.locked: frozenset[str] = frozenset()
         """Owners of whose servers no more than what is kept may be offered."""
         self.sealed = False
         """Whether no server may offer more than what is kept."""
+        self.dropped: set[str] = set()
+        """Keys of servers of which nothing may be used any more."""
         self.emit: Callable[[Effect], None] = lambda _: None
-        self._pinned: dict[str, Pinned] = {}
-        self._new: Counter[str] = Counter()
-        """How many servers of an owner have come."""
+        self._pinned: dict[tuple[str, str], Pinned] = {}
+        self._first: dict[str, frozenset[str]] = {}
+        """The names of the servers that came first, by their key."""
 
     def pinned(self, server: Server) -> Pinned:
         """The state of a server."""
-        known = self._pinned.get(server.key)
+        at = server.key, server.name
+        known = self._pinned.get(at)
         if known is None:
             if len(self._pinned) >= limits.PINNED:
                 self._pinned.pop(next(iter(self._pinned)))
-            known = self._pinned[server.key] = Pinned(server, self)
+            known = self._pinned[at] = Pinned(server, self)
         return known
 
-    def first(self, pinned: Pinned, kind: str, now: Mapping[str, Definition]) -> None:
-        """A server offers something for the first time: that is kept, unless all there may be is
-        known, or its owner has brought too many servers."""
-        server, offer = pinned.server, pinned.offer
-        if offer is None:
-            self._new[server.owner] += 1
-        if not self.closed(server) and self._new[server.owner] <= limits.NEW_SERVERS:
-            self.kept = {**self.kept, server.key: (offer or Offer()).with_(kind, now)}
-            self.emit(Keep(server, kind, dict(now)))
+    def begin(self, servers: Iterable[Server]) -> None:
+        """A session is set up with these servers. Who has not served before may bring several; of
+        who has, a server of another name is held to what is kept."""
+        names: dict[str, list[str]] = {}
+        for server in servers:
+            names.setdefault(server.key, []).append(server.name)
+        for key, those in names.items():
+            if key not in self._first:
+                new = () if key in self.kept else those[: limits.NEW_SERVERS]
+                self._first[key] = frozenset(new)
+
+    def may_begin(self, pinned: Pinned) -> bool:
+        """Whether a server may have a first list."""
+        name, key = pinned.server.name, pinned.key
+        return name in self.kept.get(key, ()) or name in self._first.get(key, ())
+
+    def keeps(self, pinned: Pinned, kind: str, now: Definitions) -> list[Offer]:
+        """Keeps definitions; all that is kept then of who serves. What cannot be kept is not agreed
+        to, nor is any later list a first one."""
+        server, key = pinned.server, pinned.key
+        held = self.kept.get(key, {})
+        own = held.get(server.name, {})
+        more = with_(own, kind, now)
+        if more != own:
+            names = self._first.get(key, frozenset()) | {server.name}
+            if self._keep(server, kind, now, names):
+                self.kept = {**self.kept, key: {**held, server.name: more}}
+            else:
+                self.sealed = True
+        return self.offers(pinned)
+
+    def offers(self, pinned: Pinned) -> list[Offer]:
+        """All that is kept of who serves: first of this server, then of those of other names."""
+        held = self.kept.get(pinned.key, {})
+        others = (each for name, each in held.items() if name != pinned.server.name)
+        return [held.get(pinned.server.name, {}), *others]
 
     def closed(self, server: Server) -> bool:
         """Whether the first list of a server is none: all there is was agreed to before."""
@@ -339,13 +437,13 @@ class Pins:
         """The names of the tools of all other servers."""
         return {name for each in self._pinned.values() if each is not pinned for name in each.names}
 
-    def agreed(self, kept: Mapping[str, Offer]) -> list[str]:
-        """This is kept from now on; the keys of the servers with less left out than before."""
+    def agreed(self, kept: Mapping[str, Mapping[str, Offer]]) -> list[Pinned]:
+        """This is kept from now on; the servers with less left out than before."""
         self.kept = kept
         freed = []
-        for key, pinned in self._pinned.items():
+        for pinned in self._pinned.values():
             before = len(pinned.left_out)
             pinned.agreed()
             if len(pinned.left_out) < before:
-                freed.append(key)
+                freed.append(pinned)
         return freed

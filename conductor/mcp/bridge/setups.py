@@ -104,6 +104,9 @@ class Setups:
         params = bytes_of(message.params) or NULL
         prefix = f"conductor-reached-{self._last + 1}-" if self._reaches else ""
         declared, names = declarations.declared(params, prefix)
+        for name in sorted(names.taken) if self._reaches else ():
+            why = "conductor reaches servers of stdio and Streamable HTTP only"
+            self._log("warning", f"MCP server `{name}` of the editor is not pinned: {why}")
         known = read(params).get("sessionId") if method in _KNOWN else None
         session = bytes(known) if known is not None else None
         # A setup of a known session without servers removes those of the setup before.
@@ -131,6 +134,8 @@ class Setups:
             setup.servers.append(server)
             self.servers[server.listener] = server
             self._offer(setup, server)
+        if self._pins is not None:
+            self._pins.begin(one.pins.server for one in setup.servers if one.pins is not None)
         if setup.missing:
             self._preparing = setup
         else:

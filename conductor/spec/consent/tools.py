@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from itertools import islice
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.spec import digests
 from conductor.spec.consent.question import Answer, Option, named, quoted
 
@@ -16,6 +18,12 @@ if TYPE_CHECKING:
 MOST: Final = 32
 """Changes that one question shows: it must stay readable."""
 _LONGEST: Final = 200
+
+SAYS: Final = ("description", "instructions")
+"""Members of a definition that are words for the model."""
+_PARTS: Final = 12
+"""Members of one definition that are shown."""
+_NONE: Final = object()
 
 _BEFORE: Final = 40
 """Characters before a difference that are shown."""
@@ -37,7 +45,9 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
     def key(self) -> str:
         """What the question is over by: another change is another question."""
         shown = [[each.kind, each.name, each.now.sha256] for each in self.changes]
-        return digests.of_bytes(msgspec.json.encode([self.server.key, sorted(shown)]))
+        return digests.of_bytes(
+            msgspec.json.encode([self.server.key, self.server.name, sorted(shown)])
+        )
 
     @property
     def component(self) -> str:
@@ -82,20 +92,42 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
 
 def shown(change: Change) -> Iterator[str]:
     """A change in lines: the server has chosen only what stands between backticks."""
-    what = f"{change.kind} {named(change.name)}"
-    now, before = change.now, change.before
-    says = quoted(now.says, _LONGEST)
+    what = f"{change.kind} {named(change.name)}" if change.name else change.kind
+    before, now = change.before, change.now
     if before is None:
-        yield f"{what} is new" + (f": {says}" if now.says else "")
-    elif now.says != before.says:
-        same = _same(before.says, now.says)
-        old, new = (quoted(_from(text, same), _LONGEST) for text in (before.says, now.says))
-        yield f"{what} said {old} and now says {new}"
-    elif not change.parts:
-        yield f"{what} is another now"
-    for name, text in change.parts:
-        yield f"{what}: its {named(name)} is another now: {quoted(text, _LONGEST)}"
+        says = _said(now.value)
+        yield f"{what} is new" + (f": {quoted(says, _LONGEST)}" if says else "")
+    elif not before.text or not now.text:
+        yield f"{what} is another now; it is too long to be shown"
+    else:
+        yield from islice(_differ(what, before.value, now.value), _PARTS)
     yield from (f"LOOK at {what}: {mark}" for mark in now.marks)
+
+
+def _said(value: dict[str, Any]) -> str:
+    """What a definition tells the model in words."""
+    return next((text for part in SAYS if isinstance(text := value.get(part), str)), "")
+
+
+def _differ(what: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
+    """What differs between two values, by member."""
+    for part in sorted(before.keys() | now.keys()):
+        old, new = (
+            text
+            if isinstance(text := value.get(part, ""), str)
+            else json_text.encode(text).decode()
+            for value in (before, now)
+        )
+        if before.get(part, _NONE) == now.get(part, _NONE) and old == new:
+            continue
+        same = _same(old, new)
+        old, new = (quoted(_from(text, same), _LONGEST) for text in (old, new))
+        if part in SAYS and part in before and part in now:
+            yield f"{what} said {old} and now says {new}"
+        elif part not in now:
+            yield f"{what}: it has no {named(part)} any more"
+        else:
+            yield f"{what}: its {named(part)} is another now: {new}"
 
 
 def _same(first: str, second: str) -> int:

@@ -91,9 +91,9 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     owner: str = ""
     """The component that declares it; empty: the client."""
     key: Digest
-    """Which server exactly: what runs belongs to it."""
-    tools: dict[str, Digest] = {}
-    pages: dict[str, Digest] = {}
+    """Who serves: what runs belongs to it."""
+    offers: dict[str, dict[str, Digest]] = {}
+    """By the words of kinds, and by names."""
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):

@@ -116,7 +116,6 @@ class BridgeRig:
         self.links: dict[str, list[Json]] = {}
         """What the servers of open links got."""
         self.reached: list[kinds.OpenLink] = []
-        self.kept: list[kinds.Keep] = []
         self.differs: list[kinds.Differs] = []
         self.component = Component(generation, self._from_component)
         self.generation = generation
@@ -184,6 +183,11 @@ class BridgeRig:
         """The component answers a held frame."""
         self.component.send({"id": frame["id"], **outcome})
 
+    def answer_raw(self, frame: Json, result: str) -> None:
+        """The component answers a held frame with JSON as it stands here."""
+        line = f'{{"jsonrpc":"2.0","id":{json.dumps(frame["id"])},"result":{result}}}\n'
+        self.perform(self.bridge.to_agent(line.encode()))
+
     def said(self, link: str, frame: Json) -> None:
         """A server of the client's says something."""
         whole = json.dumps({"jsonrpc": "2.0", **frame}).encode()
@@ -246,8 +250,6 @@ class BridgeRig:
                 self.links[link].append(json.loads(frame))
             case kinds.CloseLink(link):
                 del self.links[link]
-            case kinds.Keep():
-                self.kept.append(effect)
             case kinds.Differs():
                 self.differs.append(effect)
             case kinds.Wait():
