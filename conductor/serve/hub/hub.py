@@ -23,7 +23,7 @@ from conductor.serve.hub.floor import Floor
 from conductor.serve.hub.handshake import Handshake
 from conductor.serve.hub.limits import HubLimits
 from conductor.serve.hub.params import update_at, update_of
-from conductor.serve.hub.questions import NEITHER, Questions
+from conductor.serve.hub.questions import Questions, neither
 from conductor.serve.hub.requests import Requests
 from conductor.serve.hub.servers import Servers
 from conductor.serve.hub.sessions import Sessions
@@ -216,8 +216,7 @@ class Hub:
         if isinstance(method, UnsetType):
             asked = self._floor.answered(sender, message) if isinstance(id_, Raw) else None
             if asked is not None:
-                neither = b"error", Raw(frames.error_body(INTERNAL_ERROR, NEITHER))
-                self._requests.answered(asked, sender, *(outcome(message) or neither))
+                self._requests.answered(asked, sender, *(outcome(message) or neither()))
         elif isinstance(id_, Raw):
             self._questions.ask(sender, id_, method, params)
         elif method == UPDATE:

@@ -36,7 +36,12 @@ _NOBODY: Final = {
     ELICITATION: b'{"action":"cancel"}',
 }
 """What a question of a method is answered where no driver is left."""
-NEITHER: Final = "the answer to this request has neither a result nor an error"
+
+
+def neither() -> tuple[bytes, Raw]:
+    """What an answer counts as that has neither a result nor an error."""
+    text = "the answer to this request has neither a result nor an error"
+    return b"error", Raw(frames.error_body(INTERNAL_ERROR, text))
 
 
 class Questions:
@@ -129,11 +134,11 @@ class Questions:
         asked = self._floor.answered(client, message)
         if asked is None:
             return
-        found = outcome(message) or (b"error", frames.error_body(INTERNAL_ERROR, NEITHER))
-        if found[0] == b"result":
-            self._settled(asked, client, Raw(found[1]))
+        member, body = outcome(message) or neither()
+        if member == b"result":
+            self._settled(asked, client, body)
         elif not asked.to:  # an error counts where nobody is left who could do better
-            self._reply(asked, *found)
+            self._reply(asked, member, body)
 
     def _settled(self, asked: Asked, client: Client, result: Raw) -> None:
         chain = asked.origin

@@ -59,8 +59,8 @@ class Turns:
         session, asker, failed = asked.session, asked.client, member == b"error"
         self._floor.finish(asked, member, body)
         if session is not None and self._is_over(asked, session, failed=failed):
-            heard = not failed and session.speaking()
-            reason = text_of(member_at(body, "stopReason")) if heard else ""
+            is_heard = not failed and len(session.attached) > 1
+            reason = text_of(member_at(body, "stopReason")) if is_heard else ""
             error = body if failed else None
             self.end(session, asker, stopReason=reason or None, error=error)
 
