@@ -424,8 +424,10 @@ def _refusal(head: h11.Request) -> int:
         return 431
     if head.method == b"CONNECT":
         return 405
+    if head.http_version not in (b"1.0", b"1.1"):
+        return 505
     # A server in front may believe the other length, and see another request behind it. HTTP/1.0
     # knows no `Transfer-Encoding`.
     names = {name for name, _ in head.headers}
-    is_odd = head.http_version < b"1.1" and b"transfer-encoding" in names
+    is_odd = head.http_version == b"1.0" and b"transfer-encoding" in names
     return 400 if is_odd or names >= _BODY else 0
