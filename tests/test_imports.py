@@ -226,7 +226,7 @@ RULES: Final = (
     Rule(
         "conductor.fleet.journal",
         (
-            *("conductor.fleet", "conductor.serve.hub", "conductor.record.frames"),
+            *("conductor.fleet", "conductor.serve.hub"),
             *("conductor.transports", "conductor.core", *BASE),
         ),
         ("msgspec",),

@@ -12,12 +12,12 @@ from typing import Final
 
 from msgspec import UNSET, Raw
 
+from conductor.author import sides
 from conductor.core import json_text
 from conductor.core.dialects import ACP, CANCEL
 from conductor.core.json_text import read_members, write_members
 from conductor.core.service_table import PREFIX
 from conductor.errors import ComponentError
-from conductor.record import sides
 
 _ENVELOPE: Final = "proxy/successor"
 _MEMBERS: Final = ("jsonrpc", "id", "method", "params", "result", "error")

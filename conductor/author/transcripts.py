@@ -14,11 +14,12 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from conductor.author import sides
 from conductor.author.subject import Subject
 from conductor.core.dialects import CANCEL
 from conductor.core.json_text import read_members, write_members
 from conductor.errors import ComponentError, UsageError
-from conductor.record import diff, sides
+from conductor.record import diff
 from conductor.spec.model import Spec
 
 

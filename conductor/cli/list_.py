@@ -122,13 +122,14 @@ def _say(row: Row) -> None:
 def _row(each: Receipt | Damaged) -> Row:
     if isinstance(each, Damaged):
         return Row(name=each.name, kind="damaged", problem=each.why)
+    kind: str
     kind, wants, problem = "damaged", "", ""
     try:
         spec = catalog.resolve(each.name)
     except UsageError as error:
         problem = error.with_hint
     else:
-        kind = "python" if spec.script else "module" if spec.sandboxed else "program"
+        kind = spec.kind
         wants = _wants(spec)
     moment = datetime.datetime.fromtimestamp(each.since).astimezone()
     return Row(

@@ -10,7 +10,7 @@ from typing import Final
 import msgspec
 
 from conductor.cli.blame import LARGEST, Blame, Edit, blame
-from conductor.errors import ConductorError, UsageError, counted, one_line
+from conductor.errors import ConductorError, UsageError, counted, one_line, visible_path
 
 REF: Final = "conductor"
 """The notes are `refs/notes/conductor`."""
@@ -33,7 +33,13 @@ def write(folder: str) -> Note:
         ConductorError: It is in none, git refuses, or no added line has a record.
     """
     top = _git(folder, "rev-parse", "--show-toplevel").decode().strip("\n")
-    commit = _git(top, "rev-parse", "--short=12", "HEAD").decode().strip()
+    try:
+        commit = _git(top, "rev-parse", "--short=12", "--verify", "HEAD").decode().strip()
+    except UsageError:
+        raise UsageError(
+            f"`{visible_path(top)}` has no commit so far, and a note is of the last one",
+            "commit first, as with `git commit`",
+        ) from None
     named = _git(
         top, "show", "--format=", "--name-only", "--diff-filter=d", "-m", "--first-parent", "-z",
         "HEAD",

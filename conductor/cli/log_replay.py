@@ -116,9 +116,7 @@ def replay(
     codes = []
     for component in alone:
         shown = name or catalog.resolve(component, config).name
-        if output is not None:
-            _write_transcript(file, shown, output)
-        wanted = Wanted(file, {shown: component}, (), trace, limit, config, shown)
+        wanted = Wanted(file, {shown: component}, (), trace, limit, config, shown, output)
         codes.append(log_replay_chain.run(wanted, show=diff, as_json=json_))
     if output is not None and not json_:
         report.say(f"written {output}")
@@ -144,19 +142,3 @@ def _play_agent(trace: str) -> int:
         while agent.warnings:
             report.write(agent.warnings.pop(0), word="warning")
     return 0
-
-
-def _write_transcript(trace: str, name: str, path: str) -> None:
-    """Writes what the trace recorded of a component as a transcript. Raises `UsageError`."""
-    from conductor.record.replay.transcript import transcript
-    from conductor.record.turns import reader as turns
-
-    text = transcript(trace, turns.opened(trace), name)
-    try:
-        with open(path, "xb") as file:
-            file.write(text)
-    except FileExistsError:
-        raise UsageError(f"`{path}` is there already", "name another file, or delete it") from None
-    except OSError as error:
-        why = error.strerror or str(error)
-        raise UsageError(f"cannot write `{path}`: {why}", "check the path") from None

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -15,7 +16,9 @@ if TYPE_CHECKING:
     from conductor.record.replay.player import Replayed
     from conductor.record.replay.recording import Recording
     from conductor.record.replay.specs import Chosen
+    from conductor.record.replay.transcript import Transcript
     from conductor.spec.config.model import Config
+    from conductor.spec.model import Spec
 
 EXIT_DIFFERENT: Final = 1
 _MOST: Final = 12
@@ -34,6 +37,8 @@ class Wanted(NamedTuple):
     config: Config | None
     alone: str = ""
     """The one component that is replayed; empty: the chain."""
+    output: str | None = None
+    """Where the transcript of that component is to be; None: nobody wants one."""
 
 
 class Run(NamedTuple):
@@ -98,8 +103,37 @@ def _ran(wanted: Wanted) -> Run:
     )
     options = Options(trace=wanted.trace)
     log = report.logger("warning")
-    replayed = player.replayed(recorded, chosen.specs, options, wanted.limit, log)
+    output, written = wanted.output, None
+    if output is not None:
+        written = _transcript(chosen.specs[0], output)
+    replayed = player.replayed(recorded, chosen.specs, options, wanted.limit, log, written)
+    if output is not None and written is not None:
+        _write(output, written.text())
     return Run(recorded, chosen, replayed, comparison.compared(then, replayed.reader))
+
+
+def _transcript(spec: Spec, path: str) -> Transcript:
+    """Takes what a guest gets and returns, for a new file. Raises `UsageError`."""
+    from conductor.record.replay.transcript import Transcript
+
+    if not spec.sandboxed:
+        raise UsageError(
+            f"`{spec.name}` is not sandboxed, and only what a guest gets and returns can become a "
+            "transcript",
+            "leave out --output, and keep the trace itself as a scenario",
+        )
+    if os.path.exists(path):
+        raise UsageError(f"`{path}` is there already", "name another file, or delete it")
+    return Transcript(spec.name)
+
+
+def _write(path: str, text: bytes) -> None:
+    try:
+        with open(path, "xb") as file:
+            file.write(text)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise UsageError(f"cannot write `{path}`: {why}", "check the path") from None
 
 
 def named(given: list[str]) -> dict[str, str]:
@@ -152,8 +186,8 @@ def _notes(recording: Recording, chosen: Chosen, replayed: Replayed) -> Iterator
     yield from chosen.notes
     if recording.is_redacted and recording.content == "redacted":
         yield (
-            "secrets were taken out of the trace, and stay out; record with `-c "
-            "trace-content=all` to replay them"
+            "secrets were taken out of the trace, and stay out, and what a component makes of them "
+            "is not compared; record with `-c trace-content=all` to replay them"
         )
     if recording.is_cut:
         yield "the trace is cut off: it is replayed up to there"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Final
 import typer
 
 from conductor.cli import report
-from conductor.cli.log_kinds import UNKNOWN, TracePath, kind_for
+from conductor.cli.log_kinds import TracePath, kind_for
 from conductor.cli.typer_options import output_option, paragraphs
 from conductor.errors import UsageError
 from conductor.record.turns import reader as turns
@@ -73,9 +73,11 @@ def view(
     """Shows a trace as a page."""
     from conductor.page.source import TraceFile
 
-    # What is followed need not be there yet, and a first line that nobody knows may be cut.
-    if (not live or os.path.exists(file)) and kind_for(file, "view") is UNKNOWN and not live:
-        turns.opened(file)
+    # What is followed need not be there yet, and its first line may be cut.
+    if not live or os.path.exists(file):
+        kind_for(file, "view")
+    if not live:
+        turns.check(file)
     if output is not None:
         if live:
             raise UsageError("a saved page does not grow", "leave out --live or --output")

@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.cli import log_audit, log_show, report
-from conductor.cli.log_kinds import TRACE, Kind
+from conductor.cli.log_kinds import AUDIT, EMPTY, Kind
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, Rows
 from conductor.cli.log_verify import records
 from conductor.core import json_text
@@ -42,7 +42,8 @@ def show(path: str, chosen: Filter, kind: Kind, *, as_json: bool, whole: bool) -
     found: Counter[Watched] = Counter()
     broken: BrokenChainError | None = None
     try:
-        found.update(_of_trace(path, chosen) if kind is TRACE else _of_audit(path, chosen))
+        is_audit = kind in (AUDIT, EMPTY)
+        found.update(_of_audit(path, chosen) if is_audit else _of_trace(path, chosen))
     except BrokenChainError as error:
         broken = error
     counts = found.most_common()

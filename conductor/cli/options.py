@@ -873,7 +873,7 @@ TABLE: Final = (
         "the file.",
         panel=_OUTPUT,
         typed=_ONE_WRITER,
-        page="It also records what each proxy received and sent; see [Traces](log.md#traces).",
+        page="See [Traces](log.md#traces).",
     ),
     Option(
         "trace-content",

@@ -27,8 +27,8 @@ from conductor.core.jsonrpc import INTERNAL_ERROR, Malformed
 from conductor.core.message import Message
 from conductor.errors import are, counted
 from conductor.fleet import names
+from conductor.fleet.frames import clean_frame
 from conductor.fleet.unwritten import Entry, Unwritten
-from conductor.record.frames import clean_frame
 from conductor.serve.hub import frames as answers
 from conductor.transports.base import Wrapper
 from conductor.transports.framing import split

@@ -138,9 +138,7 @@ def _trace(chain: Sinking) -> Sink[Item] | None:
     # Without content nothing can be replayed, and where components lie is nobody's business.
     is_told = content != "none"
     components = described(plan, content) if is_told else []
-    if file is None:
-        return Tracer(chain.sinks, content, chain=components)
-    return Tracer([file, *chain.sinks], content, chain=components, records=file.gather)
+    return Tracer([*([file] if file is not None else []), *chain.sinks], content, chain=components)
 
 
 def _watched(chain: Sinking) -> Sink[Item] | None:

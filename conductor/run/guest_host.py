@@ -160,6 +160,7 @@ class _Host:
             verbose=options.verbose,
             require_hardening=options.require_hardening,
             recording=recording,
+            deliveries=options.deliveries,
             relays=options.relays,
             # What a session is called within, and between guests, only the child sees.
             auditing=options.audit is not None and self._policed,

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from conductor.run.host_record import Crossed, Delivered, RecordReader
     from conductor.run.report_lines import Sized
     from conductor.spec.model import Spec
-    from conductor.transports.base import Transport
 
 _MOST_HELD: Final = 32 * 1024 * 1024
 """Bytes that sinks may hold together. Then the one that holds most is dropped: the chain does not
@@ -57,18 +56,6 @@ class Happened(msgspec.Struct, frozen=True):
     event: str
     component: str
     text: str
-
-
-class Lines(msgspec.Struct, frozen=True):
-    """What a component got and sent, as it was written."""
-
-    instance: Instance
-    given: bytes
-    """Whole lines."""
-    sent: Sequence[bytes]
-    failed: str | None
-    """Of a delivery, after which it has nothing left to say: why it ended the component, if it did.
-    None: it is no delivery."""
 
 
 class OfHost(msgspec.Struct, frozen=True):
@@ -118,7 +105,7 @@ class Ended(msgspec.Struct, frozen=True):
 
 
 Item: TypeAlias = (
-    Entry | Violated | Chain | Happened | Lines | OfHost | Change | Outside | Loaded | Gap | Ended
+    Entry | Violated | Chain | Happened | OfHost | Change | Outside | Loaded | Gap | Ended
 )
 """What a log is made of."""
 
@@ -136,7 +123,8 @@ def session_in(payload: Raw | bytes | None) -> bytes:
 class Sink(Generic[Taken_contra]):
     """Takes the entries of a log, or lines of a trace that were made of those.
 
-    Nothing that it does holds up the chain for long.
+    The chain waits for `take`. So who writes to a disk or a pipe does that in a thread, and says
+    what waits there (`behind`); only an audit is waited for.
     """
 
     takes: Collection[type] = (Entry, Violated, Chain, Happened, OfHost, Gap)
@@ -173,26 +161,6 @@ class Sink(Generic[Taken_contra]):
 
     def close(self) -> None:
         """Nothing more will come."""
-
-
-class Instance:
-    """One instance of a component, whose lines are recorded."""
-
-    def __init__(self, log: ChainLog, name: str) -> None:
-        self.name = name
-        self._log = log
-
-    def given(self, data: bytes) -> None:
-        """Whole lines were written to it."""
-        self._log.add(Lines(self, data, (), None))
-
-    def sent(self, frames: list[bytes]) -> None:
-        """Lines came from it."""
-        self._log.add(Lines(self, b"", frames, None))
-
-    def delivered(self, given: bytes, sent: bytes, failed: str) -> None:
-        """Lines were delivered to it, and it returned others."""
-        self._log.add(Lines(self, given, (sent,), failed))
 
 
 class ChainLog:
@@ -303,27 +271,6 @@ class ChainLog:
         """A component has left the chain, or does not join it."""
         self._readers.pop(name, None)
         self._early.pop(name, None)
-
-    def watched(self, planned: Planned) -> Planned:
-        """A component whose lines are recorded, if somebody wants them; those of guests their host
-        reports."""
-        if planned.guests or not self.wants(Lines):
-            return planned
-        from conductor.transports.recorded import Recorded  # few chains have a trace
-
-        if isinstance(planned.transport, Recorded):
-            return planned  # another instance of a component that is recorded
-        name, renew = planned.name, planned.renew
-
-        def recorded(transport: Transport) -> Transport:
-            return Recorded(transport, Instance(self, name))
-
-        def again(make: Callable[[], Transport]) -> Callable[[], Transport]:
-            return lambda: recorded(make())
-
-        return msgspec.structs.replace(
-            planned, transport=recorded(planned.transport), renew=renew and again(renew)
-        )
 
     # -- what hosts report ---------------------------------------------------------------------
 

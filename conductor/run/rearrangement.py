@@ -229,9 +229,8 @@ class Rearrangement:
 
         Raises `_NotUsedError`: then the chain is as it was.
         """
-        running, records = list(self._runtime.planned.values()), self._runtime.records
+        running = list(self._runtime.planned.values())
         stay = _without(planned, _without(planned, running))
-        planned = [each if each in stay else records.entries.watched(each) for each in planned]
         new, gone = _without(planned, running), _without(running, planned)
         if new or [each.name for each in planned] != [each.name for each in running]:
             try:

@@ -52,12 +52,11 @@ class Records:
 
     # -- the components ------------------------------------------------------------------------
 
-    def begin(self, planned: Sequence[Planned]) -> Sequence[Planned]:
-        """A chain is about to run. Returns its components as the log sees them."""
+    def begin(self, planned: Sequence[Planned]) -> None:
+        """A chain is about to run."""
         self.entries.chain(planned, {})
         for violation in (one for each in planned for one in each.would):
             self.violated(violation)
-        return [self.entries.watched(each) for each in planned]
 
     def rearranged(self, planned: Sequence[Planned], joined: Mapping[str, str]) -> None:
         """The chain has these components from now on. `joined`: the names of new ones, by those

@@ -17,7 +17,7 @@ from msgspec import Raw
 from msgspec.structs import force_setattr, replace
 
 from conductor.core import UPSTREAM, Entry, Violated
-from conductor.run.log import Chain, Item, Lines, OfHost, Sink, session_in
+from conductor.run.log import Chain, Item, OfHost, Sink, session_in
 
 AGE: Final = 300.0
 """Seconds after which an entry is forgotten."""
@@ -107,7 +107,7 @@ class Ring(Sink[Item]):
         """Whether a component has sent anything; before that there is nothing to see."""
 
     def take(self, item: Item, at: float, mode: str) -> None:
-        """Keeps an entry; but no lines of components, which only a trace has."""
+        """Keeps an entry."""
         size, shared = _ENTRY, False
         if type(item) is Entry:
             if not self.begun:
@@ -134,8 +134,6 @@ class Ring(Sink[Item]):
             size += len(bytes(item.entry.payload or b""))
         elif isinstance(item, Chain):
             size += _ENTRY * len(item.peers)
-        elif isinstance(item, Lines):
-            return
         self._kept.append(Kept(at, item, size, shared))
         self.size += size
         if self.size > self._most:

@@ -93,9 +93,9 @@ class Runtime:
         self.rearrangement: Rearrangement | None = None
         """Made once the components are to be others, or one is paused."""
         self._pauses: Pauses | None = None
-        self.planned = {p.name: p for p in records.begin(planned)}
+        records.begin(planned)
+        self.planned = {p.name: p for p in planned}
         """What runs, by name, in order."""
-        planned = list(self.planned.values())
         self.router = self._new_router(mode)
         transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self.planned.items()}}
         self._transports = transports

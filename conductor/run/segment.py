@@ -186,7 +186,12 @@ class Segment:
         self._services = LocalServices(self._log, spec.clock)
         self._relays = spec.relays
         self._guests = SegmentGuests(
-            spec.guests, modules, self._outboxes, self._log, output.send, self._record
+            spec.guests,
+            modules,
+            self._outboxes,
+            self._log,
+            output.send,
+            self._record if spec.deliveries else None,
         )
         self._shortcut: Shortcut | None = None
         """None: the router sees all, for a trace or an audit, or because guests speak in envelopes,

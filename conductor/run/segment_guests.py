@@ -70,7 +70,7 @@ class SegmentGuests:
             outboxes: Routes what they return.
             log: Writes a line: level, component name, text.
             send: Takes whole lines for the parent.
-            record: Takes what is delivered, for a trace.
+            record: Takes what is delivered; None: nobody wants to know.
         """
         self._modules = modules
         self._instances = {name: module.instantiate(name) for name, module in modules.items()}

@@ -102,6 +102,8 @@ class SegmentSpec(msgspec.Struct, frozen=True, omit_defaults=True):
     """Where the numbers of messages begin in a trace; 0: the parent sees all that passes."""
     recording: bool = False
     """Whether there is a record (`conductor.run.host_record`)."""
+    deliveries: bool = False
+    """Whether it has what each guest is given and returns."""
     relays: bool = False
     """Perform no service here: relay every call."""
     auditing: bool = False

@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from conductor.spec.python_guest.facts import Declared
 
 
+Kind = Literal["module", "script", "command", "python", "remote"]
+"""What runs: a WebAssembly module or Python source in the sandbox, a program, an object of this
+process, or what is at an address."""
+
+
 class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The part of a sandboxed component that its host needs.
 
@@ -124,6 +129,15 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """The component before its uppermost layer (`conductor.spec.origins`)."""
     set_by: str = ""
     """Who set that layer: a file and its line, the command line, the user's consent …"""
+
+    @property
+    def kind(self) -> Kind:
+        """What runs, in the word that traces, audits, locks and telemetry have for it."""
+        if self.sandboxed:
+            return "script" if self.script else "module"
+        if self.address is not None:
+            return "remote"
+        return "command" if self.command is not None else "python"
 
     @property
     def sandboxed(self) -> bool:

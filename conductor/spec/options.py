@@ -70,6 +70,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Bytes of the trace at most: then a last line says that it is full; 0: any number."""
     recording: bool = False
     """Have hosts report what passes between their guests; a trace implies it."""
+    deliveries: bool = False
+    """Have hosts report what each guest is given and returns, too: for a transcript."""
     ring: int = 2 * 1024 * 1024
     """Bytes of the last messages that are kept in memory (`conductor.run.ring`); 0: none."""
     reserved: tuple[str, ...] = msgspec.field(default_factory=_bundled)

@@ -194,9 +194,7 @@ def _run(ids: Ids) -> Span:
 
 def _facts(spec: Spec) -> Attributes:
     """What is known of a component before it runs."""
-    kind = "guest" if spec.sandboxed else "program" if spec.command is not None else "python"
-    kind = "remote" if spec.address is not None else kind
-    facts: Attributes = {names.KIND: kind}
+    facts: Attributes = {names.KIND: spec.kind}
     if spec.wasm is not None and (digest := spec.pins.get(spec.wasm)):
         facts[names.DIGEST] = digest
     if spec.command is not None:

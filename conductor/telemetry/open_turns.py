@@ -9,7 +9,8 @@ from typing import Final
 import msgspec
 
 from conductor.record.turns.fold import Event
-from conductor.record.turns.line import AGENT, CLIENT, Line, Prompted, Update
+from conductor.record.turns.line import AGENT, CLIENT, Line, Prompted
+from conductor.record.turns.messages import Update
 from conductor.record.turns.open_turn import OpenTurn, ToolCall
 from conductor.record.turns.seen import Asked
 from conductor.telemetry import names, payloads
@@ -32,29 +33,24 @@ class Turns:
 
     def __init__(self, progress: Progress) -> None:
         self._progress = progress
-        self._open: OrderedDict[str, Turn] = OrderedDict()
-        """By session."""
+        self._open: OrderedDict[int, Turn] = OrderedDict()
+        """By number."""
         self._models: OrderedDict[str, str] = OrderedDict()
         """The model of each session."""
         self._agent: Attributes = {}
 
     def of(self, turn: OpenTurn) -> Turn | None:
         """What is made of a turn."""
-        found = self._open.get(turn.session)
-        return found if found is not None and found.of is turn else None
+        return self._open.get(turn.number)
 
     def finish(self) -> None:
         """Nothing more will come."""
-        for turn in [*self._open.values()]:
-            turn.span.attributes[names.UNFINISHED] = True
-            self._end(turn, self._progress.at)
+        while self._open:
+            self._abandon()
 
     def begin(self, event: Event, body: payloads.Params, chain: str) -> None:
         """The client sends a prompt; `chain`: the names of its components."""
         line, session = event.line, event.turn.session
-        if (before := self._open.get(session)) is not None:
-            before.span.attributes[names.UNFINISHED] = True
-            self._end(before, line.ts)
         remote = read_traceparent(body.traceparent) if body.traceparent else None
         agent = self._agent.get(names.AGENT_NAME, "") or AGENT
         span = Span(
@@ -82,9 +78,9 @@ class Turns:
             span.attributes[names.MODEL] = model
         if self._progress.content:
             span.attributes[names.INPUT] = payloads.message("user", event.turn.prompt)
-        self._open[session] = Turn(event.turn, span, tools={})
+        self._open[event.turn.number] = Turn(event.turn, span, tools={})
         if len(self._open) > _MOST_OPEN:
-            self._end(next(iter(self._open.values())), line.ts)
+            self._abandon()
 
     def answered(self, turn: Turn, event: Event, answer: Prompted, hop: Span) -> None:
         """The client has the answer to its prompt."""
@@ -109,6 +105,12 @@ class Turns:
         if event.ends:
             self._end(turn, event.line.ts, payloads.name_of(answer.stop))
 
+    def _abandon(self) -> None:
+        """The oldest turn ends without its answer."""
+        turn = next(iter(self._open.values()))
+        turn.span.attributes[names.UNFINISHED] = True
+        self._end(turn, self._progress.at)
+
     def _end(self, turn: Turn, at: float, stop: str = "") -> None:
         for tool in turn.tools.values():
             tool.attributes[names.UNFINISHED] = True
@@ -128,7 +130,7 @@ class Turns:
             )
         if self._progress.content and turn.of.answer:
             found[names.OUTPUT] = payloads.message("assistant", turn.of.answer, stop)
-        del self._open[turn.of.session]
+        del self._open[turn.of.number]
         self._progress.free(turn.span.place)
         self._progress.finish(turn.span, at)
 
@@ -178,7 +180,7 @@ class Turns:
             if call.first != event.number:
                 return  # it has ended
             parent = asked(turn) or turn.span
-            name = payloads.name_of(update.name)
+            name = payloads.name_of(update.held.get("name"))
             span = turn.tools[id_] = Span(
                 what=What.TOOL,
                 name=f"{names.EXECUTE} {name}".rstrip(),
@@ -194,14 +196,14 @@ class Turns:
             if name:
                 span.attributes[names.TOOL_NAME] = name
             span.attributes[names.CONVERSATION] = turn.of.session[: payloads.MOST_NAME]
-        if kind := payloads.name_of(update.tool_kind):
+        if kind := payloads.name_of(update.held.get("kind")):
             span.attributes[names.TOOL_KIND] = kind
         if self._progress.content:
-            for name, raw in (
-                (names.TOOL_ARGUMENTS, update.input),
-                (names.TOOL_RESULT, update.output),
+            for name, member in (
+                (names.TOOL_ARGUMENTS, "rawInput"),
+                (names.TOOL_RESULT, "rawOutput"),
             ):
-                if text := payloads.json_text(raw):
+                if member in update.held and (text := payloads.value_text(update.held[member])):
                     span.attributes[name] = text
         if call.is_done:
             del turn.tools[id_]

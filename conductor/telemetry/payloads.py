@@ -102,6 +102,11 @@ def json_text(raw: msgspec.Raw) -> str:
     return bytes(raw).decode(errors="replace")
 
 
+def value_text(value: Any) -> str:
+    """A value as JSON; empty: it is too long."""
+    return json_text(msgspec.Raw(encode(value)))
+
+
 def message(role: str, text: str, finish: str = "") -> str:
     """Words as the conventions write a conversation."""
     made: dict[str, Any] = {"role": role, "parts": [{"type": "text", "content": text}]}

@@ -11,9 +11,6 @@ import wasm_host
 from conductor.errors import without_keys
 from conductor.transports.base import Ended, Events
 
-Delivered = Callable[[bytes, bytes, str], None]
-"""Called, for a trace, with what was delivered, what the guest returned, and why it failed."""
-
 
 def deliver(guest: wasm_host.Guest, data: bytes, on_refused: Callable[[bytes, str], None]) -> bytes:
     """Delivers whole lines and returns the guest's lines.
@@ -48,7 +45,6 @@ class GuestTransport:
     def __init__(self, guest: wasm_host.Guest) -> None:
         self._guest = guest
         self._events: Events | None = None
-        self._observer: Delivered | None = None
         self._lines: list[bytes] = []
         self._size = 0
         self._scheduled = False
@@ -61,10 +57,6 @@ class GuestTransport:
         """How the module carries the channel: core, component or wasi."""
         return self._guest.carrier
 
-    def observe_deliveries(self, observer: Delivered) -> None:
-        """Reports every delivery to `observer`, with what the guest returned for it."""
-        self._observer = observer
-
     async def open(self, events: Events) -> None:
         """Starts the guest; reports what it returns at once on the loop's next turn."""
         self._events = events
@@ -73,8 +65,6 @@ class GuestTransport:
         except wasm_host.GuestError as error:
             self._fail(error)
             return
-        if self._observer is not None:
-            self._observer(b"", returned, "")
         if returned:
             self._call_soon(lambda: self._report(returned))
         self._schedule()
@@ -134,13 +124,9 @@ class GuestTransport:
         try:
             returned = deliver(self._guest, data, self._events.undeliverable)
         except wasm_host.GuestError as error:
-            if self._observer is not None:
-                self._observer(data, error.outbox, str(error))
             self._report(error.outbox)
             self._fail(error)
             return
-        if self._observer is not None:
-            self._observer(data, returned, "")
         self._events.drained()
         self._report(returned)
         if self._guest.dead:

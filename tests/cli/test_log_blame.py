@@ -105,6 +105,7 @@ def test_notes_say_whose_the_lines_of_the_last_commit_are(tmp_path: Path) -> Non
     keep(tmp_path, "a b.py", "one\n", ["e"])
     (tmp_path / "c.py").write_text("c\n")
     git("add", "c.py")
+    conductor("log", "blame", "--notes", cwd=tmp_path).assert_error(2, "has no commit so far")
     git("commit", "-q", "-m", "first")
     conductor("log", "blame", "--notes", cwd=tmp_path).assert_error(1, "no line that commit")
     keep(tmp_path, "a b.py", "one\ntwo\nthree\n", ["e", None, "e"])

@@ -193,10 +193,13 @@ def played(play: Play) -> Made:
     log = io.StringIO()
 
     def note(error: str = "") -> None:
-        record = storm.record
-        record.log(log)
-        made.steps.append(record.taken() | ({"it ends": [error]} if error else {}))
-        lines, record.lines = record.lines, []
+        taken: dict[str, list[str]] = {}
+        lines: list[str] = []
+        if hasattr(storm, "record"):  # else it has failed while it was made
+            storm.record.log(log)
+            taken = storm.record.taken()
+            lines, storm.record.lines = storm.record.lines, []
+        made.steps.append(taken | ({"it ends": [error]} if error else {}))
         made.lines.append([*lines, f"    it ends: {error}"] if error else lines)
 
     with contextlib.redirect_stderr(log):

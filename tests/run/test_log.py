@@ -169,7 +169,7 @@ def test_a_reader_that_stands_still_holds_up_nobody_and_gaps_say_so(
     page, audit = RunningChain("page"), tmp_path / "audit"
     ring = Ring(MIB, lambda ring, why, mode: Saved("", iter(())))
     auditor = Auditor(AuditFile.open(str(audit), lambda *words: logged.append(" ".join(words))))
-    sinks = [Tracer([slow, file], "all", records=slow.gather), Tracer([page], "all"), ring, auditor]
+    sinks = [Tracer([slow, file], "all"), Tracer([page], "all"), ring, auditor]
     got = bytearray()
 
     async def play(chain: Chain) -> None:

@@ -95,7 +95,7 @@ def test_a_collector_gets_spans_and_numbers_of_a_chain_that_runs() -> None:
         assert ids[hops["redact"].parent_span_id] is hops["datetime"]
         assert ids[hops["datetime"].parent_span_id] is turn
         assert not turn.parent_span_id
-        assert attributes(hops["datetime"])["conductor.component.kind"] == "guest"
+        assert attributes(hops["datetime"])["conductor.component.kind"] == "module"
         assert attributes(hops["datetime"])["conductor.changed"] is True
         assert WORDS not in str(found)
         assert {"conductor.messages", "conductor.hop.duration", "conductor.restarts"} <= {

@@ -7,13 +7,14 @@ from typing import Final
 
 import msgspec
 
+from conductor.author import sides
 from conductor.author.check.passing import PLAIN, round_trip
 from conductor.author.check.scripted_chain import Fault, ScriptedChain
 from conductor.author.subject import Subject
 from conductor.core import jsonrpc
 from conductor.core.message import Message
 from conductor.errors import ComponentError
-from conductor.record import diff, sides
+from conductor.record import diff
 
 _LAST: Final = 3
 """Lines of its standard error that a fault quotes."""

@@ -259,20 +259,17 @@ class Auditor(Sink[Item]):
 def _described(spec: Spec, role: str) -> dict[str, Any]:
     """What a component is and may do, without secrets."""
     members: dict[str, Any] = {"component": spec.name, "role": role, "sandboxed": spec.sandboxed}
-    if spec.script or spec.wasm is not None:
-        kind = "script" if spec.script else "module"
+    members["kind"] = spec.kind
+    if spec.sandboxed:
         # Its start reports a file that cannot be read.
-        members |= {"kind": kind, "file": spec.script or spec.wasm, "sha256": digest(spec) or None}
+        members |= {"file": spec.script or spec.wasm, "sha256": digest(spec) or None}
     elif spec.command is not None:
         command = {"command": spec.command[0], "args": spec.command[1:]}
-        members |= {
-            "kind": "command",
-            **json_text.decode(redacted(json_text.encode(command))),
-        }
+        members |= json_text.decode(redacted(json_text.encode(command)))
     elif spec.address is not None:
-        members |= {"kind": "remote", "address": spec.address}
+        members["address"] = spec.address
     else:
-        members |= {"kind": "in-process", "attribute": spec.attribute}
+        members["attribute"] = spec.attribute
     if role == "proxy":
         members["policy"] = msgspec.structs.asdict(spec.policy)
         members["on_failure"] = spec.on_failure

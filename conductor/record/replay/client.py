@@ -20,7 +20,8 @@ from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PERMISSION
 from conductor.record import diff
-from conductor.record.turns.line import AGENT, CLIENT, Line, update_in
+from conductor.record.turns.line import AGENT, CLIENT, Line
+from conductor.record.turns.messages import read_update
 
 _CANCELLED: Final = b'{"outcome":{"outcome":"cancelled"}}'
 _NO_ID: Final = b"null"
@@ -231,5 +232,5 @@ class Client:
 
 
 def _is_idle(method: str, params: msgspec.Raw) -> bool:
-    update = update_in(method, params)
+    update = read_update(method, params)
     return update is not None and update.is_idle

@@ -7,6 +7,7 @@ between them that has no place in the conversation. Ids do not count.
 from __future__ import annotations
 
 import hashlib
+import re
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from difflib import SequenceMatcher
 from typing import Final
@@ -22,9 +23,7 @@ from conductor.record.turns.line import (
     CONDUCTOR,
     Line,
     Own,
-    chunk_of,
     plain,
-    update_of,
 )
 from conductor.record.turns.model import Edit, Op, Turn
 from conductor.record.turns.reader import Reader
@@ -39,6 +38,8 @@ _BESIDE: Final = (
     "session_info_update",
 )  # fmt: skip
 """Updates that have no place in the conversation: a text goes on behind them."""
+_KIND_OF_SECRET: Final = re.compile(rb"(\[redacted): [\w-]+(?=\])")
+"""Behind the mark that `redact` puts in the place of a secret."""
 _MOST_PAIRS: Final = 4_000_000
 """Pairs of messages that are compared; more are too many to find which belongs to which."""
 
@@ -102,6 +103,8 @@ class TurnComparison(msgspec.Struct, omit_defaults=True):
 def compared(then: Reader, now: Reader) -> list[TurnComparison]:
     """Every turn of the recording, and those that only the run has."""
     old, new = then.turns, now.turns
+    # Of what the recording hides, the run finds no secret: what becomes of a mark says nothing.
+    hides = then.head().content == "redacted"
     made = []
     for number in range(max(len(old), len(new))):
         before = old[number] if number < len(old) else None
@@ -113,8 +116,8 @@ def compared(then: Reader, now: Reader) -> list[TurnComparison]:
                 number,
                 turn.session,
                 turn.prompt,
-                tuple(_differences(then, before, now, after, AGENT)),
-                tuple(_differences(then, before, now, after, CLIENT)),
+                _differences(then, before, now, after, AGENT, hides=hides),
+                _differences(then, before, now, after, CLIENT, hides=hides),
                 tuple(_says(before, after)),
                 before is not None,
                 after is not None,
@@ -134,14 +137,18 @@ def _says(before: Turn | None, after: Turn | None) -> Iterator[Says]:
 
 
 def _differences(
-    then: Reader, before: Turn | None, now: Reader, after: Turn | None, end: str
-) -> Iterator[Difference]:
+    then: Reader, before: Turn | None, now: Reader, after: Turn | None, end: str, *, hides: bool
+) -> tuple[Difference, ...]:
     old = list(messages(then, then.of_turn(before), end)) if before is not None else []
     new = list(messages(now, now.of_turn(after), end)) if after is not None else []
+    for message in (*old, *new) if hides else ():
+        message.body = _KIND_OF_SECRET.sub(rb"\1", message.body)
     prints = [message.print for message in old], [message.print for message in new]
+    made: list[Difference] = []
     for is_same, i, j, k, m in _aligned(*prints):
         if not is_same:
-            yield from _between(old[i:j], new[k:m])
+            made += _between(old[i:j], new[k:m])
+    return tuple(made)
 
 
 def _between(old: list[Message], new: list[Message]) -> Iterator[Difference]:
@@ -226,9 +233,9 @@ def _message(reader: Reader, number: int, line: Line) -> Message:
         what = f"answer to {plain(row.method)}" if row is not None else "answer"
         return Message(what, body, is_error=line.is_error)
     if line.method == UPDATE:
-        update = update_of(line)
+        update = line.update
         kind = update.kind if update is not None else ""
-        words = chunk_of(update)
+        words = update.chunk if update is not None else None
         if words is not None and kind in _TEXTS:
             return Message(_TEXTS[kind], words.encode("utf-8", "replace"), is_text=True)
         return Message(f"{kind or 'update'}", body)

@@ -20,6 +20,7 @@ from conductor.record.replay.agent import Agent
 from conductor.record.replay.client import Client
 from conductor.record.replay.recorded_services import RecordedServices
 from conductor.record.replay.recording import Recording
+from conductor.record.replay.transcript import Transcript
 from conductor.record.trace.chain import described
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.tracer import Tracer
@@ -91,6 +92,7 @@ class Player:
         options: How they are run.
         limit: Seconds without progress after which the run ends.
         log: Takes level, component and text.
+        transcript: Takes what the one guest gets and returns; None: nobody wants that.
     """
 
     def __init__(
@@ -100,13 +102,16 @@ class Player:
         options: Options,
         limit: float,
         log: Log,
+        transcript: Transcript | None,
     ) -> None:
         self._recording = recording
+        self._transcript = transcript
         self._specs = specs
         self._options = msgspec.structs.replace(
             options,
             relays=True,
             recording=True,
+            deliveries=transcript is not None,
             clock=recording.began,
             drain=_QUIET,
             trace_content=recording.content,
@@ -135,8 +140,8 @@ class Player:
             [self._held, *([file] if file is not None else [])],
             content,
             chain=described(chain, content),
-            records=file.gather if file is not None else None,
         )
+        sinks = [tracer, *([self._transcript] if self._transcript is not None else [])]
         launcher = Launcher(chain, _leave_out, tried=True)
         planned, guardian = launcher.plan(chain.components), launcher.guardian
         agent = Planned(Component(AGENT), MemoryTransport(self._play_agent))
@@ -145,7 +150,7 @@ class Player:
             "agent",
             MemoryTransport(self._play_client),
             msgspec.structs.replace(options, keeping="memory"),
-            Records(self._log, sinks=[tracer]),
+            Records(self._log, sinks=sinks),
             self._services,
         )
         try:
@@ -247,10 +252,11 @@ def replayed(
     options: Options,
     limit: float,
     log: Log,
+    transcript: Transcript | None = None,
 ) -> Replayed:
     """Runs a recorded chain again; see `Player`. Raises `ConductorError`."""
 
     async def play() -> Replayed:
-        return await Player(recording, specs, options, limit, log).run()
+        return await Player(recording, specs, options, limit, log, transcript).run()
 
     return asyncio.run(play())

@@ -20,8 +20,7 @@ from conductor.spec.config.model import Config
 from conductor.spec.model import Spec
 from conductor.spec.programs import is_name, is_reserved
 
-_SANDBOXED: Final = ("bundled", "installed", "module", "script")
-_FILES: Final = ("module", "script")
+_SANDBOXED: Final = ("module", "script")
 
 
 class Chosen(msgspec.Struct):
@@ -70,7 +69,8 @@ def judged(then: ChainComponent) -> Spec:
 
     A trace has no arguments of a program, so the component has none.
     """
-    spec = catalog.at(then.source) if then.kind in _FILES else catalog.resolve(then.source)
+    by_name = then.kind not in _SANDBOXED or is_name(then.source)
+    spec = catalog.resolve(then.source) if by_name else catalog.at(then.source)
     own = {"name": _name(then.name), "policy": then.policy, "config": then.config}
     return msgspec.structs.replace(spec, **own)
 
@@ -118,12 +118,8 @@ def _as_recorded(name: str, then: ChainComponent | None, note: Callable[[str], N
             instead,
         )
     try:
-        if then.kind in _FILES:
-            spec = catalog.at(then.source)
-        elif is_name(then.source):  # else it might hold options
-            spec = catalog.resolve(then.source)
-        else:
-            raise UsageError("its source is no name")
+        by_name = is_name(then.source)
+        spec = catalog.resolve(then.source) if by_name else catalog.at(then.source)
     except ConductorError as error:
         raise UsageError(f"`{name}` of the trace is not here: {error.text}", instead) from None
     if not spec.sandboxed:

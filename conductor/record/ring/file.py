@@ -8,8 +8,8 @@ import time
 from collections.abc import Callable, Iterator
 
 from conductor.record.ring.played import Player, paced
+from conductor.record.trace.chain import header
 from conductor.record.trace.file import TraceFile
-from conductor.record.trace.records import header
 from conductor.record.trace.tracer import Tracer, components
 from conductor.run.log import Chain
 from conductor.run.ring import Ring, Saved
@@ -30,7 +30,7 @@ def saved(ring: Ring, why: str, mode: Callable[[], str], content: str, log: Log)
     except (OSError, ValueError) as error:
         log("warning", "conductor", f"the ring is not written: {private_files.reason(error)}")
         return Saved("", iter(()))
-    file = TraceFile(fd, path, log, later=lambda after, work: None)
+    file = TraceFile(fd, path, log)
     return Saved(path, _written(file, path, ring, why, mode, content, log))
 
 

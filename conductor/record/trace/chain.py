@@ -1,18 +1,25 @@
-"""What the header of a trace says of each component, so that a replay can run the chain anew."""
+"""The first line of a trace: what it says of each component, so that a replay can run the chain
+anew."""
 
 from __future__ import annotations
 
-from typing import Any, Literal
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final, Literal
 
 import msgspec
 
 from conductor.core import json_text
 from conductor.core.policy.words import PolicyWords
 from conductor.errors import ConductorError
+from conductor.record.turns.line import Line, read_line
 from conductor.spec import digests, secrets
-from conductor.spec.model import Spec
+from conductor.spec.model import Kind, Spec
 from conductor.spec.plan import Plan
 from conductor.spec.redaction import redacted
+
+FORMAT: Final = 1
+"""Of traces; goes up when older readers would misunderstand them."""
 
 
 class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
@@ -20,11 +27,11 @@ class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
 
     name: str
     role: Literal["proxy", "agent"]
-    kind: Literal["bundled", "installed", "module", "script", "program", "python", "remote"]
+    kind: Kind
     source: str = ""
-    """The user's word for it: a name, a path, a program. Nothing of a program's arguments."""
+    """The user's word for it: a name, a path, a command. Nothing of a command's arguments."""
     sha256: str = ""
-    """Of its module or its Python source; empty for a program."""
+    """Of its module or its Python source; empty for all others."""
     dialect: str | None = None
     policy: PolicyWords = PolicyWords()
     config: dict[str, Any] = {}
@@ -41,7 +48,7 @@ def described(plan: Plan, content: str) -> list[ChainComponent]:
         ChainComponent(
             name=spec.name,
             role=plan.role(spec),
-            kind=_kind(spec),
+            kind=spec.kind,
             source=spec.source,
             sha256=digest(spec),
             dialect=spec.dialect,
@@ -51,18 +58,6 @@ def described(plan: Plan, content: str) -> list[ChainComponent]:
         )
         for spec in plan.components
     ]
-
-
-def _kind(spec: Spec) -> Any:
-    if spec.bundled is not None:
-        return "bundled"
-    if spec.receipt is not None:
-        return "installed"
-    if spec.sandboxed:
-        return "script" if spec.script else "module"
-    if spec.address is not None:
-        return "remote"
-    return "program" if spec.command is not None else "python"
 
 
 def digest(spec: Spec) -> str:
@@ -86,3 +81,29 @@ def _config(spec: Spec, content: str) -> dict[str, Any]:
     clean = redacted(json_text.encode({"config": spec.config}))
     kept = secrets.kept(json_text.decode(clean)["config"], spec.config)
     return kept if isinstance(kept, dict) else {}
+
+
+def header(
+    content: str,
+    components: Iterable[str],
+    began: float,
+    chain: Sequence[ChainComponent] = (),
+    ring: Mapping[str, object] | None = None,
+) -> Line:
+    """The first line of a trace: of which components it is, in which process the chain runs, and
+    when it began, in seconds of Unix time. `ring`: of which ring it is the file."""
+    line: dict[str, object] = {
+        "type": "_conductor",
+        "format": FORMAT,
+        "content": content,
+        "components": list(components),
+        "began": round(began, 6),
+        "process": os.getpid(),
+    }
+    line |= {"chain": chain} if chain else {}
+    line |= {"ring": ring} if ring is not None else {}
+    raw = json_text.encode(line) + b"\n"
+    head = read_line(raw)
+    assert head is not None
+    head.raw = raw
+    return head

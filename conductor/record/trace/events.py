@@ -18,7 +18,7 @@ from conductor.core import Entry, Violated, json_text
 from conductor.core.guards.names import KNOWN
 from conductor.core.json_text import read_members, too_many_values
 from conductor.record.trace.hops import CONDUCTOR, Crossings, Departure
-from conductor.record.trace.records import ServiceCall, called_service, clean_service
+from conductor.record.trace.services import ServiceCall, called_service, clean_service
 from conductor.record.turns.line import Line, Own
 from conductor.run.log import session_in
 from conductor.spec.redaction import (

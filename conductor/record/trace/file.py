@@ -1,11 +1,12 @@
-"""The file of a trace: private, written in large pieces, and never a hindrance to the chain."""
+"""The file of a trace: private, and never a hindrance to the chain.
+
+A thread writes it, so that neither a slow disk nor the reader of a pipe holds up a message.
+"""
 
 from __future__ import annotations
 
-import asyncio
-import contextlib
 import os
-from collections import deque
+import threading
 from collections.abc import Callable
 from typing import Final
 
@@ -22,15 +23,10 @@ FLUSH_SECONDS: Final = 0.2
 """… and for how long."""
 
 _ROOM: Final = 256
-"""Bytes of the last line of a trace that is full, and of what stands around records."""
+"""Bytes of the last line of a trace that is full."""
 
-_BEHIND: Final = 0.01
-"""Seconds until a reader (of a pipe) that is behind is tried again."""
-_PIECE: Final = 1024 * 1024
-"""Bytes that are put together at a time."""
-
-Later = Callable[[float, Callable[[], None]], object]
-"""Calls a function after so many seconds."""
+_PATIENCE: Final = 1.0
+"""Seconds that the end of a chain waits for what is not written yet."""
 
 
 class TraceFile(Sink[Line]):
@@ -41,62 +37,62 @@ class TraceFile(Sink[Line]):
     """
 
     def __init__(
-        self,
-        fd: int,
-        path: str,
-        log: Callable[[str, str, str], None],
-        later: Later | None = None,
-        most: int = 0,
+        self, fd: int, path: str, log: Callable[[str, str, str], None], most: int = 0
     ) -> None:
+        os.set_blocking(fd, True)  # the thread waits, and nobody else
         self._fd = fd
         self._most = most
         self._taken = 0
         """Bytes of all lines so far."""
         self._path = path
         self._log = log
-        self._later = later or _on_the_loop
-        self._held: deque[bytes] = deque()
-        """Lines that are not written yet, behind what is left of a piece …"""
-        self._piece = memoryview(b"")
+        self._thread: threading.Thread | None = None
+        """Writes; begun with the first line."""
+        self._change = threading.Condition()
+        # What both threads use:
+        self._held: list[bytes] = []
+        """Lines that are not being written yet."""
         self._size = 0
-        """… and their bytes."""
-        self._scheduled = False
-        """Whether `_on_time` will be called."""
-        self._records: list[bytes] = []
-        self._records_size = 0
+        """Bytes that are not written yet."""
+        self._over = False
+        """Whether no line comes any more."""
+        self._why = ""
+        """Why no line can be written any more."""
 
     @classmethod
     def create(cls, path: str, log: Callable[[str, str, str], None], most: int = 0) -> TraceFile:
         """Opens `path`, empty and for its owner only. Raises `UsageError`."""
         try:
-            return cls(open_private(path, os.O_WRONLY | os.O_TRUNC), path, log, most=most)
+            return cls(open_private(path, os.O_WRONLY | os.O_TRUNC), path, log, most)
         except (OSError, ValueError) as error:
             raise UsageError(f"cannot write the trace `{path}`: {reason(error)}", HINT) from None
 
     def take(self, item: Line, at: float, mode: str) -> None:
         """See `Sink`."""
-        if item.ended is not None:
-            self._write_records()  # it is the last line
         self.put(written(item))
 
     def put(self, line: bytes) -> None:
         """Takes a line."""
+        if self._why:
+            self._fail()
         if self.failed:
             return
         line = hidden_json_line(line)
-        if self._most and self._taken + len(line) + self._records_size + _ROOM > self._most:
+        if self._most and self._taken + len(line) + _ROOM > self._most:
             self._is_full()
-            return
-        self._hold(line)
-        if self._size >= FLUSH_BYTES:
-            self.flush()
-        if self._size:
-            self._schedule()
+        else:
+            self._hold(line)
 
-    def _hold(self, line: bytes) -> None:
-        self._held.append(line)
-        self._size += len(line)
+    def _hold(self, line: bytes, *, last: bool = False) -> None:
         self._taken += len(line)
+        with self._change:
+            self._held.append(line)
+            self._size += len(line)
+            self._over = last
+            if last or len(self._held) == 1 or self._size >= FLUSH_BYTES:
+                self._change.notify()
+        if self._thread is None:
+            self._start()
 
     def _is_full(self) -> None:
         """The file is full: its last line says so, and so does the log."""
@@ -106,65 +102,22 @@ class TraceFile(Sink[Line]):
         self._log("warning", "trace", f"{text}, nothing more is written to it\nhint: {hint}")
 
     def _end(self, last: bytes) -> None:
-        """It takes nothing more, and is closed once its reader has all, with a last line."""
-        if self._records:
-            self._hold(hidden_json_line(self._of_records()))
-        self._hold(last)
+        """It takes nothing more after a last line."""
+        self._hold(last, last=True)
         self.failed = True
-        self._on_time()
-
-    def gather(self, record: bytes) -> None:
-        """Takes a record (JSON): those of a moment share a line of type `_conductor`."""
-        if self.failed:
-            return
-        self._records.append(record)
-        self._records_size += len(record) + 1
-        if self._records_size >= FLUSH_BYTES:
-            self._write_records()
-        else:
-            self._schedule()
-
-    def _schedule(self, after: float = FLUSH_SECONDS) -> None:
-        if not self._scheduled:
-            self._scheduled = True
-            self._later(after, self._on_time)
-
-    def _write_records(self) -> None:
-        if self._records:
-            self.put(self._of_records())
-
-    def _of_records(self) -> bytes:
-        """The line of the records that wait, which then wait no more."""
-        records, self._records, self._records_size = self._records, [], 0
-        return b'{"type":"_conductor","records":[' + b",".join(records) + b"]}\n"
-
-    def flush(self) -> None:
-        """Writes what is held, as far as its reader takes it."""
-        try:
-            with contextlib.suppress(BlockingIOError):
-                while self._size and self._fd >= 0:
-                    if not self._piece:
-                        self._piece = memoryview(self._next())
-                    count = os.write(self._fd, self._piece)
-                    self._piece, self._size = self._piece[count:], self._size - count
-        except OSError as error:
-            self._fail(reason(error))
-
-    def _next(self) -> bytes:
-        lines = [self._held.popleft()]
-        size = len(lines[0])
-        while self._held and size < _PIECE:
-            lines.append(self._held.popleft())
-            size += len(lines[-1])
-        return lines[0] if len(lines) == 1 else b"".join(lines)
 
     def close(self) -> None:
-        """Writes what is held and closes the file."""
-        self._write_records()
-        self.flush()
-        if self._size and not self.failed:
-            self._fail("its reader does not keep up")
-        self._close()
+        """Writes what is held, if its reader takes it, and closes the file."""
+        with self._change:
+            self._over = True
+            self._change.notify()
+        thread = self._thread or self._start()
+        thread.join(_PATIENCE)
+        if thread.is_alive():
+            self._why = self._why or "its reader does not keep up"
+        if self._why:
+            self._fail()
+        self.failed = True
 
     @property
     def behind(self) -> int:
@@ -177,30 +130,38 @@ class TraceFile(Sink[Line]):
         self._end(b'{"type":"_conductor","gap":"%b"}\n' % why)
         return f"the trace `{self._path}`"
 
-    def _close(self) -> None:
-        self.failed = True
-        self._held.clear()
-        self._piece, self._size = memoryview(b""), 0
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
+    def _fail(self) -> None:
+        if not self.failed:
+            self.failed = True
+            text = f"the trace `{self._path}` is incomplete, nothing more is written to it"
+            hint = "hint: make room, or trace to another file"
+            self._log("error", "trace", f"{text}: {self._why}\n{hint}")
 
-    def _on_time(self) -> None:
-        self._scheduled = False
-        self._write_records()
-        self.flush()
-        if self._size:
-            self._schedule(_BEHIND)
-        elif self.failed:
-            self._close()
+    # -- the thread ----------------------------------------------------------------------------
 
-    def _fail(self, why: str) -> None:
-        is_known = self.failed
-        self._close()
-        if not is_known:
-            text = f"the trace `{self._path}` is incomplete, nothing more is written to it: {why}"
-            self._log("error", "trace", f"{text}\nhint: make room, or trace to another file")
+    def _start(self) -> threading.Thread:
+        self._thread = threading.Thread(target=self._write, name="trace", daemon=True)
+        self._thread.start()
+        return self._thread
 
+    def _write(self) -> None:
+        try:
+            while lines := self._next():
+                data = memoryview(b"".join(lines))
+                while data:
+                    count = os.write(self._fd, data)
+                    data = data[count:]
+                    with self._change:
+                        self._size -= count
+        except OSError as error:
+            self._why = reason(error)
+        os.close(self._fd)
 
-def _on_the_loop(delay: float, work: Callable[[], None]) -> object:
-    return asyncio.get_running_loop().call_later(delay, work)
+    def _next(self) -> list[bytes]:
+        """The lines that are to be written now, once there are enough or they have waited long
+        enough; none: no line comes any more."""
+        with self._change:
+            self._change.wait_for(lambda: self._held or self._over)
+            self._change.wait_for(lambda: self._over or self._size >= FLUSH_BYTES, FLUSH_SECONDS)
+            lines, self._held = self._held, []
+            return lines

@@ -1,30 +1,29 @@
 """Takes the entries of a log and writes them as a trace (`--trace FILE`), without secrets.
 
 Events are what passes between components (`conductor.record.trace.events`). Lines of type
-`_conductor` hold the lines that each component got and sent (`conductor.record.trace.records`).
+`_conductor` say what else has happened.
 """
 
 from __future__ import annotations
 
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from conductor.core import UPSTREAM, Entry, Violated
 from conductor.core.component import Side
-from conductor.record.trace.chain import ChainComponent
+from conductor.record.trace.chain import ChainComponent, header
 from conductor.record.trace.events import Events
 from conductor.record.trace.hops import ChainNames, Crossings, Departure, shown_name
-from conductor.record.trace.records import Conversation, header, text_lines
 from conductor.record.turns.line import Line
-from conductor.run.host_record import Delivered
-from conductor.run.log import Chain, Ended, Gap, Happened, Instance, Item, Lines, OfHost, Sink
+from conductor.run.log import Chain, Ended, Gap, Happened, Item, OfHost, Sink
 
 
 class Tracer(Sink[Item]):
     """Makes the lines of a trace; `content` is `redacted`, `all` or `none` (sizes only)."""
+
+    takes = (*Sink.takes, Ended)
 
     def __init__(
         self,
@@ -32,7 +31,6 @@ class Tracer(Sink[Item]):
         content: str = "redacted",
         *,
         chain: Sequence[ChainComponent] = (),
-        records: Callable[[bytes], None] | None = None,
         head: Line | None = None,
     ) -> None:
         """
@@ -40,14 +38,11 @@ class Tracer(Sink[Item]):
             sinks: Each takes the lines.
             content: How much of each message.
             chain: What the header says of the components.
-            records: Takes what components got and sent; None: nobody does.
             head: The first line; None: it says of the chain that begins.
         """
         self._sinks = sinks
         self._chain = chain
         self._content = content
-        self._records = records if content != "none" else None
-        self.takes = (*Sink.takes, Ended, *((Lines,) if self._records is not None else ()))
         self._start = -1.0
         """When the first entry came."""
         self._last = 0.0
@@ -57,12 +52,6 @@ class Tracer(Sink[Item]):
         self._crossings = Crossings()
         self._events = Events(content, self._crossings)
         self._mode = ""
-        self._guests: dict[str, Conversation] = {}
-        """The conversations of guests in a child, by name."""
-        self._instances: dict[Instance, Conversation] = {}
-        """The conversations of all others."""
-        self._runs: Counter[str] = Counter()
-        """How many instances of each component there have been."""
 
     def take(self, item: Item, at: float, mode: str) -> None:
         """Makes lines of what happened. Raises `ValueError` if a host cannot mean it."""
@@ -74,10 +63,6 @@ class Tracer(Sink[Item]):
                 self._crossed(item, self._now(at))
             case OfHost(host, Entry() as entry):
                 self._hop(host, entry, self._now(at))
-            case OfHost(_, Delivered() as delivered):
-                self._delivered(delivered, self._now(at))
-            case Lines():
-                self._lines(item, self._now(at))
             case Chain():
                 self._names.begin(item.peers)
                 if not self._has_begun:
@@ -94,7 +79,8 @@ class Tracer(Sink[Item]):
             case Happened(event, component, text):
                 if event not in ("pause", "resume", "adapt"):
                     self._gone(component, self._now(at))
-                name = "agent" if self._is_agent(component) else shown_name(component)
+                is_agent = self._mode == "agent" and component == self._names.agent
+                name = "agent" if is_agent else shown_name(component)
                 self._put(self._events.happened(event, name, text, self._now(at)))
             case Gap(text):
                 self._put(self._events.gap(text, self._now(at)))
@@ -182,43 +168,6 @@ class Tracer(Sink[Item]):
         line = self._events.hop(entry, departure, target, at, host)
         if line is not None:
             self._put(line)
-
-    # -- lines ---------------------------------------------------------------------------------
-
-    def _lines(self, lines: Lines, at: float) -> None:
-        """Writes down lines of a component that is no host; those of the agent are not recorded."""
-        instance = lines.instance
-        if self._is_agent(instance.name):
-            return
-        # Begun with the first line, so that instances are numbered in the order they are used.
-        talk = self._instances.get(instance)
-        if talk is None:
-            talk = self._instances[instance] = self._conversation(instance.name)
-        if lines.failed is None:
-            sent = [frame.decode("utf-8", "backslashreplace") for frame in lines.sent]
-            talk.write(at, text_lines(lines.given), sent)
-        else:
-            talk.delivered(at, lines.given, b"".join(lines.sent), lines.failed)
-
-    def _delivered(self, delivered: Delivered, at: float) -> None:
-        """Writes down the lines that a guest in a host got and returned; it got none: it has
-        started."""
-        guest = delivered.guest
-        if self._records is None:
-            return
-        if not delivered.given or guest not in self._guests:
-            self._guests[guest] = self._conversation(guest)
-        self._guests[guest].delivered(at, delivered.given, delivered.returned, delivered.failed)
-
-    def _conversation(self, name: str) -> Conversation:
-        """The conversation of the next instance of a component."""
-        self._runs[name] += 1
-        assert self._records is not None
-        return Conversation(name, self._runs[name], self._records, self._content)
-
-    def _is_agent(self, name: str) -> bool:
-        """Whether it is the agent; not known before the first message has passed."""
-        return self._mode == "agent" and name == self._names.agent
 
     def _left(self, entry: Entry, at: float) -> float:
         """When a message that is seen now left its sender; what goes past that leaves it now."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from conductor.core.policy.key_table import UPDATE
 from conductor.record.turns.items import Items
 from conductor.record.turns.model import Item, Turn, TurnDetail, Verdict
 from conductor.record.turns.visits import Visits
@@ -25,8 +24,9 @@ def detail(reader: Reader, turn: Turn) -> TurnDetail:
         elif line.happened is not None:
             items.happened(number, line)
         elif line.is_event:
-            items.event(number, line)
-            visits.event(number, line)
+            update = line.update
+            items.event(number, line, update)
+            visits.event(number, line, update)
     return TurnDetail(
         turn=turn,
         items=tuple(items.all),
@@ -40,8 +40,9 @@ def repeated(reader: Reader, session: str, first: int, behind: int) -> tuple[Ite
     turn = Turn(number=0, events=(first, behind))
     items = Items(reader, turn)
     for number, line in reader.of_turn(turn):
-        if line.method == UPDATE and line.names_session == session:
-            items.event(number, line)
+        update = line.update
+        if update is not None and line.names_session == session:
+            items.event(number, line, update)
     return tuple(items.all)
 
 

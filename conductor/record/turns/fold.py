@@ -27,14 +27,12 @@ from conductor.record.turns.line import (
     Line,
     Own,
     Prompted,
-    Update,
-    chunk_of,
     error_of,
     error_text,
     prompted,
     same_value,
-    update_of,
 )
+from conductor.record.turns.messages import Update
 from conductor.record.turns.model import OTHER_CLIENT, Change, Usage
 from conductor.record.turns.open_turn import SHOWN, OpenTurn, ToolCall
 from conductor.record.turns.seen import Asked, Seen
@@ -255,7 +253,7 @@ class Fold:
     def _call(self, event: Event, line: Line, own: Own) -> None:
         got = event.got = self._got_before(line, own)
         turn = event.turn = self._turn_for(line, got)
-        update = event.update = update_of(line)
+        update = event.update = line.update
         if line.type == "request" and line.method == PROMPT:
             lost = self._lost.pop(own.n, None)
             if lost is not None:
@@ -268,7 +266,7 @@ class Fold:
             self._other_client(line)
         elif not turn.number and update is not None and self._is_unprompted(line, update.kind):
             turn = self._said(event, line, got)
-        chunk = chunk_of(update)
+        chunk = update.chunk if update is not None else None
         if chunk is not None:
             turn.chunk(line, chunk)
         if line.source not in ENDS and line.target != CONDUCTOR:
@@ -282,7 +280,7 @@ class Fold:
         if update is not None:
             event.tool = turn.update(event.number, line, update, self.top)
             if update.is_idle and turn.inserted and line.target == self.top:
-                self._end(event, turn, update.stop or "end_turn")
+                self._end(event, turn, update.word("stopReason") or "end_turn")
             elif update.kind == "session_info_update" and _MARK in bytes(line.params):
                 self._loose.pop(line.names_session, None)
 

@@ -10,11 +10,11 @@ import msgspec
 from conductor.core import json_text
 from conductor.core.guards.metas import SUBCONVERSATION
 from conductor.core.jsonrpc import REFUSED
-from conductor.core.policy.key_table import PROMPT, STAMP, UPDATE
+from conductor.core.policy.key_table import PROMPT, STAMP
 from conductor.errors import counted
 from conductor.record.turns import edits
-from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, QUESTIONS, Line, text_in
-from conductor.record.turns.messages import Messages, members
+from conductor.record.turns.line import AGENT, CLIENT, CONDUCTOR, QUESTIONS, Line
+from conductor.record.turns.messages import Messages, Update, members, text_in
 from conductor.record.turns.model import Change, Item, Turn, Verdict
 
 if TYPE_CHECKING:
@@ -136,7 +136,7 @@ class Items:
             text = _words(held.get("message"))[:_LONGEST]
             self._add(number, line, "notice", text=text, component=line.source)
 
-    def event(self, number: int, line: Line) -> None:
+    def event(self, number: int, line: Line, update: Update | None) -> None:
         """Takes an event of the turn."""
         if line.type == "request" and line.method in QUESTIONS:
             self._questions[number] = line
@@ -150,9 +150,8 @@ class Items:
             blocks = _list(params.get("prompt"))
             self._prompt = [_plainly(block) for block in _any(blocks)]
             self._add(number, line, "prompt", text=text, blocks=blocks, component=self._by)
-        elif line.method == UPDATE and line.target == self._top:
-            update = _object(line.params).get("update")
-            for shown in self._messages.read(update) if isinstance(update, dict) else ():
+        elif update is not None:
+            for shown in self._messages.read(update.held) if line.target == self._top else ():
                 self._update(number, line, shown)
         elif line.method in QUESTIONS and line.target == self._top:
             self._question(number, line)

@@ -12,7 +12,8 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.policy.key_table import PERMISSION, STAMP, UPDATE
+from conductor.core.policy.key_table import PERMISSION, STAMP
+from conductor.record.turns.messages import Update, read_update
 
 QUESTIONS: Final = frozenset({PERMISSION, "elicitation/create"})
 """Requests that a person answers."""
@@ -27,8 +28,6 @@ _THEIRS: Final = {"Client": CLIENT, "Agent": AGENT}
 """What the reference calls the ends of a chain."""
 _LATEST: Final = 1e9
 """Seconds. No trace is 30 years long."""
-RECORDS: Final = b'{"type":"_conductor","records"'
-"""The beginning of a line with records of a component: they are no event."""
 LONGEST: Final = 200
 """Characters of a name or an id that are kept while a trace is read."""
 
@@ -123,6 +122,11 @@ class Line(msgspec.Struct, gc=False):
         return self.payload if self.type == "response" else self.params
 
     @property
+    def update(self) -> Update | None:
+        """The update of a session that it is; None: it is another message."""
+        return read_update(self.method, self.params) if self.type == "notification" else None
+
+    @property
     def names_session(self) -> str:
         """The session that it names; empty: none."""
         session = self.session or (self.own.session if self.own is not None else None)
@@ -162,49 +166,6 @@ class Error(msgspec.Struct):
     data: Any = None
 
 
-class _Cost(msgspec.Struct):
-    amount: float = 0.0
-    currency: str = ""
-
-
-class Update(msgspec.Struct, rename={"kind": "sessionUpdate"}):
-    """A `session/update`, as far as summaries and spans need it."""
-
-    kind: str = ""
-    content: Any = None
-    message: Any = msgspec.field(name="messageId", default=None)
-    state: str = ""
-    stop: str = msgspec.field(name="stopReason", default="")
-    cost: _Cost | None = None
-    # Of a tool call:
-    id: Any = msgspec.field(name="toolCallId", default=None)
-    name: Any = None
-    tool_kind: Any = msgspec.field(name="kind", default=None)
-    status: Any = None
-    input: msgspec.Raw = msgspec.field(name="rawInput", default=msgspec.Raw())
-    output: msgspec.Raw = msgspec.field(name="rawOutput", default=msgspec.Raw())
-
-    @property
-    def text(self) -> str | None:
-        """Its words; None: it has none."""
-        return text_in(self.content)
-
-    @property
-    def is_idle(self) -> bool:
-        """Whether it says that a turn has ended, in ACP v2."""
-        return self.kind == "state_update" and self.state == "idle"
-
-
-def text_in(block: Any) -> str | None:
-    """The words of a content block; None: it has none."""
-    text = block.get("text") if isinstance(block, dict) else None
-    return text if isinstance(text, str) else None
-
-
-class _Updated(msgspec.Struct):
-    update: Update = msgspec.field(default_factory=Update)
-
-
 class _Tokens(msgspec.Struct):
     inputTokens: int | None = None  # noqa: N815 - ACP's names
     outputTokens: int | None = None  # noqa: N815
@@ -241,7 +202,6 @@ _encode: Final = json_text.encode
 _sorted: Final = json_text.encode_sorted
 _session: Final = json_text.Decoder(_Session).decode
 _error: Final = json_text.Decoder(Error).decode
-_updated: Final = json_text.Decoder(_Updated).decode
 _prompted: Final = json_text.Decoder(Prompted).decode
 _BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
@@ -310,26 +270,6 @@ def _session_in(params: msgspec.Raw) -> str | None:
         return _session(params).id or None
     except _BAD:
         return None
-
-
-def update_of(line: Line) -> Update | None:
-    """The update that a notification carries."""
-    return update_in(line.method, line.params) if line.type == "notification" else None
-
-
-def update_in(method: str, params: msgspec.Raw) -> Update | None:
-    """The update that params of a method are."""
-    if method != UPDATE:
-        return None
-    try:
-        return _updated(params).update
-    except _BAD:
-        return None
-
-
-def chunk_of(update: Update | None) -> str | None:
-    """The words in a chunk of text; None: the update is something else."""
-    return None if update is None or not update.kind.endswith("_chunk") else update.text
 
 
 def prompted(line: Line) -> Prompted:

@@ -1,4 +1,4 @@
-"""Updates of a session in one form, whichever version of ACP they are of.
+"""Updates of a session: what they hold, and in one form, whichever version of ACP they are of.
 
 Whoever shows a conversation reads the form of version 1: messages come in chunks, a plan has
 entries.
@@ -11,10 +11,57 @@ from collections import OrderedDict
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
+
+from conductor.core import json_text
+from conductor.core.policy.key_table import UPDATE
+
 _WHOLE: Final = ("user_message", "agent_message", "agent_thought")
 """Kinds of updates that hold a whole message; its parts are of the kind `…_chunk`."""
 _MOST: Final = 256
 """Messages of which `Messages` knows what was shown; the oldest are forgotten."""
+
+
+class Update:
+    """A `session/update`, as it came: a stranger chose its members."""
+
+    __slots__ = ("held", "kind")
+
+    def __init__(self, held: dict[str, Any]) -> None:
+        self.held = held
+        self.kind = self.word("sessionUpdate")
+
+    def word(self, name: str) -> str:
+        """A member that is a text; empty: it is none, or not there."""
+        value = self.held.get(name)
+        return value if isinstance(value, str) else ""
+
+    @property
+    def chunk(self) -> str | None:
+        """The words in a chunk of text; None: it is something else."""
+        return text_in(self.held.get("content")) if self.kind.endswith("_chunk") else None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it says that a turn has ended, in ACP v2."""
+        return self.kind == "state_update" and self.held.get("state") == "idle"
+
+
+class _Updated(msgspec.Struct):
+    update: dict[str, Any] = {}
+
+
+_updated: Final = json_text.Decoder(_Updated).decode
+
+
+def read_update(method: str, params: msgspec.Raw) -> Update | None:
+    """The update that params of a method are; None: they are none."""
+    if method != UPDATE:
+        return None
+    try:
+        return Update(_updated(params).update)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        return None
 
 
 class Messages:
@@ -82,6 +129,12 @@ def _text(block: object) -> str:
 
 def _checksum(text: str, begun: int = 0) -> int:
     return zlib.crc32(text.encode("utf-8", "surrogatepass"), begun)
+
+
+def text_in(block: object) -> str | None:
+    """The words of a content block; None: it has none."""
+    text = block.get("text") if isinstance(block, dict) else None
+    return text if isinstance(text, str) else None
 
 
 def members(value: object) -> dict[str, Any]:

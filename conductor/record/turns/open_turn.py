@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -17,11 +17,9 @@ from conductor.record.turns.line import (
     ENDS,
     LONGEST,
     Line,
-    Update,
     read_line,
-    text_in,
 )
-from conductor.record.turns.messages import Messages
+from conductor.record.turns.messages import Messages, Update, members, text_in
 from conductor.record.turns.model import Share, Turn, Usage
 
 SHOWN: Final = 500
@@ -253,9 +251,8 @@ class OpenTurn:
         """
         if line.source == AGENT:
             self.tokens_out += tokens.estimated(self._new_words(AGENT, update))
-            if update.kind == "usage_update" and update.cost is not None:
-                usage = self.usage = self.usage or Usage()
-                usage.cost, usage.currency = update.cost.amount, update.cost.currency
+            if update.kind == "usage_update":
+                self._costs(members(update.held.get("cost")))
             if update.is_idle:
                 self.agent_ends(line.ts)
         if line.target != top:
@@ -264,20 +261,24 @@ class OpenTurn:
             self.answer = (self.answer + self._new_words(CLIENT, update))[: self._most_words]
         return self._tool(number, update) if update.kind in _TOOL else None
 
+    def _costs(self, cost: dict[str, Any]) -> None:
+        """The agent says what the session has cost so far."""
+        amount, currency = cost.get("amount"), cost.get("currency")
+        if isinstance(amount, int | float):
+            usage = self.usage = self.usage or Usage()
+            usage.cost = float(amount)
+            usage.currency = currency if isinstance(currency, str) else ""
+
     def _new_words(self, end: str, update: Update) -> str:
         """The words of the answer that an end does not have yet: in ACP v2 a message may come whole
         once more."""
         if update.kind not in _MESSAGE:
             return ""
-        if update.message is None and update.text is not None:
-            return update.text
         messages = self._messages.setdefault(end, Messages())
-        whole = {"sessionUpdate": update.kind, "content": update.content}
-        whole |= {} if update.message is None else {"messageId": update.message}
-        return "".join(text_in(each["content"]) or "" for each in messages.read(whole))
+        return "".join(text_in(each.get("content")) or "" for each in messages.read(update.held))
 
     def _tool(self, number: int, update: Update) -> ToolCall | None:
-        id_ = update.id if isinstance(update.id, str) else ""
+        id_ = update.word("toolCallId")
         if self._calls is None:
             return None
         call = self._calls.get(id_)
@@ -286,8 +287,8 @@ class OpenTurn:
                 return None
             self.tools += 1
             call = ToolCall(id_[:LONGEST], number)
-        if isinstance(update.status, str):
-            call = msgspec.structs.replace(call, status=update.status)
+        if status := update.word("status"):
+            call = msgspec.structs.replace(call, status=status)
         self._calls[id_] = call
         return call
 

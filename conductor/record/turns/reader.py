@@ -21,7 +21,6 @@ from conductor.record.turns.line import (
     CLIENT,
     CONDUCTOR,
     LONGEST,
-    RECORDS,
     Line,
     Own,
     Ring,
@@ -225,9 +224,9 @@ class Reader:
 
     def take(self, text: bytes) -> None:
         """Takes the next line, which `lines` has already."""
-        is_no_event = text.startswith(RECORDS) or not text.strip()
-        line = None if is_no_event else read_line(text)
-        if not self.read(line) and not is_no_event:
+        is_blank = not text.strip()
+        line = None if is_blank else read_line(text)
+        if not self.read(line) and not is_blank:
             self.gap(f"line {len(self)} is no event")
 
     def read(self, line: Line | None) -> bool:
@@ -391,11 +390,25 @@ def opened(path: str) -> Reader:
         reader.gap(CUT)
     head = reader.head()
     if not head.events and head.content == "unknown":
-        raise UsageError(
-            f"`{path}` is no trace",
-            "`conductor agent --trace FILE …` writes one; so does the reference conductor",
-        )
+        raise _no_trace(path)
     return reader
+
+
+def check(path: str) -> None:
+    """Raises `UsageError` for what `opened` does not read, as soon as that is known."""
+    lines = FileLines(path)
+    while (text := lines.next()) is not None:
+        line = read_line(text)
+        if line is not None and (line.is_event or line.components is not None):
+            return
+    raise _no_trace(path)
+
+
+def _no_trace(path: str) -> UsageError:
+    return UsageError(
+        f"`{path}` is no trace",
+        "`conductor agent --trace FILE …` writes one; so does the reference conductor",
+    )
 
 
 def read_on(reader: Reader, lines: FileLines) -> int:

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Final
 
 from conductor.core.policy.key_table import PROMPT
 from conductor.record.turns import edits
-from conductor.record.turns.line import CLIENT, CONDUCTOR, ENDS, Line, chunk_of, update_of
+from conductor.record.turns.line import CLIENT, CONDUCTOR, ENDS, Line
+from conductor.record.turns.messages import Update
 from conductor.record.turns.model import Change, Visit
 from conductor.record.turns.open_turn import Time
 
@@ -81,10 +82,11 @@ class Visits:
         self._words: dict[tuple[str, str], _Words] = {}
         """Words of the agent, by component and kind."""
 
-    def event(self, number: int, line: Line) -> None:
+    def event(self, number: int, line: Line, update: Update | None) -> None:
         """Takes an event of the turn."""
         change = self._reader.change(number)
-        if self._chunk(number, line):
+        if update is not None and update.chunk is not None:
+            self._chunk(number, line, update.kind, update.chunk)
             return
         if line.type == "request":
             self._methods[number] = line.method
@@ -98,24 +100,19 @@ class Visits:
         what its first proxy sends to the client."""
         return line.target == self._reader.top and line.source != CLIENT and line.type != "response"
 
-    def _chunk(self, number: int, line: Line) -> bool:
+    def _chunk(self, number: int, line: Line, kind: str, text: str) -> None:
         """Takes a chunk of words: those of a turn are one visit, since a component may cut them
-        anew. False: it is none."""
-        update = update_of(line)
-        text = chunk_of(update)
-        if text is None or update is None:
-            return False
+        anew."""
         for end, sent in ((line.target, False), (line.source, True)):
             if end in ENDS or (not sent and self._ends_there(line)):
                 continue
-            words = self._words.get((end, update.kind))
+            words = self._words.get((end, kind))
             if words is None:
                 visit = self._visit(end, line)
                 visit.change, visit.times = Change.SAME, 0
-                words = self._words[end, update.kind] = _Words(visit)
+                words = self._words[end, kind] = _Words(visit)
             before = self._reader.before(number) if sent else None
             words.take(number, line, text, sent=sent, before=before)
-        return True
 
     def _visit(self, component: str, line: Line) -> Visit:
         """A new visit of a message."""

@@ -57,26 +57,26 @@ def _entry(spec: Spec, plan: Plan, path: str) -> Entry:
 
 def _identity(spec: Spec, folder: str) -> dict[str, Any]:
     """What a component is. Raises `OSError`."""
-    fields: dict[str, Any] = {"source": spec.source}
+    fields: dict[str, Any] = {"source": spec.source, "kind": spec.kind}
     is_path = spec.bundled is None and spec.receipt is None  # else it is a name
     if spec.receipt is not None and spec.receipt.signer is not None:
         fields["signer"] = str(spec.receipt.signer)
     if spec.script:
         from conductor.spec.python_guest import scripts
 
-        fields |= {"kind": "script", "sha256": scripts.read(spec.script).sha256}
+        fields["sha256"] = scripts.read(spec.script).sha256
         if is_path:
             fields["source"] = shown_path(spec.source, folder)
     elif spec.wasm is not None:
-        fields |= {"kind": "module", "sha256": digests.of(spec.wasm)}
+        fields["sha256"] = digests.of(spec.wasm)
         if is_path:
             fields["source"] = shown_path(spec.source, folder)
     elif spec.address is not None:
-        fields |= {"kind": "remote"}  # what runs there nobody here can know: its address names it
+        pass  # what runs there nobody here can know: its address names it
     elif spec.command is None:
-        fields |= {"kind": "python", "sha256": digests.of(_code(spec))}
+        fields["sha256"] = digests.of(_code(spec))
     else:
-        fields |= {"kind": "command"} | _command(spec, spec.command, folder)
+        fields |= _command(spec, spec.command, folder)
     if spec.bundled is not None:
         version = spec.manifest.version if spec.manifest is not None else None
         fields |= {"kind": "bundled", "version": version}

@@ -20,7 +20,7 @@ from conductor.record.trace import events
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.turns import edits, reader
 from conductor.record.turns.model import Change
-from conductor.run.host_record import Crossed, Delivered
+from conductor.run.host_record import Crossed
 from conductor.run.log import Chain, ChainLog, Ended, Item, OfHost
 from conductor.run.report_checks import check_entry
 from conductor.telemetry.recorded import Recorded
@@ -439,12 +439,6 @@ def test_a_host_that_reports_nothing(recording: Recording, monkeypatch: pytest.M
     assert second["_conductor"]["n"] == 3
     assert [one["_conductor"]["n"] for one in lost] == [*range(4, 13)]
     assert {(one["to"], one["_conductor"]["lost"]) for one in lost} == {("a+b+c", True)}
-
-
-def test_a_delivery_cannot_break_out_of_its_line(recording: Recording) -> None:
-    lines = b'p{"a":1}\r{"type":"request"}\ns{"jsonrpc":"2.0"}],"x":[\nc\r\r{}\n\xff\n'
-    recording.takes(OfHost("a+b+c", Delivered("a", lines, lines, "", 100.0)))
-    assert recording.events() == []
 
 
 def test_a_question_asked_in_another_dialect_has_both_answers() -> None:

@@ -44,10 +44,10 @@ def clean_frame(frame: bytes) -> bytes | None:
         for name in ("params", "result", "error")
         if isinstance(value := getattr(message, name), msgspec.Raw)
     }
-    return clean_members(frame, cleaned)
+    return _clean_members(frame, cleaned)
 
 
-def clean_members(text: bytes, cleaned: Mapping[str, bytes]) -> bytes:
+def _clean_members(text: bytes, cleaned: Mapping[str, bytes]) -> bytes:
     """The text of a message without secrets; of some members that is known already."""
     held = {name: bytes(value) for name, value in (read_members(text) or {}).items()}
     shown = {
@@ -58,15 +58,15 @@ def clean_members(text: bytes, cleaned: Mapping[str, bytes]) -> bytes:
         else redacted(value)
         for name, value in held.items()
     }
-    return text if shown == held and stands_once(text, held) else written(shown)
+    return text if shown == held and _stands_once(text, held) else _written(shown)
 
 
-def stands_once(text: bytes, held: Mapping[str, bytes]) -> bool:
+def _stands_once(text: bytes, held: Mapping[str, bytes]) -> bool:
     """Whether no member of an object stands in its text twice: only the last one is searched."""
     twice = b"\\u" in text or any(text.count(f'"{name}"'.encode()) > 1 for name in held)
     return not twice or is_whole(text.strip(), held)
 
 
-def written(members: Mapping[str, bytes]) -> bytes:
+def _written(members: Mapping[str, bytes]) -> bytes:
     """The text of an object."""
     return bytes(write_members({name: msgspec.Raw(value) for name, value in members.items()}))
