@@ -109,11 +109,12 @@ class Turns:
             for carried in in_flight.prompts(session):
                 carried.flow.whole.stopped = True
         # The cancellation overtakes a prompt that goes past the component and waits in order.
+        prompt = Heading(PROMPT, session)
         waits = [*in_flight.queue] if session in in_flight.waiting else []
         for entry in waits:
-            if isinstance(entry, Waiting) and entry.heading == Heading(PROMPT, session):
-                assert isinstance(entry.of, Visit)
-                self._exchange.reply(entry.of, *answer)
+            of = entry.of if isinstance(entry, Waiting) else None
+            if isinstance(of, Visit) and entry.heading == prompt:
+                self._exchange.reply(of, *answer)
 
     def cancel_request(self, lane: Lane, params: Params) -> None:
         """`$/cancel_request`, which names the request by its id on this hop. What the conductor

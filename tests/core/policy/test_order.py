@@ -301,6 +301,20 @@ def test_closing_a_session_overtakes_nothing_that_is_to_reach_the_agent() -> Non
         pb << ("agent", request(Hole("ac"), "session/close", {"sessionId": "S"}))
 
 
+def test_a_cancellation_answers_no_prompt_that_is_a_notification() -> None:
+    setup = {"sessionId": "S", "cwd": "/w", "mcpServers": []}
+    said, stopped = (
+        notification(PROMPT, prompt("hi")),
+        notification("session/cancel", {"sessionId": "S"}),
+    )
+    with chain("down:session/load:carry") as pb:
+        pb >> ("client", request("l", "session/load", setup))
+        pb << ("g", "p", request(Hole("l"), "session/load", setup))
+        pb >> ("client", said) >> ("client", stopped) << ("agent", stopped)
+        pb >> ("g", "s", request(Hole("l"), "session/load", setup))
+        pb << ("agent", request(Hole("al"), "session/load", setup)) << ("agent", said)
+
+
 def test_closing_a_session_comes_after_settings_that_wait() -> None:
     with chain(CARRIES) as pb:
         given(pb)
