@@ -49,7 +49,7 @@ def drawn(kind: str, seed: int) -> Play:
 
 KINDS: Final = (
     "policed", "programs", "free", "detected", "hosts", "plain", "ports", "revived", "watched",
-    "outside",
+    "outside", "moves",
 )  # fmt: skip
 
 
@@ -75,6 +75,7 @@ def _weather(play: Play) -> Weather:
         hosts=play.kind in ("hosts", "plain"),
         plain=play.kind == "plain",
         ports=play.kind == "ports",
+        moves=play.kind == "moves",
         revived=play.kind == "revived",
         limited=rng.random() < 0.3,
         options=options,

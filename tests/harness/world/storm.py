@@ -76,6 +76,8 @@ class Weather(NamedTuple):
     """The router may have to find out which dialect a program speaks."""
     ports: bool = False
     """Two peer agents beside the chain."""
+    moves: bool = False
+    """They are further agents of the chain: sessions may go on with them."""
     revived: bool = False
     """The agent may be started again."""
     limited: bool = False
@@ -161,7 +163,9 @@ class Storm:
         self._agent = Component(
             "agent", "agent `agent`", revived=weather.revived, limited=weather.limited
         )
-        self._beside = [Component(name, peer_agent=True) for name in PEERS if weather.ports]
+        self._beside = [
+            Component(name, peer_agent=True) for name in PEERS if weather.ports or weather.moves
+        ]
         self.nodes |= {one.name: Node(one.name) for one in self._beside}
         self.router = self.made(self._components())
         self.perform(self.router.start())
@@ -200,7 +204,7 @@ class Storm:
                 (drawn,) = group
                 policed = drawn.component.policy is not None
                 held = {name: policed for name in ports if drawn.kind == "channel"}
-                found.append(drawn.with_ports(held))
+                found.append(drawn.beside({} if self.weather.moves else held, self._uses(drawn)))
                 self.nodes.setdefault(drawn.name, Node(drawn.name, drawn))
                 continue
             host = Host([one.component for one in group], self.weather.options)
@@ -210,6 +214,14 @@ class Storm:
             self.hosts[host.name] = host
             found.append(host.component)
         return [*found, *self._beside, self._agent]
+
+    def _uses(self, drawn: Drawn) -> dict[str, str]:
+        """The agents with which a component may have sessions go on: each is of one component."""
+        if not self.weather.moves:
+            return {}
+        chosen = [one for one in PEERS if zlib.crc32(one.encode(), self.salt) % len(self.order)
+                  == self.order.index(drawn)]  # fmt: skip
+        return dict.fromkeys(chosen, drawn.name)
 
     # -- what the router asks for ----------------------------------------------------------------
 
@@ -356,7 +368,8 @@ class Storm:
             if key in node.given:
                 self.broken(f"{node.name} is asked twice under one id")
             node.given[key] = Asked(message)
-            if node.name == "agent" and method == PROMPT and isinstance(message["params"], dict):
+            agents = ("agent", *PEERS) if self.weather.moves else ("agent",)
+            if node.name in agents and method == PROMPT and isinstance(message["params"], dict):
                 node.sessions += filter(None, [message["params"].get("sessionId")])
             if honest or method == "initialize" or self.rng.random() < 0.5:
                 self.acts(node, key, honest=honest or method == "initialize")
@@ -410,6 +423,9 @@ class Storm:
         held = node.given[key]
         if node.is_end or held.method in ("proxy/successor", "_proxy/successor"):
             fine = {"result": result_of(held.method, held.params, self.weather.version)}
+            if self.weather.moves and node.name in PEERS and held.method == "session/new":
+                node.last += 1
+                fine = {"result": {"sessionId": f"{node.name}-{node.last}"}}
             self.answers(node, key, ODD_ANSWERS[how - 1] if 0 < how < 4 else fine)
             if how == 4:
                 self.say(node, key[0], {"id": json.loads(key[1]), "result": {}})  # twice

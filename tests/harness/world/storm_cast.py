@@ -34,9 +34,9 @@ class Drawn(NamedTuple):
         """Its name."""
         return self.component.name
 
-    def with_ports(self, ports: dict[str, bool]) -> Component:
-        """The component, with ports."""
-        return msgspec.structs.replace(self.component, ports=ports)
+    def beside(self, ports: dict[str, bool], agents: dict[str, str]) -> Component:
+        """The component, with ports, and agents with which it may have sessions go on."""
+        return msgspec.structs.replace(self.component, ports=ports, agents=agents)
 
 
 def component(

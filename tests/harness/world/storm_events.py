@@ -23,7 +23,7 @@ def step(storm: Storm, seed: int) -> None:
     happens = rng.random() * (0.73 if storm.weather.plain else 1)
     there = [node for node in storm.nodes.values() if node.name not in storm.away]
     if happens < 0.28:
-        beside = PEERS if storm.weather.ports else ()
+        beside = PEERS if storm.weather.ports or storm.weather.moves else ()
         storm.begins(storm.nodes[rng.choice(("client", "client", "agent", *beside))])
     elif happens < 0.55:
         busy = [*(node for node in there if node.inbox and node.host is None)]
@@ -199,6 +199,11 @@ def call(storm: Storm, guest: Node | None) -> None:
     if guest is None:
         return
     name, params = call_of(storm.rng, guest.turns, guest.digests, guest.sessions)
+    if storm.weather.moves and storm.rng.random() < 0.6:
+        held = [one.params.get("sessionId") for one in guest.given.values()
+                if one.method == PROMPT and isinstance(one.params, dict)]  # fmt: skip
+        to = storm.rng.choice(("agent", *PEERS))
+        name, params = "agent/use", {"sessionId": storm.rng.choice(held or ["S"]), "agent": to}
     if name == "turn/end" and params["turn"] in guest.turns:
         guest.turns.remove(params["turn"])
     guest.last += 1
@@ -210,7 +215,7 @@ def call(storm: Storm, guest: Node | None) -> None:
 
 def port(storm: Storm, guest: Node | None) -> None:
     """A guest says something to a peer agent."""
-    if guest is None or guest.program is not None or not storm.weather.ports:
+    if guest is None or guest.program is not None or not storm.weather.ports or storm.weather.moves:
         return
     guest.last += 1
     id_ = f"port-{guest.last}"
@@ -309,7 +314,7 @@ def time_passes(storm: Storm, guest: Node | None) -> None:
 
 def peer_ends(storm: Storm, guest: Node | None) -> None:
     """A peer agent ends."""
-    if storm.weather.ports and storm.rng.random() < 0.3:
+    if (storm.weather.ports or storm.weather.moves) and storm.rng.random() < 0.3:
         storm.perform(storm.router.closed(storm.rng.choice(PEERS), GONE))
 
 
@@ -352,12 +357,13 @@ def calms(storm: Storm) -> None:
 
 def ends_turns(storm: Storm) -> None:
     """Version 2: the agent has done all that it was asked for."""
-    agent = storm.nodes["agent"]
-    for session in ("", "S", "T", *agent.sessions):
-        update = {"sessionUpdate": "state_update", "state": "idle"}
-        params = {"sessionId": session, "update": update}
-        storm.say(agent, "p", {"method": "session/update", "params": params})
-    agent.sessions.clear()
+    for name in ("agent", *(PEERS if storm.weather.moves else ())):
+        agent = storm.nodes[name]
+        for session in ("", "S", "T", *agent.sessions):
+            update = {"sessionUpdate": "state_update", "state": "idle"}
+            params = {"sessionId": session, "update": update}
+            storm.say(agent, "p", {"method": "session/update", "params": params})
+        agent.sessions.clear()
 
 
 def ends(storm: Storm) -> None:

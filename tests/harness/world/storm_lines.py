@@ -144,6 +144,8 @@ def said_by(
         ids = [json.loads(id_) for at, id_ in asked if at == side] or [1]
         return [{"method": CANCEL, "params": {"requestId": rng.choice(ids)}}]
     is_asked = asks(key, either=rng.random() < 0.5)
+    if not plain and rng.random() < 0.04:
+        is_asked = not is_asked  # a notification of what is a request, or the other way about
     likely = 0.9 if plain else 0.6
     session = rng.choice(opened if opened and rng.random() < likely else SESSIONS)
     number = rng.randrange(99)
