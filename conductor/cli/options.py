@@ -1065,8 +1065,8 @@ TABLE: Final = (
     Option(
         "--output -o",
         FILE,
-        "Also write the recorded conversation as a transcript for `conductor test`. Only for "
-        "proxies that speak `channel`, as sandboxed ones do.",
+        "Also write what the component gets and returns in the replay, as a transcript for "
+        "`conductor test`. Only for sandboxed ones.",
         commands=("log replay",),
     ),
     Option(

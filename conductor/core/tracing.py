@@ -6,7 +6,7 @@ its entries too, a line with the number goes before each message between the two
 the same numbers.
 
 What a component sends and the conductor refuses crosses nowhere and has no entry: of a policed
-component a verdict (`Violated`) stands for it, and a trace file has the lines that it sent.
+component a verdict (`Violated`) stands for it.
 """
 
 from __future__ import annotations

@@ -96,15 +96,16 @@ def test_what_takes_which_file(
 
 
 @pytest.mark.parametrize("command", sorted(TRACE))
+@pytest.mark.parametrize("content", [b"hello, world\n", b'{"type":"request"}\n[]\n'])
 def test_a_file_of_another_kind(
-    command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    content: bytes, command: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A page is served of none either."""
     path = tmp_path / "f"
-    path.write_bytes(b"hello, world\n")
+    path.write_bytes(content)
     assert main(["log", command, str(path), *COMMANDS[command]]) == 2
-    if command == "view":
-        assert main(["log", "view", str(path), "--no-open"]) == 2
+    more = {"view": ["--no-open"], "show": ["--would"]}.get(command)
+    assert more is None or main(["log", command, str(path), *more]) == 2
     assert f"error: `{path}` is no trace\n" in capsys.readouterr().err
 
 

@@ -6,5 +6,5 @@ player             runs them between the played client and agent
 agent, client      answer and send as those of the trace did
 recorded_services  answers calls of services as the trace has them
 comparison         what the ends got then and now
-transcript         what a guest received and sent, for `conductor test`
+transcript         what a guest gets and returns in a replay, for `conductor test`
 """
