@@ -8,8 +8,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
+from typing import Final
 
-from conductor.transports.base import Ended, Events
+from conductor.transports.base import Ended, Owner
+
+_LEAST: Final = 0.05
+"""Seconds that a function has, whatever the grace: it may have to await something at its end."""
 
 
 class Channel:
@@ -71,15 +75,15 @@ class MemoryTransport:
         """What the function raised."""
         self._component = component
         self._channel = Channel(self._from_component, self._taken)
-        self._events: Events | None = None
+        self._events: Owner | None = None
         self._held: list[bytes] | None = None
         self._task: asyncio.Task[None] | None = None
         self._ended = False
 
-    async def open(self, events: Events) -> None:
+    async def open(self, events: Owner) -> None:
         """Starts the component's task."""
         self._events = events
-        self._task = asyncio.get_running_loop().create_task(self._run())
+        self._task = events.carry(self._run())
 
     def write(self, data: bytes) -> None:
         """Queues whole lines."""
@@ -109,16 +113,13 @@ class MemoryTransport:
         """Does nothing: it has no standard error of its own."""
 
     async def close(self, grace: float) -> None:
-        """Waits `grace` seconds for the function to return, then cancels it, and waits as long."""
+        """Waits `grace` seconds for the function to return, then cancels it, and once more each
+        time that it goes on for as long."""
         self._ended = True
         self.finish()
-        if self._task is None:
-            return
-        for _ in range(2):
-            try:
-                await asyncio.wait((self._task,), timeout=grace)
-            finally:
-                self._task.cancel()
+        while self._task is not None and not self._task.done():
+            await asyncio.wait((self._task,), timeout=max(grace, _LEAST))
+            self._task.cancel()
 
     async def _run(self) -> None:
         try:

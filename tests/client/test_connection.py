@@ -13,6 +13,7 @@ from conductor.client.connection import Connection
 from conductor.errors import ConductorError
 from conductor.transports.base import Ended
 from conductor.transports.memory import Channel, MemoryTransport
+from tests.transports.ends import Carrying
 
 
 def test_who_waits_for_an_answer_goes_on_before_what_came_with_it() -> None:
@@ -95,7 +96,7 @@ async def _answered_by(
     """Answers the first request with lines."""
     over = asyncio.Event()
 
-    class Agent:
+    class Agent(Carrying):
         def received(self, frames: list[bytes]) -> None:
             if not over.is_set():
                 transport.write(answered(json.loads(frames[0])) + b"\n")

@@ -17,12 +17,13 @@ from tests.harness.process.client import Json
 from tests.harness.process.command import conductor
 from tests.harness.process.rig import Chain, Rig
 from tests.places import DEADLINE
+from tests.transports.ends import Carrying
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
 
-class Mock:
+class Mock(Carrying):
     """The mock transport's far end: what a component in isolation says, awaited one by one."""
 
     def __init__(self) -> None:
