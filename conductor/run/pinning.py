@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
+from conductor.core import Violated
 from conductor.errors import ConductorError, UsageError, counted
 from conductor.mcp.bridge.effects import Differs
 from conductor.mcp.bridge.offers import Change, Definition, Definitions, Offer, Server, with_
@@ -112,6 +113,7 @@ class Pinning:
     def differs(self, effect: Differs) -> None:
         """A server offers what it has not offered before."""
         question = ToolsQuestion(effect.server, effect.changes)
+        self._would(question)
         on_change, why = self.pins.on_change, ""
         if effect.last:
             why = "it has changed too often"
@@ -132,6 +134,20 @@ class Pinning:
         for change in effect.changes[:MOST]:
             for line in shown(change):
                 log("warning", who, line)
+
+    def _would(self, question: ToolsQuestion) -> None:
+        """Records what a managed policy that only watches would have done."""
+        from conductor.spec import managed
+        from conductor.spec.managed.options import RULE
+
+        policy = managed.written()
+        if policy is None or not policy.only_watches:
+            return
+        word, words = policy.file.changed_tools, [each.value for each in OnChange]
+        if words.index(word) > words.index(self.pins.on_change.value):
+            text = f'{question.label} has changed its tools: `changed-tools = "{word}"`'
+            said = Violated(question.component, RULE, "", "", "", text, fatal=False, would=True)
+            self._runtime.records.violated(said)
 
     def agree(self, question: ToolsQuestion, *, lasting: bool) -> str:
         """The user has agreed to changes; why they cannot be kept, if they cannot."""

@@ -83,10 +83,10 @@ def loads(text: str) -> Any:
 
 
 def read_json(text: str | bytes) -> Any:
-    """Decodes JSON of strangers. Raises `ValueError` for what is none, and for what nests deeper
-    than 200 levels."""
+    """Decodes JSON of strangers, in UTF-8, with or without a byte order mark. Raises `ValueError`
+    for what is none, and for what nests deeper than 200 levels."""
     if isinstance(text, bytes):
-        text = text.decode(json.detect_encoding(text), "surrogatepass")
+        text = text.decode("utf-8", "surrogatepass").removeprefix("\ufeff")
     if nests_deeper(text, DEEPEST):
         raise ValueError(f"it nests deeper than {DEEPEST} levels")
     return json.loads(text)

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.e2e.actors.mcp_component import tool
 from tests.harness.process.command import Ran, conductor
 from tests.harness.process.managed import Machine
 
@@ -113,6 +115,22 @@ def test_a_policy_that_only_watches_refuses_nothing(tmp_path: Path) -> None:
     (told,) = would(file)
     assert (told["component"], told["rule"]) == ("datetime", "managed")
     assert "not allowed by `components` of the managed policy" in told["text"]
+
+
+def test_what_it_would_do_with_changed_tools_is_an_entry(tmp_path: Path) -> None:
+    machine, file, offers = Machine(tmp_path), tmp_path / "t.jsonl", tmp_path / "offers.json"
+    machine.allow('enforce = "watch"\nchanged-tools = "drop"')
+    offers.write_text(json.dumps({"tools": [tool("add")]}))
+    args = ["-m", "tests.e2e.actors.mcp_proxy", "--offers", str(offers)]
+    server = {"command": sys.executable, "args": args, "name": "tools", "dialect": "acp"}
+    # Others may write the home folder there, so all tools are others than those that are kept.
+    ran = machine.conductor(
+        *("exec", "--trace", str(file), json.dumps(server), "demo", "-p", "/tools")
+    )
+    assert ran.code == 0, ran.err
+    told = would(file)[-1]
+    assert (told["component"], told["rule"]) == ("tools", "managed")
+    assert '`changed-tools = "drop"`' in told["text"]
 
 
 def test_its_chains_are_recorded_and_config_show_says_that_it_only_watches(tmp_path: Path) -> None:

@@ -39,12 +39,12 @@ def stdio(offers: Path, **more: Any) -> Json:
 
 
 def started(
-    rig: Rig, server: Json, *options: str, agent: tuple[str, ...] = ()
+    rig: Rig, server: Json, *options: str, agent: tuple[str, ...] = (), more: tuple[Json, ...] = ()
 ) -> tuple[Chain, str]:
     """A chain of the agent alone, and a session with the server."""
     chain = rig.agent(rig.demo(*agent), options=("-c", "pin-mcp=true", *options))
     chain.initialize()
-    return chain, chain.new_session(cwd=str(rig.folder), mcpServers=[server])
+    return chain, chain.new_session(cwd=str(rig.folder), mcpServers=[server, *more])
 
 
 @pytest.mark.parametrize("kind", ["stdio", "http", "acp"])
@@ -108,3 +108,17 @@ def test_a_server_that_cannot_be_started_is_an_error(rig: Rig, offers: Path) -> 
     chain.prompt(session, "/tools")
     assert chain.finish() == 0
     assert "MCP server `tools` cannot be reached: cannot start `no-such-program`" in chain.stderr
+
+
+def test_another_name_of_a_command_is_no_other_server(rig: Rig, offers: Path) -> None:
+    chain, session = started(rig, stdio(offers))
+    assert listed(chain, session) == [*WORDS, "add"]
+    assert chain.finish() == 0
+    offer(offers, *map(tool, WORDS), EVIL)
+    old = {"type": "sse", "name": "old", "url": "http://127.0.0.1:9/sse", "headers": []}
+    chain, session = started(rig, stdio(offers, name="other"), more=(old,))
+    said = chain.prompt(session, "/tools")
+    assert "other/where" in said
+    assert "other/add" not in said
+    assert chain.finish() == 0
+    assert "MCP server `old` of the editor is not pinned" in chain.stderr

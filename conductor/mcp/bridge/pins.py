@@ -12,9 +12,10 @@ to its end whatever pages the server makes of it. No I/O but what `Pins` is give
 from __future__ import annotations
 
 import enum
+import re
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
-from typing import Any, Final
+from typing import Any, Final, TypeGuard
 
 import msgspec
 from msgspec import Raw
@@ -45,6 +46,7 @@ from conductor.mcp.bridge.protocol import DISCOVER, INITIALIZE
 READ: Final = "resources/read"
 _SAYS: Final = "instructions"
 _UI: Final = "ui:"
+_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class OnChange(enum.Enum):
@@ -79,7 +81,7 @@ class Reading(msgspec.Struct):
         for raw in json_text.elements(fields.get(self.kind.member)):
             value = _value(raw)
             name = value.get(self.kind.key)
-            if not isinstance(name, str) or name in self.entries or len(name) > limits.TOOL_NAME:
+            if not _is_name(name) or name in self.entries or len(name) > limits.TOOL_NAME:
                 self.twice += 1
             else:
                 self.entries[name] = value
@@ -106,7 +108,12 @@ def _value(raw: Raw) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _is_page(uri: object) -> bool:
+def _is_name(name: object) -> TypeGuard[str]:
+    """Whether a name can be written down: a lone surrogate cannot."""
+    return isinstance(name, str) and (name.isascii() or not _SURROGATE.search(name))
+
+
+def _is_page(uri: object) -> TypeGuard[str]:
     return isinstance(uri, str) and uri[: len(_UI)].lower() == _UI
 
 
@@ -215,7 +222,7 @@ class Pinned:
             return b"result", _shown(body) if call.method == INITIALIZE else body
         if call.method == READ:
             uri = text(read(call.params).get("uri"))
-            if uri is not None and _is_page(uri):
+            if _is_page(uri):
                 return self._read(uri, body)
         return b"result", body
 
@@ -239,22 +246,24 @@ class Pinned:
         """A list of resources or templates: those of `ui://` are compared."""
         fields = read(body)
         # Written anew: of a member that stands twice, the client must not take the other.
-        listed = [_value(raw) for raw in json_text.elements(fields.get(kind.member))]
-        pages = {value[kind.key]: value for value in listed if _is_page(value.get(kind.key))}
+        found = [_value(raw) for raw in json_text.elements(fields.get(kind.member))]
+        listed = [each for each in found if _is_name(each.get(kind.key))]
+        pages = {value[kind.key]: value for value in listed if _is_page(value[kind.key])}
         if not pages:
             return body if not _names_pages(body) else write({**fields, kind.member: listed})
         others = self._pins.names_beside(self)
         now = {uri: definition(value, marks.of(value, others)) for uri, value in pages.items()}
         shown = self._compared(kind, now, pages)
         kept = [
-            shown[value[kind.key]] if _is_page(value.get(kind.key)) else value
+            shown.get(value[kind.key], value)
             for value in listed
-            if not _is_page(value.get(kind.key)) or value[kind.key] in shown
+            if not _is_page(value[kind.key]) or value[kind.key] in shown
         ]
         return write({**fields, kind.member: kept})
 
     def _read(self, uri: str, body: bytes) -> tuple[bytes, bytes]:
         value = {"contents": _value(Raw(body)).get("contents")}
+        uri = uri.encode(errors="backslashreplace").decode()
         shown = self._compared(PAGE, {uri: definition(value)}, {uri: value}).get(uri)
         if shown is None:
             return b"error", error_object(INVALID_PARAMS, self._refusal(PAGE.word, uri))

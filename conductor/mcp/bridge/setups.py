@@ -146,10 +146,11 @@ class Setups:
         """What is kept of a server; None: it is not pinned."""
         if self._pins is None:
             return None
+        name = declared.name.encode(errors="backslashreplace").decode()  # it is written down
         if declared.reach is not None:
-            server: Pinnable | None = client_server(declared.name, declared.reach)
+            server: Pinnable | None = client_server(name, declared.reach)
         else:
-            server = self._pins.server_of(declared.id, declared.name)
+            server = self._pins.server_of(declared.id, name)
         return self._pins.pinned(server) if server is not None else None
 
     def _offer(self, setup: _Setup, server: Server) -> None:

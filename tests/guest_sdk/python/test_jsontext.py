@@ -166,7 +166,7 @@ def test_one_changed_member_leaves_the_others_alone(
 @given(JSON)
 def test_json_of_strangers_is_read_as_any(value: Any) -> None:
     text = json.dumps(value)
-    for form in (text, text.encode(), text.encode("utf-16")):
+    for form in (text, text.encode(), text.encode("utf-8-sig")):
         assert json.dumps(read_json(form)) == text
 
 
@@ -177,6 +177,6 @@ def test_json_of_strangers_may_not_nest_too_deep() -> None:
     for text in ("[" * 201 + "]" * 201, '{"a":' * 201 + "1" + "}" * 201, "[" * 100_000):
         with pytest.raises(ValueError, match="nests deeper than 200 levels"):
             read_json(text)
-    for text in ("", "{", '"' + "[" * 300, "]" * 300):
+    for text in ("", "{", '"' + "[" * 300, "]" * 300, "1".encode("utf-16")):
         with pytest.raises(ValueError, match=r"."):
             read_json(text)
