@@ -8,6 +8,8 @@ ends: with the last answer, when nothing moves for too long, or when a component
 from __future__ import annotations
 
 import asyncio
+import os
+import tempfile
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -257,6 +259,9 @@ def replayed(
     """Runs a recorded chain again; see `Player`. Raises `ConductorError`."""
 
     async def play() -> Replayed:
-        return await Player(recording, specs, options, limit, log, transcript).run()
+        with tempfile.TemporaryDirectory(prefix="conductor-replay-") as folder:
+            # What components keep ends with the run.
+            own = msgspec.structs.replace(options, values=os.path.join(folder, "values"))
+            return await Player(recording, specs, own, limit, log, transcript).run()
 
     return asyncio.run(play())

@@ -1,8 +1,8 @@
-"""Answers the calls of services as a trace holds them. Performs nothing.
+"""Answers the calls of services as a trace holds them. Performs nothing outside of this run.
 
 A call gets the answer that the same component got to the same call. Without one: the time is that
-of the last answer, values are kept for this run only, `random`, `log` and `metric` are performed,
-and all else is refused. No time passes, so a timer fires as soon as it is started, if it had fired.
+of the last answer, `random`, `log` and `metric` are performed, and values are kept, for this run
+only; all else is refused. No time passes, so a timer that had fired fires as soon as it is started.
 """
 
 from __future__ import annotations
@@ -10,11 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import defaultdict, deque
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
-from conductor.core import json_text
 from conductor.record import diff
 from conductor.record.replay.recording import members
 from conductor.record.turns.line import CONDUCTOR, Line
@@ -23,10 +22,9 @@ from conductor.run.segment_spec import FIRED
 from conductor.services.calls import ServiceError
 from conductor.spec.redaction import redacted
 
-_PERFORMED: Final = frozenset({"clock", "random", "log", "metric"})
+_PERFORMED: Final = ("clock", "random", "log", "metric", "kv/")
+"""How calls begin that are performed: values in a file that ends with the run."""
 _NOT_RECORDED: Final = "in a replay nothing is performed, and the recording has no such call"
-_MOST_VALUES: Final = 1_000
-"""Values that are kept in one run."""
 _EMPTY: Final = (b"", b"null", b"{}")
 """Params that hold nothing."""
 
@@ -49,9 +47,6 @@ class RecordedServices(Owner):
         self._fired: dict[tuple[str, str], deque[bytes]] = defaultdict(deque)
         """The params of timers that fired, by component and timer."""
         self._time: Answer | None = None
-        self._values: dict[tuple[str, str], tuple[msgspec.Raw, int]] = {}
-        """What is kept in this run, by component and key, with its revision."""
-        self._revision = 0
         self.refused: list[tuple[str, str]] = []
         """Calls that were refused: component and call."""
         self._read(events)
@@ -83,10 +78,8 @@ class RecordedServices(Owner):
             return recorded
         if call == "clock" and self._time is not None:
             return self._time
-        if call in _PERFORMED:
+        if call.startswith(_PERFORMED):
             return None
-        if call.startswith("kv/") and len(self._values) < _MOST_VALUES:
-            return self._kv(name, call, members(msgspec.Raw(params or b"null")))
         self.refused.append((name, call))
         return None, ServiceError("replayed", _NOT_RECORDED).body(call)
 
@@ -105,28 +98,6 @@ class RecordedServices(Owner):
         timer = str(members(msgspec.Raw(answer[0])).get("timer"))
         for params in self._fired.pop((name, timer), ()):
             asyncio.get_running_loop().call_soon(tell, name, FIRED, params)
-
-    def _kv(self, name: str, call: str, params: dict[str, Any]) -> Answer:
-        key = name, str(params.get("key"))
-        value, revision = self._values.get(key, (None, 0))
-        if call == "kv/get":
-            held = {} if value is None else {"value": value}
-            found = {"found": value is not None, **held, "revision": revision}
-            return json_text.encode(found), None
-        if call == "kv/set":
-            if params.get("ifRevision") not in (None, revision):
-                text, data = f"the value has revision {revision} now", {"revision": revision}
-                return None, ServiceError("conflict", text, data=data).body(call)
-            self._revision += 1
-            value = msgspec.Raw(json_text.encode(params.get("value")))
-            self._values[key] = value, self._revision
-            stored = {"used": 0, "quota": 0, "revision": self._revision}
-            return json_text.encode(stored), None
-        if call == "kv/delete":
-            return json_text.encode({"deleted": self._values.pop(key, None) is not None}), None
-        prefix = str(params.get("prefix", ""))
-        keys = sorted(k for owner, k in self._values if owner == name and k.startswith(prefix))
-        return json_text.encode({"keys": keys, "more": False}), None
 
 
 def _same(then: bytes, now: bytes) -> bool:
