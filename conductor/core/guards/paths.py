@@ -76,7 +76,7 @@ def _lies(path: str, folders: tuple[str, ...], form: _Form) -> bool:
     )
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16_384)  # one for each folder of 4,096 sessions, and more
 def _home(folder: str, form: _Form) -> list[str] | None:
     plain = _plain(folder, form) or ""
     whole = posixpath.normpath(plain.replace("\\", "/"))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import islice
 from typing import Final
@@ -83,6 +83,8 @@ class Sessions:
 
     def __init__(self) -> None:
         self._known: dict[str, Session] = {}
+        self._room = _MOST
+        """With how many none has to be forgotten."""
         self._bound: dict[str, Mapping[str, str]] = {}
         """By component: sessions that go on as others, and which those are."""
         self._asked: dict[Visit, tuple[str, ...]] = {}
@@ -112,14 +114,18 @@ class Sessions:
         return known
 
     def _forget(self, latest: Session) -> None:
-        """One owner has a session more."""
-        if len(self._known) <= _MOST:
+        """There is a session more."""
+        if len(self._known) <= self._room:
             return
-        owner = latest.owner
-        theirs = [one for one in self._known.values() if one.owner == owner]
-        surplus = max(0, len(theirs) - _MOST)
-        for oldest in [one for one in theirs if one.at_rest][:surplus]:
-            del self._known[oldest.name]
+        owners: defaultdict[str | None, list[Session]] = defaultdict(list)
+        for one in self._known.values():
+            owners[one.owner].append(one)
+        for theirs in owners.values():
+            surplus = max(0, len(theirs) - _MOST)
+            for oldest in [one for one in theirs if one.at_rest and one is not latest][:surplus]:
+                del self._known[oldest.name]
+        # Not with each session: to look at all of them takes milliseconds.
+        self._room = max(_MOST, len(self._known) + _MOST // 8)
 
     def __iter__(self) -> Iterator[Session]:
         """All records."""

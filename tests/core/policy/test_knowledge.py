@@ -21,6 +21,7 @@ from conductor.core.policy.headings import (
 )
 from conductor.core.policy.sessions import Followed, Sessions
 from conductor.core.router import Router
+from conductor.core.session import Prompt
 from conductor.core.state import own_visit
 
 UPDATE = "session/update"
@@ -223,6 +224,22 @@ def test_the_oldest_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     for name in "ABC":
         set_up(known, name)
     assert [name for name in "ABC" if name in known] == ["B", "C"]
+
+
+def test_few_more_are_known_than_may_be_and_the_latest_always_is(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(sessions, "_MOST", 16)
+    known = Sessions()
+    for number in range(99):
+        busy = known.at(f"busy {number}")
+        busy.prompts.append(Prompt(busy, None))
+    assert known.at("at rest") is known.get("at rest")
+    for session in known:
+        session.prompts.clear()
+    for number in range(99):
+        known.at(f"S{number}")
+    assert len(list(known)) <= 18
 
 
 def test_sessions_of_one_component_are_not_forgotten_for_those_of_another(
