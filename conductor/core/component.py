@@ -97,6 +97,8 @@ class Component(msgspec.Struct, frozen=True):
     agents: dict[str, str] = {}
     """The further agents with which sessions may go on by it, and the component whose right that
     is: itself, or a guest (`conductor.core.moving`)."""
+    denied: dict[str, str] = {}
+    """The words that are denied it, each with who denies it: no hint offers them."""
     judge: Policy | None = None
     """Of a trusted one: the rights by which it is judged. What they forbid is reported, and
     happens."""

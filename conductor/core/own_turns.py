@@ -24,6 +24,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.own_prompts import OwnPrompts
 from conductor.core.parts import Parts
+from conductor.core.policy import words
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.policy_state import OwnTurn, PolicyState
@@ -138,10 +139,12 @@ class OwnTurns:
         if own or kind == "unprompted" or (kind and nests):
             return None
         if not kind:
-            return "may not begin turns\nhint: `,allow=prompt:within` lets it in turns of yours"
+            cure = words.cure("prompt:within", policy_state.denied)
+            return f"may not begin turns\nhint: {cure}"
+        cure = words.cure("prompt:anytime", policy_state.denied)
         return (
             "may begin a turn only within one of the user's, while it holds that prompt\n"
-            "hint: `,allow=prompt:anytime` lets it at any time"
+            f"hint: {cure}"
         )
 
     def end(self, peer: Peer, params: Params, request: Visit | None, guest: str = "") -> None:

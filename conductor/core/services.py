@@ -23,6 +23,7 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.parts import Parts
+from conductor.core.policy import words
 from conductor.core.policy.headings import size_of
 from conductor.core.rebinding import Rebinding
 from conductor.core.service_table import (
@@ -42,11 +43,15 @@ from conductor.core.service_table import (
     USE_AGENT,
 )
 from conductor.core.state import Lane, Peer, Visit
+from conductor.patterns import lazy_pattern
 
 _MOST_LOOKED_AT: Final = 8 * 1024 * 1024
 """Bytes of params that are looked through for where a call goes."""
 _MOST_WHERE: Final = 2000
 """Characters of that."""
+
+_AGENT: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
+"""The name of a further agent."""
 
 _SHOWN: Final = 80
 """Characters of a name chosen by a component that an error repeats."""
@@ -111,7 +116,7 @@ class Services:
         peer = lane.peer
         if self._exchange.logs:
             self._exchange.entries.called(lane, name, params, pending)
-        refused = self._refusal(peer, name)
+        refused = _refusal(peer, name, params)
         if refused is not None:
             self._kept_from(peer, name, params, refused)
             self._exchange.log("info", peer, refused)
@@ -248,32 +253,30 @@ class Services:
         if self._exchange.logs and not peer.component.hosts:
             self._exchange.entries.notified(None, peer.c, name, params)
 
-    @staticmethod
-    def _refusal(peer: Peer, name: str) -> str | None:
-        if peer.role is not Role.PROXY:
-            return f"Method not found: `{PREFIX}{name[:_SHOWN]}` is for proxies only"
-        granted = peer.component.services
-        if name in INTERNAL and granted is not None and name in granted:
-            return None
-        if name in HERE:
-            return None
-        if name in (REBIND, USE_AGENT):
-            return _refusal_of_sessions(peer, name)
-        if name not in CALLS:
-            return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
-        service = CALLS[name].service
-        if granted is None or service in granted or service in ALWAYS_GRANTED:
-            return None
-        shown = SHOWN_GRANTS.get(service, service)
-        return (
-            f"Method not found: service `{service}` is not granted to {peer.label}\n"
-            f"hint: `,allow={shown}` behind it lets it"
-        )
+
+def _refusal(peer: Peer, name: str, params: Params) -> str | None:
+    """Why a component may not make a call; None: it may."""
+    if peer.role is not Role.PROXY:
+        return f"Method not found: `{PREFIX}{name[:_SHOWN]}` is for proxies only"
+    granted = peer.component.services
+    if name in INTERNAL and granted is not None and name in granted:
+        return None
+    if name in HERE:
+        return None
+    if name in (REBIND, USE_AGENT):
+        return _refusal_of_sessions(peer, name, params)
+    if name not in CALLS:
+        return f"Method not found: the conductor has no service `{name[:_SHOWN]}`"
+    service = CALLS[name].service
+    if granted is None or service in granted or service in ALWAYS_GRANTED:
+        return None
+    word = SHOWN_GRANTS.get(service, service)
+    return _not_granted(peer, f"service `{service}`", words.cure(word, peer.component.denied))
 
 
-def _refusal_of_sessions(peer: Peer, name: str) -> str | None:
+def _refusal_of_sessions(peer: Peer, name: str, params: Params) -> str | None:
     """Why a component may have no session go on elsewhere by this call; None: it may."""
-    state, word = peer.policy_state, "prompt:unseen" if name == REBIND else "agent:NAME"
+    state = peer.policy_state
     enforced = state is not None and state.enforced
     if state is not None and enforced and state.policy.watched:
         return f"Method not found: `{name}`: {peer.label} is only watched"
@@ -282,10 +285,16 @@ def _refusal_of_sessions(peer: Peer, name: str) -> str | None:
         may = state is None or not enforced or bool(state.policy.grants.sessions)
     if may:
         return None
-    return (
-        f"Method not found: `{name}` is not granted to {peer.label}\n"
-        f"hint: `,allow={word}` behind it lets it"
-    )
+    if name == REBIND:
+        return _not_granted(peer, f"`{name}`", words.cure("prompt:unseen", peer.component.denied))
+    agent = text_of((read_members(params) or {}).get("agent"))
+    agent = agent if _AGENT.fullmatch(agent) else "NAME"
+    cure = words.cure(f"agent:{agent}", peer.component.denied)
+    return _not_granted(peer, f"`{name}`", f"{cure}, with `-c peer.{agent}=COMMAND`")
+
+
+def _not_granted(peer: Peer, what: str, cure: str) -> str:
+    return f"Method not found: {what} is not granted to {peer.label}\nhint: {cure}"
 
 
 def configuration(peer: Peer) -> bytes | None:

@@ -780,7 +780,9 @@ class Peer:
         self.life = Life.READY if self.ready else Life.STARTING
         self.policy_state: PolicyState | None = None
         if watched or component.policy is not None or component.judge is not None:
-            self.policy_state = PolicyState(component.policy, component.name, judge=component.judge)
+            self.policy_state = PolicyState(
+                component.policy, component.name, component.denied, judge=component.judge
+            )
         self.label = component.label or f"`{component.name}`"
         self.closure: Closure | None = None
         """Why it is gone."""

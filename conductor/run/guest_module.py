@@ -60,6 +60,7 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         agents=agents(spec),
         patience=spec.timeout,
         timed=spec.policed,
+        denied=spec.denied,
         judge=spec.policy.judge(),
     )
 

@@ -30,7 +30,7 @@ from conductor.run.planned import (
     grantee,
     ports,
 )
-from conductor.spec import gates, limits, managed
+from conductor.spec import gates, limits, managed, origins
 from conductor.spec.gates import Warn
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
@@ -248,5 +248,6 @@ def _component(
         agents=agents(spec),
         patience=spec.timeout or (AGENT_PATIENCE if role == "agent" else None),
         program=True,
+        denied=origins.denials(spec),
         judge=spec.policy.judge(),
     )

@@ -49,6 +49,8 @@ class GuestSpec(Hosted, frozen=True, kw_only=True, omit_defaults=True):
     """What former instances kept (`conductor.core.component.KeptMembers`)."""
     known_as: tuple[str, ...] = ()
     """Other names of its own."""
+    denied: dict[str, str] = msgspec.field(default_factory=dict)
+    """The words that are denied it, each with who denies it."""
     policed: bool = True
     """Whether its host enforces its policy; else the parent does."""
 
@@ -65,6 +67,8 @@ def guest_spec(
 
     Not `policed`: the parent enforces the policy, so the host's router trusts the guest.
     """
+    from conductor.spec import origins  # a host, which reads only what this makes, needs it not
+
     # Its services are listed apart: their scopes are read by modules that a host cannot load.
     services = words.services(spec.policy.rights)
     held = spec.policy.rights
@@ -82,6 +86,7 @@ def guest_spec(
         instance=instance,
         kept=msgspec.Raw(kept),
         known_as=spec.aliases,
+        denied=origins.denials(spec),
         policed=policed,
     )
 

@@ -186,10 +186,8 @@ def _cure(spec: Spec, lack: tuple[str, ...]) -> str:
     if spec.bundled is not None and spec.chosen and not denied:
         by = origins.right(spec, spec.policy.rights[0]) if spec.policy.rights else COMMAND_LINE
         return f"leave out `only={'+'.join(spec.policy.rights)}` ({by})"
-    cures = []
-    if denied:
-        by = origins.denied(spec)
-        cures = [f"leave out `deny` ({by}), which takes {', '.join(map(_shown, denied))}"]
+    who = origins.denials(spec)
+    cures = [*dict.fromkeys(one_line(words.cure(name, who), 200) for name in denied)]
     if left:
         cures.append(f"`{visible_path(spec.source)}{one_line(options(left), 1000)}` allows that")
     return "; ".join(cures)

@@ -127,6 +127,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     """For an agent: how it receives MCP servers of proxies (`conductor.mcp.KINDS`)."""
     below: Spec | None = None
     """The component before its uppermost layer (`conductor.spec.origins`)."""
+    written: str = ""
+    """The file and the line that name it; empty: the command line does."""
     set_by: str = ""
     """Who set that layer: a file and its line, the command line, the user's consent …"""
 

@@ -7,12 +7,13 @@ layers as long as nothing changes there. The start path loads this module, and a
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
 import msgspec
 
 from conductor.core.policy import words
+from conductor.errors import one_line
 from conductor.spec.model import Spec
 
 DEFAULT: Final = "default"
@@ -35,7 +36,12 @@ def layered(below: Spec, spec: Spec, set_by: str) -> Spec:
 
 def bare(spec: Spec) -> Spec:
     """The component without who set what, to be compared."""
-    return msgspec.structs.replace(spec, below=None, set_by="")
+    return msgspec.structs.replace(spec, below=None, set_by="", written="")
+
+
+def named_by(spec: Spec) -> str:
+    """Who named a component: a file and its line, or the command line."""
+    return spec.written or COMMAND_LINE
 
 
 def right(spec: Spec, name: str) -> str:
@@ -45,9 +51,9 @@ def right(spec: Spec, name: str) -> str:
     return _setter(spec, lambda layer: (layer.chosen, wanted & {*words.flat(layer.policy.rights)}))
 
 
-def denied(spec: Spec) -> str:
-    """Who denies a component rights."""
-    return _setter(spec, lambda layer: layer.denied)
+def denials(spec: Spec) -> dict[str, str]:
+    """The words that are denied a component, each with who denies it."""
+    return {name: _setter(spec, _denies(name)) for name in spec.denied}
 
 
 def limit(spec: Spec, name: str) -> str:
@@ -60,7 +66,7 @@ def of(spec: Spec) -> dict[str, str]:
     an option; what nobody set is not there."""
     held = words.flat(spec.policy.rights) if spec.policy.enforced else spec.policy.rights
     found = {f"rights.{name}": right(spec, name) for name in held}
-    found |= {f"deny.{name}": _setter(spec, _denies(name)) for name in spec.denied}
+    found |= {f"deny.{name}": by for name, by in denials(spec).items()}
     found |= {f"limits.{name}": limit(spec, name) for name in spec.limits}
     found |= {f"config.{key}": _setter(spec, _member("config", key)) for key in spec.config}
     lowest = spec
@@ -73,6 +79,13 @@ def of(spec: Spec) -> dict[str, str]:
         if getattr(spec.policy, key) != getattr(lowest.policy, key):
             found[key] = _setter(spec, _of_words(key))
     return found
+
+
+def told(found: Mapping[str, str]) -> Iterator[str]:
+    """What each has set, for people: `command line: rights.clock, timeout`."""
+    for by in dict.fromkeys(found.values()):
+        named = ", ".join(key for key, who in found.items() if who == by)
+        yield one_line(f"{by}: {named}", 1000)
 
 
 def _setter(spec: Spec, fact: Callable[[Spec], Any]) -> str:

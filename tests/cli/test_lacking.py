@@ -79,7 +79,7 @@ REFUSED: Final = {
     "bundled, denied": (
         "rate-limit,deny=clock",
         "`clock`",
-        "leave out `deny` (command line), which",
+        "leave out `deny=clock` (command line), which",
     ),
     "bundled, narrowed": ("redact,only=context", "`change:words`", "leave out `only=context`"),
     "a program": ("./program,only=none", "`filter`", ""),

@@ -297,7 +297,10 @@ def test_it_takes_the_right() -> None:
     play = Play()
     play.router.peers["g"].component = replace(play.router.peers["g"].component, agents={})
     play.uses()
-    assert "`agent/use` is not granted to proxy `g`\nhint: `,allow=agent:NAME`" in play.refusal()
+    hint = "hint: `,allow=agent:b` lets it, with `-c peer.b=COMMAND`"
+    assert f"`agent/use` is not granted to proxy `g`\n{hint}" in play.refusal()
+    play.uses("not a name")
+    assert "hint: `,allow=agent:NAME` lets it, with `-c peer.NAME=COMMAND`" in play.refusal()
 
 
 def test_who_is_only_watched_may_not() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec import Raw
+from msgspec.structs import replace
 
 from conductor.core import DIALECTS, Closure, Component, Fail, Reached, Send, Serve
 from conductor.core.accounts import Allowance
@@ -75,22 +76,34 @@ def test_who_asked_is_gone() -> None:
         pb >> (lambda r: r.served(1, b"5"))
 
 
-def granted(*names: str) -> Router:
+def granted(*names: str, denied: str = "") -> Router:
+    by = {denied: "command line"} if denied else {}
     one = component("p", "channel", services=frozenset(names))
-    return Router([one, Component("agent")])
+    return Router([replace(one, denied=by), Component("agent")])
+
+
+@pytest.mark.parametrize("call", [each for each in CALLS.values() if each.grant])
+def test_no_hint_offers_what_is_denied(call: Any) -> None:
+    verb = call.grant.partition(":")[0]
+    with Playbook(granted(denied=verb)) as pb:
+        text = f"hint: leave out `deny={verb}` (command line), which takes `{call.grant}`"
+        pb >> ("p", "c", notification(call.name)) << Noted("info", "p", text)
+    with Playbook(granted(denied="see:replies")) as pb:
+        text = f"hint: `,allow={call.grant}` lets it"
+        pb >> ("p", "c", notification(call.name)) << Noted("info", "p", text)
 
 
 @pytest.mark.proves("from a proxy to the conductor", "services")
 @pytest.mark.parametrize(
     ("services", "name", "text"),
     [
-        ((), "clock", "is not granted to proxy `p`\nhint: `,allow=clock` behind"),
+        ((), "clock", "is not granted to proxy `p`\nhint: `,allow=clock` lets it"),
         (("random",), "clock", "is not granted"),
-        (("clock",), "fetch", "`web` is not granted to proxy `p`\nhint: `,allow=web:HOST` behind"),
+        (("clock",), "fetch", "`web` is not granted to proxy `p`\nhint: `,allow=web:HOST` lets it"),
         (
             ("clock",),
             "kv/get",
-            "`storage` is not granted to proxy `p`\nhint: `,allow=storage` behind",
+            "`storage` is not granted to proxy `p`\nhint: `,allow=storage` lets it",
         ),
         (("files",), "files", "no service `files`"),
         (("storage",), "kv/steal", "no service `kv/steal`"),

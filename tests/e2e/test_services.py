@@ -86,7 +86,7 @@ def test_a_guest_uses_every_service_it_was_granted(
         error = answers[number]["error"]
         assert error["code"] == -32601
         assert error["data"] == {"service": service}
-        assert f"hint: `,allow={grant}` behind it" in error["message"]
+        assert f"hint: `,allow={grant}` lets it" in error["message"]
     assert "unixMs" in answers[8]["result"]
     assert answers[10]["result"] is None
     assert answers[11]["error"]["code"] == -32601  # only hosts of guests may say this

@@ -58,7 +58,7 @@ def test_nothing_is_written_without_the_grant(rig: Rig, tmp_path: Path) -> None:
     chain.initialize()
     error = told(chain, chain.new_session(cwd=str(tmp_path / "project")), 1)[1]["error"]
     assert (error["code"], error["data"]) == (-32601, {"service": "write"})
-    assert "hint: `,allow=write:FOLDER` behind it" in error["message"]
+    assert "hint: `,allow=write:FOLDER` lets it" in error["message"]
     assert list((tmp_path / "project").iterdir()) == []
     assert chain.finish() == 0
 

@@ -101,7 +101,7 @@ class Checks:
         if direction is Direction.DOWN and self._in_set_aside(policy_state, message):
             violation = Violation(OWN_SESSIONS, _NAMES_NOTHING)
         elif not policy_state.judged(direction, message.key, rights) & ORIGINATE:
-            violation = lacks(ORIGINATE, direction, message.key)
+            violation = lacks(policy_state, ORIGINATE, direction, message.key)
         elif method in (NOTIFICATIONS if is_request else REQUESTS):
             form = "a request" if is_request else "a notification"
             violation = Violation(RIGHTS, f"may not send `{method}` as {form}")
@@ -147,7 +147,8 @@ class Checks:
         if params == sent or judge is None:
             return None
         if not policy_state.judged(direction, heading.key, rights) & CARRY:
-            violation = None if equal(params, sent) else lacks(CARRY, direction, heading.key)
+            same = equal(params, sent)
+            violation = None if same else lacks(policy_state, CARRY, direction, heading.key)
         else:
             context = self._context(policy_state, heading.session)
             violation = guards.forwarded(context, direction.value, received.method, params, sent)
@@ -164,7 +165,7 @@ class Checks:
         needed = ANSWER if upstream is None else AMEND
         if not policy_state.judged(direction, heading.key, carried.rights) & needed:
             same = same_answer(upstream, member, body)
-            violation = None if same else lacks(needed, direction, heading.key)
+            violation = None if same else lacks(policy_state, needed, direction, heading.key)
         else:
             context = self._context(policy_state, heading.session)
             violation = guards.answered(
@@ -275,17 +276,12 @@ def paused(peer: Peer, method: str) -> Malformed:
     return Malformed(INVALID_REQUEST, text)
 
 
-def lacks(right: int, direction: Direction, key: str) -> Violation:
-    """A missing right as a violation, with what to add for it."""
-    return Violation(
-        RIGHTS, f"{_MISSING[right].format(key)}\nhint: {_remedy(right, direction, key)}"
-    )
-
-
-def _remedy(right: int, direction: Direction, key: str) -> str:
+def lacks(policy_state: PolicyState, right: int, direction: Direction, key: str) -> Violation:
+    """A right that a component lacks as a violation, with what gives it that right."""
     # The component chose the method: what would read as more than a method is not shown.
     word = words.word_for(direction, key if _PLAIN.fullmatch(key) else "_NAME", right)
-    return f"`,allow={word}` lets it" if word else f"only `,only={words.TRUSTED}` lets it"
+    cure = words.cure(word or words.TRUSTED, policy_state.denied)
+    return Violation(RIGHTS, f"{_MISSING[right].format(key)}\nhint: {cure}")
 
 
 def error(peer: Peer, violation: Violation) -> bytes:

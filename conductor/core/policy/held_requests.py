@@ -257,7 +257,7 @@ class HeldRequests(ABC):
             self._failed(carried, "the answer has gone past it")
             return
         direction, key = carried.lane.other.direction, carried.heading.key
-        self._report(carried, lacks(AMEND, direction, key))
+        self._report(carried, lacks(carried.policy_state, AMEND, direction, key))
 
     def _failed(self, carried: Visit, what: str) -> None:
         """A component breaks no rule: it has failed, and says so where it can do nothing else."""

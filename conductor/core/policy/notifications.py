@@ -149,7 +149,7 @@ class PolicedNotifications:
             in_round = policy_state.rounds and policy_state.round <= copy.round + 1
             if in_round or not (may_be_own and copy.stale):
                 if not equal(copy.params, message.params):
-                    violation = lacks(CARRY, lane.direction, key)
+                    violation = lacks(policy_state, CARRY, lane.direction, key)
                     self._parts.checks.report(lane, message.heading, violation)
                 self._copy_back(lane, copy)
                 return

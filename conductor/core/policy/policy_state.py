@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import TYPE_CHECKING, Final
 
@@ -75,6 +76,7 @@ class PolicyState:
     __slots__ = (
         "_held",
         "answerable",
+        "denied",
         "enforced",
         "foreign",
         "judge",
@@ -95,10 +97,17 @@ class PolicyState:
     )
 
     def __init__(
-        self, policy: Policy | None, name: str = "", *, judge: Policy | None = None
+        self,
+        policy: Policy | None,
+        name: str = "",
+        denied: Mapping[str, str] = {},
+        *,
+        judge: Policy | None = None,
     ) -> None:
         self.name = name
         """The component's."""
+        self.denied = denied
+        """The words that are denied it, each with who denies it."""
         self.names_of_others: frozenset[str] = frozenset()
         """Names that its MCP servers may not have: of other components, and of bundled ones."""
         self.enforced = policy is not None

@@ -82,7 +82,7 @@ class PolicedRequests(HeldRequests):
             self._originate(lane, message, pending)
             return
         if not equal(copy.params, params):
-            violation = lacks(CARRY, lane.direction, copy.heading.key)
+            violation = lacks(lane.peer.policed, CARRY, lane.direction, copy.heading.key)
             self._parts.checks.report(lane, copy.heading, violation)
         pending.traced = None  # what goes on is the original
         self._parts.observers.passed_on(copy, pending)

@@ -21,6 +21,7 @@ from conductor.core.guards import Violation
 from conductor.core.json_text import member_at
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
 from conductor.core.parts import Parts
+from conductor.core.policy import words
 from conductor.core.policy.checks import RIGHTS
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import (
@@ -214,10 +215,11 @@ class Turns:
         users = (prompt.flow.whole for prompt in self.held(lane, session))
         pending.flow.within = next((flow for flow in users if not flow.stopped), None)
         if pending.flow.within is None:
+            cure = words.cure("prompt:anytime", policy_state.denied)
             return Violation(
                 TURNS,
                 "may prompt the agent only within a turn of the user's, while it holds that\n"
-                "hint: `,allow=prompt:anytime` lets it at any time",
+                f"hint: {cure}",
             )
         return None
 

@@ -367,6 +367,17 @@ def is_denied(name: str, denied: Iterable[str]) -> bool:
         return True
 
 
+def cure(name: str, denied: Mapping[str, str]) -> str:
+    """What gives a component a word, for people. `denied`: the words that are denied it, each with
+    who denies it."""
+    if name == TRUSTED:
+        return f"only `,only={TRUSTED}` lets it"
+    for each, by in denied.items():
+        if is_denied(name, [each]):
+            return f"leave out `deny={each}` ({by}), which takes `{name}`"
+    return f"`,allow={name}` lets it"
+
+
 # -- the words of cells ----------------------------------------------------------------------------
 
 

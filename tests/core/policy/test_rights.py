@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from typing import Final
 
 import pytest
 
@@ -186,13 +187,17 @@ def test_what_each_grant_gives(grant: str) -> None:
     assert held.grants.names() == [grant.partition("=")[0]]
 
 
+FREE: Final = PolicyState(None)
+"""Of a component to which nothing is denied."""
+
+
 @pytest.mark.parametrize("row", [row for row in ROWS if row.grants])
 def test_what_would_let_it_is_told_as_it_is_written(row: Row) -> None:
     for key in (one.replace("*", "a") for one in row.keys):
         for right in (X, A, M, O):
             if not right & row.most & ~(row.full | row.more):
                 continue
-            hint = lacks(right, row.direction, key).text.partition("`,")[2]
+            hint = lacks(FREE, right, row.direction, key).text.partition("`,")[2]
             word = hint.partition("`")[0].removeprefix("allow=")
             given = words.policy(word.replace("NAME", "review"))
             assert given is not None
@@ -200,7 +205,7 @@ def test_what_would_let_it_is_told_as_it_is_written(row: Row) -> None:
 
 
 def test_a_method_that_reads_as_more_is_not_told() -> None:
-    assert "`,allow=extension:_NAME` lets it" in lacks(ORIGINATE, UP, "_x,only=trusted").text
+    assert "`,allow=extension:_NAME` lets it" in lacks(FREE, ORIGINATE, UP, "_x,only=trusted").text
 
 
 def test_all_grants_are_looked_at() -> None:

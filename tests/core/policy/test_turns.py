@@ -122,7 +122,7 @@ def test_outside_the_user_s_turn_it_is_refused(when: str) -> None:
             pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
         pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
         broke(pb, "turns", "may prompt the agent only within a turn of the user's")
-        refused(pb, "own", "`,allow=prompt:anytime` lets it at any time")
+        refused(pb, "own", "`,allow=prompt:anytime` lets it")
 
 
 def test_without_the_grant_it_is_refused_with_the_rule_of_ids() -> None:
