@@ -11,9 +11,11 @@ import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from conductor.author.rights_used import Uses
 from conductor.cli import log_replay_chain, report, silence
 from conductor.errors import UsageError, agrees, counted, visible, visible_path
 from conductor.spec import untrusted_files
+from conductor.spec.catalog import resolve
 from conductor.spec.manifest.reading import Manifest, load, path_of
 from conductor.spec.paths import MANIFEST, SCENARIOS
 
@@ -68,9 +70,12 @@ def play(
     scenarios = _scenarios(paths, component)
     loose = (match or scenarios.match) == "json"
     rows: list[dict[str, Any]] = []
+    uses = Uses()
     with silence.during(_PLAYING, anywhere=True):
         for path, played, text in _played(scenarios, config, loose=loose):
             outcome = _outcome(path, played, text, update=update)
+            if outcome != _FAILED:
+                uses.play(played.text, path)
             rows.append({"scenario": path, "outcome": outcome, **_facts(played)})
             if found is None:
                 _report(path, played, outcome)
@@ -81,6 +86,8 @@ def play(
         found["scenarios"] = rows
     failed = sum(row["outcome"] == _FAILED for row in rows)
     if not failed:
+        if scenarios.transcripts:
+            _compare_rights(uses, scenarios, config, found)
         return 0
     report.error(
         f"{failed} of {counted(len(rows), 'scenario')} {agrees(failed, 'differs', 'differ')}",
@@ -102,6 +109,7 @@ class _Scenarios(NamedTuple):
         transcripts: Paths.
         traces: Paths.
         match: How the lines of the component are compared.
+        whole: Whether these are all of the component's.
     """
 
     component: str
@@ -109,6 +117,7 @@ class _Scenarios(NamedTuple):
     transcripts: list[str]
     traces: list[str]
     match: str
+    whole: bool
 
 
 def _scenarios(paths: Sequence[str], component: str | None) -> _Scenarios:
@@ -137,7 +146,9 @@ def _scenarios(paths: Sequence[str], component: str | None) -> _Scenarios:
         )
     # The separator says that it is a path: a bare name would be that of a bundled component.
     ours = os.path.join(home, "") if home else ""
-    return _Scenarios(component or ours, ours, transcripts, traces, manifest.test.match)
+    return _Scenarios(
+        component or ours, ours, transcripts, traces, manifest.test.match, bool(folders)
+    )
 
 
 def below(folder: str, *, inside: bool = False) -> list[str]:
@@ -200,7 +211,6 @@ def _played(
     from conductor.author import transcripts
     from conductor.author.subject import subjects
     from conductor.spec import lacking
-    from conductor.spec.catalog import resolve
 
     if not scenarios.transcripts:
         return
@@ -285,6 +295,25 @@ def _report(path: str, played: Played, outcome: str) -> None:
     if len(played.mismatches) > _SHOWN:
         more = len(played.mismatches) - _SHOWN
         report.say(f"    and {counted(more, 'more delivery')}")
+
+
+def _compare_rights(
+    uses: Uses, scenarios: _Scenarios, config: Config | None, found: dict[str, Any] | None
+) -> None:
+    """Says which rights the transcripts use and the component lacks, and, where all of them were
+    played, which it asks for and no transcript uses."""
+    spec = resolve(scenarios.component, config)
+    named = [*spec.manifest.rights] if spec.manifest and spec.manifest.rights is not None else []
+    lacks = uses.lacking((*spec.policy.rights, *named))
+    unused = uses.unused(named) if scenarios.whole else []
+    if found is not None:
+        found["rights"] = {"lacking": lacks, "unused": unused}
+        return
+    for word, place in lacks.items():
+        report.say(f"note    {visible_path(place)} uses the right `{word}`, which it lacks")
+    if unused:
+        named = [f"`{word}`" for word in unused]
+        report.say(f"note    no transcript uses {', '.join(named)} of its rights")
 
 
 def _deliveries(count: int) -> str:
