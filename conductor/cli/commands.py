@@ -223,11 +223,11 @@ EXIT_CODES = (
     (
         "1",
         (
-            "the chain failed; for `inspect`: conductor would refuse the module; for `doctor`: "
-            "something needed is missing; for `log verify` and `log show`: somebody changed "
-            "the audit; for `lock --check`: the file would change; for `test` and `log replay`: "
-            "the component sent something else; for `test` also: it broke a rule, or its build "
-            "failed"
+            "the chain failed; for `inspect`: conductor or the managed policy would refuse it; "
+            "for `doctor`: something needed is missing; for `log verify` and `log show`: somebody "
+            "changed the audit; for `lock --check`: the file would change; for `test` and "
+            "`log replay`: the component sent something else; for `test` also: it broke a rule, or "
+            "its build failed"
         ),
     ),
     (

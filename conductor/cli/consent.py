@@ -22,6 +22,7 @@ from conductor.spec.consent import Where
 from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Answer, Question
 from conductor.spec.model import Spec
+from conductor.spec.plan import Plan
 
 HIDDEN: Final = (
     'conductor cannot read rights off its source, as it could off `Proxy(…, rights={"clock": "…"})`'
@@ -38,41 +39,39 @@ _PROMPT: Final = "allow it? [v] this version, also later  [r] this run only  [N]
 
 
 def agreed(
-    specs: Sequence[Spec],
-    ask: str,
-    agreements: Agreements | None,
-    where: Where,
-) -> tuple[Agreements, list[Spec]]:
-    """The components with what the user has agreed to, now or before.
+    plan: Plan, agreements: Agreements | None = None, where: Where = Where.NOWHERE
+) -> tuple[Plan, Agreements]:
+    """The plan with what the user has agreed to, now or before.
 
     Args:
-        ask: One of `conductor.spec.options.ASKS`.
         agreements: Those of the same chain before it was prepared again; None: it is new.
         where: Where the user is asked; in an editor that is later.
     """
-    agreements = agreements or Agreements(again=ask == "always", permit=managed.tried)
+    again = plan.options.ask == "always"
+    agreements = agreements or Agreements(again=again, permit=managed.tried)
     agreements.asks = where is Where.EDITOR
-    now = agreements.settled(specs)
+    now = agreements.settled(plan.components)
     if agreements.problem:
         report.write(agreements.problem, word="warning")
     if where is Where.TERMINAL and agreements.questions:
         answers = [_ask(question, agreements) for question in agreements.questions]
         if any(answers):
             now, _ = agreements.renewed()
-    announce(specs)
+    announce(plan.components)
     for spec, why in agreements.refused:
         report.write(f"{spec.name}: it runs with the default rights: {why}", word="warning")
-    return agreements, now
+    return plan.of(now), agreements
 
 
-def kept(specs: Sequence[Spec]) -> list[Spec]:
-    """The components with what the user has agreed to before; nobody is asked."""
-    return Agreements(again=False, permit=managed.tried).settled(specs)
+def kept(plan: Plan) -> tuple[Plan, Agreements]:
+    """The plan with what the user has agreed to before; nobody is asked, and nothing is said."""
+    agreements = Agreements(again=False, permit=managed.tried)
+    return plan.of(agreements.settled(plan.components)), agreements
 
 
-def say_lacking(specs: Sequence[Spec]) -> None:
+def say_lacking(plan: Plan) -> None:
     """Warns of what components lack with what the user has agreed to; nobody is asked."""
-    for spec in kept(specs):
+    for spec in kept(plan)[0].components:
         for text in lacking.notes(spec):
             report.write(f"{spec.name}: {text}", word="warning")
 

@@ -23,7 +23,7 @@ from conductor import installation
 from conductor.cli import configured, consent, doctor_editors, pages, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import ConductorError, UsageError, counted, one_line
-from conductor.spec import catalog, installed, lacking, managed, paths, retention
+from conductor.spec import catalog, installed, lacking, managed, paths, plan, retention
 from conductor.spec.limits import size_in_words
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
@@ -417,7 +417,7 @@ def _installed() -> Iterator[CheckResult]:
     for name in sorted(installed.names()):
         label = f"component {name}"
         try:
-            (spec,) = consent.kept([catalog.resolve(name)])
+            (spec,) = consent.kept(plan.alone(name))[0].components
         except ConductorError as error:
             yield CheckResult(label, False, error.text, error.hint, needed=False)
             continue

@@ -13,8 +13,8 @@ from conductor.editors import apply, launcher, table
 from conductor.editors.target import ENTRY, Launch, Target
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.spec import lacking
-from conductor.spec.catalog import resolve_all
 from conductor.spec.lock.entries import redacted
+from conductor.spec.plan import made
 
 
 class Finding(NamedTuple):
@@ -96,9 +96,12 @@ def _check(launch: Launch) -> list[str]:
             f"conductor does not understand its arguments: {_arguments(launch)}",
             "`conductor help agent` lists its options",
         )
+    mode = "proxy" if wraps_any else "agent"
     config = configured.read(parsed.values)
-    specs = consent.kept(resolve_all(parsed.components, agent_last=not wraps_any, config=config))
-    return [f"`{spec.name}`: {text}" for spec in specs for text in lacking.notes(spec)]
+    if not parsed.components:
+        return []  # `[[choose]]` chooses them where the editor works
+    plan, _ = consent.kept(made(parsed.components, parsed.options, mode=mode, config=config))
+    return [f"`{spec.name}`: {text}" for spec in plan.components for text in lacking.notes(spec)]
 
 
 def _arguments(launch: Launch) -> str:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from conductor.cli import consent, report
+from conductor.cli import readiness, report
 from conductor.cli.config_show import shown
-from conductor.cli.run import planned
 from conductor.core import json_text
 from conductor.errors import one_line
-from conductor.spec import gates, lacking, origins
-from conductor.spec.consent import Where
+from conductor.spec import lacking, origins
 from conductor.spec.options import Options
 
 if TYPE_CHECKING:
@@ -21,9 +19,7 @@ if TYPE_CHECKING:
 
 def show(parsed: Parsed) -> int:
     """Prints the plan of a chain that could start; nobody is asked. Raises `ConductorError`."""
-    plan = planned(parsed)
-    _, specs = consent.agreed(plan.components, plan.options.ask, None, Where.NOWHERE)
-    plan = gates.passed(plan.of(specs), lambda name, text: report.write(f"{name}: {text}"))
+    plan = readiness.passed(parsed, lambda name, text: report.write(f"{name}: {text}"))
     report.say(*lines(plan))
     return 0
 
@@ -35,7 +31,7 @@ def lines(plan: Plan) -> Iterator[str]:
         found = origins.of(spec)
         if plan.is_agent(spec):  # no rule bounds it
             found = {key: who for key, who in found.items() if not key.startswith("rights.")}
-        yield from _by_origin(found)
+        yield from (f"  {line}" for line in origins.told(found))
         for text in lacking.notes(spec):
             yield f"  note: {one_line(text, 1000)}"
     settings = {
@@ -45,13 +41,7 @@ def lines(plan: Plan) -> Iterator[str]:
     }
     if settings:
         yield "options"
-    yield from _by_origin(settings)
-
-
-def _by_origin(found: Mapping[str, str]) -> Iterator[str]:
-    for origin in dict.fromkeys(found.values()):
-        named = ", ".join(key for key, who in found.items() if who == origin)
-        yield f"  {one_line(f'{origin}: {named}', 1000)}"
+    yield from (f"  {line}" for line in origins.told(settings))
 
 
 def _json(value: object) -> str:

@@ -35,6 +35,7 @@ from conductor.spec import (
     component_options,
     lacking,
     limits,
+    managed,
     origins,
     paths,
     settings,
@@ -45,6 +46,7 @@ from conductor.spec import (
 from conductor.spec.installed import Receipt
 from conductor.spec.manifest.reading import Manifest, Setting
 from conductor.spec.model import Spec
+from conductor.spec.plan import Plan, alone
 from conductor.spec.python_guest import facts, scripts
 from wasm_host.harden import Layer, probe
 
@@ -54,7 +56,7 @@ DETECTED: Final = "detected when it starts"
 HELP: Final = paragraphs(
     "Show what a component is and what it may do, without running it: what it may see, "
     "change, answer and send, and what it may never do.",
-    "Exit code 1 when conductor would refuse the module, or a handler can never run.",
+    "Exit code 1 when conductor or the managed policy would refuse it, or a handler can never run.",
 )
 EPILOG: Final = "Example:\n\n  conductor inspect ./proxy.wasm,only=context --json"
 
@@ -123,9 +125,9 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     origins: dict[str, str] = {}
     """Who set what of it: `rights.WORD`, `limits.NAME`, `config.KEY`, the name of an option."""
     lock: Locked | None = None
+    """How it compares with the lock file of this folder; None for what is no component."""
     tools: list[str] = []
     """What is known of the tools of its MCP servers."""
-    """How it compares with the lock file of this folder; None for what is no component."""
     receipt: Receipt | None = None
     """How it was installed, if it was."""
     notes: list[str] = []
@@ -133,6 +135,8 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
     """Why conductor refuses it, or why nobody should trust it."""
     mistake: str = ""
     """What its author has to mend: a handler can never run."""
+    refused: str = ""
+    """Why the managed policy of this machine lets it run in no chain."""
     hint: str = ""
 
 
@@ -173,7 +177,7 @@ def show(
         report.say(*inspect_text.lines(facts, columns))
     else:
         report.say(*inspect_card.lines(facts, columns))
-    wrong = [*facts.problems, *([facts.mistake] if facts.mistake else [])]
+    wrong = [*facts.problems, *filter(None, (facts.mistake, facts.refused))]
     if not wrong:
         return 0
     report.error(f"`{facts.name}`: {'; '.join(wrong)}", facts.hint)
@@ -199,25 +203,43 @@ def gather(component: str, values: Mapping[str, Any] | None = None) -> Facts:
                         f"`{path}` is a WebAssembly module, but would be run as a program",
                         "rename it: the name of a module ends with .wasm",
                     )
-            (spec,) = consent.kept([catalog.resolve(component, configured.here(values))])
+            plan, _ = consent.kept(alone(component, configured.here(values)))
         except wasm_host.LoadError as error:
             return _no_module(component, Path(path), error)
-        return _of(spec, component, reader, info)
+        return _of(plan, component, reader, info)
 
 
-def facts_of(spec: Spec, component: str) -> Facts:
+def facts_of(plan: Plan, component: str) -> Facts:
     """All that is known of a component that is resolved already. Raises `UsageError`.
 
     Args:
-        spec: The component, with what the user has agreed to.
+        plan: The component alone, with what the user has agreed to.
         component: How a user writes it.
     """
     with CagedReader() as reader:
-        return _of(spec, component, reader)
+        return _of(plan, component, reader)
 
 
 def _of(
-    spec: Spec, component: str, reader: CagedReader, info: wasm_host.ModuleInfo | None = None
+    plan: Plan, component: str, reader: CagedReader, info: wasm_host.ModuleInfo | None = None
+) -> Facts:
+    (spec,) = plan.components
+    refused: UsageError | None = None
+    by_place = spec.manifest is None and not spec.sandboxed  # it may be either
+    for agent in (True, False) if by_place else (plan.is_agent(spec),):
+        try:
+            held = managed.tried(spec, agent=agent)
+        except UsageError as error:
+            refused = refused or error
+        else:
+            return _described(held, component, reader, info)
+    assert refused is not None
+    facts = _described(spec, component, reader, info)
+    return msgspec.structs.replace(facts, refused=refused.text, hint=facts.hint or refused.hint)
+
+
+def _described(
+    spec: Spec, component: str, reader: CagedReader, info: wasm_host.ModuleInfo | None
 ) -> Facts:
     if spec.script:
         return _script(component, spec, reader)

@@ -48,34 +48,31 @@ def locked(spec: Spec) -> Locked:
     """Compares a component with the lock file; reads files, and runs nothing."""
     sha256 = None
     try:
-        now = _entries(spec)
-        sha256 = now[0].sha256
+        now = [(plan, entries(plan, LOCK_FILE)[0]) for plan in _plans(spec)]
+        sha256 = now[0][1].sha256
         if not os.path.lexists(LOCK_FILE):
             return Locked(state="no lock file", sha256=sha256)
         before = file.read(LOCK_FILE).component
     except UsageError as error:
         return Locked(state="unreadable", differences=[one_line(error.text)], sha256=sha256)
-    for entry in now:
+    for plan, entry in now:
         for old in before:
             if entry.name != old.name or entry.role != old.role:
                 continue
             # Where guests run belongs to a chain: a component by itself has no other place.
             alone = msgspec.structs.replace(entry, isolation=old.isolation)
-            return _compared(old, alone, sha256)
+            return _compared(old, alone, plan)
     return Locked(state="not in it", sha256=sha256)
 
 
-def _entries(spec: Spec) -> list[Entry]:
-    """What the component is, as a proxy and, if it may be one, as an agent."""
+def _plans(spec: Spec) -> list[Plan]:
+    """The component alone, as a proxy and, if it may be one, as an agent."""
     modes = ["proxy"] if spec.sandboxed else ["proxy", "agent"]
-    return [
-        entries(Plan(components=(spec,), options=Options(), mode=mode), LOCK_FILE)[0]
-        for mode in modes
-    ]
+    return [Plan(components=(spec,), options=Options(), mode=mode) for mode in modes]
 
 
-def _compared(old: Entry, now: Entry, sha256: str | None) -> Locked:
-    comparison = compare.compare([old], [now])
+def _compared(old: Entry, now: Entry, plan: Plan) -> Locked:
+    comparison = compare.compare([old], [now], plan)
     texts = [
         difference.text
         for _, differences in comparison.each
@@ -85,5 +82,7 @@ def _compared(old: Entry, now: Entry, sha256: str | None) -> Locked:
     if comparison.listing:
         texts.append(f"it was {compare.title(old)}, {old.kind}")
     if not texts:
-        return Locked(state="as locked", sha256=sha256)
-    return Locked(state="changed", differences=[one_line(text) for text in texts], sha256=sha256)
+        return Locked(state="as locked", sha256=now.sha256)
+    return Locked(
+        state="changed", differences=[one_line(text) for text in texts], sha256=now.sha256
+    )

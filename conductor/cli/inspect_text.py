@@ -11,7 +11,7 @@ from conductor.cli.inspect_policy import GuardFact, PolicyFacts
 from conductor.core.policy import words
 from conductor.core.policy.words import TRUSTED
 from conductor.errors import CONTINUED, counted, one_line
-from conductor.spec import limits
+from conductor.spec import limits, origins
 from conductor.spec.limits import DEFAULT_LIMITS
 
 if TYPE_CHECKING:
@@ -101,9 +101,7 @@ def _entries(facts: Facts) -> Iterator[Entry]:
     if facts.origins:
         yield _BLANK
         yield "", "Who set what:", ""
-        for origin in dict.fromkeys(facts.origins.values()):
-            keys = ", ".join(key for key, who in facts.origins.items() if who == origin)
-            yield from _field("", one_line(f"{origin}: {keys}", 1000), width=0)
+        yield from _field("", *origins.told(facts.origins), width=0)
     for note in facts.notes:
         yield _BLANK
         yield "", f"note: {one_line(note, 1000)}", ""

@@ -8,19 +8,18 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from conductor.cli import pages, report
+from conductor.cli import consent, pages, report
 from conductor.cli.add import Index, places
 from conductor.cli.pages import Entry, Page
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError, visible_path
 from conductor.packages import catalogue, store
 from conductor.packages.store import Damaged
-from conductor.spec import catalog, managed, trust
-from conductor.spec.consent.agreements import Agreements
+from conductor.spec import catalog, trust
 from conductor.spec.digests import short
 from conductor.spec.installed import Receipt
-from conductor.spec.model import Spec
 from conductor.spec.origins import bare
+from conductor.spec.plan import Plan, alone
 
 HELP: Final = paragraphs(
     "List installed components: version, source, digest, signer, and whether you agreed to what "
@@ -125,12 +124,13 @@ def _row(each: Receipt | Damaged) -> Row:
     kind: str
     kind, wants, problem = "damaged", "", ""
     try:
-        spec = catalog.resolve(each.name)
+        plan = alone(each.name)
     except UsageError as error:
         problem = error.with_hint
     else:
+        (spec,) = plan.components
         kind = spec.kind
-        wants = _wants(spec)
+        wants = _wants(plan)
     moment = datetime.datetime.fromtimestamp(each.since).astimezone()
     return Row(
         name=each.name,
@@ -145,19 +145,19 @@ def _row(each: Receipt | Damaged) -> Row:
     )
 
 
-def _wants(spec: Spec) -> str:
+def _wants(plan: Plan) -> str:
     """Whether a component has what it asks for, in a few words."""
+    (spec,) = plan.components
     if not spec.sandboxed:
         known, _ = trust.known()
         is_trusted = trust.trusts_program(spec, known)
         return "runs with all your rights" if is_trusted else "is a program that you do not trust"
-    agreements = Agreements(again=False, permit=managed.tried)
-    (settled,) = agreements.settled([spec])
+    now, agreements = consent.kept(plan)
     if agreements.questions:
         return "has less than it asks for: you have not agreed to that"
     if agreements.refused:
         return f"has the default rights: {agreements.refused[0][1]}"
-    if bare(settled) != bare(spec):
+    if bare(now.components[0]) != bare(spec):
         return "has what it asks for: you agreed"
     return "asks for nothing beyond the default"
 

@@ -121,8 +121,7 @@ def run(
         named = f", or a chain of the configuration: @{', @'.join(chains)}" if chains else ""
         hint = f"name the components, `conductor lock COMPONENT…`{named}"
         raise UsageError("nothing to lock", hint)
-    plan = planned(parsed)
-    plan = plan.of(consent.kept(plan.components))  # as `--locked` will see them
+    plan, _ = consent.kept(planned(parsed))  # as `--locked` will see it
     lock = _existing(path)
     before = lock.component if lock is not None else None
     entries = _entries(plan, path, before, pinned)
@@ -231,7 +230,7 @@ def _fixed(entries: Sequence[Entry]) -> list[Entry]:
 def _changes(
     before: Lock, entries: Sequence[Entry], plan: Plan, servers: Sequence[Server]
 ) -> list[str]:
-    lines = compare.compare(before.component, entries, plan.components).lines()
+    lines = compare.compare(before.component, entries, plan).lines()
     lines += offers.changes(before.server, servers)
     return lines or ["  the description of the components, not what they are or may do"]
 

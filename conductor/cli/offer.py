@@ -24,13 +24,13 @@ from conductor.packages import install, signatures, store
 from conductor.packages.install import Candidate
 from conductor.packages.signatures import Demand
 from conductor.run import compiled
-from conductor.spec import catalog, lacking, managed, trust
+from conductor.spec import catalog, lacking, trust
 from conductor.spec.component_options import Options
-from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import Question
 from conductor.spec.digests import short
 from conductor.spec.installed import Receipt
 from conductor.spec.model import Spec
+from conductor.spec.plan import alone
 
 EXIT_DECLINED: Final = 1
 
@@ -109,8 +109,8 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
     from conductor.cli import inspect_
 
     receipt, before = made.receipt, made.before
-    (spec,) = consent.kept([made.spec])
-    facts = inspect_.facts_of(spec, receipt.name)
+    plan, _ = consent.kept(alone(made.spec))
+    facts = inspect_.facts_of(plan, receipt.name)
     if facts.problems:
         raise UsageError(f"`{receipt.name}`: {'; '.join(facts.problems)}", facts.hint)
     state = ""
@@ -127,7 +127,7 @@ def show(made: Candidate, changed: Sequence[str] = ()) -> None:
     if receipt.signer is not None:  # whole: two identities may begin alike
         report.say(f"signed by {receipt.signer}")
     if changed:
-        report.say("", "what changes:", *(f"  {line}" for line in changed))
+        report.say("", "what changes:", *changed)
     if made.is_program:
         runs = one_line(shlex.join(made.spec.command or ()), 1000)
         report.write(f"{WARNING}. It runs: {runs}", word="warning")
@@ -244,7 +244,7 @@ def agree(spec: Spec, allowed: Allowed, again: str) -> None:
         trust.agree(question.key, msgspec.structs.replace(held, since=trust.now(), rights=rights))
         given = one_line("+".join(part), 1000) or "nothing"
         report.say(f"allowed: {given}")
-    consent.say_lacking([spec])
+    consent.say_lacking(alone(spec))
     if question is not None and not allowed.everything:
         report.write(f"`{again} --allow-all` allows this version all that it asks for")
 
@@ -279,8 +279,7 @@ def _names(made: Candidate) -> str:
 
 def _question(spec: Spec) -> Question | None:
     """What may be asked about a component; None: it has all it asks for, or may not get it."""
-    agreements = Agreements(again=False, permit=managed.tried)
-    agreements.settled([spec])
+    _, agreements = consent.kept(alone(spec))
     for _, why in agreements.refused:
         report.write(f"{spec.name}: it gets the default rights only: {why}", word="warning")
     return agreements.questions[0] if agreements.questions else None

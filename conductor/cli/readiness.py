@@ -10,28 +10,32 @@ from conductor.cli import consent, report
 from conductor.cli.run import planned
 from conductor.run import compiled, in_process
 from conductor.spec import gates
-from conductor.spec.consent import Where
 
 if TYPE_CHECKING:
     from conductor.cli.options import Parsed
     from conductor.spec.gates import Warn
     from conductor.spec.model import Spec
+    from conductor.spec.plan import Plan
+
+
+def passed(parsed: Parsed, warn: Warn = lambda name, text: None) -> Plan:
+    """The plan of a chain behind the gates; nobody is asked. Raises `ConductorError`, as its start
+    would.
+
+    `warn` hears what the lock file only warns of: a component, and a sentence.
+    """
+    return gates.passed(consent.agreed(planned(parsed))[0], warn)
 
 
 def check(parsed: Parsed, warn: Warn = lambda name, text: None) -> list[Spec]:
     """Prepares a chain up to the start of its programs; modules are compiled. Returns its
-    components. Raises `ConductorError`, as its start would.
-
-    `warn` hears what the lock file only warns of: a component, and a sentence.
-    """
-    plan = planned(parsed)
-    _, specs = consent.agreed(plan.components, plan.options.ask, None, Where.NOWHERE)
-    specs = [*gates.passed(plan.of(specs), warn).components]
-    for spec in specs:
+    components. `warn`, and what it raises: as of `passed`."""
+    plan = passed(parsed, warn)
+    for spec in plan.components:
         if spec.attribute:
             in_process.load(spec)
-    compiled.compile_ahead(specs, plan.options.cache or "", begun=_begun)
-    return specs
+    compiled.compile_ahead(plan.components, plan.options.cache or "", begun=_begun)
+    return [*plan.components]
 
 
 def _begun(spec: Spec) -> None:

@@ -27,7 +27,7 @@ from conductor.run.owner import Owner
 from conductor.spec import lacking, limits, paths
 from conductor.spec import plan as plans
 from conductor.spec.consent import Where
-from conductor.spec.origins import COMMAND_LINE
+from conductor.spec.origins import COMMAND_LINE, bare
 from conductor.transports import descriptors
 from conductor.transports.process_groups import adopt_orphans, end_strays, reaping
 
@@ -162,7 +162,7 @@ class Started(Owner):
         """Whether a host has announced that it compiles the Python guest."""
         plan = planned(parsed, self._noted if parsed.options.verbose else None)
         self.parsed = parsed = msgspec.structs.replace(parsed, mode=plan.mode, options=plan.options)
-        self._plan = plan = plan.of(self._settled(plan.components))
+        self._plan = plan = self._settled(plan)
         specs = plan.components
         self.log.limit(limits.log_lines(specs))
         if parsed.command == "exec" and not parsed.options.verbose:
@@ -294,32 +294,23 @@ class Started(Owner):
         if strays:
             end_strays()
 
-    def _settled(self, specs: Sequence[Spec]) -> list[Spec]:
-        """The components with what the user has agreed to. Raises `ConductorError`."""
-        self.in_process = any(spec.attribute for spec in specs)
+    def _settled(self, plan: Plan) -> Plan:
+        """The plan with what the user has agreed to. Raises `ConductorError`."""
+        self.in_process = any(spec.attribute for spec in plan.components)
         if self.in_process:
             report.divert_prints()
-        return self._agreed(specs)
+        if self._agreements is None and not any(
+            not spec.bundled and (spec.manifest or spec.sandboxed) for spec in plan.components
+        ):
+            return plan
+        from conductor.cli import consent
+
+        plan, self._agreements = consent.agreed(plan, self._agreements, self._asked)
+        return plan
 
     def _noted(self, text: str) -> None:
         """Logs what a name of a component hides."""
         self.log.say("info", "conductor", text)
-
-    def _agreed(self, specs: Sequence[Spec]) -> list[Spec]:
-        """The components with what the user has agreed to."""
-        if self._agreements is None and not any(
-            not spec.bundled and (spec.manifest or spec.sandboxed) for spec in specs
-        ):
-            return [*specs]
-        from conductor.cli import consent
-
-        self._agreements, specs = consent.agreed(
-            specs,
-            self.parsed.options.ask,
-            self._agreements,
-            self._asked,
-        )
-        return specs
 
     @property
     def _asked(self) -> Where:
@@ -409,12 +400,21 @@ class Started(Owner):
         beside = {key: getattr(parsed.options, key) for key in ("peer", "branch")}
         options = msgspec.structs.replace(self.parsed.options, **beside)
         parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode, options=options)
-        plan = planned(parsed, self._noted if options.verbose else None)
-        specs = self._settled(plan.components)
-        self._files = _files(parsed)
-        self.log.limit(limits.log_lines(specs))
+        plan = self._settled(planned(parsed, self._noted if options.verbose else None))
+        self._tell_changes(plan)
+        self._plan, self._files = plan, _files(parsed)
+        self.log.limit(limits.log_lines(plan.components))
         self.connected()
-        return specs
+        return plan.components
+
+    def _tell_changes(self, plan: Plan) -> None:
+        """Logs what a plan has otherwise than the plan before."""
+        if [*map(bare, plan.components)] == [*map(bare, self._plan.components)]:
+            return
+        from conductor.spec.lock import compare
+
+        lines = "\n".join(compare.diff(self._plan, plan))
+        self.log.say("info", "conductor", f"the configuration changes the chain\n{lines}")
 
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload

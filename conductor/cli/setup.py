@@ -206,18 +206,22 @@ def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrappe
     """Finds out what the components are, and compiles them. Raises `ConductorError`."""
     from conductor.cli import consent
     from conductor.run import compiled
-    from conductor.spec import gates
-    from conductor.spec.catalog import resolve_all
+    from conductor.spec import gates, plan
+    from conductor.spec.options import Options
 
     whole: list[str | Written] = [*words]
     if rest:
         whole.append(Written(rest))
-    specs = resolve_all(whole, agent_last=not wrapped, config=config)
+    if not whole:
+        return  # `[[choose]]` does
+    mode = "proxy" if wrapped else "agent"
+    made = plan.made(whole, Options(), mode=mode, config=config)
     if not wrapped:
-        gates.refuse_end(specs)
-    consent.say_lacking(specs)
+        gates.refuse_end(made.components)
+    consent.say_lacking(made)
     compiled.compile_ahead(
-        specs, begun=lambda spec: report.write(f"compiling {spec.name}, once", word="info")
+        made.components,
+        begun=lambda spec: report.write(f"compiling {spec.name}, once", word="info"),
     )
 
 

@@ -10,14 +10,14 @@ from typing import Annotated, Any, Final
 import msgspec
 import typer
 
-from conductor.cli import report
+from conductor.cli import consent, report
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError, did_you_mean, visible_path
-from conductor.spec import catalog, managed, paths, tools, trust
+from conductor.spec import paths, tools, trust
 from conductor.spec.config import reading
-from conductor.spec.consent.agreements import Agreements
 from conductor.spec.consent.question import named
 from conductor.spec.digests import short
+from conductor.spec.plan import alone
 from conductor.spec.trust import Agreement, Trust
 
 HELP: Final = paragraphs(
@@ -97,15 +97,15 @@ def _trust_file(real: str) -> str:
 
 def _trust_component(path: str) -> list[str]:
     # A bare name would be that of a bundled component, or of a program.
-    spec = catalog.resolve(path if os.path.dirname(path) else os.path.join(".", path))
+    plan = alone(path if os.path.dirname(path) else os.path.join(".", path))
+    (spec,) = plan.components
     label = f"{spec.name} ({visible_path(path)})"
     if not spec.sandboxed:
         raise UsageError(
             f"`{visible_path(path)}` is no sandboxed component, so there is nothing to agree to",
             "a folder can be trusted, with every program in it",
         )
-    agreements = Agreements(again=False, permit=managed.tried)
-    agreements.settled([spec])
+    _, agreements = consent.kept(plan)
     for question in agreements.questions:
         trust.agree(question.key, msgspec.structs.replace(question.agreement, since=trust.now()))
         return [_said(f"this version of {label}"), *(f"  it may {may}" for may in question.may)]

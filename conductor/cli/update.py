@@ -16,9 +16,11 @@ from conductor.packages.catalogue import Named
 from conductor.packages.install import Candidate
 from conductor.packages.signatures import Demand
 from conductor.packages.store import Damaged
-from conductor.spec import catalog, installed
+from conductor.spec import installed
+from conductor.spec.consent import wishes
 from conductor.spec.installed import Receipt
-from conductor.spec.model import Spec
+from conductor.spec.lock import compare
+from conductor.spec.plan import alone
 
 HELP: Final = paragraphs(
     "Look for newer versions of installed components where they came from: a tag, a catalogue, a "
@@ -92,7 +94,7 @@ def _update(
         is_same = receipt.release and receipt.release == made.receipt.release
         news = "its files have changed" if is_same else "there is another version"
         report.say(f"{name}{_release(receipt)}: {news}{'' if is_same else _release(made.receipt)}")
-        offer.show(made, install.changes(_before(receipt), made.spec) or ["nothing but its files"])
+        offer.show(made, _changes(receipt, made))
         if check:
             return 1
         return _decide(made, given)
@@ -109,12 +111,13 @@ def _decide(made: Candidate, given: Mapping[str, Any]) -> int:
     return 0
 
 
-def _before(receipt: Receipt) -> Spec | None:
-    """What is installed now; None if that cannot be used any more."""
+def _changes(receipt: Receipt, made: Candidate) -> list[str]:
+    """What another version has otherwise; nothing if what is installed cannot be used any more."""
     try:
-        return catalog.resolve(receipt.name)
+        before = alone(receipt.name)
     except UsageError:
-        return None
+        return []
+    return compare.diff(wishes.everything(before), wishes.everything(alone(made.spec)))
 
 
 def _release(receipt: Receipt) -> str:

@@ -1,4 +1,4 @@
-"""Installing, step by step, without a word to the user: what would be installed, and what changes.
+"""Installing, step by step, without a word to the user.
 
     source ─▶ fetched ─▶ a candidate, which the user decides on ─▶ the store
 
@@ -8,12 +8,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
 
 import msgspec
 from packaging.version import InvalidVersion, Version
 
-from conductor.errors import ConductorError, UsageError, one_line, visible_path
+from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.packages import package, signatures, sources, store
 from conductor.packages.catalogue import Named
 from conductor.packages.package import Package
@@ -184,33 +183,3 @@ def check_name(name: str) -> None:
     for other in installed.names():
         if other != name and looks_like(name, other):
             raise UsageError(f"`{name}` looks like `{other}`, which is installed", hint)
-
-
-# -- what changes ----------------------------------------------------------------------------------
-
-
-def changes(before: Spec | None, now: Spec) -> list[str]:
-    """What a version asks for and takes that the one before did not, and the other way round. Its
-    author's reasons are not there: the user is asked below, and `inspect` has them."""
-    if before is None:
-        return []
-    old, new = [*_words(before)], [*_words(now)]
-    lines = [f"- {word}" for word in old if word not in new]
-    return lines + [f"+ {word}" for word in new if word not in old]
-
-
-def _words(spec: Spec) -> Iterator[str]:
-    """Each thing that a component asks for, or can be set."""
-    if spec.receipt is not None and spec.receipt.signer is not None:
-        yield f"signed by {spec.receipt.signer}"
-    yield "runs in the sandbox" if spec.sandboxed else "runs with all your rights"
-    if spec.command is not None:
-        yield f"runs `{one_line(' '.join(spec.command[1:]), 200)}`"
-    manifest = spec.manifest
-    if manifest is None:
-        return
-    for word in manifest.rights or ():
-        yield f"asks for the right {one_line(word, 120)}"
-    for key, setting in manifest.settings.items():
-        must = ", required" if setting.required else ""
-        yield f"has the setting {key} ({setting.type}{must})"

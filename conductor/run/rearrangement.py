@@ -25,6 +25,7 @@ from conductor.run.report_checks import last_words
 from conductor.run.supervisor import stamp
 from conductor.spec import peer_agents
 from conductor.spec.model import Spec
+from conductor.spec.origins import bare
 
 if TYPE_CHECKING:
     from conductor.run.runtime import Runtime
@@ -254,7 +255,7 @@ class Rearrangement:
         assert launcher is not None
         if launcher.agent_last:
             (agent,) = running[-1].specs
-            if specs and specs[-1] != agent:
+            if specs and bare(specs[-1]) != bare(agent):
                 text = f"the agent `{agent.name}` stays as it is: it cannot change while it runs"
                 self._log("warning", agent.name, f"{text}\nhint: start the chain anew")
             specs[-1:] = [agent]

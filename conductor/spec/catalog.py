@@ -189,9 +189,14 @@ def _resolved(component: str | Written, names: _Names) -> Spec:
     if isinstance(component, str):
         return _unambiguous(_of_typed(component, "", names))
     try:
-        return _unambiguous(_of_written(component, names))
+        return _from(component, _unambiguous(_of_written(component, names)))
     except UsageError as error:
         raise _placed_error(error, component.origin) from None
+
+
+def _from(written: Written, spec: Spec) -> Spec:
+    """The component with the place that names it; one within its own table has that already."""
+    return spec if spec.written else msgspec.structs.replace(spec, written=written.origin)
 
 
 def _placed_error(error: UsageError, origin: str) -> UsageError:
@@ -368,7 +373,7 @@ def _of_configured(word: str, names: _Names) -> Spec | None:
     within = msgspec.structs.replace(names, inside=(*names.inside, word))
     written = configured.named_like(word, config.components[word])
     try:
-        return _of_written(written, within)
+        return _from(written, _of_written(written, within))
     except UsageError as error:
         raise _placed_error(error, written.origin) from None
 

@@ -83,9 +83,9 @@ def _file(value: Any) -> str:
 
 
 def _dialect(value: Any) -> str:
-    if value not in DIALECTS:
-        raise UnknownWordError(f"dialects are: {', '.join(DIALECTS)}", value, DIALECTS)
-    return str(value)
+    if not isinstance(value, str) or value not in DIALECTS:
+        raise UnknownWordError(f"dialects are: {', '.join(DIALECTS)}", str(value), DIALECTS)
+    return value
 
 
 def _ids(value: Any) -> str:

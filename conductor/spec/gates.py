@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
-from conductor.errors import ComponentError, UsageError
+from conductor.errors import UsageError
 from conductor.spec import lacking, managed
 from conductor.spec.model import Spec
 from conductor.spec.plan import Plan
@@ -75,7 +75,7 @@ def reaches_peers(plan: Plan, warn: Warn) -> Plan:
     if any(one.peers or one.agents or one.peer_agent for one in plan.components):
         from conductor.spec import peer_agents
 
-        peer_agents.check(plan.components, agent_last=plan.agent_last)
+        peer_agents.check(plan)
     return plan
 
 
@@ -143,17 +143,17 @@ _OF_TOOLS: Final = GATES[2:-1]
 
 
 def refuse_end(specs: Sequence[Spec]) -> None:
-    """Raises `ComponentError` for a chain that does not end with an agent."""
+    """Raises `UsageError` for a chain that does not end with an agent."""
     last = specs[-1] if specs else None
     if last and last.script:
-        raise ComponentError(
+        raise UsageError(
             f"the last component, `{last.source}`, would be run as a sandboxed proxy; "
             "a chain ends with an agent",
             f"put an agent behind it, such as `demo`; if it is an agent, run it as a program: "
             f'"python {last.source}"',
         )
     if last and last.sandboxed:
-        raise ComponentError(
+        raise UsageError(
             f"the last component, `{last.name}`, is a sandboxed proxy; a chain ends with an agent",
             "put an agent behind it, such as `demo`; a chain without an agent is for "
             "`conductor proxy`",

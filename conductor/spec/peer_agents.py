@@ -6,15 +6,18 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 import msgspec
 
 from conductor import children
 from conductor.errors import UsageError, did_you_mean
-from conductor.spec import catalog
+from conductor.spec import catalog, origins
 from conductor.spec.config.model import Config
 from conductor.spec.model import Spec, role_of
+
+if TYPE_CHECKING:
+    from conductor.spec.plan import Plan
 
 
 class Options(Protocol):
@@ -61,7 +64,12 @@ def resolved(
         agent = _as_component(chain, agent_last=agent_last)
         for text in options.branch:
             name, equals, proxies = text.partition("=")
-            listed = [*shlex.split(proxies), agent]
+            try:
+                listed = [*shlex.split(proxies), agent]
+            except ValueError as error:
+                raise UsageError(
+                    f"cannot read the branch `{name}`: {error}", "check its quotes"
+                ) from None
             written.append((name, equals, msgspec.json.encode(listed).decode()))
     peers: list[Spec] = []
     for name, _, command in written:
@@ -134,38 +142,47 @@ def among(chain: Sequence[Spec], peers: Sequence[Spec], *, agent_last: bool) -> 
     return [*chain[:place], *peers, *chain[place:]]
 
 
-def check(specs: Sequence[Spec], *, agent_last: bool) -> None:
+def check(plan: Plan) -> None:
     """Refuses a peer agent that not exactly one component reaches, and a name without an agent.
 
     Raises:
         UsageError: With a hint.
     """
+    specs, agent_last = plan.components, plan.agent_last
+
+    def given(spec: Spec, name: str) -> str:
+        """Who lets a component reach a peer agent."""
+        verb = "peer" if name in spec.peers else "agent"
+        return f"`{spec.name}` ({origins.right(spec, f'{verb}:{name}')})"
+
     peers = [spec.name for spec in specs if spec.peer_agent]
     for at, spec in enumerate(specs, 1):
         reached = (*spec.peers, *spec.agents)
         if reached and role_of(spec, last=agent_last and at == len(specs)) == "agent":
             verb = "peer" if spec.peers else "agent"
             raise UsageError(
-                f"`{verb}:NAME` is a right of proxies, and `{spec.name}` is an agent",
+                f"`{verb}:NAME` is a right of proxies, and {given(spec, reached[0])} is an agent",
                 "write it behind the component that reaches the peer agents",
             )
         if spec.agents and not agent_last:
             raise UsageError(
-                f"`{spec.name}` has sessions go on with another agent, and this chain has none",
+                f"{given(spec, spec.agents[0])} has sessions go on with another agent, and this "
+                "chain has none",
                 f"leave out `agent:{spec.agents[0]}`: the conductor above has the agents",
             )
         for name in reached:
             if name not in peers:
                 add = f'add `-c peer.{name}="COMMAND"`, the command of an agent'
-                text = f"there is no peer agent `{name}` for `{spec.name}`"
+                text = f"there is no peer agent `{name}` for {given(spec, name)}"
                 raise UsageError(text, did_you_mean(name, peers, add))
     owners = Counter(name for spec in specs for name in (*spec.peers, *spec.agents))
     for name in peers:
         if owners[name] != 1:
-            several = [f"`{spec.name}`" for spec in specs if name in (*spec.peers, *spec.agents)]
+            several = [given(spec, name) for spec in specs if name in (*spec.peers, *spec.agents)]
             who = " and ".join(several) if several else "no component"
             raise UsageError(
-                f"a peer agent belongs to one component, and {who} reach{_es(several)} `{name}`",
+                f"a peer agent belongs to one component, and {who} reach{_es(several)} `{name}` "
+                f"({plan.origin('peer')})",
                 f"write `,allow=peer:{name}` behind one component, or `,allow=agent:{name}`",
             )
 

@@ -14,7 +14,7 @@ import msgspec
 
 from conductor.errors import UsageError
 from conductor.spec import managed
-from conductor.spec.catalog import Note, resolve_all
+from conductor.spec.catalog import Note, resolve, resolve_all
 from conductor.spec.model import Spec, role_of
 from conductor.spec.options import Options
 from conductor.spec.origins import DEFAULT
@@ -63,6 +63,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def origin(self, option: str) -> str:
         """Who set an option."""
         return self.set_by.get(option, DEFAULT)
+
+
+def alone(component: str | Written | Spec, config: Config | None = None) -> Plan:
+    """The plan of one component without a chain around it. Raises `UsageError`."""
+    spec = component if isinstance(component, Spec) else resolve(component, config)
+    is_agent = spec.manifest is not None and spec.manifest.kind == "agent"
+    return Plan(components=(spec,), options=Options(), mode="agent" if is_agent else "proxy")
 
 
 def made(

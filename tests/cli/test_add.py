@@ -358,8 +358,8 @@ def test_an_update_shows_what_changes_and_asks_anew(here: Here) -> None:
     check = here.do("update", "--check")
     assert check.code == 1
     assert "weather (1.0): there is another version (1.1)" in check.out
-    assert "+ asks for the right random" in check.out
-    assert "+ has the setting place (any)\n" in check.out
+    assert "    rights: + random (manifest)\n" in check.out
+    assert "    settings: + place (any)\n" in check.out
     assert "CHANGED since it was installed" in check.out
     here.do("update").assert_error(1, "nobody can be asked", "`conductor update weather --yes`")
     assert installed(here) == before

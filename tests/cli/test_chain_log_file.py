@@ -126,22 +126,32 @@ def test_the_error_that_an_editor_shows_names_it(logs: Path) -> None:
     assert f"log: {path}" in ran.err
 
 
-def test_a_chain_that_cannot_start_names_it(logs: Path) -> None:
-    ran = run("agent", "demo", "passthrough", typed=INITIALIZE)
+def test_a_chain_that_cannot_start_names_it(logs: Path, tmp_path: Path) -> None:
+    program = tmp_path / "program"
+    program.write_text("#!/no/such/interpreter\n")
+    program.chmod(0o755)
+    ran = run("agent", str(program), typed=INITIALIZE)
     (path,) = logs.iterdir()
     error = json.loads(ran.out)["error"]
     assert (error["data"]["log"], f"log: {path}" in error["message"]) == (str(path), True)
     assert f"log: {path}" in ran.err
-    assert "a chain ends with an agent" in path.read_text()
+    assert f"cannot start `{program}`" in path.read_text()
 
 
-def test_what_was_written_wrong_is_no_matter_of_the_log(logs: Path) -> None:
-    ran = run("agent", "/no/such/agent", typed=INITIALIZE)
+@pytest.mark.parametrize(
+    ("chain", "why"),
+    [(["/no/such/agent"], "/no/such/agent"), (["demo", "passthrough"], "ends with an agent")],
+)
+def test_what_was_written_wrong_is_no_matter_of_the_log(
+    chain: list[str], why: str, logs: Path
+) -> None:
+    ran = run("agent", *chain, typed=INITIALIZE)
     (path,) = logs.iterdir()
     error = json.loads(ran.out)["error"]
-    assert (error["data"]["log"], str(path) in error["message"]) == (str(path), False)
+    assert (ran.code, error["data"]["log"]) == (2, str(path))
+    assert str(path) not in error["message"]
     assert str(path) not in ran.err
-    assert "/no/such/agent" in path.read_text()
+    assert why in path.read_text()
 
 
 def test_doctor_names_the_folder_and_the_newest(logs: Path) -> None:

@@ -145,7 +145,8 @@ def test_a_changed_module_is_refused_with_a_diff_to_people_and_to_the_editor(her
     change(here / "p.wasm")
     wanted = (
         "conductor.lock does not allow this chain\n  |   p (./p.wasm):\n"
-        f"  |     digest: sha256:{old[:16]}… → sha256:{digest(here / 'p.wasm')[:16]}…\n"
+        f"  |     digest: sha256:{old[:16]}… → sha256:{digest(here / 'p.wasm')[:16]}… "
+        "(command line)\n"
     )
     locked(here, *chain).assert_error(2, wanted, "`conductor lock COMPONENT…`")
     ran = conductor("agent", "--locked", *chain, stdin=INITIALIZE, cwd=here)

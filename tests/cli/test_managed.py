@@ -66,6 +66,9 @@ def test_by_source(machine: Machine) -> None:
     machine.allow(f'[[components]]\nsource = "{machine.opt}/*.wasm"\n')
     ok(machine.prompt(f"{machine.opt}/p.wasm", "demo"))
     machine.refuses(machine.prompt("./p.wasm", "demo"), "components")
+    shown = machine.conductor("inspect", "./p.wasm")
+    shown.assert_error(1, "`components` of the managed policy", f"ask {CONTACT}")
+    assert "sandbox" in shown.out
     machine.refuses(machine.prompt("passthrough", "demo"), "components")
     machine.allow('[[components]]\nsource = "bundled"\n')
     ok(machine.prompt("passthrough", "demo"))

@@ -206,7 +206,7 @@ def test_a_policy_refuses_what_it_refuses_at_any_start(tmp_path: Path) -> None:
 
     ran = home.run("setup", "zed", "datetime", "demo")
 
-    ran.assert_error(1, "Zed could not start this", "managed policy", "nothing was changed")
+    ran.assert_error(2, "managed policy", "conductor runs nothing until that is mended")
     assert not home.settings("zed").exists()
 
 
@@ -453,6 +453,6 @@ def test_a_program_in_a_cache_is_refused(
 
 def test_a_chain_without_an_agent_is_refused_before_anything_starts(home: Home) -> None:
     ran = home.run("setup", "zed", "datetime")
-    ran.assert_error(1, "the last component, `datetime`, is a sandboxed proxy", "such as `demo`")
+    ran.assert_error(2, "the last component, `datetime`, is a sandboxed proxy", "such as `demo`")
     assert "compiling" not in ran.err
     assert not home.settings("zed").exists()

@@ -4,28 +4,46 @@ from __future__ import annotations
 
 import importlib
 import json
+import re
 import tomllib
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
-from conductor.cli import configured, options
-from conductor.errors import UsageError
-from conductor.spec import component_options, limits
+from conductor.cli import configured, inspect_, options
+from conductor.errors import ConductorError, UsageError
+from conductor.spec import component_options, limits, origins, plan
 from conductor.spec.config import reading
+from conductor.spec.config.model import ConfigFile
+from conductor.spec.options import Options
 from conductor.spec.origins import DEFAULT
 from conductor.spec.syntax import ComponentObject
 from tests.cli.configurations import Place, place
 from tests.docs import pages, tables
-from tests.places import ROOT
+from tests.docs.tables import DOCUMENTS
 
-PAGE: Final = pages.read(ROOT / "docs" / "configuration.md")
+_TABLES_OF_A_FILE: Final = {*ConfigFile.__struct_encode_fields__} - {"required-version"}
 FILES: Final = [
     block.text
-    for block in pages.blocks(PAGE.partition("\n## Managed policy\n")[0], "toml")
-    if "[rights]" not in block.text
+    for page in sorted(DOCUMENTS, key=lambda page: page.name != "configuration.md")
+    for block in pages.blocks(pages.read(page), "toml")
+    if {*tomllib.loads(block.text)} & _TABLES_OF_A_FILE and "contact" not in block.text
 ]
+"""Every `conductor.toml` of the documents, those of configuration.md first."""
+
+_OPTIONS: Final = re.compile(r"[\w./-]+,[a-z]")
+WORDS: Final = sorted(
+    {
+        word
+        for page in DOCUMENTS
+        for line in pages.commands(pages.read(page))
+        if line[0] in options.ALL
+        for word in line[1:]
+        if _OPTIONS.match(word)
+    }
+)
+"""Every component with options that a command line of the documents names."""
 
 TABLES: Final = ("name", "config", "limits", "deny")
 """Keys of a component that are tables, or set nothing that is shown by itself."""
@@ -83,6 +101,21 @@ def test_inspect_and_config_show_name_the_same_places(text: str, here: Place) ->
                 named = f"limits.{limits.SHORT[key]}" if key in limits.SHORT else key
                 # Who writes the default has set nothing.
                 assert found.get(named, DEFAULT) in (origin, DEFAULT), (name, key, found)
+
+
+def test_inspect_and_the_plan_name_the_same_setters(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    compared = []
+    for word in WORDS:
+        try:
+            made = plan.made([word, "demo"], Options())
+        except ConductorError:
+            continue  # a file that only a reader has
+        compared.append(word)
+        assert inspect_.gather(word).origins == origins.of(made.components[0]), word
+    assert len(compared) > 5
 
 
 def test_the_schema_is_the_one_that_conductor_prints(here: Place) -> None:

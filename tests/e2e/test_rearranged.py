@@ -28,6 +28,8 @@ class Changing:
     def __init__(self, rig: Rig, components: Sequence[str], *options: str) -> None:
         self._file = rig.folder / "home" / "conductor" / "conductor.toml"
         self._file.parent.mkdir(parents=True)
+        self.head = ""
+        """Stands before all else in the file."""
         self.write(*components)
         self.chain: Chain = rig.agent(
             "@work",
@@ -35,10 +37,15 @@ class Changing:
             XDG_CONFIG_HOME=str(self._file.parents[1]),
         )
 
+    @property
+    def place(self) -> str:
+        """The file."""
+        return str(self._file)
+
     def write(self, *components: str) -> None:
         """Writes another list."""
         listed = ", ".join(map(json.dumps, components))
-        text = f"[chains.work]\ncomponents = [{listed}]\n"
+        text = f"{self.head}[chains.work]\ncomponents = [{listed}]\n"
         self._file.write_text(text, encoding="utf-8")
 
     def ask(self, *components: str) -> None:
@@ -220,6 +227,12 @@ def test_the_agent_stays_as_it_is(rig: Rig) -> None:
     changing = Changing(rig, ["passthrough", rig.demo()])
     chain = changing.chain
     session = initialize(chain)
+    changing.head = "# Everything stands a line lower.\n"
+    changing.change(rig.x("X"), rig.demo())
+    assert "stays as it is" not in chain.stderr
+    chain.until_stderr("the configuration changes the chain\n")
+    chain.until_stderr(f"+ X ({sys.executable}), command ({changing.place}, line 3)")
+    chain.until_stderr("- passthrough, bundled")
     changing.change(rig.x("X", "--mark", "x"), rig.demo(name="B"))
     chain.until_stderr("the agent `A` stays as it is: it cannot change while it runs")
     assert heard(rig, chain, session) == ["x", "hi"]

@@ -30,7 +30,7 @@ WRONG: Final = {
     "unknown component": (("nosuch", "A"), 2, "`nosuch` is neither a component nor a program"),
     "broken module": (("cut.wasm,only=full", "A"), 1, "WebAssembly of unknown version"),
     "no guest": (("empty.wasm,only=full", "A"), 1, "is no guest this host runs"),
-    "no agent": (("datetime", "passthrough"), 1, "a chain ends with an agent"),
+    "no agent": (("datetime", "passthrough"), 2, "a chain ends with an agent"),
     "wrong limit": (("passthrough,memory=much", "A"), 2, "`memory=much` of `passthrough`"),
     "no rights": (("budget,only=none", "A"), 2, "`budget` does not get what it asks for"),
     "no such code": (("py:no.such:thing", "A"), 2, "cannot load `py:no.such:thing`"),

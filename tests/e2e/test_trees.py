@@ -189,7 +189,7 @@ def test_a_chain_that_ends_with_a_sandboxed_proxy(rig: Rig) -> None:
     chain = rig.agent("passthrough")
     error = chain.request("initialize", {"protocolVersion": 1})["error"]
     assert "a chain ends with an agent" in error["message"]
-    assert chain.exit_code() == 1
+    assert chain.exit_code() == 2
     assert "error: " in chain.stderr
     assert "\nhint: " in chain.stderr
 

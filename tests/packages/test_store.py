@@ -17,7 +17,10 @@ from conductor.packages import install, sources, store
 from conductor.packages.install import Candidate
 from conductor.packages.store import Damaged
 from conductor.spec import catalog, installed, paths, trust
+from conductor.spec.consent import wishes
 from conductor.spec.installed import Receipt
+from conductor.spec.lock import compare
+from conductor.spec.plan import alone
 from conductor.spec.trust import Agreement, TrustedFolder
 from tests.harness.process.command import environment
 from tests.places import DEADLINE
@@ -436,9 +439,12 @@ def test_what_changes(tmp_path: Path) -> None:
         new = made(source, folder)
         assert new.is_older
         assert not new.is_installed
-        assert install.changes(catalog.resolve("weather"), new.spec) == [
-            "- asks for the right clock",
-            "- has the setting place (any)",
-            "+ asks for the right random",
-            "+ has the setting unit (any)",
+        plans = (wishes.everything(alone(each)) for each in ("weather", new.spec))
+        title, digest, *others = compare.diff(*plans)
+        assert (title, "digest: sha256:" in digest) == ("  weather:", True)
+        assert others == [
+            "    rights: + random (manifest)",
+            "    rights: - clock",
+            "    settings: + unit (any)",
+            "    settings: - place (any)",
         ]

@@ -15,6 +15,7 @@ from conductor.spec.config.model import WrittenOption
 from conductor.spec.managed import chain, file
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
+from conductor.spec.plan import Plan
 
 AGENTS = "contact = 'a@example.com'\n[[agents]]\nsource = 'bundled:demo'\n"
 
@@ -23,6 +24,10 @@ def specs(*components: str, peers: tuple[str, ...] = ("a=demo",)) -> list[Spec]:
     """A chain with its peer agents."""
     found = catalog.resolve_all([*components, "demo"])
     return peer_agents.resolved(found, Options(peer=peers), agent_last=True)
+
+
+def of(components: list[Spec]) -> Plan:
+    return Plan(components=tuple(components), options=Options(), set_by={"peer": "file, line 7"})
 
 
 def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
@@ -41,6 +46,8 @@ def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
     )
     there = catalog.resolve((branch.command or [])[-1])
     assert (there.address, there.token, there.ca) == (agent.address, "env:KEY", agent.ca)
+    with pytest.raises(UsageError, match="cannot read the branch `a`: No closing quotation"):
+        peer_agents.resolved(found, Options(branch=('a="',)), agent_last=True)
     for written, agent_last in ((["py:a:b"], True), (["datetime"], False)):
         found = catalog.resolve_all(written, agent_last=agent_last)
         with pytest.raises(UsageError, match="ends in an agent like the chain's"):
@@ -52,7 +59,7 @@ def test_peer_agents_stand_before_the_agent() -> None:
     assert [spec.name for spec in chain] == ["datetime", "b", "a", "demo"]
     assert [spec.peer_agent for spec in chain] == [False, True, True, False]
     assert (chain[2].command or [])[-3:] == ["control=off", "datetime", "demo"]
-    peer_agents.check(chain, agent_last=True)
+    peer_agents.check(of(chain))
     assert ports(chain[0]) == {"a": True, "b": True}
     assert ports(catalog.resolve("datetime,only=trusted+peer:a")) == {"a": False}
 
@@ -60,25 +67,28 @@ def test_peer_agents_stand_before_the_agent() -> None:
 @pytest.mark.parametrize(
     ("components", "why"),
     [
-        (["datetime"], "no component reaches `a`"),
+        (["datetime"], r"no component reaches `a` \(file, line 7\)"),
         (
             ["datetime,allow=peer:a", "passthrough,allow=peer:a"],
-            "`datetime` and `passthrough` reach `a`",
+            r"`datetime` \(command line\) and `passthrough` \(command line\) reach `a`",
         ),
-        (["datetime,allow=peer:a+peer:b"], "there is no peer agent `b` for `datetime`"),
+        (
+            ["datetime,allow=peer:a+peer:b"],
+            r"there is no peer agent `b` for `datetime` \(command line\)",
+        ),
         (["datetime,allow=peer:a", "demo,allow=peer:a"], "reach `a`"),
     ],
 )
 def test_each_belongs_to_one_component(components: list[str], why: str) -> None:
     with pytest.raises(UsageError, match=why) as refused:
-        peer_agents.check(specs(*components), agent_last=True)
+        peer_agents.check(of(specs(*components)))
     assert refused.value.hint
 
 
 def test_an_agent_reaches_none() -> None:
     found = catalog.resolve_all(["datetime", "demo,allow=peer:a"])
     with pytest.raises(UsageError, match="`peer:NAME` is a right of proxies"):
-        peer_agents.check(found, agent_last=True)
+        peer_agents.check(of(found))
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,8 @@ from conductor.spec import digests, lacking
 from conductor.spec.consent.question import Question, is_shown, named, sentences
 from conductor.spec.manifest.reading import Manifest
 from conductor.spec.model import Spec
-from conductor.spec.origins import CONSENT, TRUSTED_FOLDER, layered
+from conductor.spec.origins import CONSENT, MANIFEST, TRUSTED_FOLDER, layered
+from conductor.spec.plan import Plan
 from conductor.spec.trust import Agreement, Trust
 
 MOST: Final = 32
@@ -42,6 +43,13 @@ def granted(spec: Spec, wish: tuple[str, ...]) -> Spec:
     """The component with what it asked for."""
     rights = tuple(dict.fromkeys((*spec.policy.rights, *wish)))
     return msgspec.structs.replace(spec, policy=msgspec.structs.replace(spec.policy, rights=rights))
+
+
+def everything(plan: Plan) -> Plan:
+    """The plan in which each component has all that it asks for."""
+    return plan.of(
+        [layered(spec, granted(spec, lacking.of(spec)), MANIFEST) for spec in plan.components]
+    )
 
 
 def agreed(wish: tuple[str, ...], held: Agreement | None) -> tuple[str, ...]:

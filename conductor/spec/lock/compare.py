@@ -72,7 +72,7 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     """
     lock = read(path)
     now = entries(plan, path)
-    comparison = compare(lock.component, now, plan.components)
+    comparison = compare(lock.component, now, plan)
     refused = "\n".join(comparison.lines(REFUSED))
     if refused:
         raise UsageError(
@@ -91,23 +91,51 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
 def compare(
     locked: Sequence[Entry],
     now: Sequence[Entry],
-    specs: Iterable[Spec] = (),
+    plan: Plan,
 ) -> Comparison:
-    """Compares a chain with the one that was locked. `specs`, its components, tell who set what."""
+    """Compares the entries of a plan with those that were locked."""
+    specs = {spec.name: spec for spec in plan.components}
     listing = []
     if [_key(entry) for entry in locked] != [_key(entry) for entry in now]:
         import difflib
 
         before, after = ([f"{title(e)}, {e.kind}" for e in chain] for chain in (locked, now))
-        listing = [row.rstrip() for row in difflib.ndiff(before, after) if row[0] != "?"]
+        named = {f"+ {text}": e.name for text, e in zip(after, now, strict=True)}
+        rows = (row.rstrip() for row in difflib.ndiff(before, after) if row[0] != "?")
+        listing = [
+            f"{row} ({origins.named_by(specs[named[row]])})" if row in named else row
+            for row in rows
+        ]
     known = {_key(entry): entry for entry in locked}
     pairs = [(known[_key(new)], new) for new in now if _key(new) in known]
-    layers = {spec.name: spec for spec in specs}
     each = [
-        (new, [_attributed(one, layers.get(new.name)) for one in _differences(old, new)])
+        (new, [_attributed(one, specs[new.name], plan) for one in _differences(old, new)])
         for old, new in pairs
     ]
     return Comparison(listing, each)
+
+
+def diff(before: Plan, now: Plan) -> list[str]:
+    """What a plan has otherwise than the plan before, for people. Raises `UsageError`."""
+    comparison = compare(entries(before), entries(now), now)
+    known = {spec.name: spec for spec in before.components}
+    fresh = {spec.name: spec for spec in now.components}
+    for entry, differences in comparison.each:
+        differences.extend(_settings(known[entry.name], fresh[entry.name]))
+    return comparison.lines()
+
+
+def _settings(before: Spec, now: Spec) -> Iterator[Difference]:
+    """The settings that a component declares, and did or does not."""
+    old, new = (
+        [
+            f"{key} ({one.type}{', required' if one.required else ''})"
+            for key, one in spec.schema.items()
+        ]
+        for spec in (before, now)
+    )
+    yield from _listed("settings", "+", (one for one in new if one not in old), refused=False)
+    yield from _listed("settings", "-", (one for one in old if one not in new), refused=False)
 
 
 def title(entry: Entry) -> str:
@@ -116,21 +144,20 @@ def title(entry: Entry) -> str:
     return one_line(f"{entry.name}{what}" + (", agent" if entry.role == "agent" else ""))
 
 
-def _attributed(difference: Difference, spec: Spec | None) -> Difference:
-    """The difference with who set what is there now."""
-    if spec is None:
-        return difference
+def _attributed(difference: Difference, spec: Spec, plan: Plan) -> Difference:
+    """The difference with who set what is there now; else with who named the component."""
     key, _, rest = difference.text.partition(": ")
+    if rest.startswith("- "):  # nobody has set what is gone
+        return difference
     if key == "rights" and rest.startswith("+ "):
         added = (word.removeprefix("+ ") for word in rest.split(", "))
         text = ", ".join(f"+ {word} ({origins.right(spec, word)})" for word in added)
         return msgspec.structs.replace(difference, text=f"{key}: {text}")
-    origin = origins.of(spec).get(key)
-    return (
-        difference
-        if origin is None
-        else msgspec.structs.replace(difference, text=f"{difference.text} ({origin})")
-    )
+    found = origins.of(spec)
+    settings = dict.fromkeys(by for name, by in found.items() if name.startswith(f"{key}."))
+    by = plan.origin(key) if key == "isolation" else found.get(key) or ", ".join(settings)
+    text = f"{difference.text} ({by or origins.named_by(spec)})"
+    return msgspec.structs.replace(difference, text=text)
 
 
 def _key(entry: Entry) -> tuple[str, str, str, str]:

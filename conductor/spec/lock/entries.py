@@ -25,7 +25,7 @@ _SCRIPTS: Final = (
 """Endings of arguments that are files with code; other files are code if they begin with `#!`."""
 
 
-def entries(plan: Plan, path: str) -> list[Entry]:
+def entries(plan: Plan, path: str = "") -> list[Entry]:
     """The entries of a chain in the lock file `path`. Raises `UsageError`."""
     return [_entry(spec, plan, path) for spec in plan.components]
 
@@ -95,6 +95,12 @@ def _command(spec: Spec, command: list[str], folder: str) -> dict[str, Any]:
     if spec.bundled is not None:
         return fields | {"sha256": digests.of(_folder(spec.bundled))}
     files = [File(shown_path(path, folder), digests.of(path)) for path in _scripts(command)]
+    if spec.receipt is not None:  # where it is installed is no part of what it is
+        home = os.path.dirname(spec.manifest_path)
+        fields["args"] = [word.replace(home, "{dir}") for word in fields["args"]]
+        files = [
+            msgspec.structs.replace(file, path=file.path.replace(home, "{dir}")) for file in files
+        ]
     return fields | {"program": command[0], "sha256": digests.of(command[0]), "files": files}
 
 
