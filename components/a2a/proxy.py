@@ -1,7 +1,7 @@
 """Gives the agent a tool for each skill of A2A agents.
 
 conductor agent 'a2a,config.agents={"weather": "https://weather.example"},\
-allow=web:weather.example+fetch:POST@weather.example' claude-agent-acp
+allow=web:weather.example+web:POST@weather.example' claude-agent-acp
 """
 
 import json

@@ -106,8 +106,6 @@ class Proxy:
 
     def _wanted(self, taken: set[str]) -> list[Server]:
         """Our servers that may be declared; of the others it is said once why not."""
-        if not self._servers:
-            self._warn("no servers to attach; hint: config.servers={…} or config=FILE")
         wanted = []
         for each in self._servers:
             if each.name in taken:

@@ -46,7 +46,7 @@ class Bundled(msgspec.Struct, frozen=True):
         written = self.config.serve.get("chain")
         if written is None:
             return [*self.config.chains]
-        _, named = configured.served("chain", written)
+        _, named = configured.of_server("chain", written)
         for name in named:
             if name not in self.config.chains:
                 raise UsageError(f"{written.origin}: there is no chain `{name}`", "name another")

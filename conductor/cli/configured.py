@@ -46,10 +46,10 @@ ROWS: Final = {row.key: row for row in options.TABLE if row.configures(*options.
 """The options that files and variables may set."""
 
 
-def applied(parsed: Parsed) -> Parsed:
+def applied(parsed: Parsed, *, served: bool = False) -> Parsed:
     """A command line with what files and variables say. Raises `UsageError`.
 
-    Reports on standard error what it ignores.
+    Reports on standard error what it ignores. `served`: a server runs the chain.
     """
     if not _anything(parsed.values):
         return parsed
@@ -58,6 +58,8 @@ def applied(parsed: Parsed) -> Parsed:
     layers, config, spoken = loaded(parsed.values)
     _refuse_twice(parsed.values, spoken)
     _refuse_foreign(parsed.command, spoken)
+    if not served:
+        _refuse_served(config.serve)
     heard = _Heard()
     project, config = _judged(parsed, config, heard)
     chosen = _chosen(parsed, config, project)
@@ -236,7 +238,7 @@ def loaded(
 
     both = typed.over(config, values["c"])
     for key in both.config.serve:
-        served(key, both.config.serve[key])
+        of_server(key, both.config.serve[key])
     return files, both.config, both.options
 
 
@@ -259,6 +261,16 @@ def _refuse_foreign(command: str, spoken: Mapping[str, WrittenOption]) -> None:
             raise UsageError(
                 f"{written.origin}: `{key}` is an option of {' and '.join(takers)}",
                 "leave it out here; `[options]` of conductor.toml may set it for those commands",
+            )
+
+
+def _refuse_served(serve: Mapping[str, WrittenOption]) -> None:
+    """Raises `UsageError` for what `-c` sets of a server, for a chain that no server runs."""
+    for key, written in serve.items():
+        if written.origin.startswith(COMMAND_LINE):
+            raise UsageError(
+                f"{written.origin}: `serve.{key}` is an option of `conductor serve`",
+                "leave it out here",
             )
 
 
@@ -417,7 +429,7 @@ def _levelled(typed: dict[str, Any]) -> dict[str, Any]:
     return {**typed, "log": "debug"} if typed.get("verbose") and "log" not in typed else typed
 
 
-def served(key: str, written: WrittenOption) -> tuple[str, Any]:
+def of_server(key: str, written: WrittenOption) -> tuple[str, Any]:
     """The name and the value of an option of `[serve]`. Raises `UsageError`."""
     rows = {row.key: row for row in options.SERVE if row.key != "days"}
     if key not in rows:

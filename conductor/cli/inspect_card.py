@@ -12,7 +12,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from conductor.cli.inspect_lock import ALARMING
+from conductor.cli.inspect_lock import ALARMING, Locked
 from conductor.core.policy import words
 from conductor.errors import one_line, visible_path
 from conductor.spec import policy_text
@@ -48,7 +48,11 @@ _OUTSIDE: Final = "NO: it runs with all your rights: files, network, other progr
 _ELSEWHERE: Final = "NO: it runs elsewhere, at "
 _TRUSTED: Final = "no rule limits it"
 _AGENT: Final = "it is the agent"
-_IDLE: Final = "does nothing without a setting"
+_LOCKED: Final = {
+    Locked(state="not in it").sentence(): "not locked",
+    Locked(state="as locked").sentence(): "as locked",
+}
+"""Sentences about a lock file, in short."""
 _CLOSED: Final = "NO CHAIN STARTS WITH IT"
 
 
@@ -211,7 +215,8 @@ def _gets(facts: Facts) -> Items:
     if not facts.sandboxed and not policy.enforced:
         return has
     if facts.idle:
-        has.append((facts.idle.partition(": ")[0].removeprefix("it "), _IDLE))
+        said = facts.idle.partition(": ")[0].removeprefix("it ")
+        has.append((said, said.replace("the setting ", "")))
     given, lacks = _powers(policy.rights), _powers(facts.wants.lacking)
     if lacks:
         closed = [(_CLOSED,) * 2] if policy.fails == "closed" else []
@@ -258,7 +263,7 @@ def _identity(facts: Facts, signer: str, state: str, *, new: bool = False) -> tu
     items[1:1] = [state] if state else []
     if (lock := facts.lock) is not None and (not new or lock.state in ALARMING):
         items.insert(1 if lock.state in ALARMING else len(items), lock.sentence())
-    pairs = [(item, item.partition(": ")[0]) for item in items]
+    pairs = [(item, _LOCKED.get(item, item.partition(": ")[0])) for item in items]
     if digest and of:
         # A package, a file of it and its archive have a digest each.
         shown = f" of {one_line(visible_path(of), _LONGEST_WORD)}"

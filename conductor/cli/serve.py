@@ -155,7 +155,7 @@ def in_file(command: str, values: Mapping[str, Any]) -> Settings:
     config = configured.here(values)
     has = {row.key for row in options.SERVE if command in row.commands}
     found = (config.serve if config is not None else {}).items()
-    read = dict(configured.served(key, written) for key, written in found if key in has)
+    read = dict(configured.of_server(key, written) for key, written in found if key in has)
     return Settings(**{**read, **{name: each for name, each in values.items() if name != "c"}})
 
 
@@ -178,7 +178,8 @@ def wanted(command: str, typed: Sequence[Any], values: Mapping[str, Any]) -> Wan
             f"`conductor {command}` needs a COMPONENT, or `--chain NAME`",
             f"for example `conductor {command} demo`",
         )
-    return Wanted(settings, {name: configured.applied(one) for name, one in chains.items()})
+    applied = {name: configured.applied(one, served=True) for name, one in chains.items()}
+    return Wanted(settings, applied)
 
 
 def _ready(wanted: Wanted) -> None:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from conductor.cli import report
 from conductor.errors import UsageError, counted, did_you_mean, visible
 from conductor.spec import catalog, lacking
+from conductor.spec.programs import which
 
 if TYPE_CHECKING:
     from conductor.author.check.suite import CheckOutcome
@@ -64,6 +65,10 @@ def against(
         raise UsageError(f"`--against`: {error}", "close the quotes of the command") from None
     if not words:
         raise UsageError("`--against` needs a command", "such as --against claude-agent-acp")
+    if which(words[0]) is None:
+        raise UsageError(
+            f"`--against`: there is no program `{words[0]}`", "give its path, or install it"
+        )
     known = [check.name for check in against.checks(words)]
     refuse_unknown(only, known)
     outcomes = against.outcomes(words, only, timeout or suite.TIMEOUT)
@@ -92,6 +97,12 @@ def _told(
     report.uncover()
     if not as_json:
         report.say(summary(name, found))
+        skipped: dict[str, list[str]] = {}
+        for outcome in found:
+            if outcome.status == "skip" and "skip" not in shown:
+                skipped.setdefault(outcome.why, []).append(outcome.name)
+        for why, names in skipped.items():
+            report.say(f"skipped: {', '.join(names)}: {why}")
     return {"counts": _counts(found), "checks": found}
 
 

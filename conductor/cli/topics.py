@@ -66,7 +66,8 @@ def _sources() -> Page:
 
 
 def _options() -> Page:
-    runs = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
+    # What `-c` is the page says at its head.
+    runs = [r for r in options.TABLE if {*r.commands} & {*options.ALL} and r.key != "c"]
     keys = [row for row in runs if row.configures(*options.ALL)]
     serve = [row for row in options.SERVE if not row.is_flag]
     served = [row for row in (*options.SERVE, *options.FLEET) if row.is_flag]

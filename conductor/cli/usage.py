@@ -115,9 +115,10 @@ def _options_like(option: str, context: Foreign) -> str:
         return "write `@NAME` in place of the components"
     if served is not None and not served.is_flag:
         return f"it is of `conductor serve`: `-c serve.{key}=VALUE`, or `[serve]` of conductor.toml"
-    others = [row.commands for row in options.TABLE if option in row.flags.split()]
+    rows = [row for row in options.TABLE if option in row.flags.split()]
+    others = dict.fromkeys(name for row in rows for name in row.commands)
     if others:
-        *most, last = (f"`conductor {name}`" for name in others[0])
+        *most, last = (f"`conductor {name}`" for name in others)
         named = f"{', '.join(most)} and {last}" if most else last
         said = f"`{option}` is an option of {named}"
         is_elsewhere = context is not None and context.command_path.endswith("connect")

@@ -363,7 +363,7 @@ _OTHER_NAMES: Final[dict[str, str]] = {
 }
 
 
-_PLUGGED: Final = ("nvim", "neovim")
+_PLUGGED: Final = ("nvim", "neovim", "vim", "vi")
 """Names of an editor in which plugins speak ACP: which of them is meant shows what is installed."""
 
 

@@ -127,6 +127,7 @@ def test_from_an_empty_folder_to_a_proxy_behind_an_agent(author: Author) -> None
     assert author.ok("test", at="my-proxy").splitlines() == [
         "passed  test-scenarios/prompt.txt: 4 deliveries",
         "my-proxy: 36 passed, 1 skipped",
+        "skipped: end-of-input: a guest has no input that ends",
     ]
     built = author("test", "--build", "--only", "scenarios", at="my-proxy")
     assert "nothing to compile; it loads" in built.out

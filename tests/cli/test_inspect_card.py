@@ -16,6 +16,7 @@ from conductor.cli import inspect_, inspect_card
 from conductor.core.policy import words
 from conductor.spec import catalog, policy_text
 from conductor.spec.paths import components_folder
+from conductor.spec.plan import alone
 from tests.harness.process.command import conductor, environment
 
 DATETIME: Final = components_folder() / "datetime" / "datetime.wasm"
@@ -47,7 +48,7 @@ def labels(lines: list[str]) -> list[str]:
 
 def test_the_lines_of_every_bundled_component_fit() -> None:
     for name in catalog.bundled():
-        facts = inspect_.facts_of(catalog.resolve(name), name)
+        facts = inspect_.facts_of(alone(name), name)
         for columns in (60, 80):
             lines = inspect_card.lines(facts, columns)
             assert [label for label in labels(lines) if label != "tools"] == [*LABELS, "run"]
@@ -118,7 +119,7 @@ def test_many_wishes_are_folded_and_what_is_lacking_is_said(tmp_path: Path) -> N
     assert line("asks for", lines) == "`full`; `clock`; `web:evil.example.com`; and 3 more: --all"
     assert line("gets", lines).startswith("NOT `full`; NOT `clock`; and ")
     assert line("digest", lines).endswith("not signed; not locked")
-    facts = inspect_.facts_of(catalog.resolve(str(tmp_path / "greedy.py")), "./greedy.py")
+    facts = inspect_.facts_of(alone(str(tmp_path / "greedy.py")), "./greedy.py")
     offered = " ".join(" ".join(inspect_card.lines(facts, 80, source="./greedy.py")).split())
     assert "to read files in the folders of your sessions: `**`; `storage`, to keep on" in offered
     assert "more: --all" not in offered
@@ -129,7 +130,7 @@ def test_many_wishes_are_folded_and_what_is_lacking_is_said(tmp_path: Path) -> N
 
 
 def test_what_does_nothing_or_does_not_start_is_said_first(tmp_path: Path) -> None:
-    assert line("gets", card("budget")).startswith("does nothing without a setting")
+    assert line("gets", card("budget")).startswith("does nothing without `")
     wide = line("gets", card("router", columns=200))
     assert wide.startswith("does nothing without the setting `rules`; all that it asks for")
     assert line("gets", card("budget,only=none")).endswith("more: --all")
@@ -197,9 +198,9 @@ def test_it_is_compared_with_the_lock(tmp_path: Path) -> None:
     assert line("digest", card("./mine.wasm", tmp_path)).endswith("not signed; not locked")
     assert " of mine.wasm; " in line("digest", card("./mine.wasm", tmp_path))
     assert conductor("lock", "./mine.wasm,allow=clock", "demo", cwd=tmp_path).code == 0
-    assert "; as conductor.lock has it" in line("digest", card("./mine.wasm", tmp_path))
+    assert "; as locked" in line("digest", card("./mine.wasm", tmp_path))
     assert "as conductor.lock has it" in line("digest", card("demo", tmp_path))
-    assert "not in conductor.lock" in line("digest", card("datetime", tmp_path))
+    assert "; not locked" in line("digest", card("datetime", tmp_path))
     more = line("digest", card("./mine.wasm,allow=clock+random", tmp_path, columns=120))
     assert "CHANGED since locked: rights: + random" in more
     module.write_bytes(module.read_bytes() + b"\0\x02\x01x")  # a custom section
@@ -212,7 +213,7 @@ def test_it_is_compared_with_the_lock(tmp_path: Path) -> None:
 
 
 def test_what_add_and_update_know_besides() -> None:
-    facts = inspect_.facts_of(catalog.resolve("datetime"), "date")
+    facts = inspect_.facts_of(alone("datetime"), "date")
     lines = inspect_card.lines(
         facts,
         80,
