@@ -26,7 +26,11 @@ _ROOM: Final = 256
 """Bytes of the last line of a trace that is full."""
 
 _PATIENCE: Final = 1.0
-"""Seconds that the end of a chain waits for what is not written yet."""
+"""Seconds that the end of a chain waits for what is not written yet …"""
+_MOST_WAITS: Final = 10
+"""… and so many times more, while any of it is written."""
+_PIECE: Final = 256 * 1024
+"""Bytes that are written at a time."""
 
 
 class TraceFile(Sink[Line]):
@@ -112,7 +116,11 @@ class TraceFile(Sink[Line]):
             self._over = True
             self._change.notify()
         thread = self._thread or self._start()
-        thread.join(_PATIENCE)
+        for _ in range(_MOST_WAITS):
+            left = self._size
+            thread.join(_PATIENCE)
+            if left in (0, self._size):
+                break
         if thread.is_alive():
             self._why = self._why or "its reader does not keep up"
         if self._why:
@@ -149,7 +157,7 @@ class TraceFile(Sink[Line]):
             while lines := self._next():
                 data = memoryview(b"".join(lines))
                 while data:
-                    count = os.write(self._fd, data)
+                    count = os.write(self._fd, data[:_PIECE])
                     data = data[count:]
                     with self._change:
                         self._size -= count

@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import stat
+import threading
 from pathlib import Path
 from typing import Final
 
@@ -95,6 +96,23 @@ def test_it_ends_with_a_reader_behind(monkeypatch: pytest.MonkeyPatch, said: lis
     file.close()
     os.close(read)
     assert ["does not keep up" in text for text in said] == [True]
+
+
+def test_its_end_waits_for_a_reader_that_goes_on(said: list[str]) -> None:
+    read, write = os.pipe()
+    file, got = over(write, said), bytearray()
+
+    def reads() -> None:
+        while piece := os.read(read, MIB):
+            got.extend(piece)
+
+    reader_ = threading.Thread(target=reads)
+    file.put(b"z" * (4 * MIB))
+    reader_.start()
+    file.close()
+    reader_.join()
+    os.close(read)
+    assert (len(got), said) == (4 * MIB, [])
 
 
 def test_the_file_is_empty_and_private(tmp_path: Path) -> None:
