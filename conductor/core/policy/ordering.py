@@ -132,7 +132,7 @@ class InFlight(Generic[_Request]):
 
     def holds_prompt(self, session: str | None) -> bool:
         """Whether the component holds a prompt of a session."""
-        return any(prompt.state in IN_FRONT for prompt in self.prompts(session))
+        return any(prompt.state in IN_FRONT for prompt in self._prompts.get(session, ()))
 
     def prompts(self, session: str | None) -> list[_Request]:
         """The prompts of a session that the component carries."""
