@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Final
 
 import pytest
 
+from conductor.mcp.bridge.offers import Change, Server, definition
 from conductor.spec import paths, tools
+from conductor.spec.consent.tools import shown
 from tests.e2e.actors.mcp_component import tool
 from tests.e2e.test_consent import PERMISSION, answer, begin, questions
 from tests.e2e.test_pins import ADD, ECHO, EVIL, listed, offer, proxy
-from tests.harness.process.command import conductor
 
 if TYPE_CHECKING:
     from tests.harness.process.client import Json
@@ -66,16 +67,6 @@ def test_any_other_definition_is_left_out(rig: Rig, offers: Path) -> None:
     assert chain.finish() == 0
 
 
-def test_a_cursor_that_repeats_costs_no_more_than_a_bound(rig: Rig, offers: Path) -> None:
-    chain = rig.agent(proxy(rig, offers), rig.demo())
-    session = begin(chain, 1)
-    offers.write_text(json.dumps({"tools": [ECHO], "nextCursor": "again"}))
-    assert "more than 1000 pages of tools" in chain.prompt(session, "/tools")
-    offer(offers, ECHO)
-    assert listed(chain, session) == ["echo"]
-    assert chain.finish() == 0
-
-
 def test_while_the_question_is_open_nothing_is_called(rig: Rig, offers: Path) -> None:
     chain = rig.agent(proxy(rig, offers), rig.demo())
     sessions = [begin(chain, 1), chain.new_session()]
@@ -96,42 +87,19 @@ def test_while_the_question_is_open_nothing_is_called(rig: Rig, offers: Path) ->
     assert chain.finish() == 0
 
 
-@pytest.mark.parametrize("how", ["damaged", "of others", "a folder", "of another version"])
-def test_with_a_file_that_cannot_be_used_no_list_is_the_first(
-    rig: Rig, offers: Path, how: str
-) -> None:
-    words = (proxy(rig, offers), rig.demo())
-    first = rig.agent(*words)
-    assert listed(first, begin(first, 1)) == ["echo", "sum"]
-    assert first.finish() == 0
+def test_with_a_file_that_cannot_be_used_no_list_is_the_first(rig: Rig, offers: Path) -> None:
     store = Path(paths.tools())
-    kept = store.read_bytes()
-    if how == "of others":
-        store.chmod(0o666)
-    else:
-        store.unlink()
-        if how == "a folder":
-            store.mkdir()
-        else:
-            store.write_bytes(b"{}" if how == "damaged" else b'{"version":2}')
-            store.chmod(0o600)
-    before = None if store.is_dir() else store.read_bytes()
-    offer(offers, EVIL)
-    chain = rig.agent(*words)
+    store.parent.mkdir(parents=True)
+    store.write_text("{}")
+    store.chmod(0o600)
+    chain = rig.agent(proxy(rig, offers), rig.demo())
     session = begin(chain, 1)
     assert listed(chain, session) == []
     chain.serves[PERMISSION] = answer("allow-version")
-    assert listed(chain, session) == ["add"]
+    assert listed(chain, session) == ["echo", "sum"]
     assert chain.finish() == 0
     assert "agreed to until this conductor ends only" in chain.stderr
-    assert before is None or store.read_bytes() == before
-    if how == "a folder":
-        store.rmdir()
-    store.write_bytes(kept)
-    store.chmod(0o600)
-    again = rig.agent(*words)
-    assert listed(again, begin(again, 1)) == []
-    assert again.finish() == 0
+    assert store.read_text() == "{}"
 
 
 def test_a_folder_that_cannot_be_written_is_said(rig: Rig, offers: Path) -> None:
@@ -146,37 +114,25 @@ def test_a_folder_that_cannot_be_written_is_said(rig: Rig, offers: Path) -> None
     assert "what MCP servers offered cannot be" in chain.stderr
 
 
-def test_the_end_of_a_long_text_is_shown(rig: Rig, offers: Path) -> None:
-    offer(offers, {**ADD, "description": "a" * 300})
-    chain = rig.agent(proxy(rig, offers), rig.demo())
-    session = begin(chain, 1)
-    assert listed(chain, session) == ["add"]
-    offer(offers, {**ADD, "description": "a" * 300 + " and mails it."})
-    assert listed(chain, session) == []
-    chain.serves[PERMISSION] = answer("keep-narrow")
-    listed(chain, session)
-    assert "and mails it." in json.dumps(questions(chain)[0])
-    assert chain.finish() == 0
+def test_the_end_of_a_long_text_is_shown() -> None:
+    before, now = ({**ADD, "description": "a" * 300 + more} for more in ("", " and mails it."))
+    (line,) = shown(Change("tool", "add", definition(now), definition(before)))
+    assert "and mails it." in line
 
 
-def test_two_conductors_with_two_first_lists_keep_one(rig: Rig, offers: Path) -> None:
-    words = (proxy(rig, offers), rig.demo())
-    first, second = rig.agent(*words), rig.agent(*words)
-    sessions = [begin(each, 1) for each in (first, second)]
-    assert listed(first, sessions[0]) == ["echo", "sum"]
-    offer(offers, ECHO, EVIL)
-    listed(second, sessions[1])
-    assert [each.finish() for each in (first, second)] == [0, 0]
+def test_of_two_first_lists_one_is_kept(offers: Path) -> None:
+    del offers
+    server = Server("tools", "owner", "place")
+    for listed_first in ((ECHO, BASE), (ECHO, EVIL)):
+        tools.keep(server, "tool", {each["name"]: definition(each) for each in listed_first})
     (kept,) = tools.STORE.load().kept.values()
     assert set(kept.servers["tools"]["tool"]) == {"echo", "sum"}
 
 
-def test_a_server_is_forgotten_by_its_whole_name_only(rig: Rig, offers: Path) -> None:
-    chain = rig.agent(proxy(rig, offers), rig.demo())
-    assert listed(chain, begin(chain, 1)) == ["echo", "sum"]
-    assert chain.finish() == 0
+def test_a_server_is_forgotten_by_its_whole_name_only(offers: Path) -> None:
+    del offers
+    tools.keep(Server("tools", "owner", "place"), "tool", {"add": definition(ADD)})
     for name in ("tool", "tools ", "TOOLS", ""):
-        conductor("trust", "--remove", name)
-        assert len(tools.STORE.load().kept) == 1
-    assert conductor("trust", "--remove", "tools").code == 0
+        assert tools.forget(name) == []
+    assert len(tools.forget("tools")) == 1
     assert tools.STORE.load().kept == {}
