@@ -301,12 +301,21 @@ def test_a_name_that_stands_twice_counts_once() -> None:
     stage = Stage()
     client = stage.client()
     long = tool("n" * (limits.TOOL_NAME + 1))
-    half = tool("\ud800")
-    stage.offers = [ADD, EVIL, {"description": "none"}, long, half, tool("a\u0301"), tool("\u00e1")]
+    half, none = tool("\ud800"), tool("")
+    stage.offers = [
+        ADD,
+        EVIL,
+        {"description": "none"},
+        long,
+        half,
+        none,
+        tool("a\u0301"),
+        tool("\u00e1"),
+    ]
     listed = client.result("tools/list", {})["tools"]
     assert [each["name"] for each in listed] == ["add", "a\u0301", "\u00e1"]
     assert listed[0] == ADD
-    assert any("4 tools without a name of their own" in note for note in stage.rig.notes)
+    assert any("5 tools without a name of their own" in note for note in stage.rig.notes)
 
 
 def test_a_member_that_stands_twice_reaches_the_client_once() -> None:

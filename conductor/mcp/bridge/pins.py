@@ -109,8 +109,8 @@ def _value(raw: Raw) -> dict[str, Any]:
 
 
 def _is_name(name: object) -> TypeGuard[str]:
-    """Whether a name can be written down: a lone surrogate cannot."""
-    return isinstance(name, str) and (name.isascii() or not _SURROGATE.search(name))
+    """Whether something is a name that can be written down: a lone surrogate cannot."""
+    return isinstance(name, str) and name != "" and not _SURROGATE.search(name)
 
 
 def _is_page(uri: object) -> TypeGuard[str]:
@@ -229,7 +229,7 @@ class Pinned:
     def _listed(self, reading: Reading, body: bytes) -> bytes:
         kind, entries = reading.kind, reading.entries
         if kind is TOOL:
-            self.names = entries.keys()
+            self.names = frozenset(entries)
         others = self._pins.names_beside(self) - entries.keys()
         now = {name: definition(value, marks.of(value, others)) for name, value in entries.items()}
         if reading.twice:

@@ -92,7 +92,7 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
 
 def shown(change: Change) -> Iterator[str]:
     """A change in lines: the server has chosen only what stands between backticks."""
-    what = f"{change.kind} {named(change.name)}" if change.name else change.kind
+    what = f"{change.kind} {named(change.name)}" if change.name else f"its text `{change.kind}`"
     before, now = change.before, change.now
     if before is None:
         says = _said(now.value)
