@@ -16,7 +16,7 @@ from conductor.errors import ConductorError, are, counted
 from conductor.serve.chains import Chain, HubTransport, Start
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
-from conductor.serve.room import SHOW, Served, refusal_of
+from conductor.serve.room import SHOW, UNREAD, Served
 from conductor.serve.streams import Streams
 
 if TYPE_CHECKING:
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from conductor.transports.base import Transport
     from conductor.transports.received import Received
 
-_UNREAD: Final = "its client does not read"
 _FULL: Final = "its room takes no more"
 _MOVES: Final = "its room moves"
 _ASKED: Final = 4096
@@ -128,14 +127,9 @@ class Lobby(Served):
         seat = self._seats.get(connection.id)
         return seat is None or seat.chain is None
 
-    def received(self, connection: Connection, frame: bytes) -> None:
-        """A client has sent a frame."""
+    def take(self, connection: Connection, frame: bytes) -> None:
+        """A client has sent a frame, which may pass."""
         seat = self._seats[connection.id]
-        if self.draining and (refusal := refusal_of(frame)) is not None:
-            if refusal:
-                connection.outlet.send(refusal, None)
-                connection.outlet.flush()
-            return
         if isinstance(connection.outlet, Streams):
             self._note(seat, frame)
         if seat.chain is None:
@@ -165,10 +159,8 @@ class Lobby(Served):
         if seat is not None and seat.hosted is not None:
             seat.hosted.cut(is_cut)
 
-    def drained(self, connection: Connection) -> None:
-        """A client has taken some of what waited for it."""
-        if connection.outlet.waiting <= self._settings.unread // 2:
-            connection.resume(_UNREAD)
+    def go_on(self, connection: Connection) -> None:
+        """Its chain may send it more."""
         seat = self._seats.get(connection.id)
         if seat is not None and seat.chain is not None:
             seat.chain.transport.drained()
@@ -242,7 +234,7 @@ class Lobby(Served):
             outlet.send(frame, self._session(seat, frame) if isinstance(outlet, Streams) else None)
         outlet.flush()
         if self.leaves_much(connection, unread // 2, unread):
-            connection.pause(_UNREAD)
+            connection.pause(UNREAD)
         if self._finishing:
             self._finish()
         if self.draining:

@@ -42,7 +42,7 @@ SHOW: Final = "connect again with a token that is valid; `session/load` goes on 
 _PROMPT: Final = "session/prompt"
 _LITTLE: Final = 64 * 1024
 """Bytes that any client may leave unread, whatever others of its principal leave."""
-_UNREAD: Final = "its client does not read"
+UNREAD: Final = "its client does not read"
 _FULL: Final = "its chain takes no more"
 
 
@@ -105,6 +105,26 @@ class Served(Keeper, Protocol):
 
     def waits(self, connection: Connection) -> bool:
         """Whether a client has sent what is not answered."""
+
+    def take(self, connection: Connection, frame: bytes) -> None:
+        """A client has sent a frame, which may pass."""
+
+    def go_on(self, connection: Connection) -> None:
+        """The chains of a client may send it more."""
+
+    def received(self, connection: Connection, frame: bytes) -> None:
+        """A client has sent a frame."""
+        if not self.draining or (refusal := refusal_of(frame)) is None:
+            self.take(connection, frame)
+        elif refusal:
+            connection.outlet.send(refusal, None)
+            connection.outlet.flush()
+
+    def drained(self, connection: Connection) -> None:
+        """A client has taken some of what waited for it."""
+        if connection.outlet.waiting <= self._settings.unread // 2:
+            connection.resume(UNREAD)
+        self.go_on(connection)
 
     def finish(self, connection: Connection) -> None:
         """A client sends no more: its connection ends with the last answer."""
@@ -215,22 +235,17 @@ class Room(Served):
         self.connections[connection.id] = connection
         return connection
 
-    def received(self, connection: Connection, frame: bytes) -> None:
-        """A client has sent a frame."""
-        if self.draining and (refusal := refusal_of(frame)) is not None:
-            if refusal:
-                self._send(connection, refusal, None)
-                self._flush()
-            return
+    def take(self, connection: Connection, frame: bytes) -> None:
+        """A client has sent a frame, which may pass."""
         self._perform(self.hub.from_client(connection.id, frame, self._clock()))
 
     def cut(self, connection: Connection) -> None:
         """A link is gone."""
-        self._perform(self.hub.cut(connection.id))
+        self.hub.cut(connection.id)
 
     def linked(self, connection: Connection) -> None:
         """A link is there again."""
-        self._perform(self.hub.linked(connection.id))
+        self.hub.cut(connection.id, is_cut=False)
 
     def is_bare(self, connection: Connection) -> bool:
         """Whether a connection has no session, so nobody need wait for its client."""
@@ -270,16 +285,11 @@ class Room(Served):
             del self.connections[connection.id]
             for name in connection.chains:
                 self._readers[name].pop(connection, None)
-            self._drained(connection)
+            self.go_on(connection)
             self._changed()
 
-    def drained(self, connection: Connection) -> None:
-        """A client has taken some of what waited for it."""
-        if connection.outlet.waiting <= self._settings.unread // 2:
-            connection.resume(_UNREAD)
-        self._drained(connection)
-
-    def _drained(self, connection: Connection) -> None:
+    def go_on(self, connection: Connection) -> None:
+        """Its chains may send it more."""
         for name in connection.chains:
             if (chain := self.chains.get(name)) is not None:
                 chain.transport.drained()
@@ -328,7 +338,7 @@ class Room(Served):
         for connection in sent:
             connection.outlet.flush()
             if self.leaves_much(connection, unread // 2, unread):
-                connection.pause(_UNREAD)
+                connection.pause(UNREAD)
 
     def _perform_one(self, effect: Effect, chain: str) -> None:
         if isinstance(effect, ToClient):

@@ -236,7 +236,7 @@ class Life:
         client = self.client(who)
         if client is not None:
             hub = self.world.hub
-            assert (hub.cut if what % 2 else hub.linked)(client.name) == []
+            hub.cut(client.name, is_cut=bool(what % 2))
 
     def leave(self, who: int, what: int) -> None:
         client = self.client(who)

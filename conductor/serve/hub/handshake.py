@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -31,13 +30,12 @@ class Handshake:
     Args:
         floor: the hub's state.
         shares: whether a client joins a running chain that fits.
-        new_chain: names a chain, for a client.
     """
 
-    def __init__(self, floor: Floor, shares: bool, new_chain: Callable[[str], str]) -> None:
+    def __init__(self, floor: Floor, shares: bool) -> None:
         self._floor = floor
         self._shares = shares
-        self._new_chain = new_chain
+        self._opened = 0
 
     def initialize(self, asked: Asked, client: Client) -> None:
         """A client begins."""
@@ -54,7 +52,8 @@ class Handshake:
         client.ready = False
         chain = self._running(client.named, key) if self._shares else None
         if chain is None:
-            chain = Chain(self._new_chain(client.name), named=client.named, key=key)
+            self._opened += 1
+            chain = Chain(f"chain-{self._opened}", named=client.named, key=key)
             self._floor.chains[chain.name] = chain
             self._floor.out.append(OpenChain(chain.name, client.name))
             self._floor.forward(asked, chain)

@@ -54,7 +54,6 @@ class Hub:
         shares: whether a connection joins a running chain of the principal that fits.
         owns: whether a session that is not live is the principal's, by its id.
         limits: what the principal may cost.
-        new_chain: names a chain that is to be opened, for a connection.
     """
 
     def __init__(
@@ -63,9 +62,7 @@ class Hub:
         shares: bool,
         owns: Callable[[str], bool],
         limits: HubLimits | None = None,
-        new_chain: Callable[[str], str] | None = None,
     ) -> None:
-        self._named = 0
         self._seen = 0
         self._floor = floor = Floor(owns, limits or HubLimits())
         self._turns = turns = Turns(floor)
@@ -73,15 +70,11 @@ class Hub:
         self._questions = questions = Questions(floor, turns, servers)
         self._updates = updates = Updates(floor, turns, servers)
         self._sessions = sessions = Sessions(floor, turns, questions, updates, servers)
-        handshake = Handshake(floor, shares, new_chain or self._next_name)
+        handshake = Handshake(floor, shares)
         attaching = Attaching(floor, sessions, questions, servers)
         self._requests = Requests(
             floor, handshake, attaching, sessions, questions, turns, updates, servers
         )
-
-    def _next_name(self, _connection: str) -> str:
-        self._named += 1
-        return f"chain-{self._named}"
 
     @property
     def limits(self) -> HubLimits:
@@ -113,20 +106,12 @@ class Hub:
         client = Client(connection, named=named, views=views, client_id=f"client-{self._seen}")
         self._floor.clients[connection] = client
 
-    def cut(self, connection: str) -> list[Effect]:
-        """The link of a connection is cut. The connection keeps all it has: the shell keeps the
-        frames for it, and questions wait."""
-        return self._set_cut(connection, True)
-
-    def linked(self, connection: str) -> list[Effect]:
-        """A connection that was cut has a link again."""
-        return self._set_cut(connection, False)
-
-    def _set_cut(self, connection: str, is_cut: bool) -> list[Effect]:
+    def cut(self, connection: str, is_cut: bool = True) -> None:
+        """The link of a connection is cut, or there is one again. The connection keeps all it has:
+        the shell keeps the frames for it, and questions wait."""
         known = self._floor.clients.get(connection)
         if known is not None:
             known.cut = is_cut
-        return []
 
     def is_bare(self, connection: str) -> bool:
         """Whether a connection has no session, and waits for no answer but that of `initialize`:
@@ -295,8 +280,3 @@ class Hub:
             for same in self._floor.live.values()
             for session in same
         ]
-
-    @property
-    def connections(self) -> list[str]:
-        """The connections that have not left."""
-        return list(self._floor.clients)

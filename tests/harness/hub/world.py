@@ -142,7 +142,6 @@ class World:
         shares: bool = False,
         owned: Iterable[str] = (),
         limits: HubLimits | None = None,
-        prefix: str = "chain",
     ) -> None:
         self.owned = set(owned)
         self.now = 0.0
@@ -151,11 +150,7 @@ class World:
         self.log: list[str] = []
         """Lines since the last look of a test."""
         self.clients: dict[str, Client] = {}
-
-        def name(_: str) -> str:
-            return f"{prefix}-{len(self.agents) + len(self.closed) + 1}"
-
-        self.hub = Hub(shares=shares, owns=self.owned.__contains__, limits=limits, new_chain=name)
+        self.hub = Hub(shares=shares, owns=self.owned.__contains__, limits=limits)
 
     def client(self, name: str, **how: Any) -> Client:
         """A client connects."""
