@@ -34,7 +34,7 @@ def test_any_agent_is_checked_by_its_command_line() -> None:
         (("--against", "cat", "."), "`--against` names all that is tested"),
         (("--against", ""), "`--against` needs a command"),
         (("--against", "'cat"), "No closing quotation"),
-        (("--against", "/nowhere/agent"), "cannot start `/nowhere/agent`"),
+        (("--against", "/nowhere/agent"), "there is no program `/nowhere/agent`"),
     ],
 )
 def test_what_cannot_be_checked_is_said(words: tuple[str, ...], text: str) -> None:

@@ -54,6 +54,7 @@ def test_what_a_component_would_change_is_told_and_nothing_is_changed(
     told = would(file)
     assert {(one["component"], one["rule"], one["method"]) for one in told} == {
         ("redact", "watch", "session/prompt"),
+        ("redact", "watch", "session/update[user_message]"),
         ("redact", "watch", "session/update[agent_message_chunk]"),
     }
     assert would(file, "~method session/prompt") == [
@@ -65,7 +66,7 @@ def test_counts_by_rule_for_people(tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
     prompted(file, REDACTS, "demo", says=SECRET)
     told = conductor("log", "show", "--would", str(file))
-    assert "rule watch: 2 times" in told.out
+    assert "rule watch: 3 times" in told.out
     assert "1 x redact would change `session/prompt`" in told.out
     assert "watched  (rule watch): proxy `redact` would change" in (
         conductor("log", "show", str(file)).out
@@ -170,7 +171,7 @@ def test_a_trace_that_makes_no_sense_is_shown_as_far_as_it_does(tmp_path: Path) 
     with file.open("a") as more:
         for held in ({"verdict": odd}, {"happened": {"event": "restart", "would": True}}):
             more.write(json.dumps({"type": "_conductor", "ts": 9.0, **held}) + "\n")
-    assert sum(one["count"] for one in would(file)) == 3
+    assert sum(one["count"] for one in would(file)) == 4
 
 
 # -- yesterday's log -------------------------------------------------------------------------------
