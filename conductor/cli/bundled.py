@@ -91,10 +91,10 @@ def _policy(folder: str) -> Managed | None:
 
     path = os.path.join(folder, POLICY)
     try:
-        return file.parse(untrusted_files.read(path, _MOST_POLICY, links=False).decode(), path)
+        return file.parse(untrusted_files.read(path, _MOST_POLICY, links=False), path)
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError) as error:
+    except OSError as error:
         raise UsageError(f"`{path}` cannot be read: {error}", "make the bundle anew") from None
 
 

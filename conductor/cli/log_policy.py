@@ -36,7 +36,7 @@ def judge(trace: str, policy: str, *, as_json: bool) -> int:
     Raises `UsageError` for a file that cannot be read, and for a trace that does not say what its
     chain was.
     """
-    managed = policies.parse(_text(policy), policy)
+    managed = policies.parse(_content(policy), policy)
     reader = turns.opened(trace)
     recorded = recording.components(reader)
     if not recorded:
@@ -57,10 +57,10 @@ def judge(trace: str, policy: str, *, as_json: bool) -> int:
     return EXIT_REFUSED if found else 0
 
 
-def _text(path: str) -> str:
+def _content(path: str) -> bytes:
     try:
-        return untrusted_files.read(path, _MOST).decode()
-    except (OSError, UnicodeDecodeError) as error:
+        return untrusted_files.read(path, _MOST)
+    except OSError as error:
         raise UsageError(f"cannot read the policy `{path}`: {error}", "check the file") from None
 
 

@@ -80,10 +80,9 @@ class _Collection:
 
         try:
             content = untrusted_files.read(path, MOST)
-            file.parse(content.decode(), path)
-        except (OSError, UnicodeDecodeError) as error:
-            why = getattr(error, "strerror", None) or str(error)
-            raise UsageError(f"the policy `{path}`: {why}", "check the path") from None
+            file.parse(content, path)
+        except OSError as error:
+            raise UsageError(f"the policy `{path}`: {error.strerror}", "check the path") from None
         self._files[POLICY] = File(content)
 
     def _lock(self, path: str, components: bool) -> None:

@@ -97,12 +97,12 @@ def _read(path: str) -> dict[str, Any]:
             return json_text.decode(text, type=dict[str, Any])
         from conductor.spec import toml_files
 
-        return toml_files.loads(text.decode())
+        return toml_files.read(text, path, hint)[1]
     except untrusted_files.TooLargeError:
         raise UsageError(f"{path}: settings are at most {_MOST:,} bytes", hint) from None
     except OSError as error:
         raise UsageError(f"{path}: {error.strerror}", "check the path behind `config=`") from None
-    except ValueError as error:  # of JSON, of TOML or of UTF-8
+    except ValueError as error:  # of JSON or of UTF-8
         raise UsageError(f"{path}: {error}", hint) from None
 
 

@@ -28,6 +28,9 @@ Key: TypeAlias = str | int
 
 _Struct = TypeVar("_Struct", bound=msgspec.Struct)
 
+_AT_LINE: Final = lazy_pattern(r" \(at (?:line (\d+), column \d+|end of document)\)$")
+"""The end of an error of tomllib."""
+
 _MOST_WORK: Final = 4_000_000
 """Steps the parser may need for keys with dots; a second or two."""
 
@@ -71,6 +74,26 @@ def loads(text: str) -> dict[str, Any]:
     except RecursionError:
         raise ValueError("it nests too deeply") from None
     return plain
+
+
+def read(text: bytes, where: str, hint: str) -> tuple[str, dict[str, Any]]:
+    """The text and the tables of a file. Raises `UsageError` with the line that is no TOML.
+
+    Args:
+        where: What the error begins with, such as the file's path.
+        hint: What to do about it.
+    """
+    try:
+        source = text.decode("utf-8-sig")
+        return source, loads(source)
+    except UnicodeDecodeError:
+        raise UsageError(f"{where}: it is no text in UTF-8", hint) from None
+    except ValueError as error:
+        why = str(error)
+        if at := _AT_LINE.search(why):
+            last = source.rstrip("\n").count("\n") + 1
+            where, why = f"{where}, line {at[1] or last}", why[: at.start()]
+        raise UsageError(f"{where}: {why}", hint) from None
 
 
 def work(text: str) -> int:

@@ -154,7 +154,7 @@ UNREADABLE: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
 """What is called conductor.toml -> what is said about it."""
 
 WRONG: Final[dict[str, tuple[Callable[[Path], None], str]]] = {
-    "latin": (latin, "'utf-8' codec can't decode"),
+    "latin": (latin, "is no text in UTF-8"),
     "dots": (dots, "too many dots"),
     "nested": (nested, "nests too deeply"),
 }

@@ -408,7 +408,7 @@ def test_what_a_managed_policy_requires_is_not_paused(tmp_path: Path) -> None:
 
 
 def test_a_managed_policy_and_an_option_switch_it_off(rig: Rig) -> None:
-    policy = parse('contact = "x"\ncontrol = false\n', "policy.toml")
+    policy = parse(b'contact = "x"\ncontrol = false\n', "policy.toml")
     assert held.applied(policy, Options()).control == "off"
     off = rig.agent(rig.demo(), options=("-c", "control=off"))
     off.begin()

@@ -108,7 +108,7 @@ def test_what_is_no_peer_agent(written: tuple[str, ...], why: str) -> None:
 
 
 def test_the_managed_policy_judges_them_as_agents() -> None:
-    managed = file.parse(AGENTS, "/etc/conductor/policy.toml")
+    managed = file.parse(AGENTS.encode(), "/etc/conductor/policy.toml")
     assert [
         spec.name for spec in chain.held(managed, specs("datetime,allow=peer:a"), agent_last=True)
     ]

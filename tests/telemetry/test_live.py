@@ -183,10 +183,10 @@ content = "{}"
 def test_a_managed_policy_counts_for_spans() -> None:
     """What must not be in a trace does not leave by a span; numbers hold no content."""
     options = Options(otlp="http://127.0.0.1:4318")
-    refused = parse(POLICY.format("false", "all"), "policy.toml")
+    refused = parse(POLICY.format("false", "all").encode(), "policy.toml")
     with pytest.raises(UsageError, match="spans for a collector: not allowed by `trace`"):
         held.applied(refused, options)
-    sizes = parse(POLICY.format("true", "none"), "policy.toml")
+    sizes = parse(POLICY.format("true", "none").encode(), "policy.toml")
     with pytest.raises(UsageError, match="a record with `redacted` of each message"):
         held.applied(sizes, options)
     assert held.applied(sizes, replace(options, trace_content="none")).otlp

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import itertools
 import os
-import re
 from collections.abc import Mapping
 from typing import Any, Final
 
@@ -37,9 +36,6 @@ MOST: Final = 256 * 1024
 KINDS: Final = frozenset({"command", "wasm", "component"})
 """Keys of a component that say what it is."""
 
-_AT_LINE: Final = re.compile(r" \(at (?:line (\d+), column \d+|end of document)\)$")
-"""The end of an error of tomllib."""
-
 _HINT: Final = "docs/configuration.md says what a file holds; `--isolated` reads none"
 
 
@@ -63,7 +59,7 @@ def content(path: str, *, links: bool) -> bytes:
 
 def parse(text: bytes, path: str) -> Config:
     """The configuration in a file's bytes; errors name it `path`. Raises `UsageError`."""
-    source, tables = _tables(text, path)
+    source, tables = toml_files.read(text, path, _HINT)
     try:
         return _config(tables, source, path)
     except Mistake as mistake:
@@ -74,7 +70,7 @@ def mistakes(text: bytes, path: str) -> tuple[Config, list[UsageError]]:
     """All that is wrong with a file, and the configuration in it without that."""
     found: list[UsageError] = []
     try:
-        source, tables = _tables(text, path)
+        source, tables = toml_files.read(text, path, _HINT)
     except UsageError as error:
         return Config(), [error]
     while True:
@@ -84,21 +80,6 @@ def mistakes(text: bytes, path: str) -> tuple[Config, list[UsageError]]:
             found.append(mistake.placed(source, path, _HINT))
             if not _remove(tables, mistake.at):
                 return Config(), found
-
-
-def _tables(text: bytes, path: str) -> tuple[str, dict[str, Any]]:
-    """The text and the tables of a file. Raises `UsageError`."""
-    try:
-        source = text.decode("utf-8-sig")
-        return source, toml_files.loads(source)
-    except UnicodeDecodeError as error:
-        raise UsageError(f"{path}: {error}", "save it in UTF-8") from None
-    except ValueError as error:
-        place, why = path, str(error)
-        if at := _AT_LINE.search(why):
-            last = source.rstrip("\n").count("\n") + 1
-            place, why = f"{path}, line {at[1] or last}", why[: at.start()]
-        raise UsageError(f"{place}: {why}", _HINT) from None
 
 
 def _config(tables: dict[str, Any], source: str, path: str) -> Config:

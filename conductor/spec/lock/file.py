@@ -109,13 +109,13 @@ class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 def read(path: str) -> Lock:
     """The lock in a file. Raises `UsageError` with the line of the mistake."""
-    return parse(text_of(path), path)
+    return parse(content(path), path)
 
 
-def text_of(path: str) -> str:
-    """The text of the file. Raises `UsageError`."""
+def content(path: str) -> bytes:
+    """The bytes of the file. Raises `UsageError`."""
     try:
-        return untrusted_files.read(path, _MOST).decode()
+        return untrusted_files.read(path, _MOST)
     except untrusted_files.TooLargeError:
         raise UsageError(f"{path} is too large to be a lock file", _REMAKE) from None
     except FileNotFoundError:
@@ -128,17 +128,12 @@ def text_of(path: str) -> str:
         raise UsageError(
             f"cannot read the lock file `{path}`: {error.strerror or error}", "check the path"
         ) from None
-    except UnicodeDecodeError:
-        raise UsageError(f"{path} is no lock file: it is not text", _REMAKE) from None
 
 
-def parse(text: str, path: str) -> Lock:
+def parse(data: bytes, path: str) -> Lock:
     """Reads the text of a lock file; errors name it `path`. Raises `UsageError`."""
     where = f"cannot read the lock file `{path}`"
-    try:
-        tables = toml_files.loads(text)
-    except ValueError as error:
-        raise UsageError(f"{where}: {error}", _REMAKE) from None
+    text, tables = toml_files.read(data, where, _REMAKE)
     try:
         _check_version(tables)
         lock = toml_files.convert(tables, Lock, "a lock file")

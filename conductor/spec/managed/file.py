@@ -192,24 +192,19 @@ def _user() -> str:
 def read(path: str) -> Managed:
     """The policy in a file. Raises `UsageError`."""
     try:
-        text = untrusted_files.read(real_path(path), _MOST).decode()
+        text = untrusted_files.read(real_path(path), _MOST)
     except guarded.UnguardedError as error:
         raise _unusable(f"the managed policy cannot be trusted: {error}") from None
     except OSError as error:
         why = error.strerror
         raise _unusable(f"cannot read the managed policy `{path}`: {why}") from None
-    except UnicodeDecodeError:
-        raise _unusable(f"the managed policy `{path}` is no text in UTF-8") from None
     return parse(text, path)
 
 
-def parse(text: str, path: str) -> Managed:
+def parse(content: bytes, path: str) -> Managed:
     """Reads the text of a policy; errors name it `path`. Raises `UsageError`."""
     where = f"managed policy {path}"
-    try:
-        tables = toml_files.loads(text)
-    except ValueError as error:
-        raise _unusable(f"{where}: {error}") from None
+    text, tables = toml_files.read(content, where, _closed(""))
     try:
         file = toml_files.convert(tables, File, "the policy")
         _check(file)

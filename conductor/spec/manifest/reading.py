@@ -176,13 +176,10 @@ def parse(text: bytes, path: str = MANIFEST, tables: dict[str, Any] | None = Non
                 f"{path}, line {number}: a line of a manifest is at most {_LONGEST:,} bytes",
                 'long text goes over several lines, between two `"""`',
             )
-    try:
+    if tables is None:
+        source, tables = toml_files.read(text, path, "a manifest is a few tables of TOML in UTF-8")
+    else:
         source = text.decode()
-        tables = toml_files.loads(source) if tables is None else tables
-    except ValueError as error:  # of TOML or of UTF-8
-        raise UsageError(
-            f"{path}: {error}", "a manifest is a few tables: a TOML file in UTF-8"
-        ) from None
     try:
         if "wants" in tables:
             hint = '`[rights]` has words now: `clock = "why"`; `conductor help rights` lists them'

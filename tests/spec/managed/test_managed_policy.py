@@ -18,7 +18,7 @@ CONTACT = 'contact = "a@example.com"\n'
 
 WRONG = {
     # the text, the line that the error names, and words of it
-    'contact = "x"\ncontact = "y"': (0, "Cannot overwrite a value"),
+    'contact = "x"\ncontact = "y"': (2, "Cannot overwrite a value"),
     "audit = '/x'": (0, "`contact` is missing"),
     'contact = " "': (1, "nobody would know who to ask"),
     CONTACT + "surprise = 1": (2, "no key `surprise`"),
@@ -73,7 +73,7 @@ WRONG = {
 def test_what_is_wrong_or_contradicts_itself_is_an_error_with_its_line(text: str) -> None:
     line, words = WRONG[text]
     with pytest.raises(UsageError) as refused:
-        file.parse(text, PLACE)
+        file.parse(text.encode(), PLACE)
     assert words in refused.value.text
     assert PLACE in refused.value.text
     assert not line or f"line {line}:" in refused.value.text
@@ -83,7 +83,7 @@ def test_what_is_wrong_or_contradicts_itself_is_an_error_with_its_line(text: str
 
 def test_each_key_is_listed_with_its_value_and_its_line() -> None:
     text = CONTACT + 'require-sandbox = true\n[[agents]]\nsource = "bundled:demo"\n'
-    assert list(file.parse(text, PLACE).rows()) == [
+    assert list(file.parse(text.encode(), PLACE).rows()) == [
         ("contact", '"a@example.com"', f"{PLACE}, line 1"),
         ("require-sandbox", "true", f"{PLACE}, line 2"),
         ("agents[0].source", '"bundled:demo"', f"{PLACE}, line 4"),
@@ -208,7 +208,7 @@ def test_the_examples_of_the_page_are_policies() -> None:
     blocks = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
     assert blocks
     for block in blocks:
-        assert file.parse(block, PLACE).file.contact
+        assert file.parse(block.encode(), PLACE).file.contact
 
 
 def test_the_page_has_each_key() -> None:
