@@ -163,7 +163,7 @@ def test_names_are_plain_ascii(name: str) -> None:
     lock = f'version = 3\n[[component]]\nname = {json.dumps(name)}\nrole = "agent"\n'
     lock += 'kind = "command"\nsource = "x"\n'
     with pytest.raises(UsageError, match="a name is up to 64"):
-        locks.parse(lock, "conductor.lock")
+        locks.parse(lock.encode(), "conductor.lock")
 
 
 @pytest.mark.parametrize(

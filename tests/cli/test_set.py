@@ -143,6 +143,7 @@ def test_a_mistake_is_worded_as_one_of_a_file(here: Path, word: str, text: str, 
             "`drain` is an option of `conductor agent` and `conductor proxy`",
         ),
         ("fs=read", "lock", "`fs` is an option of `conductor exec` and `conductor chat`"),
+        ("serve.linger=3", "agent", "`serve.linger` is an option of `conductor serve`"),
     ],
 )
 def test_an_option_of_another_command_is_refused(
@@ -150,7 +151,7 @@ def test_an_option_of_another_command_is_refused(
 ) -> None:
     del here
     ran = conductor(*command.split(), "-c", word, "datetime", "demo")
-    ran.assert_error(2, f"command line, -c {word.partition('=')[0]}: {text}", "`[options]`")
+    ran.assert_error(2, f"command line, -c {word.partition('=')[0]}: {text}", "leave it out here")
 
 
 def test_what_excludes_each_other(here: Path) -> None:

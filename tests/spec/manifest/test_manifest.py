@@ -177,7 +177,7 @@ def test_the_line_of_a_mistake_is_found_in_bounded_time(
 
 
 def test_what_is_no_utf8() -> None:
-    with pytest.raises(UsageError, match="utf-8"):
+    with pytest.raises(UsageError, match="is no text in UTF-8"):
         reading.parse(b'name = "\xff"')
 
 
