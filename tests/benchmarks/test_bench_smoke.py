@@ -35,10 +35,10 @@ def sources() -> set[Path]:
 
 
 @needs_compiler
-def test_quick_over_the_agent_alone(tmp_path: Path) -> None:
+def test_quick_over_the_agent_alone(built: Path, tmp_path: Path) -> None:
     before = sources()
     out = tmp_path / "out.json"
-    done = benchmarks("--quick", "--only", "alone", "--cache", str(tmp_path), "--json", str(out))
+    done = benchmarks("--quick", "--only", "alone", "--cache", str(built), "--json", str(out))
     assert done.returncode == 0, done.stderr
     assert "round 2/2: client + agent alone" in done.stderr
     row = next(line for line in done.stdout.splitlines() if line.startswith("client + agent"))
@@ -47,14 +47,14 @@ def test_quick_over_the_agent_alone(tmp_path: Path) -> None:
     (chain,) = data["chains"]
     assert chain["medians"]["stream_per_s"] > 0
     assert len(chain["rounds"]["trip_us"]) == data["workload"]["rounds"] == data["rounds"] == 2
-    assert str(tmp_path) not in out.read_text()
+    assert str(built) not in out.read_text()
     assert sources() == before
 
 
 @needs_compiler
-def test_a_chain_that_fails_is_told_and_ends_with_1(tmp_path: Path) -> None:
+def test_a_chain_that_fails_is_told_and_ends_with_1(built: Path) -> None:
     done = benchmarks(
-        *("--quick", "--only", "none,trip", "--cache", str(tmp_path), "--reference", "none"),
+        *("--quick", "--only", "none,trip", "--cache", str(built), "--reference", "none"),
         *("--conductor", f"{sys.executable} -c \"import sys; sys.exit('not today')\""),
     )
     assert done.returncode == 1
@@ -71,10 +71,10 @@ def test_without_a_working_compiler_there_is_a_hint(tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_nothing_to_measure_is_an_error(tmp_path: Path) -> None:
+def test_nothing_to_measure_is_an_error(built: Path) -> None:
     done = benchmarks(
         *("--only", "sandboxed", "--proxies", "0", "--reference", "none"),
-        *("--cache", str(tmp_path)),
+        *("--cache", str(built)),
     )
     assert done.returncode == 2
     assert "no chain to measure" in done.stderr
@@ -82,11 +82,13 @@ def test_nothing_to_measure_is_an_error(tmp_path: Path) -> None:
 
 
 @needs_compiler
-def test_a_run_of_conductor_prints_its_goals_is_recorded_and_drawn(tmp_path: Path) -> None:
+def test_a_run_of_conductor_prints_its_goals_is_recorded_and_drawn(
+    built: Path, tmp_path: Path
+) -> None:
     line, drawn = tmp_path / "history.jsonl", tmp_path / "speed.svg"
     done = benchmarks(
         *("--quick", "--rounds", "1", "--only", "none,trip,ready", "--reference", "none"),
-        *("--cache", str(tmp_path), "--record", str(line)),
+        *("--cache", str(built), "--record", str(line)),
     )
     assert done.returncode == 0, done.stderr
     (row,) = (each for each in done.stdout.splitlines() if each.startswith("ready, no proxy "))

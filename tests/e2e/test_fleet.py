@@ -96,7 +96,7 @@ def test_a_worker_that_drains_gives_its_rooms_up(fleet: Fleet) -> None:
                 client.prompt(session, "on")
                 client.new_session()
         drained = drain.result()
-        assert drained.stdout.splitlines()[-1] == f"worker {first['id']} has ended", drained
+        assert drained.out.splitlines()[-1] == f"worker {first['id']} has ended", drained
         client.prompt(session, "two")
         assert fleet.holder()["id"] != first["id"]
     [ended] = [worker for worker in workers if worker.process.pid == first["pid"]]
@@ -186,8 +186,8 @@ def test_nats_that_is_away_at_the_start_is_named(rig: Rig, part: str) -> None:
 
 
 def test_a_wrong_word_is_explained(rig: Rig, fleet: Fleet) -> None:
-    assert "there is no worker `nobody`" in fleet.command("drain", "nobody").stderr
-    assert "no gateway and no worker is there" in fleet.command("status").stderr
+    assert "there is no worker `nobody`" in fleet.command("drain", "nobody").err
+    assert "no gateway and no worker is there" in fleet.command("status").err
     worker = rig.run("fleet", "worker", "--nats", fleet.nats)
     assert worker.exit_code() == 2
     assert "needs a COMPONENT" in worker.stderr

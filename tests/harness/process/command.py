@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final, Self
 
+from tests.harness.process import forks
 from tests.places import DEADLINE, ROOT
 
 UNDER_TEST: Final = os.environ.get("CONDUCTOR_UNDER_TEST", "")
@@ -60,15 +61,13 @@ def conductor(
     command: Sequence[str] = COMMAND,
 ) -> Ran:
     """Runs `conductor ARGUMENTS` to its end; `command` is what runs in place of `conductor`."""
-    done = subprocess.run(
-        [*command, *arguments],
-        input=stdin,
-        capture_output=True,
-        timeout=DEADLINE,
-        cwd=cwd,
-        env=env or environment(),
-        check=False,
-    )
+    whole, env = [*command, *arguments], env or environment()
+    if forks.fits(whole, env):
+        done = forks.run(whole, stdin, str(cwd or Path.cwd()), env)
+    else:
+        done = subprocess.run(
+            whole, input=stdin, capture_output=True, timeout=DEADLINE, cwd=cwd, env=env, check=False
+        )
     return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
 
 

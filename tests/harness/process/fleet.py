@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
 import time
 from typing import TYPE_CHECKING, Any
 
-from tests.harness.process.command import COMMAND
+from tests.harness.process.command import Ran, conductor, environment
 from tests.harness.process.serving import Served, served
 from tests.places import DEADLINE
 
@@ -36,22 +35,15 @@ class Fleet:
         worker.until(lambda: "serving the pool" in worker.stderr, "the worker serves")
         return worker
 
-    def command(self, *words: str) -> subprocess.CompletedProcess[str]:
+    def command(self, *words: str) -> Ran:
         """`conductor fleet WORDS… --nats …`."""
-        return subprocess.run(
-            [*COMMAND, "fleet", *words, "--nats", self.nats],
-            capture_output=True,
-            text=True,
-            timeout=DEADLINE,
-            env={**os.environ, **self._login},
-            check=False,
-        )
+        return conductor("fleet", *words, "--nats", self.nats, env=environment(**self._login))
 
     def status(self, kind: str, count: int = 1) -> list[Json]:
         """The parts of a kind that are there: at least so many, once each has answered."""
         deadline = time.monotonic() + DEADLINE
         while True:
-            shown: list[Json] = json.loads(self.command("status", "--json").stdout or "[]")
+            shown: list[Json] = json.loads(self.command("status", "--json").out or "[]")
             found = [one for one in shown if one["kind"] == kind]
             if len(found) >= count:
                 return found

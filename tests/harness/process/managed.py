@@ -6,14 +6,12 @@ As a program it is `conductor` with another place for the policy: no option of `
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.harness.process.command import Ran, environment
-from tests.places import DEADLINE
+from tests.harness.process.command import Ran, conductor, environment
 
 CONTACT: Final = "policy@example.com"
 
@@ -54,16 +52,8 @@ class Machine:
         self, *arguments: str, stdin: bytes = b"", env: Mapping[str, str] | None = None
     ) -> Ran:
         """Runs `conductor ARGUMENTS` in the user's folder, to its end; `env` adds variables."""
-        done = subprocess.run(
-            self.command(*arguments),
-            input=stdin,
-            capture_output=True,
-            timeout=DEADLINE,
-            cwd=self.home,
-            env=self.env(**(env or {})),
-            check=False,
-        )
-        return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+        command = self.command(*arguments)
+        return conductor(stdin=stdin, cwd=self.home, env=self.env(**(env or {})), command=command)
 
     def prompt(self, *components: str) -> Ran:
         """One turn with the prompt `hi`."""
