@@ -305,13 +305,12 @@ class Moving:
         if method.startswith(MCP_FAMILIES):
             named = (self._connections.get(one) for one in addresses(method, params))
             return next((one for one in named if one is not None), lane)
-        session = session_of(params)
-        place = self._places.get(session or "")
-        if place is None or session is None:
-            return lane
+        session = session_of(params) or ""
         if method in CLOSING or method in (_LOAD, _RESUME):
-            self._leaves(session, place)
-        elif place.agent is not self._agent:
+            self._leaves(session)
+            return lane
+        place = self._places.get(session)
+        if place is not None and place.agent is not self._agent:
             if method == _FORK:
                 hint = f"hint: go on with `{self._agent.name}` first, which has the beginning"
                 text = f"`{place.agent.name}` goes on with this session, which cannot be forked"
@@ -321,20 +320,21 @@ class Moving:
             return place.agent.p
         return lane
 
-    def _leaves(self, session: str, place: Place) -> None:
+    def _leaves(self, session: str) -> None:
         """The client ends a session, or sets it up again: the chain's agent alone has it."""
         agent, peers = self._agent, self._exchange.peers
-        move = self._moves.pop(session, None)
+        move, place = self._moves.pop(session, None), self._places.pop(session, None)
         if move is not None:
             wrong = "the client has ended the session, or set it up again"
             self._decline(move.peer, wrong, move.pending)
+        if place is None:
+            return
         for name in {place.agent.name, *place.said} - {agent.name}:
             names = peers[name].names
             assert names is not None
             if peers[name].ready:
                 self._parts.endings.end_session(peers[name].p, peers[name].answered, session)
             names.forget(session)
-        del self._places[session]
         if place.agent is not agent:
             self._exchange.sessions.goes_on(session, place.said[agent.name])
             self._shows_place(session, agent)

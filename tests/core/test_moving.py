@@ -442,28 +442,39 @@ def test_an_agent_that_opens_no_session(answer: Callable[[object], Json], said: 
     play.passes(held, "a")
 
 
+def passes(play: Play, method: str, **params: Any) -> None:
+    """A program without a policy passes a request on while it holds a prompt."""
+    play.say("client", request("x", method, {"sessionId": "S", **params}))
+    (given,) = play.requests("g")
+    play.say("g", given, "s")
+    (asked,) = play.requests("a")
+    play.say("a", result(asked["id"], {}))
+    play.say("g", result(given["id"], {}), "p")
+
+
+def test_a_session_that_the_client_loads_before_another_agent_has_it_stays() -> None:
+    play = Play(Component("g", dialect=CHANNEL))
+    held = play.prompted()
+    play.uses("b")
+    (step,) = play.requests("b")
+    passes(play, "session/load", **SET_UP)
+    play.say("b", result(step["id"], {"sessionId": "T"}))
+    assert "the client has ended the session, or set it up again" in play.refusal()
+    play.passes(held, "a")
+
+
 def test_a_session_that_the_client_loads_while_it_moves_stays() -> None:
-    """A program without a policy may pass that on while it holds the prompt."""
-
-    def passes(method: str, **params: Any) -> None:
-        play.say("client", request("x", method, {"sessionId": "S", **params}))
-        (given,) = play.requests("g")
-        play.say("g", given, "s")
-        (asked,) = play.requests("a")
-        play.say("a", result(asked["id"], {}))
-        play.say("g", result(given["id"], {}), "p")
-
     play = Play(Component("g", dialect=CHANNEL), shows=SHOWS)
     play.answered(play.moved(shows=SHOWS))
     held = play.prompted()
     play.uses("a")
     play.answered(held)
-    passes(MODE, modeId="plan")
+    passes(play, MODE, modeId="plan")
     held = play.prompted()
     play.uses("b")
     (step,) = play.requests("b")
     assert step["method"] == MODE
-    passes("session/load", **SET_UP)
+    passes(play, "session/load", **SET_UP)
     play.say("b", result(step["id"], {}))
     assert "the client has ended the session, or set it up again" in play.refusal()
     play.passes(held, "a")
