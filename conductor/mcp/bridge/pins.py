@@ -298,6 +298,9 @@ class Pinned:
             if kind.is_whole or at[1] in now:
                 del self.left_out[at]
         self.left_out |= {(kind.word, name): change for name, change in differ.items()}
+        if not kind.is_whole:  # who reads pages without an end fills no memory
+            for at in [at for at in self.left_out if at[0] == kind.word][: -limits.PAGES]:
+                del self.left_out[at]
         if differ:
             self._tell(tuple(differ.values()), earlier)
         if self._is_dropped:

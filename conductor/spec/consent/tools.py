@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
 from conductor.core import json_text
+from conductor.errors import counted
 from conductor.spec import digests
 from conductor.spec.consent.question import Answer, Option, named, quoted
 
@@ -98,9 +98,12 @@ def shown(change: Change) -> Iterator[str]:
         says = _said(now.value)
         yield f"{what} is new" + (f": {quoted(says, _LONGEST)}" if says else "")
     elif not before.text or not now.text:
-        yield f"{what} is another now; it is too long to be shown"
+        yield f"{what} is another now; one of its texts is not kept, so none is shown"
     else:
-        yield from islice(_differ(what, before.value, now.value), _PARTS)
+        lines = [*_differ(what, before.value, now.value)]
+        yield from lines[:_PARTS]
+        if more := lines[_PARTS:]:
+            yield f"{what} differs in {counted(len(more), 'member')} more"
     yield from (f"LOOK at {what}: {mark}" for mark in now.marks)
 
 
@@ -110,8 +113,9 @@ def _said(value: dict[str, Any]) -> str:
 
 
 def _differ(what: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """What differs between two values, by member."""
-    for part in sorted(before.keys() | now.keys()):
+    """What differs between two values, by member. Words for the model come first: no number of
+    other members may hide them."""
+    for part in sorted(before.keys() | now.keys(), key=lambda part: (part not in SAYS, part)):
         old, new = (
             text
             if isinstance(text := value.get(part, ""), str)
