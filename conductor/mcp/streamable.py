@@ -224,18 +224,17 @@ class StreamableHttp:
                 if event.data:
                     yield _line(event.data)
             if parser.oversized or parser.skips:
+                parser.last_id = ""  # who goes on there may get the same once more, or nothing
                 raise ComponentError(f"sent more than {self._limit} bytes", "")
 
     async def _follow(self, last_id: str = "", asked: bytes | None = None) -> bool:
-        """Reads a stream of the server's, and goes on with it when it has broken. Without `asked`
-        that is for its own messages, and many servers have none.
+        """Reads a stream of the server, and goes on with a stream that breaks. Returns whether a
+        request was answered.
 
         Args:
             last_id: The last event of a stream that has broken.
-            asked: The id of the request that the stream is to answer.
-
-        Returns:
-            Whether the request was answered.
+            asked: The id of the request; None: the stream is for messages of the server's own, and
+                many servers have no such stream.
         """
         tries = 1 if last_id else 0
         while not self._over and self._pool is not None:
@@ -264,7 +263,7 @@ class StreamableHttp:
                 pass  # it is tried again
             last_id = parser.last_id
             tries += 1
-            if tries > backoff.tries(backoff.PATIENCE):
+            if tries > backoff.tries(backoff.PATIENCE) or (asked is not None and not last_id):
                 return False
         return False
 

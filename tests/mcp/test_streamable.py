@@ -147,12 +147,13 @@ def server(on_request: Serve, session: str = "abc") -> Serve:
     return serve
 
 
-def error_of(serve: Serve) -> str:
-    """What a client is told of a call that the server serves so."""
+def error_of(serve: Serve, *, is_whole: bool = False) -> str:
+    """What a client is told of a call that the server serves so. `is_whole`: it serves all else
+    too."""
     told: list[str] = []
 
     async def body() -> None:
-        stage = Stage(server(serve), ("Authorization", KEY))
+        stage = Stage(serve if is_whole else server(serve), ("Authorization", KEY))
         async with stage.open() as client:
             stage.begin(client)
             stage.ask(client, "tools/call", 1)
@@ -251,6 +252,19 @@ def test_a_stream_that_breaks_goes_on_where_it_stood(
                 assert "the MCP server" in answer["error"]["message"]
 
     run(body())
+
+
+def test_an_answer_that_is_too_long_is_not_asked_for_again() -> None:
+    async def serve(asked: Request) -> None:
+        if asked.verb == "GET":
+            await asked.stream()
+        elif asked.message["method"] == "initialize":
+            await asked.json(result=ABOUT)
+        else:
+            await asked.stream()
+            await asked.raw(b"id: e1\ndata: " + b"x" * (2 * LIMIT) + b"\n\n")
+
+    assert error_of(serve, is_whole=True) == f"the MCP server sent more than {LIMIT} bytes"
 
 
 def test_a_request_that_is_cancelled_is_closed() -> None:
