@@ -120,7 +120,7 @@ class EventParser:
                 self._skip(bytes(self._data[:_HEAD]))
         elif name == b"id" and len(value) <= LONGEST_ID:
             id_ = value.decode(errors="replace")
-            if id_.isprintable():  # a header carries no other
+            if id_.isascii() and id_.isprintable():  # a header carries no other
                 self._next_id = id_
 
     def _dispatch(self, events: list[Event]) -> None:

@@ -69,8 +69,8 @@ def test_ids_stay_until_the_next_one() -> None:
     assert (first.id, second.id) == ("7", "7")
     parser.feed(b"id: 8\0\n\nid: " + b"9" * 2000 + b"\n\n")
     assert parser.last_id == "7"
-    for none in (b"\x01", b"a\x1bb", b"\x7f", "\u2028".encode()):  # no header carries these
-        parser.feed(b"id: " + none + b"\n\n")
+    for none in ("\x01", "a\x1bb", "\x7f", "\u2028", "é"):  # no header carries these
+        parser.feed(f"id: {none}\n\n".encode())
         assert parser.last_id == "7"
     parser.feed(b"id\n\n")
     assert parser.last_id == ""
