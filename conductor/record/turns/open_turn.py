@@ -5,7 +5,7 @@ from __future__ import annotations
 import zlib
 from array import array
 from collections.abc import Callable, Iterable
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -19,7 +19,7 @@ from conductor.record.turns.line import (
     Line,
     read_line,
 )
-from conductor.record.turns.messages import Messages, Update, members, text_in
+from conductor.record.turns.messages import Messages, Update, text_in
 from conductor.record.turns.model import Share, Turn, Usage
 
 SHOWN: Final = 500
@@ -39,6 +39,12 @@ _ACTS: Final = {
 }
 """What a component may have done to messages, and the words for it: a verb, a noun, and what
 follows it."""
+
+
+class _Cost(msgspec.Struct):
+    amount: float
+    currency: str = ""
+
 
 Stored = Callable[[int], bytes]
 """The line of an event, by its number."""
@@ -252,7 +258,7 @@ class OpenTurn:
         if line.source == AGENT:
             self.tokens_out += tokens.estimated(self._new_words(AGENT, update))
             if update.kind == "usage_update":
-                self._costs(members(update.held.get("cost")))
+                self._costs(update.held.get("cost"))
             if update.is_idle:
                 self.agent_ends(line.ts)
         if line.target != top:
@@ -261,13 +267,14 @@ class OpenTurn:
             self.answer = (self.answer + self._new_words(CLIENT, update))[: self._most_words]
         return self._tool(number, update) if update.kind in _TOOL else None
 
-    def _costs(self, cost: dict[str, Any]) -> None:
+    def _costs(self, said: object) -> None:
         """The agent says what the session has cost so far."""
-        amount, currency = cost.get("amount"), cost.get("currency")
-        if isinstance(amount, int | float):
-            usage = self.usage = self.usage or Usage()
-            usage.cost = float(amount)
-            usage.currency = currency if isinstance(currency, str) else ""
+        try:
+            cost = msgspec.convert(said, _Cost)
+        except msgspec.ValidationError:
+            return
+        usage = self.usage = self.usage or Usage()
+        usage.cost, usage.currency = cost.amount, cost.currency
 
     def _new_words(self, end: str, update: Update) -> str:
         """The words of the answer that an end does not have yet: in ACP v2 a message may come whole

@@ -212,6 +212,7 @@ def test_a_turn_that_an_update_ends_and_what_it_cost() -> None:
 
     prompt = {"method": "session/prompt", "session": "s", "params": {"prompt": []}}
     cost = {"sessionUpdate": "usage_update", "cost": {"amount": 0.25, "currency": "EUR"}}
+    too_much = {"sessionUpdate": "usage_update", "cost": {"amount": 10**400, "currency": "EUR"}}
     idle = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
     inserted = {"payload": {"messageId": "m"}}
     made = read(
@@ -221,6 +222,7 @@ def test_a_turn_that_an_update_ends_and_what_it_cost() -> None:
             line(3.0, "response", "agent p", 3, id=2, own={"of": 2}, **inserted),
             line(3.0, "response", "p client", 4, id=1, own={"of": 1, "passes": 3}, **inserted),
             update(4.0, "agent p", 5, {}, **cost),
+            update(4.0, "agent p", 8, {}, **too_much),
             update(5.0, "agent p", 6, {}, **idle),
             update(9.0, "p client", 7, {"passes": 6}, **idle),
         ]
