@@ -147,8 +147,8 @@ class Turns:
             self._models[asked.session] = model
 
     def _met(self, body: payloads.Result) -> None:
-        if body.agent is not None:
-            name, version = (payloads.name_of(x) for x in (body.agent.name, body.agent.version))
+        if agent := body.agent:
+            name, version = (payloads.name_of(agent.get(each)) for each in ("name", "version"))
             self._agent = {
                 names.AGENT_NAME: name,
                 names.AGENT_VERSION: version,

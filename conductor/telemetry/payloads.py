@@ -7,6 +7,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.json_text import Decoder, encode
+from conductor.record.turns.messages import members
 
 MOST_TEXT: Final = 64 * 1024
 """Characters of one attribute that holds words."""
@@ -37,11 +38,6 @@ class Params(msgspec.Struct):
         return _word(self.meta.traceparent) if self.meta is not None else ""
 
 
-class _Info(msgspec.Struct):
-    name: Any = None
-    version: Any = None
-
-
 class _Models(msgspec.Struct):
     current: Any = msgspec.field(name="currentModelId", default=None)
 
@@ -56,13 +52,19 @@ class Result(msgspec.Struct):
     """Members of a result."""
 
     version: Any = msgspec.field(name="protocolVersion", default=None)
-    agent: _Info | None = msgspec.field(name="agentInfo", default=None)
+    info: Any = None
+    agentInfo: Any = None  # noqa: N815 - `info` in version 1 of ACP
     stop: Any = msgspec.field(name="stopReason", default=None)
     models: _Models | None = None
     options: list[_Option] | None = msgspec.field(name="configOptions", default=None)
     session: Any = msgspec.field(name="sessionId", default=None)
     connectionId: Any = None  # noqa: N815
     is_error: Any = msgspec.field(name="isError", default=None)
+
+    @property
+    def agent(self) -> dict[str, Any]:
+        """What an agent says of itself; empty: nothing."""
+        return members(self.info) or members(self.agentInfo)
 
     @property
     def model(self) -> str:
