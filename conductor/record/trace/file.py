@@ -95,8 +95,7 @@ class TraceFile(Sink[Line]):
             self._over = last
             if last or len(self._held) == 1 or self._size >= FLUSH_BYTES:
                 self._change.notify()
-        if self._thread is None:
-            self._start()
+        self._start()
 
     def _is_full(self) -> None:
         """The file is full: its last line says so, and so does the log."""
@@ -115,17 +114,21 @@ class TraceFile(Sink[Line]):
         with self._change:
             self._over = True
             self._change.notify()
-        thread = self._thread or self._start()
+        self._start()
+        if self._thread is not None and not self._is_written(self._thread):
+            self._why = self._why or "the disk or the reader does not keep up"
+        if self._why:
+            self._fail()
+        self.failed = True
+
+    def _is_written(self, thread: threading.Thread) -> bool:
+        """Waits for the thread as long as the thread gets on; whether the thread has ended."""
         for _ in range(_MOST_WAITS):
             left = self._size
             thread.join(_PATIENCE)
             if left in (0, self._size):
                 break
-        if thread.is_alive():
-            self._why = self._why or "its reader does not keep up"
-        if self._why:
-            self._fail()
-        self.failed = True
+        return not thread.is_alive()
 
     @property
     def behind(self) -> int:
@@ -147,10 +150,18 @@ class TraceFile(Sink[Line]):
 
     # -- the thread ----------------------------------------------------------------------------
 
-    def _start(self) -> threading.Thread:
-        self._thread = threading.Thread(target=self._write, name="trace", daemon=True)
-        self._thread.start()
-        return self._thread
+    def _start(self) -> None:
+        """Begins the thread, unless it has begun or cannot."""
+        if self._thread is not None or self._why:
+            return
+        thread = threading.Thread(target=self._write, name="trace", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:  # this process may have no more threads
+            self._why = str(error)
+            os.close(self._fd)
+        else:
+            self._thread = thread
 
     def _write(self) -> None:
         try:

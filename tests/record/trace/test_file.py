@@ -98,6 +98,23 @@ def test_it_ends_with_a_reader_behind(monkeypatch: pytest.MonkeyPatch, said: lis
     assert ["does not keep up" in text for text in said] == [True]
 
 
+def test_a_process_without_room_for_a_thread_has_no_trace(
+    monkeypatch: pytest.MonkeyPatch, said: list[str]
+) -> None:
+    def start(thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(threading.Thread, "start", start)
+    read, write = os.pipe()
+    file = over(write, said)
+    file.put(b"a\n")
+    file.put(b"b\n")
+    file.close()
+    assert os.read(read, 1) == b""
+    os.close(read)
+    assert ["can't start new thread" in text for text in said] == [True]
+
+
 def test_its_end_waits_for_a_reader_that_goes_on(said: list[str]) -> None:
     read, write = os.pipe()
     file, got = over(write, said), bytearray()
