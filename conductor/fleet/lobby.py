@@ -16,7 +16,7 @@ from conductor.errors import ConductorError, are, counted
 from conductor.serve.chains import Chain, HubTransport, Start
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
-from conductor.serve.room import SHOW, UNREAD, Served
+from conductor.serve.room import SHOW, Served
 from conductor.serve.streams import Streams
 
 if TYPE_CHECKING:
@@ -232,9 +232,7 @@ class Lobby(Served):
             return
         for frame in sent:
             outlet.send(frame, self._session(seat, frame) if isinstance(outlet, Streams) else None)
-        outlet.flush()
-        if self.leaves_much(connection, unread // 2, unread):
-            connection.pause(UNREAD)
+        self.flush_to(connection)
         if self._finishing:
             self._finish()
         if self.draining:

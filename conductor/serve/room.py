@@ -42,7 +42,7 @@ SHOW: Final = "connect again with a token that is valid; `session/load` goes on 
 _PROMPT: Final = "session/prompt"
 _LITTLE: Final = 64 * 1024
 """Bytes that any client may leave unread, whatever others of its principal leave."""
-UNREAD: Final = "its client does not read"
+_UNREAD: Final = "its client does not read"
 _FULL: Final = "its chain takes no more"
 
 
@@ -118,12 +118,19 @@ class Served(Keeper, Protocol):
             self.take(connection, frame)
         elif refusal:
             connection.outlet.send(refusal, None)
-            connection.outlet.flush()
+            self.flush_to(connection)
+
+    def flush_to(self, connection: Connection) -> None:
+        """What a client was sent leaves. A client that leaves much unread has to wait."""
+        connection.outlet.flush()
+        unread = self._settings.unread
+        if self.leaves_much(connection, unread // 2, unread):
+            connection.pause(_UNREAD)
 
     def drained(self, connection: Connection) -> None:
         """A client has taken some of what waited for it."""
         if connection.outlet.waiting <= self._settings.unread // 2:
-            connection.resume(UNREAD)
+            connection.resume(_UNREAD)
         self.go_on(connection)
 
     def finish(self, connection: Connection) -> None:
@@ -334,11 +341,8 @@ class Room(Served):
         if not self._sent:
             return
         sent, self._sent = self._sent, {}
-        unread = self._settings.unread
         for connection in sent:
-            connection.outlet.flush()
-            if self.leaves_much(connection, unread // 2, unread):
-                connection.pause(UNREAD)
+            self.flush_to(connection)
 
     def _perform_one(self, effect: Effect, chain: str) -> None:
         if isinstance(effect, ToClient):
