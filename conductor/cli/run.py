@@ -413,8 +413,12 @@ class Started(Owner):
             return
         from conductor.spec.lock import compare
 
-        lines = "\n".join(compare.diff(self._plan, plan))
-        self.log.say("info", "conductor", f"the configuration changes the chain\n{lines}")
+        try:
+            lines = compare.diff(self._plan, plan)
+        except UsageError:  # a component that leaves the chain may have no file any more
+            lines = []
+        text = "\n".join(["the configuration changes the chain", *lines])
+        self.log.say("info", "conductor", text)
 
     def sources(self) -> Sequence[str]:
         """The files that `respec` reads beside the components' own: a change of one is a reload

@@ -114,10 +114,10 @@ def _decide(made: Candidate, given: Mapping[str, Any]) -> int:
 def _changes(receipt: Receipt, made: Candidate) -> list[str]:
     """What another version has otherwise; nothing if what is installed cannot be used any more."""
     try:
-        before = alone(receipt.name)
+        before = wishes.everything(alone(receipt.name))
+        return compare.diff(before, wishes.everything(alone(made.spec)))
     except UsageError:
         return []
-    return compare.diff(wishes.everything(before), wishes.everything(alone(made.spec)))
 
 
 def _release(receipt: Receipt) -> str:

@@ -260,7 +260,8 @@ class Rearrangement:
                 self._log("warning", agent.name, f"{text}\nhint: start the chain anew")
             specs[-1:] = [agent]
         peers = [spec for each in running for spec in each.specs if spec.peer_agent]
-        if peers != [spec for spec in specs if spec.peer_agent]:
+        wanted = [bare(spec) for spec in specs if spec.peer_agent]
+        if [*map(bare, peers)] != wanted:
             text = "peer agents stay as they are: they cannot change while they run"
             self._log("warning", _NAME, f"{text}\nhint: start the chain anew")
         specs = peer_agents.among(
