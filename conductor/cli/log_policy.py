@@ -38,10 +38,11 @@ def judge(trace: str, policy: str, *, as_json: bool) -> int:
     """
     managed = policies.parse(_content(policy), policy)
     reader = turns.opened(trace)
-    recorded = recording.components(reader)
-    if not recorded:
+    said = recording.components(reader)
+    recorded = [each for each in said if each is not None]
+    if not recorded or len(recorded) < len(said):
         raise UsageError(
-            f"the trace `{trace}` does not say what its components were",
+            f"the trace `{trace}` does not say what each of its components was",
             "record one with `conductor agent --trace FILE …`",
         )
     found = [

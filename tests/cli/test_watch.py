@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -207,3 +208,8 @@ def test_a_policy_is_judged_alone(tmp_path: Path) -> None:
     ran.assert_error(2, "--policy runs nothing")
     missing = conductor("log", "replay", str(trace), "--policy", str(tmp_path / "none.toml"))
     missing.assert_error(2, "cannot read the policy")
+    policy = tmp_path / "policy.toml"
+    policy.write_text('contact = "me"\n')
+    trace.write_text(re.sub('"kind":"[a-z]+"', '"kind":"later"', trace.read_text(), count=1))
+    later = conductor("log", "replay", str(trace), "--policy", str(policy))
+    later.assert_error(2, "does not say what each of its components was")

@@ -7,7 +7,6 @@ the agent.
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 from collections.abc import Iterable
 from typing import Any, Final
@@ -57,10 +56,11 @@ class Recording(msgspec.Struct):
 
 
 class _Header(msgspec.Struct):
-    chain: list[ChainComponent] = []
+    chain: list[msgspec.Raw] = []
 
 
 _header: Final = json_text.Decoder(_Header).decode
+_component: Final = json_text.Decoder(ChainComponent).decode
 _BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
@@ -76,7 +76,7 @@ def load(path: str, component: str = "") -> tuple[Recording, Reader]:
     recording.content = head.content if head.content != "unknown" else recording.content
     if head.began is not None and 0 < head.began < _LATEST:
         recording.began = datetime.datetime.fromtimestamp(head.began).astimezone().isoformat()
-    recording.chain = {each.name: each for each in components(trace)}
+    recording.chain = {each.name: each for each in components(trace) if each is not None}
     _check(recording, trace)
     if component:
         trace = _alone(path, trace, component)
@@ -96,12 +96,20 @@ def load(path: str, component: str = "") -> tuple[Recording, Reader]:
     return recording, trace
 
 
-def components(trace: Reader) -> list[ChainComponent]:
-    """What the header of a trace says of each component; nothing where it says nothing that can be
-    understood, as that of a later conductor."""
-    with contextlib.suppress(*_BAD):
-        return _header(trace.line(0)).chain
-    return []
+def components(trace: Reader) -> list[ChainComponent | None]:
+    """What the header of a trace says of each component; None of a component where that cannot be
+    understood, as in a trace of a later conductor."""
+    try:
+        listed = _header(trace.line(0)).chain
+    except _BAD:
+        return []
+    found: list[ChainComponent | None] = []
+    for raw in listed:
+        try:
+            found.append(_component(raw))
+        except _BAD:
+            found.append(None)
+    return found
 
 
 def _check(recording: Recording, trace: Reader) -> None:

@@ -77,6 +77,15 @@ def test_one_component_is_a_chain_of_its_own(tmp_path: Path) -> None:
     assert caught.value.hint == "--as NAME names a component of it: a, b"
 
 
+def test_a_component_that_nobody_knows_hides_no_other(tmp_path: Path) -> None:
+    chain = [{"name": "a", "role": "proxy", "kind": "later"}, {"name": "b", "role": "proxy",
+              "kind": "script", "source": "b.py"}]  # fmt: skip
+    path = tmp_path / "t"
+    lines = {**HEAD, "chain": chain}, request(0.1, "client agent initialize", 1, 1)
+    path.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert [*load(str(path))[0].chain] == ["b"]
+
+
 def test_a_message_stands_where_it_was_read(tmp_path: Path) -> None:
     """Whatever it has waited for on its way to its receiver."""
     path = file(
