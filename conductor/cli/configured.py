@@ -58,8 +58,7 @@ def applied(parsed: Parsed, *, served: bool = False) -> Parsed:
     layers, config, spoken = loaded(parsed.values)
     _refuse_twice(parsed.values, spoken)
     _refuse_foreign(parsed.command, spoken)
-    if not served:
-        _refuse_served(config.serve)
+    _refuse_served({} if served else config.serve)
     heard = _Heard()
     project, config = _judged(parsed, config, heard)
     chosen = _chosen(parsed, config, project)

@@ -1066,7 +1066,7 @@ TABLE: Final = (
         "--output -o",
         FILE,
         "Also write what the component gets and returns in the replay, as a transcript for "
-        "`conductor test`. Only for sandboxed ones.",
+        "`conductor test`. Only of a sandboxed component.",
         commands=("log replay",),
     ),
     Option(

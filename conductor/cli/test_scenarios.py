@@ -85,12 +85,17 @@ def play(
     if found is not None:
         found["scenarios"] = rows
     failed = sum(row["outcome"] == _FAILED for row in rows)
-    if not failed:
-        if scenarios.transcripts:
-            _compare_rights(uses, scenarios, config, found)
-        return 0
+    if failed:
+        return _say_failed(failed, len(rows))
+    if scenarios.transcripts:
+        _compare_rights(uses, scenarios, config, found)
+    return 0
+
+
+def _say_failed(failed: int, number: int) -> int:
+    """Says how many scenarios differ; the exit code."""
     report.error(
-        f"{failed} of {counted(len(rows), 'scenario')} {agrees(failed, 'differs', 'differ')}",
+        f"{failed} of {counted(number, 'scenario')} {agrees(failed, 'differs', 'differ')}",
         "if the new lines are right, `conductor test --update` writes them into the transcripts; a "
         "trace is recorded anew",
     )
@@ -303,17 +308,17 @@ def _compare_rights(
     """Says which rights the transcripts use and the component lacks, and, where all of them were
     played, which it asks for and no transcript uses."""
     spec = resolve(scenarios.component, config)
-    named = [*spec.manifest.rights] if spec.manifest and spec.manifest.rights is not None else []
-    lacks = uses.lacking((*spec.policy.rights, *named))
-    unused = uses.unused(named) if scenarios.whole else []
+    wanted = [*(spec.manifest.rights or ())] if spec.manifest is not None else []
+    lacks = uses.lacking((*spec.policy.rights, *wanted))
+    unused = uses.unused(wanted) if scenarios.whole else []
     if found is not None:
         found["rights"] = {"lacking": lacks, "unused": unused}
         return
     for word, place in lacks.items():
         report.say(f"note    {visible_path(place)} uses the right `{word}`, which it lacks")
     if unused:
-        named = [f"`{word}`" for word in unused]
-        report.say(f"note    no transcript uses {', '.join(named)} of its rights")
+        shown = ", ".join(f"`{word}`" for word in unused)
+        report.say(f"note    no transcript uses {shown} of its rights")
 
 
 def _deliveries(count: int) -> str:

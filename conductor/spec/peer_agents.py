@@ -149,42 +149,42 @@ def check(plan: Plan) -> None:
         UsageError: With a hint.
     """
     specs, agent_last = plan.components, plan.agent_last
-
-    def given(spec: Spec, name: str) -> str:
-        """Who lets a component reach a peer agent."""
-        verb = "peer" if name in spec.peers else "agent"
-        return f"`{spec.name}` ({origins.right(spec, f'{verb}:{name}')})"
-
     peers = [spec.name for spec in specs if spec.peer_agent]
     for at, spec in enumerate(specs, 1):
         reached = (*spec.peers, *spec.agents)
         if reached and role_of(spec, last=agent_last and at == len(specs)) == "agent":
             verb = "peer" if spec.peers else "agent"
             raise UsageError(
-                f"`{verb}:NAME` is a right of proxies, and {given(spec, reached[0])} is an agent",
+                f"`{verb}:NAME` is a right of proxies, and {_given(spec, reached[0])} is an agent",
                 "write it behind the component that reaches the peer agents",
             )
         if spec.agents and not agent_last:
             raise UsageError(
-                f"{given(spec, spec.agents[0])} has sessions go on with another agent, and this "
+                f"{_given(spec, spec.agents[0])} has sessions go on with another agent, and this "
                 "chain has none",
                 f"leave out `agent:{spec.agents[0]}`: the conductor above has the agents",
             )
         for name in reached:
             if name not in peers:
                 add = f'add `-c peer.{name}="COMMAND"`, the command of an agent'
-                text = f"there is no peer agent `{name}` for {given(spec, name)}"
+                text = f"there is no peer agent `{name}` for {_given(spec, name)}"
                 raise UsageError(text, did_you_mean(name, peers, add))
     owners = Counter(name for spec in specs for name in (*spec.peers, *spec.agents))
     for name in peers:
         if owners[name] != 1:
-            several = [given(spec, name) for spec in specs if name in (*spec.peers, *spec.agents)]
+            several = [_given(spec, name) for spec in specs if name in (*spec.peers, *spec.agents)]
             who = " and ".join(several) if several else "no component"
             raise UsageError(
                 f"a peer agent belongs to one component, and {who} reach{_es(several)} `{name}` "
                 f"({plan.origin('peer')})",
                 f"write `,allow=peer:{name}` behind one component, or `,allow=agent:{name}`",
             )
+
+
+def _given(spec: Spec, name: str) -> str:
+    """A component, and who lets it reach a peer agent."""
+    verb = "peer" if name in spec.peers else "agent"
+    return f"`{spec.name}` ({origins.right(spec, f'{verb}:{name}')})"
 
 
 def _es(several: Sequence[str]) -> str:

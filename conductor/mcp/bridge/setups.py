@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Final
 
 from conductor.core import jsonrpc
@@ -104,9 +104,7 @@ class Setups:
         params = bytes_of(message.params) or NULL
         prefix = f"conductor-reached-{self._last + 1}-" if self._reaches else ""
         declared, names = declarations.declared(params, prefix)
-        for name in sorted(names.taken) if self._reaches else ():
-            why = "conductor reaches servers of stdio and Streamable HTTP only"
-            self._log("warning", f"MCP server `{name}` of the editor is not pinned: {why}")
+        self._tell_not_pinned(sorted(names.taken) if self._reaches else ())
         known = read(params).get("sessionId") if method in _KNOWN else None
         session = bytes(known) if known is not None else None
         # A setup of a known session without servers removes those of the setup before.
@@ -141,6 +139,11 @@ class Setups:
         else:
             self._prepared(setup)
         return True
+
+    def _tell_not_pinned(self, names: Iterable[str]) -> None:
+        for name in names:
+            why = "conductor reaches servers of stdio and Streamable HTTP only"
+            self._log("warning", f"MCP server `{name}` of the editor is not pinned: {why}")
 
     def _pinned(self, declared: Declared) -> Pinned | None:
         """What is kept of a server; None: it is not pinned."""
