@@ -58,9 +58,9 @@ class Step(NamedTuple):
 class AgentHas(Enum):
     """Whether an agent has a session."""
 
-    NOT_YET = "it is to load it"
-    OPEN = "it has it open"
-    REFUSED = "it did not take it up again after a restart"
+    NOT_YET = "the agent is to load the session"
+    OPEN = "the agent has the session open"
+    REFUSED = "the agent did not take the session up again after a restart"
 
 
 class Shown:

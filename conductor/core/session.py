@@ -113,15 +113,15 @@ WORK: Final = {
 
 
 class Change(IntEnum):
-    """How far a session may be from one that its agent has just begun. It only grows."""
+    """How much a session may differ from a new session of its agent. The difference only grows."""
 
     NONE = 0
     SET = 1
-    """Something may be set there that the agent has not begun it with: it is a fork, was the user's
+    """Another setting may hold there than in a new session: the session is a fork, was the user's
     for a while, or somebody has set something …"""
     MOVED = 2
-    """… and a component has set its own session up, or forked one, in other folders than that had:
-    agents differ in whether it goes there."""
+    """… and a component has set its own session up again, or forked a session, in other folders:
+    agents differ in whether the session goes there."""
 
 
 class TurnState(Enum):
@@ -134,8 +134,8 @@ class TurnState(Enum):
     ENDING = "ending"
     """It is ended; others wait until its last prompt is over."""
     STOPPED = "stopped"
-    """The same, since others have waited for too long. Until then no turn begins that would nest.
-    """
+    """It is ended, since others have waited for too long. Until it is over, no turn that would nest
+    begins."""
     OVER = "over"
 
 
@@ -302,7 +302,7 @@ class Session(msgspec.Struct, eq=False):
         return self.standing in (Standing.OPEN, Standing.ASKED)
 
     def changes(self, change: Change) -> None:
-        """It may be as far as this from what the agent has begun."""
+        """It may differ so much from a new session."""
         self.change = max(self.change, change)
 
     @property

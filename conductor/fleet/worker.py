@@ -35,7 +35,7 @@ _IDLE: Final = 10.0
 """Seconds that a room without connections and chains keeps its lease."""
 _LOOK: Final = 0.25
 _BORN: Final = 2.0
-"""Seconds between two looks whether NATS has lost all leases: it may, and stay there."""
+"""Seconds between two looks whether NATS has lost all leases: it may lose them and run on."""
 _SHORT: Final = 0.01
 _LAST: Final = 1.0
 """Seconds that gateways have to take the last answers of a room that moves; and NATS, its lease."""

@@ -123,8 +123,8 @@ def session_in(payload: Raw | bytes | None) -> bytes:
 class Sink(Generic[Taken_contra]):
     """Takes the entries of a log, or lines of a trace that were made of those.
 
-    The chain waits for `take`. So who writes to a disk or a pipe does that in a thread, and says
-    what waits there (`behind`); only an audit is waited for.
+    The chain waits for `take`. So a sink that writes to a disk or a pipe writes in a thread, and
+    says how many bytes wait there (`behind`). The chain waits for no writing but an audit's.
     """
 
     takes: Collection[type] = (Entry, Violated, Chain, Happened, OfHost, Gap)

@@ -32,7 +32,7 @@ VERSION: Final = 1
 
 NOT_PINNED: Final = (
     "its own MCP servers: not pinned, for conductor does not see them",
-    "your editor's: not pinned, but by `pin-mcp` those of stdio, and of HTTP without OAuth",
+    "your editor's: not pinned; `pin-mcp` pins those of stdio, and of HTTP without OAuth",
 )
 """What a card says of the tools of an agent."""
 

@@ -113,8 +113,8 @@ class MemoryTransport:
         """Does nothing: it has no standard error of its own."""
 
     async def close(self, grace: float) -> None:
-        """Waits `grace` seconds for the function to return, then cancels it, and once more each
-        time that it goes on for as long."""
+        """Waits `grace` seconds for the function to return, then cancels the function: again after
+        each such time in which it goes on."""
         self._ended = True
         self.finish()
         while self._task is not None and not self._task.done():

@@ -134,8 +134,12 @@ def _has_section(holder: dict[str, Raw] | None) -> bool:
 def _flagged(
     holder: dict[str, Raw], shown: dict[str, Raw], beside: dict[str, Raw]
 ) -> dict[str, Raw]:
-    """A holder with the flag in its `_meta`: with what is `shown` in the section, and what stands
-    `beside` that."""
+    """A holder with the flag in its `_meta`.
+
+    Args:
+        shown: Members of the section that it may have already.
+        beside: Members that stand beside the section.
+    """
     meta = read_members(holder.get("_meta", Raw(b"{}")))
     if meta is None:
         return holder
@@ -214,7 +218,7 @@ def _unflagged(holder: dict[str, Raw], path: str, kept: Shape | None) -> dict[st
 
 
 def _without_section(meta: dict[str, Raw], path: str, kept: Shape | None) -> dict[str, Raw]:
-    """A `_meta` without the flag in its section, or without that."""
+    """A `_meta` without the flag in its section, or without the section."""
     section = read_members(meta.get("symposium"))
     if section is None or not (_is_true(section) or kept is not None):
         return meta
@@ -280,7 +284,7 @@ def composed(own: bytes, launched: bytes, successor: bytes) -> bytes:
 
 
 def _merged(there: Raw, value: Raw, depth: int = 1) -> Raw:
-    """A member of one answer, with what the other has beyond it."""
+    """A member of two answers as one: the value that is there, and what `value` has beyond it."""
     if there in _NOTHING:
         return value
     inner, more = read_members(there), read_members(value)

@@ -39,7 +39,7 @@ _NOBODY: Final = {
 
 
 def neither() -> tuple[bytes, Raw]:
-    """What an answer counts as that has neither a result nor an error."""
+    """The outcome of an answer that has neither a result nor an error."""
     text = "the answer to this request has neither a result nor an error"
     return b"error", Raw(frames.error_body(INTERNAL_ERROR, text))
 
