@@ -6,6 +6,7 @@ entries.
 
 from __future__ import annotations
 
+import contextlib
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -14,6 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import json_text
+from conductor.core.json_text import member_at, read_members
 from conductor.core.policy.key_table import UPDATE
 
 _WHOLE: Final = ("user_message", "agent_message", "agent_thought")
@@ -52,6 +54,7 @@ class _Updated(msgspec.Struct):
 
 
 _updated: Final = json_text.Decoder(_Updated).decode
+_BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_update(method: str, params: msgspec.Raw) -> Update | None:
@@ -60,8 +63,18 @@ def read_update(method: str, params: msgspec.Raw) -> Update | None:
         return None
     try:
         return Update(_updated(params).update)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        return None
+    except _BAD:
+        return _in_part(params)
+
+
+def _in_part(params: msgspec.Raw) -> Update | None:
+    """An update without the members that cannot be read: a number may be too large."""
+    held: dict[str, Any] = {}
+    with contextlib.suppress(*_BAD):
+        for name, raw in (read_members(member_at(params, "update")) or {}).items():
+            with contextlib.suppress(*_BAD):
+                held[name] = json_text.decode(raw)
+    return Update(held) if held else None
 
 
 class Messages:

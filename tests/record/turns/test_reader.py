@@ -12,12 +12,14 @@ from typing import Any, Final
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Raw
 
 import conductor as library
 from conductor.cli import main
 from conductor.record.turns import edits, reader
 from conductor.record.turns import filter as filters
 from conductor.record.turns.line import read_line, written
+from conductor.record.turns.messages import read_update
 from conductor.record.turns.model import Change
 from conductor.record.turns.reader import Reader
 from tests.harness.process.command import conductor
@@ -232,6 +234,14 @@ def test_a_turn_that_an_update_ends_and_what_it_cost() -> None:
     assert {share.component: share.ms for share in turn.shares} == {"p": 5000.0, "agent": 3000.0}
     assert turn.usage is not None
     assert (turn.usage.cost, turn.usage.currency) == (0.25, "EUR")
+
+
+def test_a_number_that_nobody_can_hold_hides_no_update() -> None:
+    """Nor does a stranger's update that nobody can read end a reader."""
+    sent = b'{"update":{"sessionUpdate":"tool_call","toolCallId":"t","rawInput":[%b]}}'
+    for rest, held in ((b"1e999", True), (b"[" * 9999 + b"]" * 9999, False), (b'"\xff"', True)):
+        update = read_update("session/update", Raw(sent % rest))
+        assert (update is not None and update.word("toolCallId") == "t") is held
 
 
 @pytest.mark.parametrize("first", ["tool_call", "tool_call_update"])
