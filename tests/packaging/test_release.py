@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import shutil
 import subprocess
 import sys
@@ -14,6 +15,7 @@ from tests.packaging.projects import PROJECT, SETTINGS
 from tests.places import ROOT
 
 TYPES = {kind["directory"]: kind["name"] for kind in SETTINGS["tool"]["towncrier"]["type"]}
+TEA = "### Added\n\n- It makes [tea](docs/tea.md).\n\n### Fixed\n\n- No more milk.\n"
 
 
 @pytest.fixture
@@ -28,33 +30,49 @@ def project(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def run(project: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
-    """Runs Python in a project."""
+def run(project: Path, *arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
+    """Runs Python in a project, on no forge but what the variables say."""
     command = [sys.executable, *arguments]
-    return subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    env = {key: value for key, value in os.environ.items() if not key.startswith("GITHUB_")}
+    return subprocess.run(
+        command, cwd=project, env=env | variables, capture_output=True, text=True, check=False
+    )
 
 
-def notes(project: Path, tag: str) -> subprocess.CompletedProcess[str]:
+def notes(project: Path, tag: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs `scripts/release-notes` of a project."""
-    return run(project, "scripts/release-notes", tag)
+    return run(project, "scripts/release-notes", tag, **variables)
 
 
-@pytest.mark.parametrize(
-    "path", sorted((ROOT / "changelog.d").glob("*.*.md")), ids=lambda path: path.name
-)
-def test_fragments_have_a_known_type_and_a_text(path: Path) -> None:
-    words, kind, _ = path.name.split(".")
-    assert words.startswith("+")
-    assert kind in TYPES
-    assert path.read_text(encoding="utf-8").strip()
+def test_fragments_have_a_known_type_and_a_text() -> None:
+    for path in (ROOT / "changelog.d").glob("*.*.md"):
+        words, kind, _ = path.name.split(".")
+        assert words.startswith("+")
+        assert kind in TYPES
+        assert path.read_text(encoding="utf-8").strip()
+
+
+def test_the_changelog_has_the_version(project: Path) -> None:
+    tag = f"v{PROJECT['version']}"
+    shown = notes(project, tag)
+    assert shown.returncode == 0, shown.stderr
+    assert shown.stdout in (project / "CHANGELOG.md").read_text(encoding="utf-8")
+
+    (project / "changelog.d" / "+tea.added.md").write_text("It makes tea.\n")
+    left = notes(project, tag)
+    assert left.returncode == 1
+    assert "by hand" in left.stderr
 
 
 def test_a_release_takes_its_notes_from_the_fragments(project: Path) -> None:
     if importlib.util.find_spec("towncrier") is None:
         pytest.skip("towncrier is not installed")
-    version = PROJECT["version"]
+    version = "99.1.0"
+    settings = project / "pyproject.toml"
+    line = f'\nversion = "{PROJECT["version"]}"\n'
+    settings.write_text(settings.read_text().replace(line, f'\nversion = "{version}"\n'))
     before = (project / "CHANGELOG.md").read_text(encoding="utf-8")
-    (project / "changelog.d" / "+tea.added.md").write_text("It makes tea.\n")
+    (project / "changelog.d" / "+tea.added.md").write_text("It makes [tea](docs/tea.md).\n")
     (project / "changelog.d" / "+milk.fixed.md").write_text("No more milk.\n")
     left = notes(project, f"v{version}")
     assert left.returncode == 1
@@ -65,7 +83,10 @@ def test_a_release_takes_its_notes_from_the_fragments(project: Path) -> None:
     assert built.returncode == 0, built.stderr
     assert [path.name for path in (project / "changelog.d").iterdir()] == ["README.md"]
     shown = notes(project, f"v{version}")
-    assert shown.stdout == "### Added\n\n- It makes tea.\n\n### Fixed\n\n- No more milk.\n", shown
+    assert shown.stdout == TEA, shown
+    forge = {"GITHUB_SERVER_URL": "https://forge.example", "GITHUB_REPOSITORY": "me/tea"}
+    linked = notes(project, f"v{version}", **forge).stdout
+    assert linked == TEA.replace("docs", f"https://forge.example/me/tea/blob/v{version}/docs")
     after = (project / "CHANGELOG.md").read_text(encoding="utf-8")
     head, older = before.split("<!-- releases -->\n")
     assert after.startswith(
