@@ -33,11 +33,13 @@ for line in sys.stdin:
     up = got.get("method") == "proxy/successor"
     said = got["params"] if up else got
     if said.get("method") == "session/update":
-        text = said["params"]["update"].get("content", {}).get("text", "")
+        update = said["params"]["update"]
+        if update.get("stopReason"):
+            update["stopReason"] = "refusal"
+        content = update.get("content")
+        text = content.get("text", "") if isinstance(content, dict) else ""
         if "day" in text:
             said["params"]["update"]["content"]["text"] = "Mondays\\n" + text
-    if got.get("result", {}).get("stopReason"):
-        got["result"]["stopReason"] = "refusal"
     if "method" not in got:
         print(json.dumps(got), flush=True)
         continue
@@ -136,12 +138,11 @@ def test_what_comes_back_is_compared_as_well(
     liar = f"{shlex.quote(sys.executable)} {script},dialect=acp,name=liar"
     file = run(tmp_path, "passthrough", liar, "demo", code=5)
     told = [(one["kind"], one["method"], one["direction"]) for one in changes(file)]
-    assert set(told[:-1]) == {("notification", "session/update", "up")}
-    assert told[-1] == ("response", "session/prompt", "up")
+    assert set(told) == {("notification", "session/update", "up")}
     text = shown(capsys, file, "~from liar & ~change changed")
     assert "+ liar added text in session/update  /update/content/text\n      + Mondays\n" in text
     assert (
-        "~ liar changed field result.stopReason in answer to session/prompt  /result/stopReason\n"
+        "~ liar changed field update.stopReason in session/update  /update/stopReason\n"
         "      - end_turn\n      + refusal\n"
     ) in text
     # All else it has written anew too, which changes nothing.

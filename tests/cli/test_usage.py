@@ -321,7 +321,7 @@ def test_wrong_usage(name: str, tmp_path: Path) -> None:
 def test_a_chain_that_ends_with_a_proxy(arguments: list[str], tmp_path: Path) -> None:
     ran = conductor(*arguments, cwd=tmp_path)
     hint = "put an agent behind it, such as `demo`"
-    ran.assert_error(1, "`datetime`, is a sandboxed proxy", hint)
+    ran.assert_error(2, "`datetime`, is a sandboxed proxy", hint)
     assert ran.out == ""
 
 

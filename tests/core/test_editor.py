@@ -313,9 +313,9 @@ def test_the_router_knows_the_folders_of_the_clients_sessions() -> None:
 def test_of_very_many_sessions_the_oldest_is_forgotten() -> None:
     router = Router([Component("agent")])
     known = router.sessions
-    for n in range(4097):
+    for n in range(5000):
         known.client_enters(f"{n}", "session/prompt")
-    assert len(known.of_client) == 4096
+    assert 4096 <= len(known.of_client) <= 4096 + 512  # they are forgotten some at a time
     assert "0" not in known.of_client
 
 

@@ -158,7 +158,7 @@ def test_who_connects_early_gets_its_own_session(rig: Rig, kind: str, repeats: i
     sessions = [chain.new_session() for _ in range(repeats)]
     for session in sessions:
         name, _, said = chain.prompt(session, "/early").partition(": ")
-        assert (name, json.loads(said)["instructions"]) == ("tools", f"for {session}")
+        assert (name, json.loads(said)["serverInfo"]["title"]) == ("tools", f"for {session}")
     connects = [one["params"] for one in heard(rig) if one["method"] == "_mcp/connect"]
     assert Counter(one["session_id"] for one in connects) == Counter(sessions)
     assert chain.finish() == 0

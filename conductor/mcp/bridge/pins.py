@@ -164,16 +164,15 @@ class Pinned:
         return self.key in self._pins.dropped
 
     def _is_agreed(self, kind: str, name: str) -> bool:
-        """Whether something may be used. Nothing is known before the first list."""
+        """Whether something may be used. Before its first list nothing of a server is known."""
         change = self.left_out.get((kind, name))
         if change is not None:
             return bool(self._in_place_of(change))
         offers = self._pins.offers(self)
         if any(name in each.get(kind, ()) for each in offers):
             return True
-        is_known = any(each.get(kind) for each in offers) or any(
-            at == kind for at, _ in self.left_out
-        )
+        lists = offers[:1] if self._pins.may_begin(self) else offers
+        is_known = any(kind in each for each in lists) or any(at == kind for at, _ in self.left_out)
         return not is_known and not self._pins.closed(self.server)
 
     def _in_place_of(self, change: Change) -> str:

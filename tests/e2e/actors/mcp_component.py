@@ -76,7 +76,7 @@ class Component:
         self.resources: dict[str, Json] = {}
         """What is read at addresses, beside `uri`; at all others there is a text."""
         self.tells_session = False
-        """Whether its instructions name the session of the connection."""
+        """Whether its title names the session of the connection."""
         self.lists: Callable[[Json], Json] = lambda params: {"tools": self.tools}
         """What it lists for the params of `tools/list`."""
         self._opened_with: dict[object, Json] = {}
@@ -234,8 +234,8 @@ class Component:
                 })})  # fmt: skip
             case "initialize" if not modern:
                 answer({"result": {"protocolVersion": params["protocolVersion"],
-                                   "capabilities": self.capabilities, "serverInfo": INFO,
-                                   "instructions": self._instructions(about)}})  # fmt: skip
+                                   "capabilities": self.capabilities, "instructions": "use them",
+                                   "serverInfo": {**INFO, **self._title(about)}}})  # fmt: skip
             case "tools/list":
                 result: Json = self.lists(params)
                 answer({"result": _modern(result) if modern else result})
@@ -263,9 +263,9 @@ class Component:
             case _:
                 answer({"error": {"code": -32601, "message": f"no {method}", "data": {"x": 1}}})
 
-    def _instructions(self, about: Json) -> str:
+    def _title(self, about: Json) -> Json:
         session = self._opened_with.get(about.get("connection"), {}).get("session_id")
-        return f"for {session}" if self.tells_session else "use them"
+        return {"title": f"for {session}"} if self.tells_session else {}
 
     def _tool(
         self, about: Json, params: Json, answer: Callable[[Json], None], *, modern: bool

@@ -200,7 +200,7 @@ def test_an_agent_in_python_is_a_program(rig: Rig) -> None:
     path = rig.folder / "mine.py"
     path.write_text("", encoding="utf-8")
     chain = agent(rig, "datetime", str(path))
-    assert chain.finish() == 1
+    assert chain.finish() == 2
     assert f'"python {path}"' in chain.stderr
 
 
