@@ -258,7 +258,7 @@ def test_nothing_is_overwritten(author: Author) -> None:
     [
         (("new", "../up"), ("cannot be a component's name",)),
         (("new",), ("`conductor new` needs a NAME",)),
-        (("test",), ("there is no component.toml in `.`", "conductor new")),
+        (("test",), ("`./` is a folder without a proxy", "proxy.py")),
         (("test", "nowhere"), ("`nowhere` is neither",)),
         (("test", "--build"), ("there is no component.toml in `.`",)),
     ],
@@ -344,7 +344,7 @@ def test_a_built_module_describes_itself(author: Author) -> None:
     assert (facts["version"], list(facts["wants"]["rights"])) == ("0.1.0", ["full"])
     assert "full" not in facts["policy"]["rights"]
     told = author("exec", "./theirs.wasm", "demo", "-p", "hi").err
-    assert "first use of `theirs` 0.1.0 (./theirs.wasm), which asks for" in told
+    assert "theirs: it does not get what it asks for: `full`" in told
 
 
 def test_a_mistake_in_webassembly_text_is_told_with_its_place(author: Author) -> None:
@@ -383,7 +383,7 @@ clock = "to tell the time"
     told = author("exec", "./mine/", "demo", "-p", "hi").err
     assert "it does not get what it asks for: " in told
     assert "to sign" not in told
-    again = author("exec", "./mine/,allow=clock", "demo", "-p", "hi")
+    again = author("exec", "./mine/,allow=clock+full+change:tool-calls", "demo", "-p", "hi")
     assert (again.code, again.err) == (0, "")
 
 
@@ -400,7 +400,7 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
     (folder / "component.toml").write_text(
         'name = "theirs"\nversion = "1\\u001b[31m\\nerror: forged"\ndialect = "channel"\n'
         'command = ["{python}", "{dir}/proxy.py"]\n'
-        '[rights]\nclock = "to know\\nhint: forged too\\u001b[2J"\n'
+        '[rights]\n"see:prompts" = "to know\\nhint: forged too\\u001b[2J"\n'
     )
     odd = folder / "test-scenarios" / "a\x1b[31m\nerror: forged.txt"
     odd.write_text("# nothing is given\n")
@@ -409,8 +409,9 @@ def test_the_folder_of_a_stranger_brings_no_surprise(author: Author) -> None:
             2, "is a program that its component.toml names", "`conductor trust theirs`"
         )
     author.ok("trust", "theirs")
-    assert author.ok("test", "./theirs") == (
+    assert author.ok("test", "--only", "scenarios", "./theirs") == (
         "passed  theirs/test-scenarios/a\\u{1b}[31m\\u{a}error: forged.txt: 0 deliveries\n"
+        "note    no transcript uses `see:prompts` of its rights\n"
     )
     assert author("test", "--only", "handshake", "./theirs").err == ""
     outside = author.folder / "outside.txt"
