@@ -529,6 +529,17 @@ def test_what_was_kept_in_an_earlier_run_counts() -> None:
     assert before.value == ADD
 
 
+def test_the_next_list_of_a_server_that_is_forgotten_is_a_first_list() -> None:
+    kept = {SERVER.key: {"tools": {"tool": {"add": definition(ADD)}}}}
+    stage = Stage("sdk-2", OnChange.ASK, kept)
+    client = stage.client()
+    stage.offers = [EVIL]
+    assert names(client) == []
+    stage.rig.perform(stage.rig.bridge.agreed({}))
+    assert names(client) == ["add"]
+    assert [kind for _, kind, _ in stage.kept] == ["tool"]
+
+
 def test_two_sessions_of_one_server_share_what_is_kept() -> None:
     stage = Stage()
     first = stage.client()

@@ -449,7 +449,10 @@ class Pins:
         return {name for each in self._pinned.values() if each is not pinned for name in each.names}
 
     def agreed(self, kept: Mapping[str, Mapping[str, Offer]]) -> list[Pinned]:
-        """This is kept from now on; the servers with less left out than before."""
+        """This is kept from now on; the servers with less left out than before. Servers that are
+        forgotten come first again."""
+        for key in self.kept.keys() - kept.keys():
+            self._first[key] = frozenset(self.kept[key])
         self.kept = kept
         freed = []
         for pinned in self._pinned.values():
