@@ -234,8 +234,9 @@ class Component:
                 })})  # fmt: skip
             case "initialize" if not modern:
                 answer({"result": {"protocolVersion": params["protocolVersion"],
-                                   "capabilities": self.capabilities, "instructions": "use them",
-                                   "serverInfo": {**INFO, **self._title(about)}}})  # fmt: skip
+                                   "capabilities": self.capabilities,
+                                   "serverInfo": {**INFO, **self._title(about)},
+                                   "instructions": "use them"}})  # fmt: skip
             case "tools/list":
                 result: Json = self.lists(params)
                 answer({"result": _modern(result) if modern else result})
