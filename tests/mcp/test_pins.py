@@ -395,6 +395,17 @@ def test_another_name_is_no_other_server() -> None:
     assert shown(3) == ["add"]
 
 
+def test_a_server_may_be_called_before_its_first_list() -> None:
+    stage = Stage("sdk-2", OnChange.ASK, None, *declared(0, 1))
+    first, second = (stage.rig.client(f"s{number}") for number in range(2))
+    first.initialize()
+    second.initialize()
+    assert names(first) == ["add"]
+    assert is_passed(call(second, "more"))  # of this server nothing is known yet
+    assert names(second) == ["add"]
+    assert not is_passed(call(second, "more"))
+
+
 def test_so_many_servers_may_come_first(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "NEW_SERVERS", 2)
     stage = Stage("sdk-2", OnChange.ASK, None, *declared(0, 1, 2))
