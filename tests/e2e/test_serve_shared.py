@@ -57,7 +57,8 @@ def heard(client: Socket) -> str:
 
 
 def test_tools_of_two_editors_that_share_a_chain_stay_apart(rig: Rig) -> None:
-    with served(rig, "serve", rig.demo(), *SHARED) as server:
+    state = str(rig.folder / "state")  # where no other test has agreed to tools of `mine`
+    with served(rig, "serve", rig.demo(), *SHARED, XDG_STATE_HOME=state) as server:
         editors = {id_: server.socket() for id_ in ("one", "two")}
         for editor in editors.values():
             editor.initialize()

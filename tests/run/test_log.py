@@ -198,8 +198,9 @@ def test_a_reader_that_stands_still_holds_up_nobody_and_gaps_say_so(
     gaps = [one.item.text for one in ring.held().kept if type(one.item) is Gap]
     assert ["`slow`" in text for text in gaps].count(True) == 1
     times = [[row.at for row in trace.rows()] for trace in (page.reader, told_file)]
-    # The page may have been closed before it had read all.
-    assert times[0] == times[1][: len(times[0])], "each entry has one time"
+    # The page may have been closed before it had read all, and the file dropped as too slow.
+    both = min(len(each) for each in times)
+    assert times[0][:both] == times[1][:both], "each entry has one time"
     assert len(times[0]) > 20
     count = sum(b"and on" in line for line in (tmp_path / "file").read_bytes().splitlines())
     assert count == 2, "the others go on"
