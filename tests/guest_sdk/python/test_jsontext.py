@@ -177,6 +177,6 @@ def test_json_of_strangers_may_not_nest_too_deep() -> None:
     for text in ("[" * 201 + "]" * 201, '{"a":' * 201 + "1" + "}" * 201, "[" * 100_000):
         with pytest.raises(ValueError, match="nests deeper than 200 levels"):
             read_json(text)
-    for text in ("", "{", '"' + "[" * 300, "]" * 300, "1".encode("utf-16")):
+    for wrong in ("", "{", '"' + "[" * 300, "]" * 300, "1".encode("utf-16")):
         with pytest.raises(ValueError, match=r"."):
-            read_json(text)
+            read_json(wrong)
