@@ -135,6 +135,7 @@ class Talk:
         async with asyncio.TaskGroup() as group:
             left = group.create_task(self._leaving.wait())
             closed = group.create_task(self._connection.closed())
+            # `tasks.first` would import anyio, for which every `exec` would wait.
             await asyncio.wait((left, closed), return_when=asyncio.FIRST_COMPLETED)
             left.cancel()
             closed.cancel()

@@ -177,6 +177,8 @@ def test_a_reader_that_stands_still_holds_up_nobody_and_gaps_say_so(
         await chain.initialize()
         for _ in range(20):
             assert (await chain.prompt("x" * (MIB // 8)))["result"] == DONE
+            while file.behind:  # its thread may get no time at once, and it is not to be dropped
+                await asyncio.sleep(0)
         assert (await chain.prompt("and on"))["result"] == DONE
         assert sum("the trace `slow` is incomplete" in line for line in chain.log) == 1
         assert slow.behind == 0
@@ -195,12 +197,10 @@ def test_a_reader_that_stands_still_holds_up_nobody_and_gaps_say_so(
     told_slow, told_file = (turns.opened(str(tmp_path / name)) for name in ("slow", "file"))
     told = [trace.head().gaps for trace in (told_slow, told_file, page.reader)]
     assert ["keep up" in "".join(gaps) for gaps in told] == [True, True, True]
-    gaps = [one.item.text for one in ring.held().kept if type(one.item) is Gap]
-    assert ["`slow`" in text for text in gaps].count(True) == 1
+    assert [type(one.item) for one in ring.held().kept].count(Gap) == 1
     times = [[row.at for row in trace.rows()] for trace in (page.reader, told_file)]
-    # The page may have been closed before it had read all, and the file dropped as too slow.
-    both = min(len(each) for each in times)
-    assert times[0][:both] == times[1][:both], "each entry has one time"
+    # The page may have been closed before it had read all.
+    assert times[0] == times[1][: len(times[0])], "each entry has one time"
     assert len(times[0]) > 20
     count = sum(b"and on" in line for line in (tmp_path / "file").read_bytes().splitlines())
     assert count == 2, "the others go on"
