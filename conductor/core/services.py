@@ -5,6 +5,7 @@ The core grants or refuses a call; the shell performs it, on a `Serve` effect.
 
 from __future__ import annotations
 
+import re
 from itertools import count
 from typing import Final
 
@@ -25,6 +26,7 @@ from conductor.core.jsonrpc import (
 from conductor.core.parts import Parts
 from conductor.core.policy import words
 from conductor.core.policy.headings import size_of
+from conductor.core.policy.word_table import FAMILIES
 from conductor.core.rebinding import Rebinding
 from conductor.core.service_table import (
     ALIASES,
@@ -43,15 +45,14 @@ from conductor.core.service_table import (
     USE_AGENT,
 )
 from conductor.core.state import Lane, Peer, Visit
-from conductor.patterns import lazy_pattern
 
 _MOST_LOOKED_AT: Final = 8 * 1024 * 1024
 """Bytes of params that are looked through for where a call goes."""
 _MOST_WHERE: Final = 2000
 """Characters of that."""
 
-_AGENT: Final = lazy_pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}")
-"""The name of a further agent."""
+_LONGEST_AGENT: Final = 64
+"""Characters of an agent's name in a hint."""
 
 _SHOWN: Final = 80
 """Characters of a name chosen by a component that an error repeats."""
@@ -288,7 +289,8 @@ def _refusal_of_sessions(peer: Peer, name: str, params: Params) -> str | None:
     if name == REBIND:
         return _not_granted(peer, f"`{name}`", words.cure("prompt:unseen", peer.component.denied))
     agent = text_of((read_members(params) or {}).get("agent"))
-    agent = agent if _AGENT.fullmatch(agent) else "NAME"
+    if len(agent) > _LONGEST_AGENT or not re.fullmatch(FAMILIES["agent"].pattern, agent):
+        agent = "NAME"
     cure = words.cure(f"agent:{agent}", peer.component.denied)
     return _not_granted(peer, f"`{name}`", f"{cure}, with `-c peer.{agent}=COMMAND`")
 
