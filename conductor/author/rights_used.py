@@ -213,11 +213,7 @@ class _Play:
 
 def _read(line: bytes) -> tuple[bytes, Message | None]:
     side, text = sides.split(line)
-    try:
-        message = jsonrpc.parse(text)
-    except jsonrpc.Malformed:
-        return side, None
-    return side, message if isinstance(message, Message) else None
+    return side, jsonrpc.message_of(text)
 
 
 def _body(message: Message) -> bytes:

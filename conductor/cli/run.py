@@ -19,7 +19,6 @@ import msgspec
 from conductor.cli import chain_log_file, configured, report
 from conductor.cli.chain_log import ChainLog
 from conductor.core.dialects import DIALECTS, SCP
-from conductor.core.message import Message
 from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run import spawn
@@ -627,11 +626,8 @@ def tell_client(error: ConductorError) -> None:
         line += more
     from conductor.core import jsonrpc
 
-    try:
-        message = jsonrpc.parse(line.split(b"\n", 1)[0])
-    except jsonrpc.Malformed:
-        return
-    if not isinstance(message, Message) or not isinstance(message.id, msgspec.Raw):
+    message = jsonrpc.message_of(line.split(b"\n", 1)[0])
+    if message is None or not isinstance(message.id, msgspec.Raw):
         return
     body = jsonrpc.error_object(jsonrpc.INTERNAL_ERROR, error.with_hint, error.data or None)
     os.write(1, jsonrpc.answer(bytes(message.id), b"error", body))

@@ -118,6 +118,15 @@ def parse(frame: bytes, max_depth: int = MAX_DEPTH) -> Message | list[Raw]:
         return _unusual(frame)
 
 
+def message_of(frame: bytes) -> Message | None:
+    """The message of a frame; None: it is malformed or a batch, which others have to judge."""
+    try:
+        message = parse(frame)
+    except Malformed:
+        return None
+    return message if isinstance(message, Message) else None
+
+
 def _unusual(frame: bytes) -> Message | list[Raw]:
     """Reads what the fast path refused: batches, odd members, lone surrogates, a mark of bytes'
     order in front."""

@@ -23,8 +23,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core import json_text, jsonrpc
-from conductor.core.jsonrpc import INTERNAL_ERROR, Malformed
-from conductor.core.message import Message
+from conductor.core.jsonrpc import INTERNAL_ERROR
 from conductor.errors import are, counted
 from conductor.fleet import names
 from conductor.fleet.frames import clean_frame
@@ -317,11 +316,8 @@ class Journalled(Wrapper):
         """Answers a prompt that may not begin now."""
         if _PROMPT.encode() not in frame:
             return False
-        try:
-            message = jsonrpc.parse(frame)
-        except Malformed:
-            return False
-        if not isinstance(message, Message) or message.method != _PROMPT:
+        message = jsonrpc.message_of(frame)
+        if message is None or message.method != _PROMPT:
             return False
         if isinstance(message.id, msgspec.Raw) and (id_ := jsonrpc.canonical_id(message.id)):
             text = f"the journal, without which no prompt begins here, lags: {self._journal.why}"

@@ -9,8 +9,6 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core import json_text, jsonrpc
-from conductor.core.jsonrpc import Malformed
-from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
 from conductor.errors import counted
 from conductor.fleet.journal import C2A, MARK
@@ -54,11 +52,8 @@ class Trace:
 
     def _event(self, one: Written) -> dict[str, Any] | None:
         """The message of an entry; None: it is none."""
-        try:
-            message = jsonrpc.parse(one.frame)
-        except Malformed:
-            return None
-        if not isinstance(message, Message):
+        message = jsonrpc.message_of(one.frame)
+        if message is None:
             return None
         ends = (CLIENT, AGENT) if one.way == C2A else (AGENT, CLIENT)
         event: dict[str, Any] = {"ts": self._ts(one), "from": ends[0], "to": ends[1]}

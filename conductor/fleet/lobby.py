@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
-from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
 from conductor.errors import ConductorError, are, counted
 from conductor.serve.chains import Chain, HubTransport, Start
@@ -54,7 +53,7 @@ class _Seated:
         if self.hosted is not None:
             yield from self.hosted.unanswered()
         for frame in self.chain.transport.held if self.chain is not None else ():
-            message = _message(frame)
+            message = jsonrpc.message_of(frame)
             if message is not None and message.method is not UNSET and isinstance(message.id, Raw):
                 yield bytes(message.id)
 
@@ -139,7 +138,7 @@ class Lobby(Served):
 
     def _note(self, seat: _Seated, frame: bytes) -> None:
         """Notes which session a request is about."""
-        message = _message(frame)
+        message = jsonrpc.message_of(frame)
         if message is None or message.method is UNSET or not isinstance(message.id, Raw):
             return
         session = session_of(message.params)
@@ -240,7 +239,7 @@ class Lobby(Served):
 
     def _session(self, seat: _Seated, frame: bytes) -> str | None:
         """The session whose stream a frame goes to; None: that of the connection."""
-        message = _message(frame)
+        message = jsonrpc.message_of(frame)
         if message is None:
             return None
         if message.method is not UNSET:
@@ -263,12 +262,3 @@ class Lobby(Served):
 
     def reload(self) -> None:
         """Does nothing: workers have the configuration of chains."""
-
-
-def _message(frame: bytes) -> Message | None:
-    """What a frame is; None: no message."""
-    try:
-        message = jsonrpc.parse(frame)
-    except jsonrpc.Malformed:
-        return None
-    return message if isinstance(message, Message) else None

@@ -10,7 +10,6 @@ from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.json_text import member_at
-from conductor.core.message import Message
 from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.carried import Carried
@@ -190,11 +189,8 @@ class RoomOutlet:
 
 def _refused(frame: bytes, error: ConductorError) -> bytes:
     """What a client gets in the place of an answer that names a session."""
-    try:
-        message = jsonrpc.parse(frame)
-    except jsonrpc.Malformed:
-        return frame
-    if not isinstance(message, Message) or not isinstance(message.id, Raw):
+    message = jsonrpc.message_of(frame)
+    if message is None or not isinstance(message.id, Raw):
         return frame
     if not isinstance(message.result, Raw) or member_at(message.result, "sessionId") is None:
         return frame

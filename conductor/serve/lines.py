@@ -260,11 +260,8 @@ class LinesLink:
 
 def is_initialize(frame: bytes) -> bool:
     """Whether a line is the first message of a client."""
-    try:
-        message = jsonrpc.parse(frame)
-    except jsonrpc.Malformed:
-        return False
-    return isinstance(message, Message) and message.method == "initialize"
+    message = jsonrpc.message_of(frame)
+    return message is not None and message.method == "initialize"
 
 
 def listen(

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Final, Protocol
 from msgspec import Raw
 
 from conductor.core import jsonrpc
-from conductor.core.message import Message
 from conductor.serve.chains import Chain, Factory, HubTransport, Start
 from conductor.serve.connections import Connection, Farewell, Keeper, Outlet, new_id
 from conductor.serve.hub import (
@@ -469,11 +468,8 @@ def hub_limits(settings: Settings) -> HubLimits:
 
 def refusal_of(frame: bytes) -> bytes | None:
     """The error for a prompt that may not begin, empty if it has no id; None: it is no prompt."""
-    try:
-        message = jsonrpc.parse(frame)
-    except jsonrpc.Malformed:
-        return None
-    if not isinstance(message, Message) or message.method != _PROMPT:
+    message = jsonrpc.message_of(frame)
+    if message is None or message.method != _PROMPT:
         return None
     if not isinstance(message.id, Raw) or not (id_ := jsonrpc.canonical_id(message.id)):
         return b""

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
-from conductor.core.message import Message
 from conductor.transports.remote import wire
 
 if TYPE_CHECKING:
@@ -251,11 +250,8 @@ class Streams:
 
     def _answers(self, frame: bytes) -> bool | None:
         """Whether a frame answers `initialize` with an error; None: it is no answer to it."""
-        try:
-            message = jsonrpc.parse(frame)
-        except jsonrpc.Malformed:
-            return None
-        if not isinstance(message, Message) or not message.answers:
+        message = jsonrpc.message_of(frame)
+        if message is None or not message.answers:
             return None
         if not isinstance(message.id, Raw) or jsonrpc.canonical_id(message.id) != self._id:
             return None

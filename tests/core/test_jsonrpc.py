@@ -97,6 +97,14 @@ def test_a_method_must_be_a_string(frame: bytes, id_: bytes | None) -> None:
     assert (caught.value.code, caught.value.id) == (-32600, id_)
 
 
+def test_a_message_of_a_frame_is_none_for_a_batch_and_for_text() -> None:
+    message = jsonrpc.message_of(b'{"jsonrpc":"2.0","method":"m"}')
+    assert message is not None
+    assert message.method == "m"
+    assert jsonrpc.message_of(b'[{"jsonrpc":"2.0","method":"m"}]') is None
+    assert jsonrpc.message_of(b"hello") is None
+
+
 def test_a_version_that_is_no_string_reads_as_none() -> None:
     message = read(b'{"jsonrpc":2.0,"id":1,"method":"_x","params":[],"result":2,"error":3}')
     assert (message.jsonrpc, message.method) == ("", "_x")

@@ -20,7 +20,6 @@ from conductor.author.check.scripted_chain import (
 )
 from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
-from conductor.core.message import Message
 
 _ACROSS: Final = {b"p": b"s", b"s": b"p"}
 """Where a proxy passes on what comes from a side."""
@@ -219,11 +218,8 @@ async def _conversation(chain: ScriptedChain) -> tuple[list[_Request], list[_Req
 def _requests(lines: Iterable[bytes]) -> Iterator[_Request]:
     """The requests among lines of the channel, but for the conductor's and the barrier's."""
     for line in lines:
-        try:
-            message = jsonrpc.parse(line[1:]) if line[:1] in _ACROSS else None
-        except jsonrpc.Malformed:
-            continue
-        if not isinstance(message, Message) or not isinstance(message.method, str):
+        message = jsonrpc.message_of(line[1:]) if line[:1] in _ACROSS else None
+        if message is None or not isinstance(message.method, str):
             continue
         if message.id is msgspec.UNSET or message.method == BARRIER:
             continue

@@ -43,11 +43,7 @@ def not_a_message(lines: Iterable[bytes]) -> bytes | None:
 
 
 def _message(line: bytes) -> Message | None:
-    try:
-        message = jsonrpc.parse(sides.split(line)[1])
-    except jsonrpc.Malformed:
-        return None
-    return message if isinstance(message, Message) else None
+    return jsonrpc.message_of(sides.split(line)[1])
 
 
 async def answered_once(chain: ScriptedChain) -> None:

@@ -31,7 +31,7 @@ from conductor.mcp.bridge.capabilities import Support
 from conductor.mcp.bridge.clients import Clients, McpClient
 from conductor.mcp.bridge.declarations import ENDS, SETUPS, Declaration
 from conductor.mcp.bridge.effects import CloseClient, Effect, Log, ToAgent, ToChain, ToClient
-from conductor.mcp.bridge.endpoints import AcpEndpoint, DoorConnection, message_of, outcome_of
+from conductor.mcp.bridge.endpoints import AcpEndpoint, DoorConnection, outcome_of
 from conductor.mcp.bridge.generations import DISCONNECTS, METHODS, McpMessage, unwrap
 from conductor.mcp.bridge.json import EMPTY, NULL, bytes_of, read
 from conductor.mcp.bridge.native import NativeClients
@@ -122,7 +122,7 @@ class Bridge:
         return self._effects()
 
     def _pass_down(self, frame: bytes) -> None:
-        message = message_of(frame)
+        message = jsonrpc.message_of(frame)
         if message is None or not self._takes_from_chain(message):
             self._emit(ToAgent(frame))
 
@@ -223,7 +223,7 @@ class Bridge:
 
     def from_agent(self, frame: bytes) -> list[Effect]:
         """Takes a line of the agent."""
-        message = message_of(frame)
+        message = jsonrpc.message_of(frame)
         if message is None or not self._takes_from_agent(message, frame):
             self._emit(ToChain(frame))
         return self._effects()
@@ -296,7 +296,7 @@ class Bridge:
                 # Revisions before 2025-06-18 have batches.
                 batch = message if isinstance(message, list) else [message]
                 for entry in batch:
-                    part = entry if isinstance(entry, Message) else message_of(bytes(entry))
+                    part = entry if isinstance(entry, Message) else jsonrpc.message_of(bytes(entry))
                     if part is not None:
                         _received(client, door, part)
         return self._effects()

@@ -85,15 +85,6 @@ class AcpEndpoint(Endpoint):
         return True
 
 
-def message_of(frame: bytes) -> Message | None:
-    """The message of a line; None if it is malformed or a batch, which others have to judge."""
-    try:
-        message = jsonrpc.parse(frame)
-    except jsonrpc.Malformed:
-        return None
-    return message if isinstance(message, Message) else None
-
-
 def outcome_of(message: Message) -> tuple[bytes, bytes]:
     """The member of a response that counts, and its body."""
     member, body = jsonrpc.outcome(message) or (b"result", NULL)

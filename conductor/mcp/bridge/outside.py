@@ -17,7 +17,7 @@ from conductor.core.message import Message
 from conductor.mcp.bridge import protocol
 from conductor.mcp.bridge.declarations import Declaration
 from conductor.mcp.bridge.effects import CloseLink, Effect, OpenLink, ToLink
-from conductor.mcp.bridge.endpoints import Endpoint, OnResponse, message_of, outcome_of
+from conductor.mcp.bridge.endpoints import Endpoint, OnResponse, outcome_of
 from conductor.mcp.bridge.generations import CONNECTS, DISCONNECTS, McpMessage, unwrap
 from conductor.mcp.bridge.json import EMPTY, bytes_of, read, text, write
 
@@ -110,7 +110,7 @@ class Outside(Endpoint):
         except Malformed:
             return
         for each in parsed if isinstance(parsed, list) else [parsed]:
-            message = each if isinstance(each, Message) else message_of(bytes(each))
+            message = each if isinstance(each, Message) else jsonrpc.message_of(bytes(each))
             if message is not None and link in self._links:
                 self._take(server, link, message)
 

@@ -15,7 +15,6 @@ import msgspec
 
 from conductor.core import json_text, jsonrpc
 from conductor.core.dialects import CANCEL
-from conductor.core.jsonrpc import Malformed
 from conductor.core.message import Message
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PERMISSION
@@ -191,11 +190,8 @@ class Client:
     def receive(self, frame: bytes) -> list[bytes]:
         """Takes one line; the answers to it."""
         self.received += 1
-        try:
-            message = jsonrpc.parse(frame)
-        except Malformed:
-            return []
-        if not isinstance(message, Message):
+        message = jsonrpc.message_of(frame)
+        if message is None:
             return []
         id_ = bytes(message.id) if isinstance(message.id, msgspec.Raw) else b""
         if not isinstance(message.method, str):
