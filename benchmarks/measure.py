@@ -1,6 +1,7 @@
 """One cell: everything measured of one chain, once."""
 
 import os
+import shutil
 import subprocess
 import sys
 import time
@@ -90,11 +91,14 @@ class Cell:
 def environment(cache: Path, own: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The chain's environment: bytecode is cached, as on any installed system.
 
-    Not beside the sources, though: nothing here writes into a source tree.
+    Not beside the sources, though: nothing here writes into a source tree. The state folder is
+    empty: a user's own would make figures depend on earlier runs, and would fill up with prompts.
     """
+    state = cache / "state"
+    shutil.rmtree(state, ignore_errors=True)
     env = {name: value for name, value in own.items() if name != "PYTHONDONTWRITEBYTECODE"}
     env.setdefault("PYTHONPYCACHEPREFIX", str(cache / "pycache"))
-    return env
+    return env | {"XDG_STATE_HOME": str(state)}
 
 
 def warm_up(chain: Chain, cast: Cast, load: Workload, env: Mapping[str, str]) -> None:
