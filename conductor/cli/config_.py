@@ -18,7 +18,8 @@ SHOW_HELP: Final = paragraphs(
 SHOW_EPILOG: Final = "Example:\n\n  conductor config show --origin"
 CHECK_HELP: Final = paragraphs(
     "Check every file of configuration, also one that is not trusted: reading it runs nothing. "
-    "Resolves each component and chain without starting any, and shows what hides what.",
+    "Makes the plan of each component and chain without starting any, and shows what hides what, "
+    "and which chains would not start here.",
     "Exit code 1 when there is a mistake.",
 )
 CHECK_EPILOG: Final = (

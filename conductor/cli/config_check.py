@@ -1,7 +1,8 @@
-"""`conductor config check`: every mistake in the files of configuration, and what hides what.
+"""`conductor config check`: every mistake in the files of configuration, what hides what, and which
+chains would not start here.
 
-Reading a file and resolving components runs nothing of them, so a project's file is checked before
-anybody trusts it.
+Reading a file and making plans runs nothing of them, so a project's file is checked before anybody
+trusts it.
 """
 
 from __future__ import annotations
@@ -12,12 +13,14 @@ from typing import Any
 
 import msgspec
 
-from conductor.cli import configured, report
-from conductor.errors import ConductorError, UsageError
-from conductor.spec import catalog
+from conductor.cli import configured, consent, options, report
+from conductor.cli.run import planned
+from conductor.errors import ConductorError, UsageError, one_line
+from conductor.spec import gates
 from conductor.spec.config import layers, names, reading
 from conductor.spec.config.layers import State
 from conductor.spec.config.model import Config, Written, WrittenOption
+from conductor.spec.plan import Plan
 
 
 class _Findings:
@@ -27,6 +30,8 @@ class _Findings:
         self.mistakes: dict[str, str] = {}
         """Their hints."""
         self.notes: dict[str, None] = {}
+        self.variables: dict[str, WrittenOption] = {}
+        """The options that variables set: they hold for each plan."""
 
     def wrong(self, error: ConductorError, origin: str = "") -> None:
         """A mistake, which stands at `origin` unless it names a place by itself."""
@@ -36,8 +41,13 @@ class _Findings:
         self.mistakes[error.text if named else f"{origin}: {error.text}"] = error.hint
 
     def note(self, text: str) -> None:
-        """What hides what."""
+        """What is worth knowing."""
         self.notes.setdefault(text)
+
+    def heard(self, level: str, text: str) -> None:
+        """What is said while a plan is made."""
+        if level == "warning":
+            self.note(text)
 
 
 def check(file: str | None, values: Mapping[str, Any]) -> int:
@@ -47,9 +57,16 @@ def check(file: str | None, values: Mapping[str, Any]) -> int:
     found = _Findings()
     folder = configured.project(values)
     configs = [_file(file, found)] if file is not None else list(_files(folder, values, found))
-    whole = layers.merged(configs, folder)
     if file is None:
-        _variables(values, found)
+        found.variables, complaints = configured.from_environment(values)
+        for text in complaints:
+            found.note(text)
+    _drop_wrong(found.variables, found)
+    for config in configs:
+        _drop_wrong(config.options, found)
+        for chain in config.chains.values():
+            _drop_wrong(chain.options, found)
+    whole = layers.merged(configs, folder)
     for config in configs:
         _check(config, whole, found)
     _hidden(configs, found)
@@ -99,49 +116,61 @@ def _parsed(content: bytes, path: str, found: _Findings) -> Config:
     return config
 
 
-def _variables(values: Mapping[str, Any], found: _Findings) -> None:
-    variables, complaints = configured.from_environment(values)
-    _options(variables, found)
-    for complaint in complaints:
-        found.note(complaint)
-
-
 # -- what a configuration holds --------------------------------------------------------------------
 
 
 def _check(config: Config, whole: Config, found: _Findings) -> None:
     """Checks what one file holds, with the names of all files."""
-    _options(config.options, found)
     for name, component in config.components.items():
         # As a chain names it: the file that is checked counts for its own names.
         own = msgspec.structs.replace(whole, components={**whole.components, name: component})
-        _resolve([name], own, found, component.origin)
+        _planned(name, own, found, component.origin)
     for name, chain in config.chains.items():
-        _options(chain.options, found)
         own = msgspec.structs.replace(whole, chains={**whole.chains, name: chain})
-        _resolve([f"@{name}"], own, found, chain.origin)
+        plan = _planned(f"@{name}", own, found, chain.origin)
+        if plan is not None:
+            _pass(plan, name, found)
         for component in chain.components:
-            _resolve([component], whole, found, component.origin)
+            entry = msgspec.structs.replace(component, when=None)
+            _planned(entry, whole, found, component.origin)
     for written in config.choose:
         if written.choice.use not in whole.chains:
             found.wrong(names.no_chain(written.choice.use, whole), written.origin)
 
 
-def _options(options: Mapping[str, WrittenOption], found: _Findings) -> None:
-    for key, written in options.items():
+def _drop_wrong(options: dict[str, WrittenOption], found: _Findings) -> None:
+    """Takes out the options that cannot be read: no plan is made with them."""
+    for key, written in [*options.items()]:
         try:
             configured.value(key, written)
         except UsageError as error:
             found.wrong(error)
+            del options[key]
 
 
-def _resolve(
-    components: list[str | Written], config: Config, found: _Findings, origin: str
-) -> None:
+def _planned(
+    component: str | Written, config: Config, found: _Findings, origin: str
+) -> Plan | None:
+    """The plan that a start would make of a component or a chain; None if there is none."""
     try:
-        catalog.resolve_all(components, config=config, note=found.note)
+        parsed = options.assembled("agent", [component], {})
+        parsed = configured.over(parsed, config, [found.variables], found.heard)
+        # A chain may be for other projects altogether.
+        if names.flat(parsed.components, parsed.config or config):
+            return planned(parsed, found.note)
     except ConductorError as error:
         found.wrong(error, origin)
+    return None
+
+
+def _pass(plan: Plan, name: str, found: _Findings) -> None:
+    """Notes which gate would refuse a chain here: that depends on the machine, too."""
+    if plan.components[-1].sandboxed:  # it is for `proxy`, or within another chain
+        plan = msgspec.structs.replace(plan, mode="proxy")
+    try:
+        gates.passed(consent.kept(plan)[0], lambda _, text: found.note(f"`@{name}`: {text}"))
+    except ConductorError as error:
+        found.note(one_line(f"`@{name}` would not start here: {error.text}", 1000))
 
 
 def _hidden(configs: Iterable[Config], found: _Findings) -> None:

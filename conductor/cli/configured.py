@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -23,6 +24,7 @@ from conductor.spec.origins import COMMAND_LINE
 
 if TYPE_CHECKING:
     from conductor.spec.config.choose import Chosen
+    from conductor.spec.config.entries import Say
     from conductor.spec.config.layers import Layer
     from conductor.spec.config.model import Config, Written, WrittenOption
     from conductor.spec.config.project import Project
@@ -53,18 +55,37 @@ def applied(parsed: Parsed, *, served: bool = False) -> Parsed:
     """
     if not _anything(parsed.values):
         return parsed
-    from conductor.spec.config.model import WrittenOption
-
     layers, config, spoken = loaded(parsed.values)
     _refuse_twice(parsed.values, spoken)
     _refuse_foreign(parsed.command, spoken)
     _refuse_served({} if served else config.serve)
     heard = _Heard()
-    project, config = _judged(parsed, config, heard)
+    variables, unknown = from_environment(parsed.values)
+    for text in [*unknown, *ignored(layers)]:
+        heard.say("warning", text)
+    whole = over(parsed, config, [variables, spoken], heard.say)
+    if whole.options.log_format == "json":
+        report.log_as_json()
+    heard.goes_to(report.logger(whole.log))
+    return whole
+
+
+def over(
+    parsed: Parsed, config: Config, above: Sequence[Mapping[str, WrittenOption]], say: Say
+) -> Parsed:
+    """A command line over all layers below it. Raises `UsageError`.
+
+    Args:
+        config: What files configure.
+        above: Options that stand above those, the lowest first.
+        say: Hears what the project decides.
+    """
+    from conductor.spec.config.model import WrittenOption
+
+    project, config = _judged(parsed, config, say)
     chosen = _chosen(parsed, config, project)
     components = parsed.components if chosen is None else chosen.components
-    variables, unknown = from_environment(parsed.values)
-    written = [config.options, _of_chains(components, config), variables, spoken]
+    written = [config.options, _of_chains(components, config), *above]
     flags = {
         name: Setting(value, WrittenOption(value, COMMAND_LINE))
         for name, value in _levelled(parsed.values).items()
@@ -73,18 +94,12 @@ def applied(parsed: Parsed, *, served: bool = False) -> Parsed:
     merged = {name: setting.value for name, setting in settings.items()}
     if _only and merged.get("locked") and "lock_file" not in merged:
         merged["lock_file"] = os.path.join(_only[0].folder, paths.LOCK_FILE)
-    if merged.get("log_format") == "json":
-        report.log_as_json()
-    log = report.logger(merged.get("log", "warning"))
-    for text in [*unknown, *ignored(layers)]:
-        log("warning", "conductor", text)
-    heard.goes_to(log)
     whole = options.assembled(parsed.command, components, merged, config)
     set_by = {name: setting.written.origin for name, setting in settings.items()}
     whole = msgspec.structs.replace(whole, typed=parsed, project=project, set_by=set_by)
     if chosen is None:
         return whole
-    log("info", "conductor", chosen.why)
+    say("info", chosen.why)
     return msgspec.structs.replace(whole, chosen=(config.folder, chosen.why))
 
 
@@ -127,9 +142,6 @@ class _Heard:
         else:
             self._log(level, "conductor", text)
 
-    def warn(self, text: str) -> None:
-        self.say("warning", text)
-
     def goes_to(self, log: Log) -> None:
         """Says it, and from now on all else."""
         self._log = log
@@ -137,7 +149,7 @@ class _Heard:
             self.say(level, text)
 
 
-def _judged(parsed: Parsed, config: Config, heard: _Heard) -> tuple[Project | None, Config]:
+def _judged(parsed: Parsed, config: Config, say: Say) -> tuple[Project | None, Config]:
     """The project by which choices and entries of chains are judged, and the configuration with
     which they are. A chain that runs keeps its project, and all that was found."""
     entries = (entry for chain in config.chains.values() for entry in chain.components)
@@ -146,8 +158,8 @@ def _judged(parsed: Parsed, config: Config, heard: _Heard) -> tuple[Project | No
     from conductor.spec.config.entries import Entries
     from conductor.spec.config.project import Project
 
-    project = parsed.project or Project(config.folder, heard.warn)
-    return project, msgspec.structs.replace(config, fits=Entries(project, heard.say))
+    project = parsed.project or Project(config.folder, partial(say, "warning"))
+    return project, msgspec.structs.replace(config, fits=Entries(project, say))
 
 
 def _chosen(parsed: Parsed, config: Config, project: Project | None) -> Chosen | None:

@@ -180,6 +180,29 @@ def test_what_hides_what_is_shown(here: Place) -> None:
     assert f"chain `datetime` of the configuration ({project}, line 2) hides the bundled" in ran.out
 
 
+def test_a_check_says_which_chains_would_not_start(here: Place) -> None:
+    here.user(
+        "[chains.fine]\ncomponents = ['datetime', 'demo']\n"
+        "[chains.part]\ncomponents = ['datetime']\n"
+        "[chains.bare]\ncomponents = ['./p.sh', 'demo']\noptions.require-sandbox = true\n"
+        "[chains.other]\ncomponents = [{component = 'demo', when.file = '*.rs'}]\n"
+    )
+    program = here.user_file.parent / "p.sh"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    ran = here.run("config", "check", CONDUCTOR_LOCKED="1")
+    assert (ran.code, ran.err) == (0, "")
+    for name in ("fine", "part", "bare"):
+        assert f"note: `@{name}` would not start here: no lock file `conductor.lock`" in ran.out
+    assert "`@other`" not in ran.out
+    ran = here.run("config", "check")
+    assert ran.out.count("would not start") == 1
+    assert (
+        "note: `@bare` would not start here: proxy `p` ("
+        f"{program}) is not sandboxed, and `require-sandbox` is set ({here.user_file}, line 7)\n"
+    ) in ran.out
+
+
 def test_one_file_of_any_name(here: Place) -> None:
     here.user("broken")
     path = here.project / "other.toml"
