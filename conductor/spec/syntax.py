@@ -72,6 +72,8 @@ def split(text: str) -> tuple[str, Options]:
     A value reaches to the next comma, or, if it is a JSON string, list or object, to its end. What
     stands in quotes of a command belongs to the command.
     """
+    if "," not in text:  # to compile the pattern takes as long as much of a start
+        return text, []
     for begin in PATTERN.finditer(text):
         if _in_quotes(text, begin.start()):
             continue

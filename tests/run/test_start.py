@@ -496,8 +496,10 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
         ("conductor.core.exchange", "conductor.core.early_updates"),
         ("conductor.core.exchange", "conductor.core.replays"),
     }
-    # `segment_start` loads these for the guests, audits and traces that need them.
+    # `segment_start` loads these for the guests, audits and traces that need them; what words mean
+    # is for agreements.
     assert later - of_agents == {
+        ("conductor.core.policy.words", "zlib"),
         ("conductor.core.payloads", "hashlib"),
         ("conductor.run.report_lines", "hashlib"),
         ("conductor.run.segment", "conductor.run.host_record"),

@@ -10,7 +10,6 @@ The table itself is `conductor.core.policy.word_table`.
 from __future__ import annotations
 
 import re
-import zlib
 from collections.abc import Iterable, Mapping
 from functools import lru_cache, reduce
 from typing import Any, Final
@@ -157,6 +156,7 @@ def _unknown(name: str) -> ValueError:
     return UnknownWordError(f"no right `{name}`", name, known)
 
 
+@lru_cache(maxsize=1024)
 def members(name: str) -> tuple[str, ...]:
     """The words that a set or a group (`see:updates`) stands for; of a word, itself."""
     if name in SETS:
@@ -214,15 +214,16 @@ def rules_of(words: Iterable[str]) -> tuple[Rule, ...]:
     return tuple(Rule(direction, key, rights) for (direction, key), rights in held.items())
 
 
+@lru_cache(maxsize=256)
 def policy(*words: str, **more: Any) -> Policy | None:
     """The engine's policy of words; None: nothing is enforced. `more`: its other members.
 
-    Raises `ValueError`.
+    A start asks some thirty times for the same. Raises `ValueError`.
     """
     if TRUSTED in words:
         return None
     names = flat(words)
-    grants = reduce(merged, (word(name).grants for name in names), Grants())
+    grants = reduce(merged, (one.grants for one in map(word, names) if one.grant), Grants())
     return Policy(rules_of(names), grants, **more)
 
 
@@ -238,13 +239,14 @@ def beyond(name: str) -> bool:
 
 def agents(words: Iterable[str], verb: str) -> tuple[str, ...]:
     """The agents beside the chain that words of a verb name: `peer` or `agent`."""
-    return tuple(sorted(one.scope for one in map(word, flat(words)) if one.verb == verb))
+    names = (name.partition(":") for name in flat(words))
+    return tuple(sorted(scope for begin, _, scope in names if begin == verb))
 
 
 def lacking(wanted: Iterable[str], held: Iterable[str]) -> tuple[str, ...]:
     """The words of `wanted` of which `held` does not give all."""
-    has = tuple(held)
-    given = policy(*has)
+    held = tuple(held)
+    has, given = flat(held), policy(*held)
     return tuple(
         name for name in wanted if not all(_gives(given, has, word(one)) for one in flat([name]))
     )
@@ -299,6 +301,8 @@ def filled(names: Iterable[str], settings: Mapping[str, Any]) -> tuple[str, ...]
 
 def meaning(*names: str) -> str:
     """What words mean in this release: short text that changes when their cells do."""
+    import zlib  # for agreements alone
+
     cells = [(r.direction.value, r.key, r.rights) for r in rules_of(names)]
     kept = [*sorted(cells), *sorted(one for one in flat(names) if not word(one).own)]
     return f"{zlib.crc32(repr(kept).encode()):08x}"
