@@ -208,11 +208,8 @@ def test_a_host_gets_it_with_the_guests_name_and_takes_it_there() -> None:
         # Up, a trusted guest passes on what others below have sent.
         pb >> (ABOVE, "s", request(8, SHOW, of("below")))
         pb << ("f", "s", request(8, SHOW, of("below")))
-        (
-            pb
-            >> ("f", "p", request(8, SHOW, of("below")))
-            << (ABOVE, "p", request(8, SHOW, of("below")))
-        )
+        pb >> ("f", "p", request(8, SHOW, of("below")))
+        pb << (ABOVE, "p", request(8, SHOW, of("below")))
         pb >> (ABOVE, "p", result(8, {})) << ("f", "p", result(8, {}))
         pb >> ("f", "s", result(8, {})) << (ABOVE, "s", result(8, {}))
 

@@ -33,21 +33,12 @@ def cancel(id_: object) -> dict[str, object]:
 def test_an_agent_ends_with_requests_both_ways() -> None:
     with begin_acp(agent_mode("acp")) as pb:
         pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
-        (
-            pb
-            >> ("p", request("q", "proxy/successor", {"method": "_x"}))
-            << ("agent", request(2, "_x"))
-        )
-        (
-            pb
-            >> ("agent", request("a", "_up"))
-            << ("p", request(3, "proxy/successor", {"method": "_up"}))
-        )
-        (
-            pb
-            >> ("agent", request("b", "_up"))
-            << ("p", request(4, "proxy/successor", {"method": "_up"}))
-        )
+        pb >> ("p", request("q", "proxy/successor", {"method": "_x"}))
+        pb << ("agent", request(2, "_x"))
+        pb >> ("agent", request("a", "_up"))
+        pb << ("p", request(3, "proxy/successor", {"method": "_up"}))
+        pb >> ("agent", request("b", "_up"))
+        pb << ("p", request(4, "proxy/successor", {"method": "_up"}))
         pb >> ("agent", cancel("b")) << ("p", cancel(4))
         pb >> (lambda r: r.closed("agent", GONE))
         pb << ("p", error("q", -32603, TEXT, {"exitCode": 1})) << ("p", cancel(3))
@@ -63,11 +54,8 @@ def test_an_agent_ends_with_requests_both_ways() -> None:
         pb << ("p", error("r", -32603, TEXT, {"exitCode": 1}))
         pb >> ("p", notification("proxy/successor", {"method": "_y"}))
         pb << Noted("debug", "p", "agent `agent` is not there for it")
-        (
-            pb
-            >> ("client", request("i", "initialize", V1))
-            << ("p", request(5, "proxy/initialize", V1))
-        )
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("p", request(5, "proxy/initialize", V1))
         pb >> ("p", request("f", "proxy/successor", {"method": "initialize"}))
         pb << ("p", error("f", -32603, TEXT, {"exitCode": 1}))
         pb >> (lambda r: r.closed("p", BARE))
@@ -86,11 +74,8 @@ def test_a_client_ends() -> None:
 
 def test_an_outer_conductor_ends_without_failing_the_chain() -> None:
     with proxy_mode("acp") as pb:
-        (
-            pb
-            >> ("client", request(1, "proxy/initialize", V1))
-            << ("p", request(1, "proxy/initialize", V1))
-        )
+        pb >> ("client", request(1, "proxy/initialize", V1))
+        pb << ("p", request(1, "proxy/initialize", V1))
         pb >> (lambda r: r.closed("client", BARE)) << ("p", cancel(1))
 
 
@@ -142,11 +127,8 @@ def test_a_chain_is_abandoned() -> None:
         pb >> ("client", [request("d", "_x")]) << ("agent", request(3, "_x"))
         assert pb.router.pending() == 2
         pb >> (lambda r: r.abandon(BARE))
-        (
-            pb
-            << ("client", error("c", -32603, "it ended"))
-            << ("client", [error("d", -32603, "it ended")])
-        )
+        pb << ("client", error("c", -32603, "it ended"))
+        pb << ("client", [error("d", -32603, "it ended")])
         pb >> ("agent", result(2, 1)) >> (lambda r: r.abandon(BARE))
         assert pb.router.pending() == 0
 
@@ -224,11 +206,8 @@ def test_what_cannot_be_told_is_dropped(head: bytes) -> None:
 
 def test_skipped_on_sides() -> None:
     with proxy_mode("channel", "channel") as pb:
-        (
-            pb
-            >> ("client", "p", request(5, "initialize", V1))
-            << ("p", "p", request(5, "initialize", V1))
-        )
+        pb >> ("client", "p", request(5, "initialize", V1))
+        pb << ("p", "p", request(5, "initialize", V1))
         pb >> ("p", "s", request(1, "_x")) << ("client", "s", request("c1", "_x"))
         head = b'{"jsonrpc":"2.0","id":"c1","result":"'
         pb >> (lambda r: r.skipped("p", b"s" + head, "long"))
@@ -251,11 +230,8 @@ def test_a_lost_role_answer_ends_the_handshake() -> None:
 
 def test_a_request_that_cannot_be_delivered_is_answered() -> None:
     with proxy_mode("channel", "channel") as pb:
-        (
-            pb
-            >> ("client", "p", request(5, "initialize", V1))
-            << ("p", "p", request(5, "initialize", V1))
-        )
+        pb >> ("client", "p", request(5, "initialize", V1))
+        pb << ("p", "p", request(5, "initialize", V1))
         frame = b'p{"jsonrpc":"2.0","id":5,"method":"initialize"}\n'
         pb >> (lambda r: r.undeliverable("p", frame, "too big"))
         pb << Noted("warning", "p", "not delivered: too big")

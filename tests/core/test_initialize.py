@@ -248,11 +248,8 @@ def test_an_sdk_proxy_forwards_the_role_request_it_does_not_know() -> None:
         pb >> ("p", error(1, -32601, "no")) << ("p", request(2, "_proxy/initialize", V1))
         pb >> ("p", wrapped("f", "initialize", V1, "_proxy/successor"))
         pb << ("agent", request(1, "initialize", V1))
-        (
-            pb
-            >> ("agent", notification("_n"))
-            << ("p", notification("_proxy/successor", {"method": "_n"}))
-        )
+        pb >> ("agent", notification("_n"))
+        pb << ("p", notification("_proxy/successor", {"method": "_n"}))
 
 
 def test_a_proxy_that_always_forwards_is_asked_each_way_once() -> None:
@@ -286,11 +283,8 @@ def test_other_errors_of_an_unknown_dialect_go_back() -> None:
 
 def test_what_an_unasked_proxy_says_settles_nothing() -> None:
     with agent_mode(None) as pb:
-        (
-            pb
-            >> ("p", notification("_proxy/successor", {"method": "_n"}))
-            << ("agent", notification("_n"))
-        )
+        pb >> ("p", notification("_proxy/successor", {"method": "_n"}))
+        pb << ("agent", notification("_n"))
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
 
 
@@ -535,11 +529,8 @@ def test_an_scp_proxy_launches_its_successor(kind: str | None) -> None:
     with held(kind) as pb:
         pb >> (lambda r: r.listening("p", b'{"command":"shim"}'))
         pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{"command": "shim"}]}))
-        (
-            pb
-            >> ("p/successor", request(1, "initialize", OFFER))
-            << ("agent", request(1, "initialize", V1))
-        )
+        pb >> ("p/successor", request(1, "initialize", OFFER))
+        pb << ("agent", request(1, "initialize", V1))
         pb >> ("agent", result(1, OK)) << ("p/successor", result(1, OK))
         pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
         pb << ("client", result(7, OK))
@@ -558,18 +549,12 @@ def test_a_proxy_that_does_not_know_scp_is_sacp_or_pacp() -> None:
     with held(None) as pb:
         pb >> (lambda r: r.listening("p", b"{}"))
         pb << ("p", request(4, "_scp/proxy", {"servers": [{}]}))
-        (
-            pb
-            >> ("p", error(4, -32601, ""))
-            << ("p", request(5, "_x"))
-            << ("client", result(7, ANSWER))
-        )
+        pb >> ("p", error(4, -32601, ""))
+        pb << ("p", request(5, "_x"))
+        pb << ("client", result(7, ANSWER))
         nested = {"message": {"method": "_x"}}
-        (
-            pb
-            >> ("p", request("q", "_proxy/successor/send/request", nested))
-            << ("agent", request(1, "_x"))
-        )
+        pb >> ("p", request("q", "_proxy/successor/send/request", nested))
+        pb << ("agent", request(1, "_x"))
         pb >> ("agent", notification("_n"))
         inside = {"message": {"method": "_n"}}
         pb << ("p", notification("_proxy/successor/receive/notification", inside))
@@ -580,12 +565,9 @@ def test_it_stays_sacp_if_its_first_envelope_is_flat() -> None:
     with held(None) as pb:
         pb >> (lambda r: r.listening("p", b"{}"))
         pb << ("p", request(4, "_scp/proxy", {"servers": [{}]}))
-        (
-            pb
-            >> ("p", error(4, -32601, ""))
-            << ("p", request(5, "_x"))
-            << ("client", result(7, ANSWER))
-        )
+        pb >> ("p", error(4, -32601, ""))
+        pb << ("p", request(5, "_x"))
+        pb << ("client", result(7, ANSWER))
         pb >> ("p", notification("_proxy/successor/notification", {"method": "_x"}))
         pb << ("agent", notification("_x")) >> ("agent", notification("_n"))
         pb << ("p", notification("_proxy/successor/notification", {"method": "_n"}))
@@ -678,11 +660,8 @@ def test_an_scp_proxy_may_take_its_time(kind: str | None) -> None:
             pb >> ("agent", result(1, OK)) << ("p/successor", result(1, OK))
         else:
             pb << Noted("warning", "p", "without forwarding it")
-        (
-            pb
-            << ("p", request(Hole("x"), "_x"))
-            << ("client", result(7, OK if kind is None else ANSWER))
-        )
+        pb << ("p", request(Hole("x"), "_x"))
+        pb << ("client", result(7, OK if kind is None else ANSWER))
         pb >> (lambda r: r.not_launching("p"))
 
 
@@ -854,11 +833,8 @@ def test_an_outer_conductor_shows_itself_by_its_first_envelope() -> None:
 
 def test_proxy_mode_over_sides() -> None:
     with proxy_mode("acp", "channel") as pb:
-        (
-            pb
-            >> ("client", "p", request(7, "initialize", V1))
-            << ("p", request(7, "proxy/initialize", V1))
-        )
+        pb >> ("client", "p", request(7, "initialize", V1))
+        pb << ("p", request(7, "proxy/initialize", V1))
         pb >> ("p", wrapped("f", "initialize", V1))
         pb << ("client", "s", request(Hole("i"), "initialize", V1))
         pb >> ("client", "s", result(Hole("i"), OK)) << ("p", result("f", OK))

@@ -875,11 +875,8 @@ def test_which_may_refuse_it_or_answer_too_late() -> None:
         pb << ("g", "c", error(1, -32600, "no"))
         pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
         alone = served(pb, "g", {**wanted, "show": False})
-        (
-            pb
-            >> (lambda router: router.served(alone, None, no))
-            << ("g", "s", error("own", -32600, "no"))
-        )
+        pb >> (lambda router: router.served(alone, None, no))
+        pb << ("g", "s", error("own", -32600, "no"))
         pb >> ("g", "c", begin())
         late = served(pb, "g", wanted)
         pb >> ("g", "c", begin(2, "T"))

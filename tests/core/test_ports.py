@@ -334,11 +334,8 @@ def test_the_conversation_goes_on_without_a_peer_agent() -> None:
     with chain() as pb:
         pb >> ("p", request("a", "proxy/successor", wrap("_x")))
         pb << ("research", request(Hole("a"), "_x"))
-        (
-            pb
-            >> ("research", request(5, "_q"))
-            << ("p", request(Hole("q"), "proxy/successor", wrap("_q")))
-        )
+        pb >> ("research", request(5, "_q"))
+        pb << ("p", request(Hole("q"), "proxy/successor", wrap("_q")))
         pb >> (lambda router: router.closed("research", GONE))
         pb << ("p", failed)
         pb << ("p", notification("$/cancel_request", {"requestId": Hole("q")}))
@@ -352,11 +349,8 @@ def test_the_conversation_goes_on_without_a_peer_agent() -> None:
 
 def test_a_component_that_ended_leaves_its_peer_agents_answered() -> None:
     with chain() as pb:
-        (
-            pb
-            >> ("research", request(5, "_q"))
-            << ("p", request(Hole("q"), "proxy/successor", wrap("_q")))
-        )
+        pb >> ("research", request(5, "_q"))
+        pb << ("p", request(Hole("q"), "proxy/successor", wrap("_q")))
         pb >> (lambda router: router.bypassed("p", Closure("`p` ended")))
         pb << ("research", error(5, -32603, "`p` ended"))
         pb >> ("research", request(6, "_q")) << ("research", error(6, -32603, "`p` ended"))
@@ -420,17 +414,11 @@ def test_a_host_passes_envelopes_on() -> None:
     one = Component("g", dialect=CHANNEL, ports={"research": False})
     two = Component("h", dialect=CHANNEL, ports={"review": False})
     with Playbook(Router([one, two], "proxy", options=RouterOptions(upstream=CHANNEL))) as pb:
-        (
-            pb
-            >> ("client", "p", request(1, "initialize", V1))
-            << ("g", "p", request(1, "initialize", V1))
-        )
+        pb >> ("client", "p", request(1, "initialize", V1))
+        pb << ("g", "p", request(1, "initialize", V1))
         pb >> ("g", "s", request(1, "initialize", V1)) << ("h", "p", request(1, "initialize", V1))
-        (
-            pb
-            >> ("h", "s", request(1, "initialize", V1))
-            << ("client", "s", request(1, "initialize", V1))
-        )
+        pb >> ("h", "s", request(1, "initialize", V1))
+        pb << ("client", "s", request(1, "initialize", V1))
         pb >> ("client", "s", result(1, OK)) << ("h", "s", result(1, OK))
         pb >> ("h", "p", result(1, OK)) << ("g", "s", result(1, OK))
         pb >> ("g", "p", result(1, OK)) << ("client", "p", result(1, OK))

@@ -369,11 +369,8 @@ def cancel(id_: object) -> dict[str, Any]:
 def test_cancel_is_issued_anew_on_each_hop() -> None:
     with begin_acp(agent_mode("acp")) as pb:
         pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
-        (
-            pb
-            >> ("p", request("q", "proxy/successor", {"method": "_x"}))
-            << ("agent", request(2, "_x"))
-        )
+        pb >> ("p", request("q", "proxy/successor", {"method": "_x"}))
+        pb << ("agent", request(2, "_x"))
         pb >> ("client", cancel("c")) << ("p", cancel(2))
         pb >> ("client", cancel("c"))  # twice: once is enough
         pb >> ("p", cancel("q")) << ("agent", cancel(2))
@@ -385,11 +382,8 @@ def test_cancel_is_issued_anew_on_each_hop() -> None:
 @pytest.mark.parametrize("form", ["proxy/successor", "_proxy/successor"])
 def test_a_wrapped_cancel_is_understood(form: str) -> None:
     with begin_acp(agent_mode("acp")) as pb:
-        (
-            pb
-            >> ("p", request("q", "proxy/successor", {"method": "_x"}))
-            << ("agent", request(2, "_x"))
-        )
+        pb >> ("p", request("q", "proxy/successor", {"method": "_x"}))
+        pb << ("agent", request(2, "_x"))
         pb >> ("p", notification(form, cancel("q"))) << ("agent", cancel(2))
 
 
@@ -405,11 +399,8 @@ def test_unknown_cancels_are_dropped(params: object) -> None:
 
 def test_a_cancel_keeps_to_its_side() -> None:
     with proxy_mode("channel", "channel") as pb:
-        (
-            pb
-            >> ("client", "p", request(1, "initialize", V1))
-            << ("p", "p", request(1, "initialize", V1))
-        )
+        pb >> ("client", "p", request(1, "initialize", V1))
+        pb << ("p", "p", request(1, "initialize", V1))
         pb >> ("client", "p", request(5, "_x")) << ("p", "p", request(5, "_x"))
         pb >> ("p", "s", request(5, "_y")) << ("client", "s", request(5, "_y"))
         pb >> ("client", "s", request(6, "_z")) << ("p", "s", request(Hole("z"), "_z"))
@@ -564,18 +555,12 @@ def test_batches_with_envelopes_and_on_sides() -> None:
     with begin_acp(agent_mode("acp")) as pb:
         pb >> ("p", [request(1, "proxy/successor", {"method": "_x"}), request(2, "_up")])
         pb << ("agent", request(2, "_x")) << ("client", request(1, "_up"))
-        (
-            pb
-            >> ("client", result(1, 1))
-            >> ("agent", result(2, 2))
-            << ("p", [result(2, 1), result(1, 2)])
-        )
+        pb >> ("client", result(1, 1))
+        pb >> ("agent", result(2, 2))
+        pb << ("p", [result(2, 1), result(1, 2)])
     with proxy_mode("channel", "channel") as pb:
-        (
-            pb
-            >> ("client", "p", request(7, "initialize", V1))
-            << ("p", "p", request(7, "initialize", V1))
-        )
+        pb >> ("client", "p", request(7, "initialize", V1))
+        pb << ("p", "p", request(7, "initialize", V1))
         pb >> ("p", "s", [request(1, "_x"), request(2, "_y")])
         pb << ("client", "s", request("c1", "_x")) << ("client", "s", request("c2", "_y"))
         pb >> ("client", "s", [result("c1", 1), result("c2", 2)])

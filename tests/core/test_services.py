@@ -193,11 +193,8 @@ def test_configuration_comes_first() -> None:
         pb >> (lambda r: r.start())
         pb << ("g", b'c{"jsonrpc":"2.0","method":"configure","params":{"a":1.10}}')
         pb << ("p", b'{"jsonrpc":"2.0","method":"_conductor/configure","params":{"a":1.10}}')
-        (
-            pb
-            >> ("client", request(1, "proxy/initialize", V1))
-            << ("g", "p", request(1, "initialize", V1))
-        )
+        pb >> ("client", request(1, "proxy/initialize", V1))
+        pb << ("g", "p", request(1, "initialize", V1))
 
 
 def test_a_changed_configuration_is_told_now_and_at_every_start() -> None:

@@ -599,11 +599,8 @@ def opened_by_guests(pb: Playbook, host: str, *sessions: str) -> None:
         pb >> (host, "s", asked) << ("agent", {**asked, "id": Hole(f"a-{session}")})
         pb >> ("agent", result(Hole(f"a-{session}"), said))
         pb << (host, "s", result(asked["id"], said))
-    (
-        pb
-        >> (host, "p", result(int(given), {"sessionId": "S"}))
-        << ("client", result("u", {"sessionId": "S"}))
-    )
+    pb >> (host, "p", result(int(given), {"sessionId": "S"}))
+    pb << ("client", result("u", {"sessionId": "S"}))
 
 
 @pytest.mark.parametrize("how", ["dies", "again", "renewed", "in another host"])

@@ -129,11 +129,8 @@ def test_asking_again_counts_for_the_whole_turn() -> None:
 def test_a_command_is_not_run_again_but_where_it_failed(grants: str) -> None:
     with chain(CARRIES, grants=grants) as pb:
         asked = prompt("/plan it")
-        (
-            pb
-            >> ("client", request("a", PROMPT, asked))
-            << ("g", "p", request(Hole("g"), PROMPT, asked))
-        )
+        pb >> ("client", request("a", PROMPT, asked))
+        pb << ("g", "p", request(Hole("g"), PROMPT, asked))
         for body in (error(Hole("one"), -32000, "busy"), result(Hole("one"), DONE)):
             pb >> ("g", "s", request(Hole("g"), PROMPT, asked))
             pb << ("agent", request(Hole("one"), PROMPT, asked)) >> ("agent", body)

@@ -116,11 +116,8 @@ def test_what_it_has_asked_of_its_own_is_withdrawn() -> None:
         pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
         pb << ("agent", request(Hole("own"), PROMPT, prompt("mine")))
         pb >> (lambda router: router.leaving("g", GONE))
-        (
-            pb
-            << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-            << ("agent", cancel(Hole("own")))
-        )
+        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        pb << ("agent", cancel(Hole("own")))
         pb >> ("agent", result(Hole("own"), DONE))
         back(pb)
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
@@ -292,11 +289,8 @@ def test_everything_is_abandoned(state: str) -> None:
             skip(pb)
         if state == "returned":
             pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
-        (
-            pb
-            >> (lambda router: router.abandon(GONE))
-            << ("client", error("a", -32603, TEXT, GONE.data))
-        )
+        pb >> (lambda router: router.abandon(GONE))
+        pb << ("client", error("a", -32603, TEXT, GONE.data))
         if state == "given":
             pb << ("agent", NEXT)
         pb >> ("g", "p", result(Hole("g-a"), DONE))

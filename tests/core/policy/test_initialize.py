@@ -544,11 +544,8 @@ def test_an_error_names_its_component_and_shows_no_login(code: int, told: Json) 
         given(pb)
         pb >> ("g", "s", request(Hole("g-i"), "initialize", ASKED))
         pb << ("agent", request(Hole("a-i"), "initialize", ASKED))
-        (
-            pb
-            >> ("agent", error(Hole("a-i"), 5, "broken"))
-            << ("g", "s", error(Hole("g-i"), 5, "broken"))
-        )
+        pb >> ("agent", error(Hole("a-i"), 5, "broken"))
+        pb << ("g", "s", error(Hole("g-i"), 5, "broken"))
         pb >> ("g", "p", error(Hole("g-i"), code, "no"))
         if code == -32000:
             broke(pb, "handshake", "log in")

@@ -357,11 +357,8 @@ def test_mcp_of_one_connection_is_told_from_that_of_another() -> None:
         ):
             pb >> ("g", request(f"m-{asked}", "mcp/message", params))
             pb << ("client", request(Hole(f"c-{asked}"), "mcp/message", params))
-            (
-                pb
-                >> ("client", result(Hole(f"c-{asked}"), asked))
-                << ("g", result(f"m-{asked}", asked))
-            )
+            pb >> ("client", result(Hole(f"c-{asked}"), asked))
+            pb << ("g", result(f"m-{asked}", asked))
             pb >> ("g", result(Hole(f"g-{asked}"), asked)) << ("agent", result(asked, asked))
 
 

@@ -54,8 +54,6 @@ class Road:
     """A chain of the client, the component `g` and the agent, and what each of them got."""
 
     name = "chain"
-    often = 1
-    """How many attacks one chain stands."""
     without: frozenset[str] = frozenset()
     """The guards of what is not there."""
 
@@ -182,6 +180,10 @@ class Road:
     def ends(self, method: str) -> tuple[str, str]:
         """Who sends a message of a method, and who gets it."""
         return ("agent", "client") if method.startswith(UPWARDS) else ("client", "agent")
+
+    def is_idle(self) -> bool:
+        """Whether nothing of the last attack is open: the chain stands ready for another."""
+        return not any(self.router.pending(peer) for peer in self.router.peers)
 
     def arrives(self, move: Move) -> bool:
         """Whether what the component does reaches the agent, a peer agent or the user."""
@@ -343,7 +345,6 @@ class Port(Road):
     """The way to a peer agent, which has a session of the same name."""
 
     name = "port"
-    often = 40
     without = frozenset({"mcp-connections"})
 
     @staticmethod
