@@ -128,7 +128,7 @@ class Endings:
         if not peer.restarting and self._exchange.peers.get(peer.name) is peer:
             self._end_aliases(peer)
         self._end_subsessions(peer)
-        for requests in peer.id_spaces():
+        for requests in peer.id_spaces:
             for pending in list(requests.sent.values()):
                 if not self._goes_on(pending, goes_on):
                     self._exchange.fail(pending, reason)
@@ -189,7 +189,7 @@ class Endings:
 
     def withdraw(self, peer: Peer) -> None:
         """Cancels the requests of a peer that is gone; nobody will read the answers."""
-        for requests in peer.id_spaces():
+        for requests in peer.id_spaces:
             for pending in list(requests.received.values()):
                 if pending.given is None or not pending.given.wanted:
                     self._parts.turns.cancel(pending)
@@ -325,7 +325,7 @@ class Endings:
     @staticmethod
     def _sent(peer: Peer, key: bytes) -> Visit | None:
         at, _, id_ = key.partition(b":")
-        requests = peer.id_spaces()[int(at)]
+        requests = peer.id_spaces[int(at)]
         pending = requests.sent.get(id_)
         requests.lost = requests.lost or pending is not None
         return pending
@@ -354,7 +354,7 @@ class Endings:
         return first
 
     def _open(self) -> list[Visit]:
-        spaces = self._exchange.upstream.id_spaces()
+        spaces = self._exchange.upstream.id_spaces
         return [pending for requests in spaces for pending in requests.received.values()]
 
     def _holder(self, pending: Visit) -> Peer | None:
@@ -366,7 +366,7 @@ class Endings:
             seen.add(peer.name)
             onward = [
                 other.target
-                for requests in peer.id_spaces()
+                for requests in peer.id_spaces
                 for other in requests.received.values()
                 if other.method == pending.method and other.target is not None
             ]

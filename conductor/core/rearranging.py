@@ -132,7 +132,7 @@ class Rearranging:
     def quiet(self) -> bool:
         """Whether nothing is open anywhere in the chain, but what is held."""
         upstream = self._exchange.upstream
-        received = sum(len(requests.received) for requests in upstream.id_spaces())
+        received = sum(len(requests.received) for requests in upstream.id_spaces)
         return received == self._parts.held.count and all(
             _idle(peer, is_upstream=peer is upstream)
             for peer in self._peers.values()
@@ -229,5 +229,5 @@ def _idle(peer: Peer, *, is_upstream: bool) -> bool:
     return not any(
         (requests.received and not is_upstream)
         or any(p.wanted and p.answer_to is not AnswerTo.ROLE for p in requests.sent.values())
-        for requests in peer.id_spaces()
+        for requests in peer.id_spaces
     )

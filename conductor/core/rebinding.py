@@ -279,7 +279,7 @@ class Rebinding:
         way = [there for _, there in onward(peer.p.other)]
         behind: set[Lane | None] = {each for there in way for each in (there, *there.mates)}
         for other in self._exchange.peers.values():
-            for requests in other.id_spaces():
+            for requests in other.id_spaces:
                 for request in requests.received.values():
                     origin = request.origin
                     if origin is None or request.names is None:

@@ -165,7 +165,7 @@ class Router:
 
     def pending(self, name: str = UPSTREAM) -> int:
         """How many requests of this peer have not been answered."""
-        return sum(len(requests.received) for requests in self.peers[name].id_spaces())
+        return sum(len(requests.received) for requests in self.peers[name].id_spaces)
 
     def observers(self) -> list[Peer]:
         """The peers that get copies and change nothing."""
@@ -394,7 +394,7 @@ class Router:
         """
         return [
             (b"%d:%b" % (at, key), pending.method)
-            for at, requests in enumerate(self.peers[name].id_spaces())
+            for at, requests in enumerate(self.peers[name].id_spaces)
             for key, pending in requests.sent.items()
             if pending.wanted
         ]
@@ -408,7 +408,7 @@ class Router:
         """The number of the last message from an agent with limited turns; None while it waits
         for an answer itself, say of the user."""
         peer = self.peers[name]
-        return None if any(requests.received for requests in peer.id_spaces()) else peer.last_number
+        return None if any(requests.received for requests in peer.id_spaces) else peer.last_number
 
     def turns(self, name: str) -> list[bytes]:
         """Version 2: keys of the turns that run in an agent with limited turns."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterator, Mapping
 from enum import Enum, IntEnum, auto
+from functools import partial
 from heapq import heappop, heappush
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final, cast
@@ -385,37 +386,33 @@ def copy_of(message: Message, answer: Answer | None = None) -> Visit:
     return copy
 
 
-class IdSpace:
+class IdSpace(msgspec.Struct, eq=False):
     """The visits of one id space, by raw id.
 
     A connection has one, or one for each side where its dialect keeps the sides apart (`channel`).
     """
 
-    __slots__ = (
-        "_given", "_ids", "_ignored", "_prompts", "_ties", "lost", "received", "sent", "size",
-    )  # fmt: skip
-
-    def __init__(self, ids: Iterator[int] | None = None) -> None:
-        self._ids = count(1) if ids is None else ids
-        self._ignored: dict[bytes, Visit] = {}
-        self._prompts: dict[str | None, list[tuple[int, int, Visit]]] = {}
-        """Heaps of those sent that are prompts, by session, with their numbers, which two may have
-        in common; some may have been answered."""
-        self._ties = count()
-        self._given = 0
-        """How many these are, at most."""
-        self.sent: dict[bytes, Visit] = {}
-        """Written to the peer, and not answered by it."""
-        self.received: dict[bytes, Visit] = {}
-        """Sent by the peer, and not answered to it."""
-        self.size = 0
-        """Bytes of those received."""
-        self.lost = False
-        """Whether one was ever sent that had no answer in time, or whose answer did not arrive."""
+    ids: Iterator[int] = msgspec.field(default_factory=partial(count, 1))
+    """From which it takes the ids that it gives."""
+    _ignored: dict[bytes, Visit] = {}
+    _prompts: dict[str | None, list[tuple[int, int, Visit]]] = {}
+    """Heaps of those sent that are prompts, by session, with their numbers, which two may have in
+    common; some may have been answered."""
+    _ties: Iterator[int] = msgspec.field(default_factory=count)
+    _given: int = 0
+    """How many these are, at most."""
+    sent: dict[bytes, Visit] = {}
+    """Written to the peer, and not answered by it."""
+    received: dict[bytes, Visit] = {}
+    """Sent by the peer, and not answered to it."""
+    size: int = 0
+    """Bytes of those received."""
+    lost: bool = False
+    """Whether one was ever sent that had no answer in time, or whose answer did not arrive."""
 
     def fresh_id(self) -> bytes:
         """An id that is not open here, as raw JSON."""
-        while (id_ := b"%d" % next(self._ids)) in self.sent:
+        while (id_ := b"%d" % next(self.ids)) in self.sent:
             pass
         return id_
 
@@ -434,7 +431,7 @@ class IdSpace:
         if id_ is not None and id_.isdigit():
             # A count tells its next number by its name alone; to take it would change later ids,
             # and to keep it beside the count would cost each request.
-            fresh = int(repr(self._ids).removeprefix("count(").removesuffix(")"))
+            fresh = int(repr(self.ids).removeprefix("count(").removesuffix(")"))
             if 0 < int(id_) < fresh:
                 return None
         return next(iter(self.sent))
@@ -517,57 +514,41 @@ class Waiting(WaitingInOrder, eq=False):
 # -- peers -----------------------------------------------------------------------------------------
 
 
-class Lane:
+class Lane(msgspec.Struct, eq=False):
     """One side of one peer: how to write to it there, and where its messages from there go.
 
     Routing is a lookup: a message of a peer's lane leaves by `lane.across`.
     """
 
-    __slots__ = (
-        "across",
-        "aliases",
-        "direction",
-        "in_flight",
-        "mates",
-        "other",
-        "peer",
-        "policed",
-        "port",
-        "renames",
-        "requests",
-        "rights",
-        "side",
-        "wraps",
-        "writer",
-    )
+    peer: Peer
+    side: Side
+    requests: IdSpace
+    writer: Writer
+    other: Lane = _SET_LATER
+    """The lane by which its peer sends on what comes in here."""
+    across: Lane | None = None
+    """The lane it is joined to: `lane.across.across is lane`."""
+    aliases: Aliases | None = None
+    """On the successor side of a component: the other ids that sessions have beyond."""
+    renames: Mapping[str, str] | None = None
+    """What ids of sessions become where messages leave the peer here; None: all stay."""
+    direction: Direction = Direction.DOWN
+    """Which way messages go that its peer sends here."""
+    in_flight: InFlight[Visit] = msgspec.field(default_factory=InFlight)
+    """What a peer with a policy state was given that would leave here."""
+    rights: dict[str, int] = {}
+    """Its rights on what comes in here, by key, as far as they are known."""
+    policed: bool = False
+    """Whether this peer or the peer across has a policy state, or there are aliases between."""
+    wraps: bool = False
+    """Whether envelopes may come in on it."""
+    mates: tuple[Lane, ...] = ()
+    """Of the chain's agent: the lanes of the agents with which sessions may go on instead."""
+    port: str = ""
+    """The peer agent to which it leads, or which it belongs to; empty: it is of the chain."""
 
-    def __init__(self, peer: Peer, side: Side, requests: IdSpace, writer: Writer) -> None:
-        self.peer = peer
-        self.side = side
-        self.requests = requests
-        self.writer = writer
-        self.across: Lane | None = None
-        """The lane it is joined to: `lane.across.across is lane`."""
-        self.aliases: Aliases | None = None
-        """On the successor side of a component: the other ids that sessions have beyond."""
-        self.renames: Mapping[str, str] | None = None
-        """What ids of sessions become where messages leave the peer here; None: all stay."""
+    def __post_init__(self) -> None:
         self.other = self
-        """The lane by which its peer sends on what comes in here."""
-        self.direction = Direction.DOWN
-        """Which way messages go that its peer sends here."""
-        self.in_flight: InFlight[Visit] = InFlight()
-        """What a peer with a policy state was given that would leave here."""
-        self.rights: dict[str, int] = {}
-        """Its rights on what comes in here, by key, as far as they are known."""
-        self.policed = False
-        """Whether this peer or the peer across has a policy state, or there are aliases between."""
-        self.wraps = False
-        """Whether envelopes may come in on it."""
-        self.mates: tuple[Lane, ...] = ()
-        """Of the chain's agent: the lanes of the agents with which sessions may go on instead."""
-        self.port = ""
-        """The peer agent to which it leads, or which it belongs to; empty: it is of the chain."""
 
     def rights_on(self, heading: Heading) -> int:
         """What a policed peer may do with messages that come in here, or leave it for here: with
@@ -637,51 +618,30 @@ MOVES: Final = {
 """The moves of a component. Any other changes nothing: one that is gone does not come back."""
 
 
-class Handshake:
+class Handshake(msgspec.Struct, eq=False):
     """The initialization of one proxy while it goes on."""
 
-    __slots__ = (
-        "answer_goes_past",
-        "had_time",
-        "launched",
-        "left",
-        "number",
-        "onward",
-        "params",
-        "pending",
-        "reopened",
-        "role_answer",
-        "tried",
-        "upstream",
-    )
-
-    def __init__(
-        self,
-        pending: Visit,
-        params: Params,
-        left: list[Dialect],
-    ) -> None:
-        self.pending = pending
-        self.params = params
-        self.left = left
-        """The dialects in which its role request has not been sent yet."""
-        self.tried: list[Dialect] = []
-        self.number = 0
-        """The number of the message by which it began."""
-        self.reopened = False
-        """Whether the peer has been started once more; that happens once."""
-        self.onward: Visit | None = None
-        """The `initialize` that a policed peer has forwarded for it."""
-        self.upstream: Answer | None = None
-        """How that was answered."""
-        self.answer_goes_past = False
-        """Whether that answer goes back without waiting for one of the peer's own."""
-        self.role_answer: bytes | None = None
-        """The peer's result, while the peer is to launch its successor (`scp`)."""
-        self.launched: bytes | None = None
-        """The peer's result of that, until its successor has answered `initialize`."""
-        self.had_time = False
-        """Whether the peer has had the time to launch and initialize its successor."""
+    pending: Visit
+    params: Params
+    left: list[Dialect]
+    """The dialects in which its role request has not been sent yet."""
+    tried: list[Dialect] = []
+    number: int = 0
+    """The number of the message by which it began."""
+    reopened: bool = False
+    """Whether the peer has been started once more; that happens once."""
+    onward: Visit | None = None
+    """The `initialize` that a policed peer has forwarded for it."""
+    upstream: Answer | None = None
+    """How that was answered."""
+    answer_goes_past: bool = False
+    """Whether that answer goes back without waiting for one of the peer's own."""
+    role_answer: bytes | None = None
+    """The peer's result, while the peer is to launch its successor (`scp`)."""
+    launched: bytes | None = None
+    """The peer's result of that, until its successor has answered `initialize`."""
+    had_time: bool = False
+    """Whether the peer has had the time to launch and initialize its successor."""
 
     @property
     def peer(self) -> Peer:
@@ -700,177 +660,136 @@ class Handshake:
             self.left = [dialect, *(other for other in self.left if other is not dialect)]
 
 
-class Peer:
+class Peer(msgspec.Struct, eq=False):
     """One connection. See the fields of `Component` for what is known of it beforehand."""
 
-    __slots__ = (
-        "_id_spaces",
-        "adapted",
-        "admitted",
-        "agent_sessions",
-        "announced",
-        "answer_shape",
-        "answered",
-        "backlog",
-        "backlog_bytes",
-        "c",
-        "closure",
-        "component",
-        "deaf",
-        "dialect",
-        "dialect_state",
-        "forwarded",
-        "handshake",
-        "ids",
-        "initialize",
-        "inside",
-        "joined",
-        "kept",
-        "label",
-        "last_number",
-        "launched_by",
-        "life",
-        "loading",
-        "name",
-        "names",
-        "next_number",
-        "numbers",
-        "offer_shape",
-        "p",
-        "passed",
-        "payloads",
-        "policy_state",
-        "ports",
-        "ready",
-        "recorded_answer",
-        "returns",
-        "role",
-        "s",
-        "shadow",
-        "sideband",
-        "sides",
-        "starts",
-        "streams",
-        "untaken",
-    )
+    component: Component
+    """What is known of it beforehand."""
+    role: Role
+    ids: Iterator[int] = msgspec.field(default_factory=partial(count, 1))
+    """The ids of the requests it is given: one count for all sides, so none is open on two."""
+    watched: bool = False
+    """Whether it has a policy state even without a policy, for an audit or a trace."""
+    policy_state: PolicyState | None = None
+    closure: Closure | None = None
+    """Why it is gone."""
+    deaf: bool = False
+    """Whether it is told nothing: it is gone, or what it has left behind is being settled."""
+    admitted: bool = True
+    """Whether its messages are let through; those of upstream are once it sent `initialize`, those
+    of an agent that is started again once it is where it was."""
+    starts: int = 1
+    """How often it has been started."""
+    inside: tuple[Aliases, ...] = ()
+    """Of a host: the aliases of its guests, in order. What it sends and gets has them already."""
+    backlog: list[Waiting] = []
+    """What waits until it is ready, in order; of the client, until it knows of the session …"""
+    backlog_bytes: int = 0
+    """… and bytes of notifications and copies among that."""
 
-    def __init__(
-        self,
-        component: Component,
-        role: Role,
-        ids: Iterator[int] | None = None,
-        *,
-        watched: bool = False,
-    ) -> None:
-        """
-        Args:
-            component: before it is initialized.
-            ids: the ids of requests to it; None: from 1.
-            watched: it has a policy state even without a policy, for an audit or a trace.
-        """
-        self.component = component
-        self.role = role
-        dialect = component.dialect
-        self.dialect = dialect or PLAIN
-        self.dialect_state = DialectState.UNKNOWN if dialect is None else DialectState.KNOWN
-        self.ids = ids = count(1) if ids is None else ids
-        """The ids of the requests it is given: one count for all sides, so none is open on two."""
-        self.ready = dialect is not None and not dialect.launches
-        """Whether it can be written to. Set by `move`; read for each message."""
-        self.life = Life.READY if self.ready else Life.STARTING
-        self.policy_state: PolicyState | None = None
-        if watched or component.policy is not None or component.judge is not None:
+    # Initialization.
+    handshake: Handshake | None = None
+    """Its initialization, while that goes on."""
+    initialize: Params | None = None
+    """The params of the last `initialize` it was given; None before the first."""
+    forwarded: bool = False
+    """Whether it has forwarded an `initialize` to its successor."""
+    passed: Params | None = None
+    """The params of the `initialize` that went on from it."""
+    recorded_answer: Answer | None = None
+    """How its successor answered that."""
+    answered: Answer | None = None
+    """How it answered the `initialize` that reached it."""
+    joined: bool = True
+    """Whether it is part of the chain; one that is to join takes its role before."""
+    shadow: Visit | None = None
+    """The `initialize` it got a copy of, where the original passes it by."""
+    launched_by: Peer | None = None
+    """For the second connection of an `scp` proxy: the proxy itself."""
+    offer_shape: frozenset[str] | None = None
+    """What stood where the proxy offer was put, in the `initialize` it got …"""
+    answer_shape: frozenset[str] | None = None
+    """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
+
+    # An agent, as its answer to `initialize` describes it (`conductor.core.adaptation`).
+    untaken: frozenset[str] = frozenset()
+    """The types of blocks that it does not take in prompts."""
+    adapted: set[tuple[str, str]] = set()
+    """Sessions in which it got words for such, with the type."""
+    payloads: Payloads | None = None
+    """The long texts that it has references to; None: it gets texts whole."""
+    streams: bool = True
+    """Whether nobody waits for its updates: an agent has sent words before the result of a prompt,
+    so the result has none; a component has no turn of its own that the client sees."""
+    agent_sessions: AgentSessions | None = None
+    """Of an agent that may be started again: what it has to get back."""
+    names: Names | None = None
+    """Of an agent of a chain in which sessions may move from one to another: what it calls those
+    that have moved to it."""
+
+    # Numbers of messages (`conductor.core.tracing`).
+    last_number: int = 0
+    """Of the last message that came from it."""
+    next_number: int = 0
+    """The number it announced for its next message; 0: none."""
+    announced: dict[int, None] = {}
+    """Numbers that were announced to it, the last ones."""
+
+    # Made of the fields above.
+    name: str = ""
+    numbers: range | None = None
+    """The numbers that come with its messages; None: those have none, and get none."""
+    label: str = ""
+    dialect: Dialect = PLAIN
+    dialect_state: DialectState = DialectState.UNKNOWN
+    sideband: bool = False
+    ready: bool = False
+    """Whether it can be written to. Set by `move`; read for each message."""
+    life: Life = Life.STARTING
+    loading: bool = False
+    """Whether it is a host that has not loaded its guests: they have seen nothing yet."""
+    kept: KeptMembers = _SET_LATER
+    sides: dict[bytes, Lane] = {}
+    """Its lanes by side byte, where its dialect has side bytes."""
+    p: Lane = _SET_LATER
+    s: Lane = _SET_LATER
+    c: Lane = _SET_LATER
+    """For requests to the conductor itself; joined to nothing."""
+    ports: dict[str, Lane] = {}
+    """Its lanes to peer agents, by their names: more successor sides beside `s`."""
+    id_spaces: list[IdSpace] = []
+    """One, or three."""
+    returns: bool = False
+    """Whether what it returns as it came equals, but for the side, what it was given: it has a
+    policy, both sides, and texts whole."""
+
+    def __post_init__(self) -> None:
+        component = self.component
+        self.name, self.numbers = component.name, component.numbers
+        self.label = component.label or f"`{component.name}`"
+        self.loading, self.kept = component.hosts, KeptMembers(component.kept)
+        if component.dialect is not None:
+            self.dialect, self.dialect_state = component.dialect, DialectState.KNOWN
+            if not component.dialect.launches:
+                self.life, self.ready = Life.READY, True
+        if self.watched or component.policy is not None or component.judge is not None:
             self.policy_state = PolicyState(
                 component.policy, component.name, component.denied, judge=component.judge
             )
-        self.label = component.label or f"`{component.name}`"
-        self.closure: Closure | None = None
-        """Why it is gone."""
-        self.deaf = False
-        """Whether it is told nothing: it is gone, or what it has left behind is being settled."""
-        self.admitted = True
-        """Whether its messages are let through; those of upstream are once it sent `initialize`,
-        those of an agent that is started again once it is where it was."""
-        self.starts = 1
-        """How often it has been started."""
-        self.loading = component.hosts
-        """Whether it is a host that has not loaded its guests: they have seen nothing yet."""
-        self.kept = KeptMembers(component.kept)
-        self.inside: tuple[Aliases, ...] = ()
-        """Of a host: the aliases of its guests, in order. What it sends and gets has them
-        already."""
-        self.backlog: list[Waiting] = []
-        """What waits until it is ready, in order; of the client, until it knows of the session …"""
-        self.backlog_bytes = 0
-        """… and bytes of notifications and copies among that."""
-        # Initialization.
-        self.handshake: Handshake | None = None
-        """Its initialization, while that goes on."""
-        self.initialize: Params | None = None
-        """The params of the last `initialize` it was given; None before the first."""
-        self.forwarded = False
-        """Whether it has forwarded an `initialize` to its successor."""
-        self.passed: Params | None = None
-        """The params of the `initialize` that went on from it."""
-        self.recorded_answer: Answer | None = None
-        """How its successor answered that."""
-        self.answered: Answer | None = None
-        """How it answered the `initialize` that reached it."""
-        self.joined = True
-        """Whether it is part of the chain; one that is to join takes its role before."""
-        self.shadow: Visit | None = None
-        """The `initialize` it got a copy of, where the original passes it by."""
-        self.agent_sessions: AgentSessions | None = None
-        """Of an agent that may be started again: what it has to get back."""
-        self.names: Names | None = None
-        """Of an agent of a chain in which sessions may move from one to another: what it calls
-        those that have moved to it."""
-        # An agent, as its answer to `initialize` describes it (`conductor.core.adaptation`).
-        self.untaken: frozenset[str] = frozenset()
-        """The types of blocks that it does not take in prompts."""
-        self.adapted: set[tuple[str, str]] = set()
-        """Sessions in which it got words for such, with the type."""
-        self.payloads: Payloads | None = None
-        """The long texts that it has references to; None: it gets texts whole."""
-        self.streams = True
-        """Whether nobody waits for its updates: an agent has sent words before the result of a
-        prompt, so the result has none; a component has no turn of its own that the client sees."""
-        self.launched_by: Peer | None = None
-        """For the second connection of an `scp` proxy: the proxy itself."""
-        self.offer_shape: frozenset[str] | None = None
-        """What stood where the proxy offer was put, in the `initialize` it got …"""
-        self.answer_shape: frozenset[str] | None = None
-        """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
-        # Numbers of messages (`conductor.core.tracing`).
-        self.last_number = 0
-        """Of the last message that came from it."""
-        self.next_number = 0
-        """The number it announced for its next message; 0: none."""
-        self.announced: dict[int, None] = {}
-        """Numbers that were announced to it, the last ones."""
-        # Copied out of the component and the dialect, since they are read for each message.
-        self.name, self.numbers = component.name, component.numbers
-        """The numbers that come with its messages; None: those have none, and get none."""
-        self.sideband = False
-        self.sides: dict[bytes, Lane] = {}
-        """Its lanes by side byte, where its dialect has side bytes."""
-        plain, requests = Writer(), IdSpace(ids)
+        self._make_lanes()
+        self.speak(self.dialect)
+
+    def _make_lanes(self) -> None:
+        plain, requests = Writer(), IdSpace(self.ids)
         self.p = Lane(self, Side.P, requests, plain)
         self.s = Lane(self, Side.S, requests, plain)
         self.c = Lane(self, Side.P, requests, plain)
-        """For requests to the conductor itself; joined to nothing."""
         self.p.other, self.s.other = self.s, self.p
         self.s.aliases = aliases.of_json(self.kept.get(aliases.KEPT))
-        self._id_spaces = [requests]
-        self.ports: dict[str, Lane] = {}
-        """Its lanes to peer agents, by their names: more successor sides beside `s`."""
-        for name in component.ports:
+        self.id_spaces = [requests]
+        for name in self.component.ports:
             self.ports[name] = port = Lane(self, Side.S, requests, plain)
             port.other, port.port = self.p, name
-        self.returns = False
-        """Whether what it returns as it came equals, but for the side, what it was given: it has a
-        policy, both sides, and texts whole."""
-        self.speak(self.dialect)
 
     def speak(self, dialect: Dialect) -> None:
         """Writes to this peer in `dialect` from now on."""
@@ -885,7 +804,7 @@ class Peer:
             self.refer(Payloads(longest) if self.payloads is None else self.payloads)
         if dialect.sideband and not self.sides:
             self.s.requests, self.c.requests = IdSpace(self.ids), IdSpace()
-            self._id_spaces = [self.p.requests, self.s.requests, self.c.requests]
+            self.id_spaces = [self.p.requests, self.s.requests, self.c.requests]
             self.c.writer = Writer(b"c")
             self.sides = {b"p": self.p, b"s": self.s}
             if self.payloads is not None:
@@ -965,7 +884,3 @@ class Peer:
     def lane(self, side: Side) -> Lane:
         """The lane of a side."""
         return self.p if side is Side.P else self.s
-
-    def id_spaces(self) -> list[IdSpace]:
-        """Its id spaces: one, or three."""
-        return self._id_spaces

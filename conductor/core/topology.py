@@ -63,11 +63,11 @@ class Topology:
         self.upstream = Peer(client, Role.CLIENT)
         self.upstream.admitted = False
         self.peers: dict[str, Peer] = {UPSTREAM: self.upstream}
-        ids = count(_HOSTED_IDS) if self.hosted else None
+        shared = count(_HOSTED_IDS)
         further = {name for component in components for name in component.agents}
         for component in components:
-            watch = component.name in watched
-            peer = Peer(component, Role.PROXY, ids, watched=watch)
+            ids = shared if self.hosted else count(1)
+            peer = Peer(component, Role.PROXY, ids, watched=component.name in watched)
             if component.peer_agent:
                 peer.names = Names() if component.name in further else None
                 _make_agent(peer)

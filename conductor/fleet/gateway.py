@@ -172,7 +172,7 @@ class Hosted:
 
     def unanswered(self) -> list[bytes]:
         """The ids of requests of the client that have no answer yet."""
-        spaces = self._runtime.router.peers[UPSTREAM].id_spaces()
+        spaces = self._runtime.router.peers[UPSTREAM].id_spaces
         return [pending.raw_id for requests in spaces for pending in requests.received.values()]
 
     def stay(self) -> None:

@@ -150,7 +150,7 @@ class Stages:
 
     def _note(self, now: float) -> None:
         """Reads which requests of the client are open: the first of them, with their times."""
-        self._spaces = self._router.peers[UPSTREAM].id_spaces()
+        self._spaces = self._router.peers[UPSTREAM].id_spaces
         before, known, others = self._asked, 0, False
         asked: dict[Visit, float] = {}
         for requests in self._spaces:
@@ -177,7 +177,7 @@ class Stages:
         """The requests that components are to answer, and since when each is open."""
         before, open_ = self._passed_on, {}
         for name in self._planned:
-            for requests in self._router.peers[name].id_spaces():
+            for requests in self._router.peers[name].id_spaces:
                 for pending in requests.sent.values():
                     if pending.wanted:
                         each = name, pending

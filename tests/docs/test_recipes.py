@@ -128,13 +128,8 @@ def examples() -> Iterator[Attack]:
             Edit("conductor/core/state.py", "COPY, SAMPLE, ", "EVERYTHING, Direction\n"),
             Edit(
                 "conductor/core/state.py",
-                '        "sampled",\n',
-                '        "side",\n        "wraps",',
-            ),
-            Edit(
-                "conductor/core/state.py",
-                "        self.sampled = 0\n",
-                "        self.wraps = False",
+                "    sampled: int = 0\n",
+                "    wraps: bool = False",
             ),
             Edit(
                 "conductor/core/state.py",

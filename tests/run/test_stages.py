@@ -72,10 +72,7 @@ class Peer:
     def __init__(self, name: str, requests: dict[bytes, Pending], backlog: object) -> None:
         self.backlog = backlog
         self.received, self.sent = (requests, {}) if name == UPSTREAM else ({}, requests)
-
-    def id_spaces(self) -> list[Any]:
-        """Its requests."""
-        return [self]
+        self.id_spaces: list[Any] = [self]
 
 
 class Pending:
