@@ -24,6 +24,12 @@ from tests.harness.bridge.doors import PATIENCE, Bridge, run_loop, with_listener
 WRONG = "Bearer 0"
 
 
+@pytest.fixture(autouse=True)
+def _lingers_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Who is refused here reads until the door closes, which lingers for so long."""
+    monkeypatch.setattr(http_limits, "LINGER_SECONDS", 0.25)
+
+
 class Raw:
     """A connection to a door, byte by byte."""
 
