@@ -208,11 +208,16 @@ class Moving:
 
     # -- the new agent ---------------------------------------------------------------------------
 
-    def answered(self, step: Step, member: bytes, body: bytes) -> None:
-        """The new agent has answered a step."""
+    def answered(self, step: Step, pending: Visit, member: bytes, body: bytes) -> None:
+        """The new agent has answered a step. If nobody waits for a session that it has opened, it
+        is to close it."""
         move = self._moves.get(step.session)
+        opened = session_of(Raw(body)) if pending.method == _NEW and member == b"result" else None
         if move is not None and move.step is step:
             self._next(move, (member, body))
+        elif opened is not None and pending.target is not None:
+            agent = pending.target.peer
+            self._parts.endings.end_session(agent.p, agent.answered, opened)
 
     def _next(self, move: Move, answer: tuple[bytes, bytes] | None) -> None:
         script, exchange = move.script, self._exchange

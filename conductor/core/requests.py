@@ -508,7 +508,7 @@ class Requests:
                 if lane is not None and lane.peer.names is not None:
                     self._exchange.moving.connected(lane, pending.method, member, body)
             case Step():
-                self._exchange.moving.answered(follower, member, body)
+                self._exchange.moving.answered(follower, pending, member, body)
             case Straight(peer) if peer is self._exchange.upstream:
                 parts.questions.answered(pending, member, body)
             case _:

@@ -381,9 +381,24 @@ def test_so_does_the_user_s_cancellation_and_the_next_attempt_takes_what_it_open
     play.uses("b", tell=True)  # the former has no answer yet
     (again,) = play.requests("b")
     play.say("b", result(asked["id"], {"sessionId": "late"}))  # nobody waits for it any more
+    assert [
+        m["params"] for n, m in play.got if (n, m.get("method")) == ("b", "session/cancel")
+    ] == [{"sessionId": "late"}]
     play.say("b", result(again["id"], {"sessionId": "T"}))
     assert "session_info_update" in kinds([m for n, m in play.got if n == "client"])
     play.passes(held, "b", "T")
+
+
+def test_a_session_that_comes_too_late_is_closed() -> None:
+    play = Play(version=2)
+    play.prompted()
+    play.uses("b")
+    (asked,) = play.requests("b")
+    play.got.clear()
+    play.say("client", request("e", "session/close", {"sessionId": "S"}))
+    play.say("b", result(asked["id"], {"sessionId": "late"}))
+    (close,) = play.requests("b")
+    assert (close["method"], close["params"]) == ("session/close", {"sessionId": "late"})
 
 
 def test_a_cancelled_move_changes_nothing() -> None:
