@@ -332,6 +332,7 @@ class Exchange:
                 shown = self.replays.shown(method, params, source)
                 if shown is None:
                     return
+                source = source.changed(shown is not params)
                 params = shown
         if peer.ready:
             self.deliver(peer, lane.writer.notification(method, params), source.number)

@@ -286,7 +286,8 @@ class Replays:
             params = _left(said, at, added)
             at += sum(map(len, said.texts))
             if params is not None:
-                exchange.notify(exchange.upstream.p, UPDATE, params, said.source)
+                source = said.source.changed(params is not said.params)
+                exchange.notify(exchange.upstream.p, UPDATE, params, source)
         exchange.may_keep = may_keep
 
 

@@ -113,7 +113,11 @@ class Source(msgspec.Struct, eq=False):
     passes: int = 0
     """The number of the notification that is passed on by it; 0: it is its sender's own."""
     own: bool = False
-    """Whether the conductor passes it on in its sender's stead."""
+    """Whether the conductor sends it in its sender's stead, or changes what that sent."""
+
+    def changed(self, changed: bool) -> Source:
+        """The same, if the conductor has `changed` the notification: no change of its sender's."""
+        return Source(self.lane, self.number, self.passes, own=True) if changed else self
 
 
 class TracedRequest(msgspec.Struct, eq=False):

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import Closure, Component, Keep, Recall, Send
+from conductor.core import Closure, Component, Entry, Keep, Recall, Send
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import FORMS, PassThrough
 from tests.harness.router.policed import (
@@ -172,6 +172,8 @@ class Chain:
         self.prompt: Json = {}
         self.told: list[Json] = []
         """What the client got."""
+        self.entries: list[Entry] = []
+        """Of the updates that it got."""
         self.queue: deque[tuple[str, bytes]] = deque()
         self.asked = 0
 
@@ -204,6 +206,8 @@ class Chain:
                         if one[0] == peer and session in (None, one[1])
                     ]
                     self.perform(self.router.recalled(token, theirs))
+                case Entry("notification", target="client"):
+                    self.entries.append(effect)
                 case Send("client", frame):
                     self.told.append(json.loads(frame))
                 case Send("agent", frame):
@@ -633,6 +637,19 @@ def test_what_an_agent_repeats_at_once(join: str | None, whole: bool) -> None:
     chain.told.clear()
     chain.says("agent", *agent.said(session, [text(DATE)]))
     assert [words(one["params"]["update"]) for one in chain.told] == [f"> {DATE}"]
+
+
+@pytest.mark.parametrize("edit", [before(DATE), nothing])
+def test_an_entry_says_who_has_changed_what_an_agent_repeats(
+    edit: Callable[[Blocks], Blocks],
+) -> None:
+    agent = Agent(None, whole=True)
+    agent.echoes = True
+    chain = Chain(agent, [], edit, version=2)
+    chain.prompts(new(chain), "hi")
+    (repeated,) = [one for one in chain.entries if b"user_message" in bytes(one.payload or b"")]
+    assert (repeated.source, repeated.own) == ("g", edit is not nothing)
+    assert DATE.encode() not in bytes(repeated.payload or b"")
 
 
 # -- titles ----------------------------------------------------------------------------------------

@@ -288,10 +288,15 @@ class Fold:
         self, event: Event, line: Line, turn: OpenTurn, got: Seen | None, *, is_chunk: bool
     ) -> None:
         """A component sends a request or a notification: its own, or one that it passes on."""
-        if event.own.by:
+        if event.own.by and got is None:
             return  # conductor made it in its place
         before = got.body if got is not None else None
-        change = event.change = Change.ORIGINATED if got is None else self._compared(line, got)
+        if got is None:
+            change = Change.ORIGINATED
+        else:
+            # What conductor has changed is no change of the component's.
+            change = Change.SAME if event.own.by else self._compared(line, got)
+        event.change = change
         share = turn.share(line.source)
         share.messages += 1
         if is_chunk and change is not Change.SAME and turn.number and turn.ms is None:

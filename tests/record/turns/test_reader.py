@@ -173,18 +173,21 @@ def test_a_trace_without_content_shows_that_something_changed(tmp_path: Path) ->
     ]
 
 
-def test_a_message_that_is_only_spelled_anew_is_not_changed() -> None:
-    def event(n: int, params: str, passes: int = 0) -> bytes:
+def test_neither_another_spelling_nor_the_conductor_s_change_is_a_component_s() -> None:
+    def event(n: int, params: str, passes: int = 0, by: str = "") -> bytes:
         ends = '"from":"p","to":"agent"' if passes else '"from":"client","to":"p"'
-        own = f'"n":{n}' + (f',"passes":{passes}' if passes else "")
+        own = f'"n":{n}' + (f',"passes":{passes}' if passes else "") + by
         return (
             f'{{"type":"notification","ts":{n}.0,"protocol":"acp",{ends},"method":"m",'
             f'"params":{params},"_conductor":{{"bytes":1,{own}}}}}\n'
         ).encode()
 
     spelled = ['{"b":"\\u00e9","a":1}', '{ "a": 1, "b": "é" }', '{"a":1.0,"b":"é"}']
-    made = read([event(1, spelled[0]), event(2, spelled[1], 1), event(3, spelled[2], 1)])
-    assert [made.change(number) for number in range(3)] == [None, Change.SAME, Change.CHANGED]
+    passed = [event(2, spelled[1], 1), event(3, spelled[2], 1)]
+    by_conductor = event(4, spelled[2], 1, ',"by":"conductor"')
+    made = read([event(1, spelled[0]), *passed, by_conductor])
+    changes = [None, Change.SAME, Change.CHANGED, Change.SAME]
+    assert [made.change(number) for number in range(4)] == changes
 
 
 WAYS: Final = {
