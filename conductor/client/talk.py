@@ -302,7 +302,8 @@ class Talk:
         session = self._driven(id_)
         if session.running:
             session.cancelling = True
-            self._connection.cancel(id_)
+            # Behind the prompt: the task that sends it may not have begun.
+            asyncio.get_running_loop().call_soon(self._connection.cancel, id_)
             self._changed()
 
     # -- what the chain sends ------------------------------------------------------------------
