@@ -21,7 +21,7 @@ OURS: Final = ("conductor", "wasm_host", "guest_sdk", "components", "benchmarks"
 
 BASE: Final = (
     *("conductor.children", "conductor.errors", "conductor.patterns", "conductor.secret_shapes"),
-    *("conductor.installation", "conductor.code_cache"),
+    *("conductor.installation", "conductor.code_cache", "conductor.signals"),
 )
 """What any module may import."""
 
@@ -46,6 +46,7 @@ RULES: Final = (
     Rule("conductor.errors", ("conductor.patterns", "conductor.secret_shapes"), ()),
     Rule("conductor.children", ("conductor.errors",), ()),
     Rule("conductor.tasks", (), ("anyio",)),
+    Rule("conductor.signals", (), ()),
     Rule("conductor.version", (), ()),
     Rule("conductor.code_cache", (), ()),
     Rule("conductor.installation", (), ()),

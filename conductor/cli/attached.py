@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 import anyio
 import msgspec
 
+from conductor import signals
 from conductor.cli import attach_list, report
 from conductor.cli.attach_output import SessionView
 from conductor.cli.attach_seen import Seen
@@ -306,6 +307,6 @@ class Attached(Talk):
     def _watch_signals(self) -> None:
         loop = asyncio.get_running_loop()
         if sys.platform != "win32":
-            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+            signals.call(loop, signal.SIGINT, self._interrupt)
             for number in (signal.SIGTERM, signal.SIGHUP):
-                loop.add_signal_handler(number, self._terminate, number)
+                signals.call(loop, number, self._terminate, number)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 import anyio
 import msgspec
 
-from conductor import tasks
+from conductor import signals, tasks
 from conductor.cli import error_details, log_view, report
 from conductor.cli.exec_ import lend_terminal
 from conductor.cli.run import Started, run_loop
@@ -108,7 +108,7 @@ class _Sitting:
         """Runs the chain, and once it has a session the page of it."""
         loop = asyncio.get_running_loop()
         for number in _SIGNALS if sys.platform != "win32" else ():
-            loop.add_signal_handler(number, self._end)
+            signals.call(loop, number, self._end)
         begun = self._chat.begun
         async with tasks.group() as sitting:
             sitting.start_soon(self._source.run, lambda: None)

@@ -17,7 +17,7 @@ from functools import partial
 from typing import Final
 
 import conductor
-from conductor import tasks
+from conductor import signals, tasks
 from conductor.author.build import build_component
 from conductor.cli import configured, error_details, exec_, report, test_, test_scenarios
 from conductor.cli.exec_output import Output, OutputClosed, TextView
@@ -62,7 +62,7 @@ class Dev:
         """Works until the input ends or a signal comes; the exit code."""
         loop = asyncio.get_running_loop()
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-            loop.add_signal_handler(number, self._interrupt)
+            signals.call(loop, number, self._interrupt)
         self._lines = Lines(loop)
         exec_.lend_terminal()
         try:

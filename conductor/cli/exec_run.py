@@ -8,6 +8,7 @@ import sys
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from conductor import signals
 from conductor.cli import error_details, exec_prompt, report
 from conductor.cli.exec_ import EXIT_FAILED, EXIT_NO_SESSION, EXIT_REFUSED, EXIT_TIMEOUT
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, TextView, View
@@ -102,10 +103,10 @@ class _Control:
     async def run(self) -> int:
         loop = asyncio.get_running_loop()
         if sys.platform != "win32":
-            loop.add_signal_handler(signal.SIGINT, self._interrupt)
+            signals.call(loop, signal.SIGINT, self._interrupt)
             for number in (signal.SIGTERM, signal.SIGHUP):
-                loop.add_signal_handler(number, self._terminate, number)
-            loop.add_signal_handler(signal.SIGUSR2, RingOnDemand(self._runtime))
+                signals.call(loop, number, self._terminate, number)
+            signals.call(loop, signal.SIGUSR2, RingOnDemand(self._runtime))
         if self.timeout is not None:
             loop.call_later(self.timeout, self._expire)
         return await self._runtime.run()

@@ -18,7 +18,7 @@ from typing import Final
 import anyio
 from anyio.abc import TaskGroup
 
-from conductor import children, tasks
+from conductor import children, signals, tasks
 from conductor.cli import report
 from conductor.cli.fleet_place import PASSWORD, USER
 from conductor.cli.run import run_loop
@@ -123,7 +123,7 @@ async def _run(
     async with tasks.group() as watching:
         fleet = _Fleet(watching, login)
         for signalled in (signal.SIGINT, signal.SIGTERM):
-            asyncio.get_running_loop().add_signal_handler(signalled, fleet.signalled)
+            signals.call(asyncio.get_running_loop(), signalled, fleet.signalled)
         try:
             await fleet.serve(components, many, listen, server, file)
         finally:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from conductor import signals
 from conductor.cli import chain_log_file, configured, report
 from conductor.cli.chain_log import ChainLog
 from conductor.core.dialects import DIALECTS, SCP
@@ -526,18 +527,18 @@ async def until_done(runtime: Runtime, stopped: list[int], early: list[int]) -> 
 
     if sys.platform != "win32":
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stop, number)
-        loop.add_signal_handler(signal.SIGHUP, runtime.reload)
-        loop.add_signal_handler(signal.SIGUSR1, _tell_health, runtime)
-        loop.add_signal_handler(signal.SIGUSR2, RingOnDemand(runtime))
+            signals.call(loop, number, stop, number)
+        signals.call(loop, signal.SIGHUP, runtime.reload)
+        signals.call(loop, signal.SIGUSR1, _tell_health, runtime)
+        signals.call(loop, signal.SIGUSR2, RingOnDemand(runtime))
         if early:
             loop.call_soon(runtime.reload)  # once it runs
     try:
         return await runtime.run()
     finally:
-        if sys.platform != "win32":  # the loop drops its handlers, and either would end us
-            signals = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
-            signal.pthread_sigmask(signal.SIG_BLOCK, signals)
+        if sys.platform != "win32":  # Python drops its handlers, and any would end us
+            late = (signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2)
+            signal.pthread_sigmask(signal.SIG_BLOCK, late)
 
 
 def _tell_health(runtime: Runtime) -> None:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import msgspec
 import typer
 
-from conductor import installation, tasks
+from conductor import installation, signals, tasks
 from conductor.cli import configured, options, report
 from conductor.cli.chain_failures import Failures
 from conductor.cli.options import Parsed
@@ -403,8 +403,8 @@ class Serving:
             return
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, self._stop, number)
-        loop.add_signal_handler(signal.SIGHUP, self._reload)
+            signals.call(loop, number, self._stop, number)
+        signals.call(loop, signal.SIGHUP, self._reload)
 
     def stop(self) -> None:
         """Drains, as after a signal."""

@@ -17,7 +17,7 @@ import socket
 from collections.abc import AsyncIterator, Callable, Sequence
 from typing import Final
 
-from conductor import tasks
+from conductor import signals, tasks
 from conductor.http.headers import misdirected, shows
 from conductor.http.request import Handler, Request, Response
 from conductor.http.routes import Answer, Route, Routes
@@ -189,7 +189,7 @@ async def serve(
     ending = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, ending.set)
+        signals.call(loop, number, ending.set)
     async with tasks.group() as reading:
         reading.start_soon(source.run, lambda: None)
         async with serving(handler, listening, complain):

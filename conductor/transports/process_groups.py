@@ -17,6 +17,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final
 
+from conductor.signals import call
+
 if TYPE_CHECKING:
     import asyncio
 
@@ -163,8 +165,7 @@ def reaping(loop: asyncio.AbstractEventLoop) -> Iterator[None]:
         return
     reaper = _Reaper(loop)
     # uvloop keeps this signal from its own handlers, and wakes for those of Python.
-    signals.signal(signals.SIGCHLD, lambda *_: loop.call_soon_threadsafe(reaper.look))
-    signals.siginterrupt(signals.SIGCHLD, False)
+    call(loop, signals.SIGCHLD, reaper.look)
     try:
         reaper.look()
         yield

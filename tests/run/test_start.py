@@ -206,8 +206,9 @@ stand_ins.load("subprocess")
 {prepare}
 stand_ins.load_loop()
 import asyncio, signal, uvloop
+from conductor import signals
 async def nothing():
-    asyncio.get_running_loop().add_signal_handler(signal.SIGINT, print)
+    signals.call(asyncio.get_running_loop(), signal.SIGINT, print)
     return 1
 assert uvloop.run(nothing()) == 1
 late = ("ssl", "_ssl", "inspect", "linecache", "logging", "traceback", "locale")
