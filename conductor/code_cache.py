@@ -21,7 +21,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
     from types import CodeType, ModuleType
     from typing import Final
 
@@ -48,6 +48,8 @@ class CodeCache:
         self._fd = -1
         self._begin = 0
         self._kept: dict[str, Kept] = {}
+        self._held: dict[str, bytes] = {}
+        """The code of modules that are loaded once no file can be read any more."""
         if sys.dont_write_bytecode:
             return
         try:
@@ -68,8 +70,10 @@ class CodeCache:
         """A module whose code is kept, as it would be found in the folders."""
         if name not in self._kept or sys.path != self._path:
             return None
-        source, state, *_ = self._kept[name]
-        if (path is not None and not source.startswith(f"{path[0]}/")) or _state(source) != state:
+        source = self._kept[name][0]
+        if path is not None and not source.startswith(f"{path[0]}/"):
+            return None
+        if name not in self._held and not self._is_kept(name):
             return None
         folder, _, file = source.rpartition("/")
         is_package = file == "__init__.py"
@@ -85,6 +89,8 @@ class CodeCache:
         Raises:
             OSError: The file is closed.
         """
+        if name in self._held:
+            return self._held[name]
         _, _, offset, length = self._kept[name]
         return os.pread(self._fd, length, self._begin + offset)
 
@@ -94,9 +100,9 @@ class CodeCache:
         if not new:
             return
         known = {
-            name: (source, state, self.code(name))
-            for name, (source, state, *_) in self._kept.items()
-            if _state(source) == state
+            name: (*self._kept[name][:2], self.code(name))
+            for name in self._kept
+            if self._is_kept(name)
         }
         table: dict[str, Kept] = {}
         codes = bytearray()
@@ -106,13 +112,35 @@ class CodeCache:
         head = marshal.dumps((sys.version, self._path, table))
         _replace(self._file, len(head).to_bytes(_HEAD, "little") + head + codes)
 
+    def hold(self, package: str, names: Iterable[str]) -> None:
+        """Takes the code of these modules into memory, and that of all that they import of the
+        package, so that they can be loaded where no file can be read. A module that is not kept is
+        loaded now, with what it imports."""
+        inside = (name for name in self._kept if name.startswith(f"{package}."))
+        late = [name for name in inside if name not in sys.modules]
+        codes = {name: self.code(name) for name in late}
+        whole = all(len(codes[name]) == self._kept[name][3] for name in late)
+        if not whole or not all(map(self._is_kept, late)):
+            codes = {}  # one that is lacking or has changed may be what others import
+        for name in names:
+            if name not in codes:
+                __import__(name)
+        self._held = codes
+
     def close(self) -> None:
-        """What is imported from now on comes from the folders."""
+        """What is imported from now on comes from the folders. As a finder this has what is held,
+        and nothing else."""
+        self._kept = {name: self._kept[name] for name in self._held}
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
+
+    def _is_kept(self, name: str) -> bool:
+        """Whether the source is still as it was."""
+        source, state, *_ = self._kept[name]
+        return _state(source) == state
 
     def _new(self) -> dict[str, tuple[str, State, bytes]]:
         """What was loaded from the folders of the path since this was made."""

@@ -24,6 +24,15 @@ import alone, package, package.inner
 if cache and "close" in sys.argv:
     cache.close()
     import late
+elif cache and "hold" in sys.argv:
+    cache.hold("package", ["package.outer"])
+    cache.keep()
+    cache.close()
+    before = "package.outer" in sys.modules, "package.deep" in sys.modules
+    sys.meta_path[:] = [cache]
+    import package.outer
+    print(json.dumps([before, package.outer.VALUE]))
+    raise SystemExit
 elif cache:
     cache.keep()
 def is_kept(name):
@@ -121,6 +130,19 @@ def test_a_module_comes_from_its_folder_once_the_cache_is_closed(place: Place) -
         place.program.read_text().replace("import late, alone,", "import alone,")
     )
     assert place.run("close")["kept"] == ALL
+
+
+def test_what_is_held_is_loaded_at_its_first_use_and_needs_no_file(place: Place) -> None:
+    place.module("package/deep", 5)
+    place.module("package/outer", 0, "from package.deep import VALUE\n")
+    assert place.run("hold") == [[True, True], 5]
+    assert place.run("hold") == [[False, False], 5]
+    place.module("package/deep", 66)  # `outer` is as it was, and needs a file for this one
+    assert place.run("hold") == [[True, True], 66]
+    assert place.run("hold") == [[False, False], 66]
+    place.file.write_bytes(place.file.read_bytes()[:-1])
+    assert place.run("hold") == [[True, True], 66]
+    assert place.run("hold", PYTHONPATH=str(place.pyc)) == [[True, True], 66]
 
 
 def test_a_start_that_adds_nothing_writes_nothing(place: Place) -> None:

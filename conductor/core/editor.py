@@ -12,9 +12,9 @@ from msgspec import Raw, UnsetType
 from conductor.core import json_text
 from conductor.core.aliases import renamed
 from conductor.core.component import Role
-from conductor.core.exchange import Exchange
 from conductor.core.json_text import read_members, text_of, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, METHOD_NOT_FOUND, Malformed, Params
+from conductor.core.parts import Parts
 from conductor.core.policy.key_table import LOG, OF_EDITOR, STAMP, Direction
 from conductor.core.state import Lane, Peer, Renamed, Straight, Visit
 from conductor.core.topology import onward
@@ -23,8 +23,8 @@ from conductor.core.topology import onward
 class EditorMessages:
     """The part of a router that knows the messages of the editor's desk."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, parts: Parts) -> None:
+        self._exchange = parts.exchange
 
     def named(self, lane: Lane, method: str, params: Params) -> Params:
         """The params of a message that comes in on a lane, with the name of its component.

@@ -29,8 +29,24 @@ from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
 from conductor.core.policy.policy_state import OwnTurn, PolicyState
 from conductor.core.service_table import TURN_BEGIN, TURN_END
-from conductor.core.session import Prompt, QueuedTurn, Session, TurnEvent, TurnState, WorkEvent
-from conductor.core.state import Follower, Forwarded, Lane, Peer, Visit, Waiting, own_visit, unread
+from conductor.core.session import (
+    AgentPrompt,
+    Prompt,
+    QueuedTurn,
+    Session,
+    TurnEvent,
+    TurnState,
+    WorkEvent,
+)
+from conductor.core.state import (
+    Forwarded,
+    Lane,
+    Peer,
+    Visit,
+    Waiting,
+    own_visit,
+    unread,
+)
 from conductor.core.turn_queue import MOST_WAIT, TurnQueue
 
 MOST_TURNS: Final = 64
@@ -54,16 +70,6 @@ class _Wanted(msgspec.Struct):
 
 class _Named(msgspec.Struct):
     turn: Annotated[str, Meta(min_length=1)]  # a turn that waits has no id yet
-
-
-class AgentPrompt(Follower, msgspec.Struct):
-    """Version 2: the agent gets a prompt."""
-
-    session: Session
-    key: str
-    """Of the prompt, if it has one."""
-    worked: bool
-    """Whether the agent had worked there before."""
 
 
 class OwnTurns:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cached_property
-from typing import TYPE_CHECKING
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 
@@ -64,8 +65,44 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
     """How deep a frame may nest, at most `jsonrpc.MAX_DEPTH`."""
 
 
+_MADE: Final = {
+    "checks": "policy.checks:Checks",
+    "deadlines": "waits:Deadlines",
+    "detection": "roles.detection:Detection",
+    "editor": "editor:EditorMessages",
+    "endings": "endings:Endings",
+    "handshake": "policy.handshake:PolicedHandshake",
+    "held": "held_prompts:HeldPrompts",
+    "initializer": "roles.initialize:Initializer",
+    "mcp_ownership": "policy.ownership:McpOwnership",
+    "notifications": "policy.notifications:PolicedNotifications",
+    "observers": "policy.observers:Observers",
+    "oversize": "oversize:Oversize",
+    "own_turns": "own_turns:OwnTurns",
+    "policed": "policy.requests:PolicedRequests",
+    "ports": "ports:Ports",
+    "questions": "questions:Questions",
+    "rearranging": "rearranging:Rearranging",
+    "requests": "requests:Requests",
+    "services": "services:Services",
+    "turns": "policy.turns:Turns",
+    "waits": "waits:Waits",
+}
+"""Where the class of each part is. A part is made when somebody first asks for it: the first
+message of a chain needs few parts, and an editor waits for its answer."""
+
+MODULES: Final = tuple(f"conductor.core.{place.partition(':')[0]}" for place in _MADE.values())
+"""Those modules."""
+
+
+def load() -> None:
+    """Loads all of them: a chain that lasts may not find them as they were when it began."""
+    for module in MODULES:
+        import_module(module)
+
+
 class Parts:
-    """All parts of one router, which makes them. None may be used before all are made."""
+    """All parts of one router, which makes them."""
 
     options: RouterOptions
     exchange: Exchange
@@ -99,6 +136,14 @@ class Parts:
     @cached_property
     def reviving(self) -> Reviving:
         """What brings an agent back."""
-        from conductor.core.reviving import Reviving  # few chains need it
+        from conductor.core.reviving import Reviving  # no host of guests has an agent
 
         return Reviving(self)
+
+    if not TYPE_CHECKING:  # pragma: no branch - else every name would be that of a part
+
+        def __getattr__(self, name: str) -> object:
+            module, _, kind = _MADE[name].partition(":")
+            part = getattr(import_module(f"conductor.core.{module}"), kind)(self)
+            setattr(self, name, part)
+            return part

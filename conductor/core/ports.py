@@ -12,8 +12,7 @@ from __future__ import annotations
 from collections.abc import Set as AbstractSet
 from typing import Final
 
-import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from conductor.core import guards
 from conductor.core.dialects import ROLES
@@ -46,7 +45,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.rules import Grants
 from conductor.core.policy.sessions import MAKES_ONE, MOST_SUBSESSIONS, Sessions
 from conductor.core.policy.turns import NOT_GIVEN
-from conductor.core.state import Follower, Lane, Peer, Visit
+from conductor.core.state import AtPort, Lane, Peer, Visit
 
 _NEW: Final = SETUP[0]
 _CLOSE: Final = "session/close"
@@ -67,13 +66,6 @@ _GRANTS: Final = Grants(sessions="own")
 _COMMANDS: Final = COMMANDS_KIND.encode()
 
 
-class AtPort(Follower, msgspec.Struct):
-    """A peer agent asks its component something."""
-
-    port: Lane
-    params: Params = UNSET
-
-
 class Ports:
     """The part of a router that knows what may pass at ports."""
 
@@ -82,6 +74,21 @@ class Ports:
         self._exchange = parts.exchange
         self._sessions: dict[str, Sessions] = {}
         """By port: the sessions with its peer agent. Another agent may use the same ids."""
+
+    @staticmethod
+    def named(peer: Peer, name: str, method: str) -> Lane:
+        """The lane of an envelope's `peer`. Raises `Malformed`."""
+        port = peer.ports.get(name)
+        if port is None:
+            known = ", ".join(f"`{one}`" for one in peer.ports) or "none"
+            text = f"{peer.label} has no peer agent `{name:.80}`; it has {known}"
+            hint = (
+                "give it one: `-c peer.NAME=COMMAND`, and `,allow=peer:NAME` behind the component"
+            )
+            raise Malformed(INVALID_PARAMS, f"{text}\nhint: {hint}")
+        if method in ROLES:
+            raise Malformed(INVALID_REQUEST, f"conductor itself initializes peer agent `{name}`")
+        return port
 
     def ask(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request on across a port; `Malformed` where it may not pass."""
@@ -240,19 +247,6 @@ def _held_prompts(peer: Peer, params: Params) -> list[Raw]:
             named = {_SESSION: sent[_SESSION]} if _SESSION in sent else {}
             held.append(write_members({**same, **named}))
     return held
-
-
-def port_of(peer: Peer, name: str, method: str) -> Lane:
-    """The lane of an envelope's `peer`. Raises `Malformed`."""
-    port = peer.ports.get(name)
-    if port is None:
-        known = ", ".join(f"`{one}`" for one in peer.ports) or "none"
-        text = f"{peer.label} has no peer agent `{name:.80}`; it has {known}"
-        hint = "give it one: `-c peer.NAME=COMMAND`, and `,allow=peer:NAME` behind the component"
-        raise Malformed(INVALID_PARAMS, f"{text}\nhint: {hint}")
-    if method in ROLES:
-        raise Malformed(INVALID_REQUEST, f"conductor itself initializes peer agent `{name}`")
-    return port
 
 
 def _policed(port: Lane) -> bool:

@@ -7,8 +7,8 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core.effects import Answered, Closure
-from conductor.core.exchange import Exchange
 from conductor.core.json_text import has_object
+from conductor.core.parts import Parts
 from conductor.core.state import Straight, Visit
 
 _NO_CLIENT: Final = Closure("no client is there to answer")
@@ -22,8 +22,8 @@ def _declares_notices(params: Raw) -> bool:
 class Questions:
     """The part of a router that asks the client."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, parts: Parts) -> None:
+        self._exchange = parts.exchange
         self._open: dict[Visit, int] = {}
         """With their tokens."""
         self._deaf = False

@@ -6,7 +6,6 @@ cancellation or an answer, would go to the other.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import Final
 
@@ -24,8 +23,8 @@ from conductor.core.parts import Parts
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT
 from conductor.core.policy.sessions import FOLLOWED, places
 from conductor.core.service_table import REBIND, TURN_END
-from conductor.core.session import Change, Said, Session, Standing
-from conductor.core.state import Follower, Lane, Peer, Visit, own_visit
+from conductor.core.session import Change, Rebind, Said, Session, Standing, Wanted
+from conductor.core.state import Lane, Peer, Visit, own_visit
 from conductor.core.topology import onward
 from conductor.errors import one_line
 
@@ -37,22 +36,7 @@ _SHOWN: Final = 80
 """Characters of an id that an error repeats."""
 
 
-class _Wanted(msgspec.Struct):
-    sessionId: str  # noqa: N815 - a name of the wire
-    to: str
-
-
-_wanted: Final = json_text.Decoder(_Wanted)
-
-
-class Rebind(Follower, msgspec.Struct):
-    """A component binds a session; a host has asked the conductor above it whether it may."""
-
-    peer: Peer
-    wanted: _Wanted
-    pending: Visit | None
-    turns: Sequence[Raw] = ()
-    """Those that a guest has meanwhile, and that end then."""
+_wanted: Final = json_text.Decoder(Wanted)
 
 
 class _Kept(msgspec.Struct):
@@ -81,9 +65,7 @@ class Rebinding:
         session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
         call = own_visit(REBIND)
         call.followers = (Rebind(peer, wanted, pending),)
-        self._parts.services.perform(
-            peer, REBIND, Raw(json_text.encode(_Wanted(session, to))), call
-        )
+        self._parts.services.perform(peer, REBIND, Raw(json_text.encode(Wanted(session, to))), call)
 
     def decided(self, asked: Rebind, member: bytes, body: bytes) -> None:
         """The conductor above a host has answered: with its yes nobody begins a turn there, until
@@ -108,7 +90,7 @@ class Rebinding:
             turns = [{"turn": self._parts.own_turns.keep(host, guest, id_)} for id_ in ids]
             self._exchange.reply(pending, b"result", json_text.encode({"turns": turns}))
 
-    def _read(self, peer: Peer, params: Params, pending: Visit | None) -> _Wanted | None:
+    def _read(self, peer: Peer, params: Params, pending: Visit | None) -> Wanted | None:
         """What a call asks for; None: nothing that can be read, and it is declined."""
         wanted = _wanted.find(params)
         if wanted is None:
@@ -156,7 +138,7 @@ class Rebinding:
         exchange = self._exchange
         return exchange.sessions.find(exchange.innermost(peer.p.other, session))
 
-    def _record(self, peer: Peer, wanted: _Wanted, before: Aliases) -> None:
+    def _record(self, peer: Peer, wanted: Wanted, before: Aliases) -> None:
         """For an audit: which session of the agent's the user's was, and is."""
         session = wanted.sessionId
         if peer.name in self._exchange.audited:
@@ -308,6 +290,6 @@ def _called_now(before: Aliases, now: Aliases, session: str) -> str:
     return now.up.get(below, below)
 
 
-def _is_so(aliases: Aliases, wanted: _Wanted) -> bool:
+def _is_so(aliases: Aliases, wanted: Wanted) -> bool:
     """Whether nothing would change."""
     return aliases.down.get(wanted.sessionId, wanted.sessionId) == wanted.to

@@ -21,10 +21,8 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
-from conductor.core.own_turns import AgentPrompt
 from conductor.core.parts import Parts
 from conductor.core.policy import own_terminals
-from conductor.core.policy.handshake import PassedOn
 from conductor.core.policy.headings import read_message, session_of, size_of
 from conductor.core.policy.key_table import (
     CLOSING,
@@ -40,15 +38,13 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.own_answers import event_answer
 from conductor.core.policy.ownership import CONCERNED
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, Followed, guest_of
-from conductor.core.policy.settling import Settled
 from conductor.core.policy.states import State
-from conductor.core.ports import AtPort, port_of
-from conductor.core.rebinding import Rebind
 from conductor.core.services import called
-from conductor.core.session import Prompt, QueuedTurn, WorkEvent
+from conductor.core.session import AgentPrompt, Prompt, QueuedTurn, Rebind, Settled, WorkEvent
 from conductor.core.state import (
     Answer,
     AnswerTo,
+    AtPort,
     Batch,
     DialectState,
     Flow,
@@ -57,6 +53,7 @@ from conductor.core.state import (
     Lane,
     Next,
     Noted,
+    PassedOn,
     Renamed,
     Replayed,
     Seen,
@@ -312,7 +309,7 @@ class Requests:
         if inner in ENVELOPES:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(inner))
         if peer:
-            return port_of(lane.peer, peer, inner), inner, inner_params
+            return self._parts.ports.named(lane.peer, peer, inner), inner, inner_params
         if lane.side is Side.S:
             raise Malformed(INVALID_REQUEST, _MISPLACED.format(method))
         return lane.peer.s, inner, inner_params

@@ -13,36 +13,16 @@ from conductor.core import json_text, jsonrpc
 from conductor.core.aliases import of_json
 from conductor.core.component import UPSTREAM, Component, Side
 from conductor.core.dispatch import Dispatcher
-from conductor.core.editor import EditorMessages
 from conductor.core.effects import Closure, Effects
-from conductor.core.endings import Endings
 from conductor.core.exchange import Exchange
-from conductor.core.held_prompts import HeldPrompts
 from conductor.core.jsonrpc import Params
-from conductor.core.oversize import Oversize
-from conductor.core.own_turns import OwnTurns
 from conductor.core.parts import Parts, RouterOptions
-from conductor.core.policy.checks import Checks
-from conductor.core.policy.handshake import PolicedHandshake
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import CARRY, PROMPT, UPDATE
-from conductor.core.policy.notifications import PolicedNotifications
-from conductor.core.policy.observers import Observers
-from conductor.core.policy.ownership import McpOwnership
-from conductor.core.policy.requests import PolicedRequests
 from conductor.core.policy.sessions import Sessions
-from conductor.core.policy.turns import Turns
-from conductor.core.ports import Ports
-from conductor.core.questions import Questions
-from conductor.core.rearranging import Rearranging
-from conductor.core.requests import Requests
-from conductor.core.roles.detection import Detection
-from conductor.core.roles.initialize import Initializer
 from conductor.core.service_table import LAST_WORDS
-from conductor.core.services import Services
 from conductor.core.session import Work
 from conductor.core.state import Peer
-from conductor.core.waits import Deadlines, Waits
 
 DEFAULTS: Final = RouterOptions()
 
@@ -75,27 +55,6 @@ class Router:
         self._parts = parts = Parts()
         parts.options = options
         parts.exchange = self._exchange = exchange = Exchange(parts, list(components))
-        parts.checks = Checks(exchange)
-        parts.deadlines = Deadlines(parts)
-        parts.waits = Waits(parts)
-        parts.observers = Observers(parts)
-        parts.mcp_ownership = McpOwnership(parts)
-        parts.turns = Turns(parts)
-        parts.notifications = PolicedNotifications(parts)
-        parts.own_turns = OwnTurns(parts)
-        parts.policed = PolicedRequests(parts)
-        parts.handshake = PolicedHandshake(parts)
-        parts.held = HeldPrompts(parts)
-        parts.initializer = Initializer(parts)
-        parts.detection = Detection(parts)
-        parts.endings = Endings(parts)
-        parts.services = Services(parts)
-        parts.rearranging = Rearranging(parts)
-        parts.questions = Questions(exchange)
-        parts.ports = Ports(parts)
-        parts.editor = EditorMessages(exchange)
-        parts.requests = Requests(parts)
-        parts.oversize = Oversize(parts)
         depth = min(options.max_depth, jsonrpc.MAX_DEPTH)
         self._dispatcher = Dispatcher(parts, depth)
         self.peers = exchange.peers
@@ -266,8 +225,9 @@ class Router:
         """Whether all components are there, none holds back anything that others wait for, and none
         has or wants a turn. What all of them then pass on as it came goes through as it is."""
         guests = [peer for peer in self.peers.values() if peer is not self.upstream]
-        own_turns = self._parts.own_turns.queue.any
-        return self.version is not None and not own_turns and all(map(_is_at_rest, guests))
+        if self.version is None or not all(map(_is_at_rest, guests)):
+            return False
+        return not self._parts.own_turns.queue.any
 
     def knows_all_about(self, session: str | None, key: bytes) -> bool:
         """Whether a prompt of the client in this session, under the id `key`, says nothing new, and

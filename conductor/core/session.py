@@ -3,14 +3,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
+from msgspec import Raw
 
-from conductor.core.guards.modes import NOTHING_SET, Settings
+from conductor.core.guards.modes import NOTHING_SET, Refused, Settings, Which
+from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import PROMPT
-from conductor.core.state import Follower, Peer, Visit, Waiting
+from conductor.core.state import Follower, Lane, Peer, Visit, Waiting
 
 if TYPE_CHECKING:  # no start waits for it
     from conductor.core.additions import Titles
@@ -206,6 +209,57 @@ class Prompt(Follower, msgspec.Struct, eq=False):
     turn: QueuedTurn | None
     begun: bool = False
     """In version 2: whether the agent works on it, so that its next idle state ends it."""
+
+
+class AgentPrompt(Follower, msgspec.Struct):
+    """Version 2: the agent gets a prompt."""
+
+    session: Session
+    key: str
+    """Of the prompt, if it has one."""
+    worked: bool
+    """Whether the agent had worked there before."""
+
+
+class Wanted(msgspec.Struct):
+    """The params of `rebind`."""
+
+    sessionId: str  # noqa: N815 - a name of the wire
+    to: str
+
+
+class Rebind(Follower, msgspec.Struct):
+    """A component binds a session; a host has asked the conductor above it whether it may."""
+
+    peer: Peer
+    wanted: Wanted
+    pending: Visit | None
+    turns: Sequence[Raw] = ()
+    """Those that a guest has meanwhile, and that end then."""
+
+
+class OwnPrompt(msgspec.Struct):
+    """A prompt that a component sends in a session of its own, once that is set."""
+
+    message: Message
+    pending: Visit
+    begins: Settings
+    """What the agent begins a session with."""
+
+
+class Settled(Follower, msgspec.Struct):
+    """A session that is being set."""
+
+    lane: Lane
+    session: str
+    """As it is called where messages go down by the lane."""
+    waits: OwnPrompt | Rebind
+    """What goes on once it is set: a prompt, or the session that is to go on as this one."""
+    refused: Refused = {}
+    rounds: int = 3
+    """How often it is set, at most: one setting may change another."""
+    open: dict[Visit, Which] = {}
+    """The settings without an answer."""
 
 
 class Limit(msgspec.Struct, eq=False):

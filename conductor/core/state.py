@@ -200,6 +200,20 @@ class Forwarded(Follower, msgspec.Struct):
     session: str | None
 
 
+class PassedOn(Follower, msgspec.Struct):
+    """A component passes `initialize` on."""
+
+    peer: Peer
+    handshake: Handshake
+
+
+class AtPort(Follower, msgspec.Struct):
+    """A peer agent asks its component something."""
+
+    port: Lane
+    params: Params = UNSET
+
+
 class Flow(msgspec.Struct, eq=False):
     """One request, from where it enters the chain to where it ends: what holds wherever it is.
 

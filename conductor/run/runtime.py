@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVarTuple
 
 import msgspec
 
-from conductor.core import UPSTREAM, Closure, Effect, Entry
+from conductor.core import UPSTREAM, Closure, Effect, Entry, parts
 from conductor.core.roles.initialize_params import has_section
 from conductor.core.router import Router, RouterOptions
 from conductor.editor.transport import DeskTransport
@@ -53,6 +53,9 @@ _MOST_SETTLE: Final = 3.0
 
 _FIRST_REQUEST: Final = 2.0
 """Seconds a client has to send the request that a failed start is reported to."""
+
+_LOADS: Final = 0.1
+"""Seconds until what no first message needs is loaded: most agents take longer to answer that."""
 
 _OBSERVED: Final = 2.0
 """Seconds that components which only get copies have for the last of them, at most."""
@@ -159,6 +162,7 @@ class Runtime:
         """Serves until the client is done or the chain fails; 0 or 1."""
         loop = asyncio.get_running_loop()
         self._tidying = Tidying(loop)
+        loads = loop.call_later(_LOADS, parts.load)
         self.apply(self.router.start())
         for spec, text in self._lacking():
             self._log("warning", spec.name, text)
@@ -169,6 +173,7 @@ class Runtime:
                 finally:
                     await self._shut_down()
         finally:
+            loads.cancel()
             self._tidying.stop()
             self.records.close(self.failure)
         return 1 if self.failure is not None else 0

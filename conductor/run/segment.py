@@ -174,7 +174,8 @@ class Segment:
         )
         self._router = router
         self._auditing = spec.auditing
-        self._pause(spec.paused)
+        if spec.paused:
+            self._pause(spec.paused)
         record = self._record.crossed if self._record is not None else None
         self._outboxes = HostOutboxes(router, self._perform, record)
         limits = {

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final, NoReturn
 
 import wasm_host
-from conductor.core import Closure, json_text
+from conductor.core import Closure, json_text, parts
 from conductor.run.guest_module import load, memory, optimised_later
 from conductor.run.report_lines import failed_line, ready_line
 from conductor.run.segment import EXIT_GUEST_FAILED, ParentOutput, Segment, serve
@@ -29,11 +29,16 @@ if TYPE_CHECKING:
 
 LOADED_EARLY: Final = (
     *("wasm_host.carriers.core", "wasm_host.calls.capi"),
-    *("conductor.core.guards.check", "conductor.core.guards.mcp_words"),
     *("base64", "datetime", "json"),
 )
 """What most guests need, and what others load once they use it: a host that is locked up cannot.
 Imported while the parent is still planning the chain."""
+
+LOADED_LATE: Final = (
+    *parts.MODULES,
+    *("conductor.core.guards.check", "conductor.core.guards.mcp_words"),
+)
+"""What no first message needs. A host that is locked up has the code of these in memory."""
 
 
 def _read_spec() -> SegmentSpec:
@@ -58,14 +63,15 @@ def main(cache: CodeCache) -> NoReturn:
         importlib.import_module(module)
     # Loads wasmtime's library, and makes the engine of all guests that keep the default limits.
     engine_for(wasm_host.Limits(), core_api())
+    cache.hold("conductor.core", LOADED_LATE)
     cache.keep()
     cache.close()
-    code = _run(_read_spec())
+    code = _run(_read_spec(), cache)
     sys.stderr.flush()
     os._exit(code)  # nothing is left to be torn down, and an editor is waiting
 
 
-def _run(spec: SegmentSpec) -> int:
+def _run(spec: SegmentSpec, cache: CodeCache) -> int:
     """Loads the guests, gives up what the process no longer needs, and serves; the exit code."""
     from wasm_host import harden
     from wasm_host.ticker import TICKER
@@ -87,6 +93,7 @@ def _run(spec: SegmentSpec) -> int:
     for module in modules.values():
         module.warm()
     harden.seal(memory=memory(modules.values()))
+    sys.meta_path.insert(0, cache)
     if spec.require_hardening and (missing := harden.missing()):
         return _not_hardened(missing)
     output = ParentOutput()

@@ -405,6 +405,16 @@ AT_A_CHANGE: Final = {
     )
 }
 """What judges: only what a component changes or sends of its own needs it."""
+AT_A_PROMPT: Final = {
+    f"conductor.core.{name}"
+    for name in (
+        *("editor", "held_prompts", "oversize", "own_prompts", "own_turns", "ports"),
+        *("policy.handshake", "policy.held_requests", "policy.notifications", "policy.observers"),
+        *("policy.requests", "policy.settling", "policy.turns", "questions", "roles.detection"),
+        "turn_queue",
+    )
+}
+"""Parts of a router that wait for a session, a prompt, or for what few chains have."""
 OF_SOME_CHAINS: Final = {
     f"conductor.{name}"
     for name in (
@@ -426,7 +436,8 @@ OF_SOME_CHAINS: Final = {
 def test_a_chain_starts_without_what_its_first_message_does_not_need(proxies: list[str]) -> None:
     patterns, *modules = run(BEFORE_THE_LOOP, "agent", *proxies, "demo")
     assert "conductor.run.runtime" in modules
-    assert among(modules, SLOW | AT_A_CHANGE | OF_SOME_CHAINS | {"json", "wasm_host"}) == set()
+    late = SLOW | AT_A_CHANGE | AT_A_PROMPT | OF_SOME_CHAINS | {"json", "wasm_host"}
+    assert among(modules, late) == set()
     assert int(patterns) <= 12 or proxies
 
 
@@ -436,10 +447,10 @@ def test_a_prompt_of_exec_is_sent_without_what_takes_long_to_import() -> None:
     assert among(modules, SLOW | AT_A_CHANGE) == set()
 
 
-def host_modules() -> list[str]:
-    """What a host has loaded when it waits for its guests' names."""
-    *command, code = spawn.child_command()
-    command += [AT_THE_END + code]
+def host_modules(*flags: str) -> list[str]:
+    """What a host has loaded when it waits for its guests' names. `flags`: of Python."""
+    python, *options, code = spawn.child_command()
+    command = [python, *flags, *options, AT_THE_END + code]
     done = subprocess.run(
         command, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True
     )
@@ -473,9 +484,17 @@ def test_a_host_starts_without_what_no_guest_needs() -> None:
     assert among(modules, late | ours | {"asyncio", "subprocess"}) == set()
 
 
+def test_the_second_host_starts_without_what_no_first_message_needs(tmp_path: Path) -> None:
+    place = ("-X", f"pycache_prefix={tmp_path}")
+    late = AT_A_CHANGE | AT_A_PROMPT
+    assert among(host_modules(*place), late) == late
+    assert among(host_modules(*place), late) == set()
+
+
 def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
-    """Once it is locked up it can load nothing."""
-    modules = host_modules()
+    """Once it is locked up it can read nothing. What is in memory then is loaded at once where
+    Python may not write."""
+    modules = host_modules("-B")
     # What these load, they load before.
     early = {"conductor.run.segment_start", "conductor.run.guest_module", "conductor.run.planned"}
     later = {

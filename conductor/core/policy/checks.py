@@ -9,11 +9,11 @@ import msgspec
 from conductor.core import guards, json_text, jsonrpc
 from conductor.core.aliases import named
 from conductor.core.effects import Closure, Violated
-from conductor.core.exchange import Exchange
 from conductor.core.guards import Violation
 from conductor.core.guards.reading import MOST_JUDGED
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
+from conductor.core.parts import Parts
 from conductor.core.policy import words
 from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Heading, Message
@@ -86,8 +86,8 @@ def same_answer(upstream: tuple[bytes, bytes] | None, member: bytes, body: bytes
 class Checks:
     """The checks, and the reports of violations."""
 
-    def __init__(self, exchange: Exchange) -> None:
-        self._exchange = exchange
+    def __init__(self, parts: Parts) -> None:
+        self._exchange = parts.exchange
 
     def originates(
         self, lane: Lane, message: Message, rights: int, *, is_request: bool

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from conductor.core.dialects import INITIALIZE
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import Params
@@ -15,17 +13,10 @@ from conductor.core.policy.checks import HOLD, IDENTITY, passes
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.policy.key_table import AMEND, CARRY, Direction
 from conductor.core.policy.own_answers import signed
-from conductor.core.state import Follower, Handshake, Lane, Peer, Visit
+from conductor.core.state import Handshake, Lane, PassedOn, Peer, Visit
 
 _DOWN: Final = Direction.DOWN
 _HEADING: Final = Heading(INITIALIZE, None)
-
-
-class PassedOn(Follower, msgspec.Struct):
-    """A component passes `initialize` on."""
-
-    peer: Peer
-    handshake: Handshake
 
 
 class PolicedHandshake:

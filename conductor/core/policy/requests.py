@@ -38,9 +38,10 @@ from conductor.core.policy.key_table import (
 )
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
-from conductor.core.policy.settling import OwnPrompt, Settling
+from conductor.core.policy.settling import Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import TURNS
+from conductor.core.session import OwnPrompt
 from conductor.core.state import Lane, Next, Visit, Waiting
 
 _ID_RULE: Final = (

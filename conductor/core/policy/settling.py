@@ -3,45 +3,13 @@ becomes the user's as the user has chosen."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
-
-import msgspec
-
-from conductor.core.guards.modes import Refused, Settings, Which, choice
+from conductor.core.guards.modes import Refused, Settings, choice
 from conductor.core.jsonrpc import read_error
 from conductor.core.parts import Parts
-from conductor.core.policy.headings import Message, read_message
+from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import SETTINGS
-from conductor.core.state import AnswerTo, Follower, Lane, Visit
-
-if TYPE_CHECKING:
-    from conductor.core.rebinding import Rebind
-
-_ROUNDS: Final = 3
-"""How often the same session is set: one setting may change another."""
-
-
-class OwnPrompt(msgspec.Struct):
-    """A prompt that a component sends in a session of its own, once that is set."""
-
-    message: Message
-    pending: Visit
-    begins: Settings
-    """What the agent begins a session with."""
-
-
-class Settled(Follower, msgspec.Struct):
-    """A session that is being set."""
-
-    lane: Lane
-    session: str
-    """As it is called where messages go down by the lane."""
-    waits: OwnPrompt | Rebind
-    """What goes on once it is set: a prompt, or the session that is to go on as this one."""
-    refused: Refused = {}
-    rounds: int = _ROUNDS
-    open: dict[Visit, Which] = {}
-    """The settings without an answer."""
+from conductor.core.session import OwnPrompt, Rebind, Settled
+from conductor.core.state import AnswerTo, Lane, Visit
 
 
 class Settling:

@@ -25,7 +25,6 @@ from conductor.core.jsonrpc import (
     unknown_method,
 )
 from conductor.core.parts import Parts
-from conductor.core.policy.handshake import PassedOn
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
     EMPTY,
@@ -46,6 +45,7 @@ from conductor.core.state import (
     Lane,
     Life,
     Next,
+    PassedOn,
     Peer,
     Visit,
     Waiting,

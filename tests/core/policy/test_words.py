@@ -236,6 +236,7 @@ def test_the_sets_for_forbidding_leave_nothing_of_theirs() -> None:
         ("command:a", "command:*", ()),
         ("stop:turns", "full", ("stop:turns",)),
         ("stop:turns", "trusted", ()),
+        ("command:a", "trusted", ()),
         ("clock", "trusted", ("clock",)),
         ("peer:a", "trusted", ("peer:a",)),
         ("peer:a", "peer:a", ()),

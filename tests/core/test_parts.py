@@ -1,0 +1,12 @@
+"""The parts of a router, which are made when somebody first asks for them."""
+
+from __future__ import annotations
+
+import sys
+
+from conductor.core import parts
+
+
+def test_what_a_chain_needs_later_can_be_loaded_before() -> None:
+    parts.load()
+    assert set(parts.MODULES) <= sys.modules.keys()
