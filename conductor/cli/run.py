@@ -401,20 +401,26 @@ class Started(Owner):
         options = msgspec.structs.replace(self.parsed.options, **beside)
         parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode, options=options)
         plan = self._settled(planned(parsed, self._noted if options.verbose else None))
-        self._tell_changes(plan)
+        self._tell_changes(self._plan, plan)
         self._plan, self._files = plan, _files(parsed)
         self.log.limit(limits.log_lines(plan.components))
         self.connected()
         return plan.components
 
-    def _tell_changes(self, plan: Plan) -> None:
+    def _tell_changes(self, before: Plan, now: Plan) -> None:
         """Logs what a plan has otherwise than the plan before."""
-        if [*map(bare, plan.components)] == [*map(bare, self._plan.components)]:
-            return
+        if [*map(bare, now.components)] != [*map(bare, before.components)]:
+            assert self._runtime is not None
+            self._runtime.start(self._tell_diff(before, now))
+
+    async def _tell_diff(self, before: Plan, now: Plan) -> None:
+        import asyncio
+
         from conductor.spec.lock import compare
 
         try:
-            lines = compare.diff(self._plan, plan)
+            # Messages go on: it reads the files of all components.
+            lines = await asyncio.to_thread(compare.diff, before, now)
         except UsageError:  # a component that leaves the chain may have no file any more
             lines = []
         text = "\n".join(["the configuration changes the chain", *lines])

@@ -81,6 +81,11 @@ def of(spec: Spec) -> dict[str, str]:
     return found
 
 
+def has_default(key: str) -> bool:
+    """Whether the default holds of what nobody has set; `key` as in `of`."""
+    return key.startswith("limits.") or key in (*_FIELDS, *_OF_POLICY)
+
+
 def told(found: Mapping[str, str]) -> Iterator[str]:
     """What each has set, for people: `command line: rights.clock, timeout`."""
     for by in dict.fromkeys(found.values()):

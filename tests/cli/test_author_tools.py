@@ -258,7 +258,7 @@ def test_nothing_is_overwritten(author: Author) -> None:
     [
         (("new", "../up"), ("cannot be a component's name",)),
         (("new",), ("`conductor new` needs a NAME",)),
-        (("test",), ("`./` is a folder without a proxy", "proxy.py")),
+        (("test",), ("`./` is a folder without a proxy", "proxy.py", "`conductor new NAME`")),
         (("test", "nowhere"), ("`nowhere` is neither",)),
         (("test", "--build"), ("there is no component.toml in `.`",)),
     ],

@@ -156,7 +156,9 @@ def _attributed(difference: Difference, spec: Spec, plan: Plan) -> Difference:
     found = origins.of(spec)
     settings = dict.fromkeys(by for name, by in found.items() if name.startswith(f"{key}."))
     by = plan.origin(key) if key == "isolation" else found.get(key) or ", ".join(settings)
-    text = f"{difference.text} ({by or origins.named_by(spec)})"
+    if not by:
+        by = origins.DEFAULT if origins.has_default(key) else origins.named_by(spec)
+    text = f"{difference.text} ({by})"
     return msgspec.structs.replace(difference, text=text)
 
 

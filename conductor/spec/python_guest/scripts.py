@@ -73,7 +73,7 @@ def check(path: str) -> None:
     if os.path.isdir(path) and main_of(path) is None:
         raise UsageError(
             f"`{path}` is a folder without a proxy",
-            f"the proxy of a folder is its {' or '.join(_MAINS)}",
+            f"the proxy of a folder is its {' or '.join(_MAINS)}; `conductor new NAME` makes one",
         )
 
 

@@ -84,7 +84,7 @@ WIDER: list[tuple[str, str, str]] = [
     ("./p.wasm,only=context", "./p.wasm,only=filter", "rights: + filter"),
     ("./p.wasm,only=observer", "./p.wasm,only=full", "rights: + full"),
     ("./p.wasm,timeout=5", "./p.wasm", "timeout: 5 s → none"),
-    ("./p.wasm,memory=16MiB", "./p.wasm", "limits.memory_bytes: 16 MiB → 64 MiB"),
+    ("./p.wasm,memory=16MiB", "./p.wasm", "limits.memory_bytes: 16 MiB → 64 MiB (default)"),
     ("./p.wasm,limit.fuel=1000000", "./p.wasm", "limits.fuel: 1000000 → off"),
 ]
 
