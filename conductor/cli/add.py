@@ -6,13 +6,14 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import configured, offer, report
+from conductor.cli import offer, report
+from conductor.cli.list_ import Index, places
 from conductor.cli.offer import Allowed, Decision
 from conductor.cli.typer_options import paragraphs, takes
 from conductor.errors import UsageError
 from conductor.packages import catalogue, install, sources, store
 from conductor.packages.sources import Source
-from conductor.spec import agents, catalog, catalogues, syntax
+from conductor.spec import agents, catalog, syntax
 from conductor.spec.digests import short
 
 HELP: Final = paragraphs(
@@ -28,16 +29,6 @@ EPILOG: Final = paragraphs(
     "  conductor add weather --index ./catalogue",
     "  conductor add ./proxy.wasm,allow=filter+clock --yes",
 )
-
-Index = Annotated[
-    list[str] | None,
-    typer.Option(
-        "--index",
-        metavar="CATALOGUE",
-        help="Search this folder, JSON file or URL, instead of `indexes` in conductor.toml.",
-        show_default=False,
-    ),
-]
 
 
 @takes("add")
@@ -108,11 +99,3 @@ def _refuse_known(name: str) -> None:
             f"`{name}` is an agent that conductor knows, and agents are not added",
             f"`conductor agents {name}` shows whether it is here, and how to install it",
         )
-
-
-def places(index: list[str] | None) -> list[str]:
-    """The catalogues to search. Raises `UsageError`."""
-    if index:
-        return [catalogues.placed(each, "") for each in index]
-    config = configured.here()
-    return config.indexes if config is not None else []

@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from conductor.cli import commands, manual, report, silence, surroundings, usage
+from conductor.cli import commands, report, silence, surroundings, usage
 from conductor.cli.commands import Command, Trait
 from conductor.cli.typer_options import paragraphs, typed_by_typer
 from conductor.errors import ConductorError
@@ -48,12 +48,16 @@ def _conductor(
 
 
 class _Command(TyperCommand):
-    def get_help(self, ctx: manual.Foreign) -> str:
+    def get_help(self, ctx: usage.Foreign) -> str:
+        from conductor.cli import manual  # only help needs it
+
         manual.show(self, ctx)
 
 
 class _Group(TyperGroup):
-    def get_help(self, ctx: manual.Foreign) -> str:
+    def get_help(self, ctx: usage.Foreign) -> str:
+        from conductor.cli import manual
+
         manual.show(self, ctx)
 
 

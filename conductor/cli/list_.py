@@ -8,14 +8,13 @@ from typing import Annotated, Final
 import msgspec
 import typer
 
-from conductor.cli import consent, pages, report
-from conductor.cli.add import Index, places
+from conductor.cli import configured, consent, pages, report
 from conductor.cli.pages import Entry, Page
 from conductor.cli.typer_options import Json, paragraphs
 from conductor.errors import UsageError, visible_path
-from conductor.packages import catalogue, store
+from conductor.packages import store
 from conductor.packages.store import Damaged
-from conductor.spec import catalog, trust
+from conductor.spec import catalog, catalogues, trust
 from conductor.spec.digests import short
 from conductor.spec.installed import Receipt
 from conductor.spec.origins import bare
@@ -33,6 +32,17 @@ _END: Final = (
     "All are proxies in a sandbox, but for those marked. `conductor inspect NAME` shows what one "
     "may do."
 )
+
+
+Index = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--index",
+        metavar="CATALOGUE",
+        help="Search this folder, JSON file or URL, instead of `indexes` in conductor.toml.",
+        show_default=False,
+    ),
+]
 
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
@@ -195,6 +205,8 @@ def _available(where: list[str], *, as_json: bool) -> int:
         raise UsageError(
             "there is no catalogue", '`--index CATALOGUE`, or `indexes = ["…"]` in conductor.toml'
         )
+    from conductor.packages import catalogue  # it loads what speaks HTTP
+
     known = {each.name for each in store.receipts()}
     rows = [
         Offered(
@@ -218,3 +230,11 @@ def _available(where: list[str], *, as_json: bool) -> int:
     if not rows:
         report.say("the catalogues offer nothing for conductor")
     return 0
+
+
+def places(index: list[str] | None) -> list[str]:
+    """The catalogues to search. Raises `UsageError`."""
+    if index:
+        return [catalogues.placed(each, "") for each in index]
+    config = configured.here()
+    return config.indexes if config is not None else []

@@ -9,7 +9,7 @@ import typer
 
 from conductor import installation
 from conductor.cli import commands as table
-from conductor.cli import options, topics
+from conductor.cli import options
 from conductor.cli.meant import meant, nearly_meant
 from conductor.core import logins
 from conductor.errors import UsageError, a, did_you_mean
@@ -88,6 +88,8 @@ def _commands_like(name: str, context: Foreign, path: str, following: list[str])
         return f"did you mean `{path} {command}`?"
     if name == "self":  # uv has `self update`
         return f"`{installation.newer()}` brings a newer conductor"
+    from conductor.cli import topics
+
     topic = topics.OTHER_NAMES.get(name.lower(), name.lower())
     if topic in topics.TOPICS:
         return f"did you mean `{path} help {topic}`?"
