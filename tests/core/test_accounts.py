@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from conductor.core import DIALECTS, Closure, Component
-from conductor.core.accounts import BURST, FAR, FLOOD, Account, Allowance, Bucket
+from conductor.core.accounts import BURST, FAR, FLOOD, Account, Allowance
 from conductor.core.policy.rules import Grants, Policy
 from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
@@ -22,16 +22,6 @@ from tests.harness.router.plays import (
     result,
 )
 from tests.harness.router.rules import held, policy_of
-
-
-def test_a_bucket_comes_back_at_its_rate_and_no_fuller_than_its_burst() -> None:
-    bucket = Bucket(2.0)
-    assert bucket.level(0) == 2 * BURST
-    bucket.spend(2 * BURST + 4, 0)
-    assert bucket.due(0) == 2
-    assert bucket.due(1) == 1
-    assert bucket.due(2) == 0
-    assert bucket.level(1000) == 2 * BURST
 
 
 def test_what_is_own_waits_for_time_and_for_messages() -> None:
@@ -55,20 +45,6 @@ def test_a_component_that_is_started_again_owes_nothing_and_has_nothing_in_reser
     assert not account.floods(1)
     account.spend_messages(101, 0, 1)
     assert account.due(1) == pytest.approx(1.01)
-
-
-def test_a_large_message_counts_for_many() -> None:
-    account = Account("p", Allowance(own_messages=10))
-    account.spend_messages(1, 1024 * int(10 * BURST), 0)
-    assert account.due(0) == pytest.approx(0.1)
-
-
-def test_messages_that_are_fewer_than_those_that_came_give_nothing_back() -> None:
-    account = Account("p")
-    account.spend_messages(-5000, -(10**9), 0)
-    assert account.due(0) == 0
-    account.spend_messages(int(account.allowance.own_messages * BURST) + 1, 0, 0)
-    assert account.due(0) > 0
 
 
 def test_a_message_from_outside_causes_so_many_deliveries_and_then_it_is_ones_own() -> None:
@@ -225,12 +201,6 @@ def test_a_line_with_too_many_values_is_skipped_before_it_is_judged() -> None:
         pb << ("p", error(1, -32600, Hole("text")))
         assert "\nhint: raise the component's json_values" in pb.values["text"]
         pb >> ("p", notification("_x", many)) << Noted("warning", "p", "50 JSON values")
-
-
-def test_nobody_counts_the_values_of_who_is_not_judged() -> None:
-    many = {"list": [1] * 100}
-    with begin_acp(_judged(None)) as pb:
-        pb >> ("p", request(1, "fs/read", many)) << ("client", request(Hole("c"), "fs/read", many))
 
 
 def test_an_answer_with_too_many_values_is_none() -> None:

@@ -209,15 +209,6 @@ def test_version_2_names_the_type_of_an_option() -> None:
     assert steps(sessions, "s", shown) == [("session/set_config_option", option)]
 
 
-def test_a_setting_that_was_refused_is_none() -> None:
-    sessions = known(1, "s")
-    does(sessions, "session/set_mode", {"sessionId": "s", "modeId": "x"}, -1)
-    does(sessions, "session/set_mode", {"sessionId": "t", "modeId": "x"}, {})
-    does(sessions, "session/set_mode", {"sessionId": "s"}, {})
-    does(sessions, "session/set_mode", None, {})
-    assert steps(sessions, "s", {}) == []
-
-
 def test_what_the_agent_sets_itself_counts_and_the_last_setting_comes_last() -> None:
     sessions = known(1, "s")
     does(sessions, "session/set_mode", {"sessionId": "s", "modeId": "plan"}, {})

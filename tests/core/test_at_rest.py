@@ -9,7 +9,6 @@ from conductor.core.router import Router
 from tests.harness.router.actors import dump
 from tests.harness.router.policed import (
     CARRY_TEXT,
-    PROMPT,
     Hole,
     chain,
     chain_of,
@@ -19,7 +18,6 @@ from tests.harness.router.policed import (
     passed,
     prompt,
     request,
-    result,
     trusted,
     update,
 )
@@ -61,16 +59,6 @@ def test_not_while_a_component_is_gone_or_paused() -> None:
         assert pb.router.at_rest()
         pb.router.bypassed("h", Closure("gone"))
         assert not pb.router.at_rest()
-
-
-def test_not_while_a_guest_has_a_turn() -> None:
-    with chain(*ALL, "down:session/prompt:originate", grants="turns=unprompted") as pb:
-        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
-        pb << ("agent", request(Hole("own"), PROMPT, prompt("mine")))
-        assert not pb.router.at_rest()
-        pb >> ("agent", result(Hole("own"), {"stopReason": "end_turn"}))
-        pb << ("g", "s", result("own", {"stopReason": "end_turn"}))
-        assert pb.router.at_rest()
 
 
 def test_all_is_known_about_where_the_client_works() -> None:

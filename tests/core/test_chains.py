@@ -11,7 +11,6 @@ from conductor.core import CHANNEL, DIALECTS, Component
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import (
     FORMS,
-    INITIALIZE,
     Actor,
     Agent,
     Stage,
@@ -62,18 +61,3 @@ def test_a_conductor_is_a_proxy_in_every_dialect(kinds: tuple[str, ...], outer: 
     stage = Stage(Router([*parts, Component("agent")]), actors)
     assert conversation(stage) == conversation(chain(()))
     assert stage.effects == []
-
-
-def test_a_conductor_in_a_conductor_finds_out_its_dialect() -> None:
-    actors = [Nested("a", ("sdk",), "acp"), Agent("agent")]
-    stage = Stage(Router([Component("a"), Component("agent")]), actors)
-    assert conversation(stage) == conversation(chain(()))
-
-
-def test_all_dialects_in_one_chain() -> None:
-    stage = chain(KINDS, told=False)
-    assert conversation(stage) == conversation(chain(()))
-    agent = stage.actors["agent"]
-    assert isinstance(agent, Agent)
-    assert agent.seen[0]["params"] == INITIALIZE["params"]
-    assert not any("proxy" in str(message.get("method")) for message in agent.seen)

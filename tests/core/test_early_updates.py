@@ -11,7 +11,6 @@ from conductor.core import Component, Send
 from tests.harness.router.policed import (
     CARRY_TEXT,
     chain_of,
-    error,
     guest,
     notification,
     request,
@@ -83,27 +82,6 @@ def test_it_goes_behind_the_answer_in_order(kind: str, method: str, version: int
     assert play.says("agent", update("of old", "old")) == ["old"], "others do not wait"
     assert play.says("agent", result(asked, {"sessionId": "S"})) == ["n", *"SSST"]
     assert play.says("agent", update("three", "S")) == ["S"]
-
-
-def test_with_several_each_comes_behind_its_own() -> None:
-    play = Play()
-    for id_ in ("n", "m"):
-        play.says("client", request(id_, "session/new", NEW))
-    first, second = play.asked[-2:]
-    for session in ("S", "T", "nobody's"):
-        assert play.says("agent", commands(session)) == []
-    assert play.says("agent", result(second, {"sessionId": "T"})) == ["m", "T"]
-    assert play.says("agent", error(first, -32000, "no")) == ["n", "S", "nobody's"]
-
-
-@pytest.mark.parametrize("method", ["session/load", "session/resume"])
-def test_a_replay_comes_before_its_answer(method: str) -> None:
-    """As the agent sends it: the client knows that session."""
-    play = Play()
-    play.says("client", request("n", "session/new", NEW))
-    play.says("client", request("l", method, {**NEW, "sessionId": "S"}))
-    assert play.says("agent", update("replayed", "S")) == ["S"]
-    assert play.says("agent", result(play.asked[-1], {})) == ["l"]
 
 
 @pytest.mark.proves("nothing of a hidden turn reaches")

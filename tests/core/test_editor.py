@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Closure, Component, Send
+from conductor.core import CHANNEL, DIALECTS, Component, Send
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.policy.key_table import STAMP
 from conductor.core.router import Router
@@ -144,22 +144,6 @@ def test_a_peer_agent_has_no_editor() -> None:
 # -- down ------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("owner", ["g", "f", "agent"])
-def test_the_owner_alone_gets_what_the_editor_sends_it(owner: str) -> None:
-    tag = "" if owner == "agent" else "p"
-    with chain_of(trusted("f"), guest(), trusted("e")) as pb:
-        pb >> ("client", request(7, EVENT, of(owner, name="click")))
-        pb << (owner, tag, request(Hole("e"), EVENT, {**PANEL, "name": "click"}))
-        pb >> (owner, tag, result(Hole("e"), {"a": 1})) << ("client", result(7, {"a": 1}))
-
-
-def test_other_metadata_goes_along() -> None:
-    with chain_of(trusted("g")) as pb:
-        pb >> ("client", request(7, EVENT, {**PANEL, "_meta": {"a": 1, STAMP: "g"}}))
-        pb << ("g", "p", request(Hole("e"), EVENT, {**PANEL, "_meta": {"a": 1}}))
-        pb >> ("g", "p", result(Hole("e"), {})) << ("client", result(7, {}))
-
-
 @pytest.mark.parametrize(
     ("params", "code", "said"),
     [
@@ -174,17 +158,6 @@ def test_other_metadata_goes_along() -> None:
 def test_without_an_owner_it_goes_nowhere(params: Any, code: int, said: str) -> None:
     with chain_of(trusted("g")) as pb:
         pb >> ("client", request(7, EVENT, params)) << ("client", error(7, code, said))
-
-
-def test_a_paused_owner_and_one_that_is_gone_get_nothing() -> None:
-    with chain_of(guest(), trusted("f")) as pb:
-        pb.router.pause("g", paused=True)
-        gone = error(7, -32601, f"`{EVENT}`: `g` is not there")
-        pb >> ("client", request(7, EVENT, of("g"))) << ("client", gone)
-        pb >> (lambda router: router.bypassed("f", Closure("it ended")))
-        pb.effects = []
-        gone = error(7, -32601, f"`{EVENT}`: `f` is not there")
-        pb >> ("client", request(7, EVENT, of("f"))) << ("client", gone)
 
 
 def test_before_initialize_nothing_is_sent() -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import pytest
 
 from conductor.core import Answered, Closure, Component
-from conductor.core.effects import Entry
 from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import (
-    OK,
     V1,
     agent_mode,
     agent_only,
     begin,
     begin_acp,
     error,
-    notification,
     proxy_mode,
     request,
     result,
@@ -60,21 +57,6 @@ def test_prompts_wait_for_all_who_hold_them() -> None:
         pb >> (lambda r: r.release())
         pb >> (lambda r: r.release()) << ("agent", request(Hole("one"), PROMPT, prompt("one")))
         pb >> (lambda r: r.release())  # by nobody
-
-
-def test_a_setting_does_not_overtake_a_held_prompt_of_its_session() -> None:
-    with held() as pb:
-        pb >> ("client", request(1, "session/set_mode", mode()))
-        pb << ("agent", request(Hole("first"), "session/set_mode", mode()))
-        pb >> ("client", request(2, PROMPT, prompt("one")))
-        pb >> ("client", request(3, "session/set_mode", mode()))
-        pb >> ("client", request(4, "session/set_mode", mode("T")))
-        pb << ("agent", request(Hole("other"), "session/set_mode", mode("T")))
-        pb >> ("client", cancel(3)) << ("client", error(3, *REFUSED))
-        pb >> ("client", request(5, "session/set_mode", mode()))
-        pb >> (lambda r: r.release())
-        pb << ("agent", request(Hole("one"), PROMPT, prompt("one")))
-        pb << ("agent", request(Hole("mode"), "session/set_mode", mode()))
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -123,44 +105,6 @@ def test_held_prompts_of_a_chain_that_ends_are_answered_and_not_sent() -> None:
         pb >> (lambda r: r.release())
 
 
-def test_only_prompts_of_the_predecessor_are_held() -> None:
-    """What a proxy sends, and in proxy mode what comes from the successor, is not the client's."""
-    with begin_acp(agent_mode("acp")) as pb:
-        pb.router.hold()
-        inner = {"method": PROMPT, "params": prompt("mine")}
-        pb >> ("p", request("q", "proxy/successor", inner))
-        pb << ("agent", request(Hole("q"), PROMPT, prompt("mine")))
-    with proxy_mode("acp", "acp") as pb:
-        pb.router.hold()
-        pb >> ("client", request("i", "proxy/initialize", V1))
-        pb << ("p", request(Hole("i"), "proxy/initialize", V1))
-        pb >> ("p", result(Hole("i"), OK))
-        pb.effects.clear()
-        up = {"method": PROMPT, "params": prompt("up")}
-        pb >> ("client", request("u", "proxy/successor", up))
-        pb << ("p", request(Hole("u"), "proxy/successor", up))
-        end = {"method": "session/cancel", "params": {"sessionId": "S"}}
-        pb >> ("client", notification("proxy/successor", end))
-        pb << ("p", notification("proxy/successor", end))
-        pb >> ("client", request("d", PROMPT, prompt("down")))
-        pb >> (lambda r: r.release()) << ("p", request(Hole("d"), PROMPT, prompt("down")))
-
-
-def test_a_trace_shows_a_held_prompt_where_it_ends() -> None:
-    with agent_only(tracing=True) as pb:
-        pb >> ("client", request("i", "initialize", V1))
-        pb.effects.clear()
-        pb.router.hold()
-        pb >> ("client", request(1, PROMPT, prompt("one")))
-        pb >> ("client", cancel(1))
-        traces = [effect for effect in pb.effects if isinstance(effect, Entry)]
-        assert [(t.kind, t.source, t.target) for t in traces] == [
-            ("request", "client", ""),
-            ("response", "", "client"),
-        ]
-        pb.effects.clear()
-
-
 # -- requests of the conductor's own -----------------------------------------------------------
 
 
@@ -207,19 +151,3 @@ def test_without_a_client_there_is_no_asking() -> None:
         pb >> ("client", request("i", "proxy/initialize", V1))
         pb << ("p", request(Hole("i"), "proxy/initialize", V1))
         pb >> (lambda r: r.ask("_x", b"{}", 1)) << nobody(1)
-
-
-def test_a_trace_shows_what_the_conductor_asks_as_its_own() -> None:
-    with agent_only(tracing=True) as pb:
-        pb >> ("client", request("i", "initialize", V1))
-        pb.effects.clear()
-        pb >> (lambda r: r.ask("_x", b"{}", 1))
-        sent = pb.effects.pop(0)
-        assert isinstance(sent, Entry)
-        assert (sent.kind, sent.source, sent.target, sent.method) == ("request", "", "client", "_x")
-        pb << ("client", request(1, "_x", {}))
-        pb >> ("client", result(1, 2))
-        answer = pb.effects.pop(0)
-        assert isinstance(answer, Entry)
-        assert (answer.kind, answer.source, answer.target) == ("response", "client", "")
-        pb << Answered(1, b"result", b"2")

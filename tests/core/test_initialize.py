@@ -98,27 +98,7 @@ def test_version_2_needs_info(info: object) -> None:
         pb << ("client", error(1, -32602, text))
 
 
-@pytest.mark.parametrize(
-    ("answer", "version"),
-    [({"protocolVersion": 1}, 1), ({"protocolVersion": 2}, 2), ({}, None), (5, None)],
-)
-def test_the_answer_settles_the_version(answer: object, version: int | None) -> None:
-    with agent_only() as pb:
-        pb >> ("client", request(1, "initialize", V1)) << ("agent", request(1, "initialize", V1))
-        pb >> ("agent", result(1, answer)) << ("client", result(1, answer))
-        assert pb.router.version == version
-
-
 # -- repeated ------------------------------------------------------------------------------------
-
-
-def test_v1_may_be_initialized_again_at_any_time() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> ("client", request(1, "_x")) << ("p", request(2, "_x"))
-        pb >> ("client", request(2, "initialize", V1)) << ("p", request(3, "proxy/initialize", V1))
-        pb >> ("p", wrapped("f", "initialize", V1)) << ("agent", request(2, "initialize", V1))
-        pb >> ("agent", result(2, OK)) << ("p", result("f", OK))
-        pb >> ("p", result(3, OK)) << ("client", result(2, OK))
 
 
 def test_v2_may_be_initialized_again_before_anything_else() -> None:
@@ -165,20 +145,6 @@ def test_role_requests_are_the_conductors(method: str) -> None:
         pb >> ("p", wrapped(2, method, V1)) << ("p", error(2, -32600, ONLY.format(method)))
 
 
-@pytest.mark.parametrize("peer", ["client", "p", "agent"])
-def test_nobody_has_others_launch_anything(peer: str) -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> (peer, request(1, "_scp/proxy", {"servers": []}))
-        pb << (peer, error(1, -32601, "Method not found: `_scp/proxy`"))
-
-
-@pytest.mark.parametrize("peer", ["p", "agent"])
-def test_initialize_does_not_go_up(peer: str) -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> (peer, request(1, "initialize", V1))
-        pb << (peer, error(1, -32600, "`initialize` goes to the successor only"))
-
-
 def test_initialize_before_the_chain_is_joined() -> None:
     router = Router([component("g", "channel"), Component("agent")], "auto")
     with Playbook(router) as pb:
@@ -187,21 +153,6 @@ def test_initialize_before_the_chain_is_joined() -> None:
 
 
 # -- detection -----------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("code", [-32601, -32600])
-def test_the_order_of_asking(code: int) -> None:
-    with agent_mode(None) as pb:
-        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
-        pb >> ("p", error(1, code, "no")) << ("p", request(2, "_proxy/initialize", V1))
-        pb >> ("p", error(2, code, "no")) << ("p", request(3, "initialize", OFFER))
-        pb >> ("p", error(3, code, "never heard of it"))
-        pb << ("client", error(7, -32603, Hole("text"), {"component": "p"}))
-        pb << Fail("p", NOT_A_PROXY)
-        assert "hint: " in pb.values["text"]
-        pb >> ("client", request(8, "_x"))
-        pb << ("client", error(8, -32600, "proxy `p` has not been initialized"))
-        pb >> ("client", notification("_x")) << Noted("debug", "client", "not there for it")
 
 
 NOT_A_PROXY = Closure(
@@ -240,18 +191,6 @@ def begin_proxy() -> Playbook:
     return pb
 
 
-def test_an_sdk_proxy_forwards_the_role_request_it_does_not_know() -> None:
-    with agent_mode(None) as pb:
-        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
-        pb >> ("p", wrapped("u", "proxy/initialize", V1, "_proxy/successor"))
-        pb << ("p", error("u", -32601, "Method not found: `proxy/initialize`"))
-        pb >> ("p", error(1, -32601, "no")) << ("p", request(2, "_proxy/initialize", V1))
-        pb >> ("p", wrapped("f", "initialize", V1, "_proxy/successor"))
-        pb << ("agent", request(1, "initialize", V1))
-        pb >> ("agent", notification("_n"))
-        pb << ("p", notification("_proxy/successor", {"method": "_n"}))
-
-
 def test_a_proxy_that_always_forwards_is_asked_each_way_once() -> None:
     with agent_mode(None) as pb:
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
@@ -268,17 +207,6 @@ def test_a_known_dialect_is_not_guessed() -> None:
     with agent_mode("sdk") as pb:
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "_proxy/initialize", V1))
         pb >> ("p", error(1, -32601, "no")) << ("client", error(7, -32601, "no"))
-
-
-def test_other_errors_of_an_unknown_dialect_go_back() -> None:
-    with agent_mode(None) as pb:
-        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
-        pb >> ("client", request(8, "_x")) >> ("client", notification("_n"))
-        pb >> ("p", b'{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}')
-        pb << ("client", b'{"jsonrpc":"2.0","id":7,"error":{"code":"x"}}')
-        pb << ("client", error(8, -32600, "proxy `p` has not been initialized"))
-        pb << Noted("debug", "client", "not there for it")
-        pb >> ("client", request(9, "initialize", V1)) << ("p", request(2, "proxy/initialize", V1))
 
 
 def test_what_an_unasked_proxy_says_settles_nothing() -> None:
@@ -312,15 +240,6 @@ def test_a_component_that_exits_is_started_once_more() -> None:
         pb << ("client", error(8, -32603, "it exited\nhint: look", {"exitCode": 3}))
         pb << ("client", notification("$/cancel_request", {"requestId": 2})) << Fail("p", gone(3))
         pb >> (lambda r: r.reopened("p"))
-
-
-@pytest.mark.parametrize(("kind", "code"), [("acp", 1), (None, None)])
-def test_it_is_not_started_again_if_that_cannot_help(kind: str | None, code: int | None) -> None:
-    with agent_mode(kind) as pb:
-        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
-        pb >> (lambda r: r.closed("p", gone(code)))
-        pb << ("client", error(7, -32603, "it exited\nhint: look", gone(code).data or None))
-        pb << Fail("p", gone(code))
 
 
 # -- sacp and pacp --------------------------------------------------------------------------------
@@ -391,37 +310,6 @@ def test_the_clients_own_section_passes_and_the_offer_does_not(
         pb << ("agent", request(1, "initialize", params))
 
 
-def test_an_empty_section_stays_a_section() -> None:
-    params = {"protocolVersion": 1, "_meta": {"symposium": {}}}
-    with agent_mode("sacp") as pb:
-        pb >> ("client", request(7, "initialize", params))
-        pb << ("p", request(1, "initialize", Hole("offer")))
-        pb >> ("p", wrapped("f", "initialize", pb.values["offer"], "_proxy/successor/request"))
-        kept = {"protocolVersion": 1, "_meta": {"symposium": {"version": "1.0"}}}
-        pb << ("agent", request(1, "initialize", kept))
-
-
-def test_the_agents_section_passes_back_through_an_echo() -> None:
-    said = {"agentCapabilities": {"_meta": {"symposium": {"version": "1.0", "proxy": False}}}}
-    with agent_mode("sacp") as pb:
-        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "initialize", OFFER))
-        pb >> ("p", wrapped("f", "initialize", V1, "_proxy/successor/request"))
-        pb << ("agent", request(1, "initialize", V1))
-        pb >> ("agent", result(1, said)) << ("p", result("f", said))
-        pb >> ("p", result(1, {"agentCapabilities": {"_meta": FLAG}}))
-        left = {"agentCapabilities": {"_meta": {"symposium": {"version": "1.0"}}}}
-        pb << ("client", result(7, left))
-
-
-def test_a_client_that_offers_is_not_heard_and_keeps_its_section() -> None:
-    with agent_only() as pb:
-        pb >> ("client", request(7, "initialize", {"protocolVersion": 1, "_meta": FLAG}))
-        kept = {"protocolVersion": 1, "_meta": {"symposium": {"version": "1.0"}}}
-        pb << ("agent", request(1, "initialize", kept))
-        pb >> ("agent", result(1, ECHO))
-        pb << ("client", result(7, V1))
-
-
 AGENT: dict[str, Any] = {"symposium": {"version": "1.0", "proxy": False}}
 
 
@@ -482,27 +370,6 @@ def test_a_successor_gets_the_offer_even_without_params() -> None:
     assert pb.values["offer"] == {k: v for k, v in OFFER.items() if k != "protocolVersion"}
 
 
-def test_version_2_puts_the_flag_in_capabilities() -> None:
-    params = {"protocolVersion": 2, "info": {"name": "n", "version": "1"}}
-    with agent_mode("sacp") as pb:
-        pb >> ("client", request(1, "initialize", params))
-        flagged = {**params, "_meta": OFFER["_meta"], "capabilities": OFFER["clientCapabilities"]}
-        pb << ("p", request(1, "initialize", flagged))
-
-
-def test_the_first_envelope_tells_pacp_from_sacp() -> None:
-    with agent_mode(None) as pb:
-        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
-        pb >> ("p", error(1, -32601, "")) << ("p", request(2, "_proxy/initialize", V1))
-        pb >> ("p", error(2, -32601, "")) << ("p", request(3, "initialize", OFFER))
-        nested = {"message": {"method": "initialize", "params": OFFER}}
-        pb >> ("p", request("f", "_proxy/successor/request", nested))
-        pb << ("agent", request(1, "initialize", V1))
-        pb >> ("agent", notification("_n", []))
-        inside = {"message": {"method": "_n", "params": []}}
-        pb << ("p", notification("_proxy/successor/receive/notification", inside))
-
-
 # -- scp -----------------------------------------------------------------------------------------
 
 
@@ -522,27 +389,6 @@ def held(kind: str | None) -> Playbook:
 
 
 ANSWER = {"protocolVersion": 1, "agentCapabilities": {}}
-
-
-@pytest.mark.parametrize("kind", ["scp", None])
-def test_an_scp_proxy_launches_its_successor(kind: str | None) -> None:
-    with held(kind) as pb:
-        pb >> (lambda r: r.listening("p", b'{"command":"shim"}'))
-        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{"command": "shim"}]}))
-        pb >> ("p/successor", request(1, "initialize", OFFER))
-        pb << ("agent", request(1, "initialize", V1))
-        pb >> ("agent", result(1, OK)) << ("p/successor", result(1, OK))
-        pb >> ("p", result(Hole("l"), {})) << ("p", request(Hole("x"), "_x"))
-        pb << ("client", result(7, OK))
-        pb >> ("p/successor", request(2, "_x")) << ("agent", request(2, "_x"))
-        pb >> ("agent", request(1, "_up")) << ("p/successor", request(Hole("up"), "_up"))
-        pb >> ("p", request("e", "proxy/successor", {"method": "_x"}))
-        pb << ("p", error("e", -32600, "`_x` before `initialize`"))
-        pb >> ("p/successor", request("e", "proxy/successor", {"method": "_x"}))
-        pb << ("p/successor", error("e", -32600, Hole("misplaced")))
-        pb >> ("client", request(9, "initialize", V1))
-        pb << ("p", request(Hole("again"), "initialize", OFFER))
-        pb >> ("p", result(Hole("again"), ECHO)) << ("client", result(9, ANSWER))
 
 
 def test_a_proxy_that_does_not_know_scp_is_sacp_or_pacp() -> None:
@@ -740,37 +586,6 @@ def test_an_scp_proxy_adds_to_what_its_successor_can(own: Json, launched: Any, w
         pb << ("client", result(7, whole))
 
 
-SAID: dict[str, Any] = {"symposium": {"version": "1.0", "html_panel": True}}
-
-
-@pytest.mark.parametrize(
-    "said", [{"clientCapabilities": {"_meta": SAID}}, {"_meta": SAID}, {"clientCapabilities": 5}]
-)
-def test_the_editors_own_section_passes_as_it_is(said: Json) -> None:
-    """A proxy is told that the editor can show nothing only if the editor has said nothing."""
-    params = {"protocolVersion": 1, **said}
-    with agent_mode("scp") as pb:
-        pb >> ("client", request(7, "initialize", params))
-        pb << ("p", request(1, "initialize", Hole("offer")))
-        assert "file_comment" not in str(pb.values["offer"])
-        pb >> ("p", result(1, ECHO)) << Listen("p")
-        pb >> (lambda r: r.listening("p", b"{}"))
-        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
-        pb >> ("p/successor", request(1, "initialize", pb.values["offer"]))
-        pb << ("agent", request(1, "initialize", params))
-
-
-def test_what_a_proxy_says_that_the_editor_shows_stays() -> None:
-    with agent_mode("scp") as pb:
-        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "initialize", OFFER))
-        pb >> ("p", result(1, ECHO)) << Listen("p")
-        pb >> (lambda r: r.listening("p", b"{}"))
-        pb << ("p", request(Hole("l"), "_scp/proxy", {"servers": [{}]}))
-        mine = {"protocolVersion": 1, "clientCapabilities": {"_meta": SAID}}
-        pb >> ("p/successor", request(1, "initialize", mine))
-        pb << ("agent", request(1, "initialize", mine))
-
-
 # -- proxy mode ----------------------------------------------------------------------------------
 
 ENVELOPES = {
@@ -816,21 +631,6 @@ def test_proxy_mode_for_every_outer_dialect(kind: str, mode: str, told: bool) ->
         pb >> ("p", request("u", "_plain")) << ("client", request(Hole("plain"), "_plain"))
 
 
-def test_an_outer_conductor_shows_itself_by_its_first_envelope() -> None:
-    for nested in (True, False):
-        with proxy_mode("acp") as pb:
-            pb >> ("client", request(7, "initialize", OFFER))
-            pb << ("p", request(1, "proxy/initialize", V1))
-            form = "receive/notification" if nested else "notification"
-            inner = {"method": "_n"}
-            params = {"message": inner} if nested else inner
-            pb >> ("client", notification(f"_proxy/successor/{form}", params))
-            pb << ("p", notification("proxy/successor", inner))
-            pb >> ("p", notification("proxy/successor", inner))
-            form = "send/notification" if nested else "notification"
-            pb << ("client", notification(f"_proxy/successor/{form}", params))
-
-
 def test_proxy_mode_over_sides() -> None:
     with proxy_mode("acp", "channel") as pb:
         pb >> ("client", "p", request(7, "initialize", V1))
@@ -853,14 +653,6 @@ def test_a_proxy_is_not_initialized_like_an_agent() -> None:
         pb << ("client", error(2, -32600, "expected `proxy/initialize` request"))
         pb >> ("p", wrapped(1, "_x", [])) << ("p", error(1, -32600, Hole("text")))
         assert pb.values["text"] == "the outer conductor has not been initialized"
-
-
-def test_an_empty_chain_of_proxies_joins_the_outer_sides() -> None:
-    with Playbook(Router([], "proxy")) as pb:
-        pb >> ("client", request(7, "proxy/initialize", V1))
-        pb << ("client", wrapped(1, "initialize", V1))
-        pb >> ("client", result(1, OK)) << ("client", result(7, OK))
-        pb >> ("client", wrapped(8, "_up", {})) << ("client", request(2, "_up", {}))
 
 
 def test_the_first_request_settles_the_mode() -> None:

@@ -146,12 +146,3 @@ def test_what_the_agent_does_not_offer_is_no_login(invented: Json) -> None:
         pb >> ("p", result(Hole("i1"), {"protocolVersion": 1, "authMethods": [invented, TUI]}))
         pb << Noted("warning", "agent", "the login `Log in` is none that the agent offers")
         pb << ("client", _shown(CAN, [{**TUI, "args": [OURS]}]))
-
-
-def test_an_outer_conductor_gets_what_the_agent_said() -> None:
-    with Playbook(Router([], "proxy")) as pb:
-        pb >> ("client", request("i", "proxy/initialize", CAN))
-        forwarded = {"method": "initialize", "params": CAN}
-        pb << ("client", request(Hole("i"), "proxy/successor", forwarded))
-        answer = {"protocolVersion": 1, "authMethods": [AUTH]}
-        pb >> ("client", result(Hole("i"), answer)) << ("client", result("i", answer))

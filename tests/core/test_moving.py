@@ -239,13 +239,6 @@ def test_an_agent_that_has_had_the_session_goes_on_where_it_was() -> None:
     assert play.requests("b") == []
 
 
-def test_agents_may_give_the_same_ids() -> None:
-    play = Play()
-    play.passes(play.moved(session="S"), "b", "S")
-    play.say("b", update("mine"))
-    assert play.of("client")[-1] == update("mine")
-
-
 def test_without_an_agent_it_says_who_answers() -> None:
     play = Play()
     play.uses(None)
@@ -254,14 +247,6 @@ def test_without_an_agent_it_says_who_answers() -> None:
     assert play.answer()["result"]["agent"] == "a"
     play.uses(None, tell=True)
     assert play.got == []
-
-
-def test_a_program_may_have_a_session_go_on_too() -> None:
-    play = Play(replace(guest(HOLDS), dialect=DIALECTS["acp"]))
-    play.prompted()
-    play.uses()
-    play.opens()
-    assert play.answer()["result"]["agent"] == "b"
 
 
 def test_the_conductor_above_a_host_decides() -> None:
@@ -311,17 +296,6 @@ def test_who_is_only_watched_may_not() -> None:
     assert "is only watched" in play.refusal()
 
 
-@pytest.mark.parametrize("agent", ["other", "client", "g"])
-def test_an_unknown_agent_is_refused(agent: str) -> None:
-    play = Play()
-    play.prompted()
-    play.uses(agent)
-    assert play.refusal() == (
-        f"there is no agent `{agent}` for it; there is `a`, `b`, `c`\n"
-        "hint: add one: `-c peer.NAME=COMMAND`"
-    )
-
-
 def test_params_that_nobody_understands_are_refused() -> None:
     play = Play()
     play.uses(sessionId=7)
@@ -347,27 +321,6 @@ def test_nothing_else_may_be_open_there() -> None:
     play.say("a", request("q", PERMISSION, permission()))
     play.uses()
     assert "`session/request_permission` is open in the session" in play.refusal()
-
-
-def test_nor_may_the_new_agent_ask_there() -> None:
-    play = Play()
-    asked = play.passes(play.moved(), "b", "T")
-    play.say("b", request("q", PERMISSION, permission("T")))
-    play.prompted("more")
-    for agent in ("a", "c"):
-        play.uses(agent)
-        assert "is open in the session" in play.refusal()
-    assert asked["params"]["sessionId"] == "T"
-
-
-def test_a_prompt_that_comes_meanwhile_ends_the_attempt() -> None:
-    play = Play(guest(HOLDS, "down:session/set_mode:copy"))
-    first, second = play.prompted(), play.prompted()
-    play.uses()
-    play.passes(second, "a")
-    play.opens()
-    assert "`session/prompt` is open in the session" in play.refusal()
-    play.answered(first)
 
 
 def test_so_does_the_user_s_cancellation_and_the_next_attempt_takes_what_it_opened() -> None:
@@ -824,13 +777,6 @@ def test_messages_without_params_and_answers_keep_their_way() -> None:
     play.say("client", notification("_x/z"))
     assert play.of("a") == [notification("_x/z")]
     play.take(play.router.tell("g", "x", b"{}"))
-
-
-def test_a_chain_of_proxies_has_no_agents() -> None:
-    one = replace(guest(HOLDS), agents={"b": "g"})
-    beside = Component("b", "agent `b`", peer_agent=True)
-    router = Router([one, beside], "proxy")
-    assert router.peers["b"].p.across is None
 
 
 def test_behind_a_proxy_that_launches_its_successor_all_agents_have_its_second_connection() -> None:

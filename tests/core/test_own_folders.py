@@ -6,10 +6,9 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Resolve, Send
+from conductor.core import Component, Resolve, Send
 from conductor.core.router import Router, RouterOptions
 from tests.core.policy.test_own_sessions import THERE, set_up
-from tests.core.test_ports import NEW, PEERS, begin, owner, there, wrap
 from tests.harness.router.policed import (
     Hole,
     Json,
@@ -87,45 +86,6 @@ def test_folders_that_the_user_has_named_are_as_the_user_wrote_them() -> None:
         pb << ("g", "s", result("b", {"sessionId": "more"}))
         pb >> ("g", "s", request("c", NEW_ONE, own("/work/link")))
         assert waits(pb).folders == ("/work/link",)
-
-
-def test_the_users_client_and_who_is_trusted_choose_their_folders() -> None:
-    with chain(trusted("t"), guest(profile="full", grants="sessions=own")) as pb:
-        pb >> ("client", request("n", NEW_ONE, own("/work/link")))
-        pb << ("t", "p", request(Hole("t"), NEW_ONE, own("/work/link")))
-        pb >> ("t", "s", request(Hole("t"), NEW_ONE, own("/elsewhere")))
-        pb << ("g", "p", request(Hole("g"), NEW_ONE, own("/elsewhere")))
-        pb >> ("g", "s", request(Hole("g"), NEW_ONE, own("/elsewhere")))
-        pb << ("agent", request(Hole("a"), NEW_ONE, own("/elsewhere")))
-
-
-def test_what_is_cancelled_meanwhile_goes_nowhere() -> None:
-    with chain(guest(profile="full", grants="sessions=own")) as pb:
-        set_up(pb, "n", NEW_ONE, THERE, {"sessionId": "S"})
-        pb >> ("g", "s", request("a", NEW_ONE, own("/work/link")))
-        asked = waits(pb)
-        pb >> (lambda router: router.bypassed("g", Closure("`g` ended")))
-        pb.effects = []
-        is_at(pb, asked, "/work/sub")
-        pb.effects = []
-
-
-@pytest.mark.parametrize("real", ["/work/a/b", "/home/me"])
-def test_a_session_with_a_peer_agent(real: str) -> None:
-    linked = {**NEW, "cwd": "/work/a/link"}
-    router = Router(
-        [owner(policed=True), *PEERS, Component("agent")], options=RouterOptions(resolving=True)
-    )
-    with begin(Playbook(router)) as pb:
-        there(pb)
-        pb >> ("p", request("l", "proxy/successor", wrap(NEW_ONE, linked)))
-        is_at(pb, waits(pb), real, theirs=("/work/a",))
-        if real == "/home/me":
-            (sent,) = [one for one in pb.effects if isinstance(one, Send)]
-            assert b"leads out of the user's folders" in sent.frame
-            pb.effects = []
-        else:
-            pb << ("research", request(Hole("l"), NEW_ONE, {**NEW, "cwd": real}))
 
 
 def test_a_host_names_the_guest_whose_set_up_it_is() -> None:

@@ -8,7 +8,7 @@ from typing import Final
 
 import pytest
 
-from conductor.core import CHANNEL, Closure, Component, Send, Violated
+from conductor.core import CHANNEL, Component, Send, Violated
 from conductor.core.own_prompts import ANOTHER_AFTER, FREE_PROMPTS
 from conductor.core.session import MOST_PROMPTS
 from tests.core.policy.test_hosts import ABOVE, host, turn_given
@@ -29,7 +29,6 @@ from tests.harness.router.policed import (
     result,
     skip,
     stop,
-    trusted,
 )
 
 CARRIES: Final = "down:session/prompt:carry+amend"
@@ -110,21 +109,6 @@ FREE: Final = guest(grants="turns=unprompted sessions=own")
 OWNS: Final = guest("down:session/prompt:copy", grants="sessions=own")
 
 
-def test_a_prompt_of_the_users_fills_the_account() -> None:
-    with begun(guest(CARRIES, grants="turns=within")) as pb:
-        for asked in ("a", "b"):
-            pb >> ("client", request(asked, PROMPT, prompt("hi")))
-            skip(pb)
-            assert all_that_go(pb) == MOST_PROMPTS
-            pb >> ("g", "s", request("more", PROMPT, prompt("mine")))
-            _, refusal = skip(pb)
-            assert b"may send no more prompts of its own" in refusal.frame  # type: ignore[union-attr]
-            pb >> ("client", stop())
-            skip(pb)
-            pb.wake(2.0)
-            skip(pb)
-
-
 @pytest.mark.proves("a component has one account for")
 def test_own_sessions_pay_from_the_same_account() -> None:
     """Also a new one for each prompt, and one that nobody knows."""
@@ -193,17 +177,6 @@ def test_one_that_may_prompt_unprompted_has_another_after_a_while() -> None:
         for _ in range(FREE_PROMPTS + 1):
             pb.wake(ANOTHER_AFTER)
         assert all_that_go(pb) == FREE_PROMPTS
-
-
-def test_started_again_it_has_no_more() -> None:
-    with begun(guest(grants="turns=unprompted")) as pb:
-        user_prompts(pb)
-        assert all_that_go(pb) == MOST_PROMPTS + FREE_PROMPTS
-        pb >> (lambda router: router.leaving("g", Closure("gone")))
-        pb >> (lambda router: router.returned("g"))
-        skip(pb)
-        pb.router.peers["g"].ready = True
-        assert not sends(pb)
 
 
 @pytest.mark.proves("a component has one account for", "turns of its own")
@@ -298,11 +271,6 @@ def test_a_host_counts_the_answers_of_its_guests_that_ask_the_model() -> None:
             pb >> ("g", "s", result(number, {"inputRequests": {"a": ASK}}))
             went += not any(isinstance(one, Violated) for one in skip(pb))
         assert went == MOST_PROMPTS
-
-
-def test_who_is_trusted_has_no_account() -> None:
-    with begun(trusted("g")) as pb:
-        assert all(sends(pb) for _ in range(MOST_PROMPTS * 2))
 
 
 # -- guests --------------------------------------------------------------------------------------

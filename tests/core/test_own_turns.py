@@ -16,7 +16,6 @@ from conductor.core.turn_queue import LAST_WORDS, MOST_WAIT
 from tests.core.policy.test_hosts import ABOVE, host
 from tests.harness.router.actors import dump
 from tests.harness.router.policed import (
-    CANCELLED,
     CARRY_TEXT,
     DONE,
     PROMPT,
@@ -110,13 +109,6 @@ def refused(pb: Playbook, name: str, id_: Any, text: str, code: int = -32600) ->
     assert text in pb.values["why"]
 
 
-def test_a_prompt_that_names_no_session_is_in_none() -> None:
-    with chain_of(trusted("g")) as pb:
-        pb >> ("client", request("a", PROMPT, {"prompt": []}))
-        pb << ("g", "p", request(Hole("g-a"), PROMPT, {"prompt": []}))
-        begun(pb)
-
-
 # -- a turn, and who waits for it ------------------------------------------------------------------
 
 
@@ -153,36 +145,6 @@ def test_of_one_that_it_does_not_see_nothing_is_left() -> None:
         pb << ("g", "c", result(3, {}))
 
 
-def test_nor_of_one_without_a_prompt() -> None:
-    with chain(**FREE) as pb:
-        end(pb, begun(pb))
-        pb << ("g", "c", result(2, {}))
-
-
-@pytest.mark.parametrize("version", [1, 2])
-@pytest.mark.parametrize("how", ["policed", "trusted", "program"])
-def test_one_that_shows_words_and_prompts_nobody_ends_with_its_mark(how: str, version: int) -> None:
-    """Such as that of `reminders`. It comes before what has waited."""
-    ended = {"sessionUpdate": "state_update", "state": "idle", "stopReason": "end_turn"}
-    idle = notification(UPDATE, {"sessionId": "S", "update": ended})
-    component = {
-        "policed": guest(profile="full", **FREE),
-        "trusted": trusted("g"),
-        "program": trusted("g", "acp"),
-    }[how]
-    side, call, above = ("", "_conductor/turn", "") if how == "program" else ("c", "turn", "p")
-    with chain_of(component, version=version) as pb:
-        for name, says in (("first", True), ("second", False), ("third", True)):
-            pb >> ("g", side, request(name, f"{call}/begin", {"sessionId": "S"}))
-            pb << ("g", side, result(name, {"turn": Hole(name)}))
-            for said in (update("one"), update("two")) if says else ():
-                pb >> ("g", above, said) << ("client", said)
-            pb >> ("g", side, request("end", f"{call}/end", {"turn": pb.values[name]}))
-            if says:
-                pb << ("client", mark() if version == 1 else idle)
-            pb << ("g", side, result("end", {}))
-
-
 def test_in_version_2_the_agents_own_state_is_the_mark() -> None:
     with chain(version=2, **FREE) as pb:
         turn = begun(pb)
@@ -195,40 +157,6 @@ def test_in_version_2_the_agents_own_state_is_the_mark() -> None:
         pb << ("g", "c", result(2, {}))
         pb >> ("agent", state("idle")) << ("g", "s", state("idle")) << ("client", state("idle"))
         at_agent(pb)
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_a_turn_begins_when_the_users_is_over(version: int) -> None:
-    with chain(version=version, **FREE) as pb:
-        asks(pb)
-        at_agent(pb)
-        pb >> ("g", "c", begin())
-        asks(pb, "b")
-        at_agent(pb, "b")  # prompts of the client among themselves are not kept apart
-        done = DONE if version == 1 else INSERTED
-        if version == 2:
-            pb >> ("agent", state("running")) << ("client", state("running"))
-        for id_ in ("a", "b"):
-            pb >> ("agent", result(Hole(f"a-{id_}"), done)) << ("client", result(id_, done))
-        if version == 2:
-            pb >> ("agent", state("odd")) << ("client", state("odd"))
-            pb >> ("agent", state("idle")) << ("client", state("idle"))
-        pb << ("g", "c", result(1, {"turn": Hole("turn")}))
-
-
-def test_in_version_2_nobody_begins_before_the_client_sees_that_the_session_is_idle() -> None:
-    """The state of the user's turn is on its way through `h`: it is not the other's."""
-    with chain_of(guest(name="f", **FREE), trusted("h"), version=2) as pb:
-        asks(pb)
-        pb << ("h", "p", request(Hole("h-a"), PROMPT, prompt("hi")))
-        pb >> ("f", "c", begin(7))
-        pb >> ("h", "s", request(Hole("h-a"), PROMPT, prompt("hi")))
-        at_agent(pb)
-        pb >> ("agent", result(Hole("a-a"), INSERTED)) << ("h", "s", result(Hole("h-a"), INSERTED))
-        pb >> ("h", "p", result(Hole("h-a"), INSERTED)) << ("client", result("a", INSERTED))
-        pb >> ("agent", state("idle")) << ("h", "s", state("idle"))
-        pb >> ("h", "p", state("idle")) << ("client", state("idle"))
-        pb << ("f", "c", result(7, {"turn": Hole("turn")}))
 
 
 @pytest.mark.parametrize("answer", [INSERTED, DONE])
@@ -325,18 +253,6 @@ def test_in_version_2_a_prompt_that_is_sent_again_begins_no_turn(key: Any, messa
         pb << ("g", "c", result(1, {"turn": Hole("turn")}))
 
 
-def test_in_version_2_a_prompt_that_is_sent_again_while_its_turn_runs_ends_with_it() -> None:
-    sent = {**prompt("hi"), "idempotencyKey": "k"}
-    with chain(version=2, **FREE) as pb:
-        for id_ in ("a", "b"):
-            pb >> ("client", request(id_, PROMPT, sent))
-            pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, sent))
-            pb >> ("agent", result(Hole(f"a-{id_}"), INSERTED)) << ("client", result(id_, INSERTED))
-        pb >> ("g", "c", begin())
-        pb >> ("agent", state("idle")) << ("client", state("idle"))
-        pb << ("g", "c", result(1, {"turn": Hole("turn")}))
-
-
 def test_in_a_session_of_its_own_nobody_waits() -> None:
     with chain(**FREE) as pb:
         begun(pb)
@@ -359,55 +275,12 @@ def test_it_nests_in_a_prompt_that_the_component_holds() -> None:
         passed(pb)
 
 
-def test_one_that_nests_and_is_seen_has_no_mark_and_one_in_a_turn_nests() -> None:
-    with chain(CARRIES, **FREE) as pb:
-        given(pb)
-        turn = begun(pb)
-        own(pb)
-        over(pb)
-        end(pb, turn)
-        pb << ("g", "c", result(2, {}))
-        passed(pb)
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
-        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
-        begun(pb)
-        pb >> ("g", "c", begin(5)) << ("g", "c", result(5, {"turn": Hole("inner")}))
-
-
 def two(**more: Any) -> Playbook:
     """Two guests that may prompt at any time, `f` before `g`."""
     return chain_of(guest(name="f", **FREE), guest(**FREE), **more)
 
 
-def test_several_wait_in_order_and_the_client_goes_first() -> None:
-    with two() as pb:
-        first = begun(pb, "f")
-        pb >> ("g", "c", begin(7))
-        pb >> ("g", "s", request("alone", PROMPT, prompt("mine")))
-        asks(pb)
-        end(pb, first, "f")
-        at_agent(pb)
-        pb << ("f", "c", result(2, {}))
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-        pb << ("g", "c", result(7, {"turn": Hole("second")}))
-        end(pb, "second", "g", 8)
-        at_agent(pb, "alone", "mine")
-        pb << ("g", "c", result(8, {}))
-        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
-        over(pb, id_="alone")
-        assert settled(pb.router)
-
-
-def test_a_prompt_alone_keeps_others_apart() -> None:
-    with two() as pb:
-        own(pb, "f")
-        pb >> ("g", "s", request("mine", PROMPT, prompt("mine")))
-        over(pb, "f")
-        at_agent(pb, "mine", "mine")
-        over(pb, "g", "mine")
-
-
-def test_one_that_waits_and_is_cancelled_by_its_own_goes_nowhere() -> None:
+def test_a_prompt_that_waits_and_is_cancelled_by_its_own_goes_nowhere() -> None:
     with two() as pb:
         begun(pb, "f")
         pb >> ("g", "s", request("mine", PROMPT, prompt("mine")))
@@ -416,21 +289,6 @@ def test_one_that_waits_and_is_cancelled_by_its_own_goes_nowhere() -> None:
 
 
 # -- what ends it ----------------------------------------------------------------------------------
-
-
-def test_the_users_cancellation_ends_it() -> None:
-    with chain(**FREE) as pb:
-        turn = begun(pb)
-        own(pb)
-        asks(pb)
-        pb >> ("client", stop()) << ("client", result("a", CANCELLED))
-        pb << ("g", "p", stop()) << ("agent", stop())
-        asks(pb, "b")
-        pb >> ("agent", result(Hole("a-own"), CANCELLED)) << ("g", "s", result("own", CANCELLED))
-        pb << ("client", mark())
-        at_agent(pb, "b")
-        end(pb, turn)
-        pb << ("g", "c", result(2, {}))
 
 
 def test_a_session_that_is_closed_has_no_turns() -> None:
@@ -459,16 +317,6 @@ def test_who_goes_loses_its_turns(how: str) -> None:
         if how == "pause":
             pb >> ("f", "c", begin(8))
             refused(pb, "f", 8, "is paused, and begins no turns")
-
-
-def test_who_goes_while_it_waits_gets_none() -> None:
-    with two() as pb:
-        first = begun(pb, "f")
-        pb >> ("g", "c", begin(7))
-        pb >> (lambda router: router.bypassed("g", GONE))
-        end(pb, first, "f")
-        pb << ("f", "c", result(2, {}))
-        begun(pb, "f")
 
 
 @pytest.mark.proves("turns of several components do")
@@ -582,22 +430,6 @@ def test_turns_that_nest_in_each_other_do_not_make_the_time_longer(ends_the_firs
         begun(pb, "f")
 
 
-def test_a_hidden_turn_within_one_that_is_seen_is_hidden() -> None:
-    with chain(**FREE) as pb:
-        outer = begun(pb)
-        pb >> ("g", "c", begin(5, show=False)) << ("g", "c", result(5, {"turn": Hole("inner")}))
-        own(pb)
-        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
-        over(pb)
-        end(pb, "inner", id_=6)
-        pb << ("g", "c", result(6, {}))
-        own(pb, id_="shown")
-        pb >> ("agent", update("seen")) << ("g", "s", update("seen")) << ("client", update("seen"))
-        over(pb, id_="shown")
-        end(pb, outer)
-        pb << ("client", mark()) << ("g", "c", result(2, {}))
-
-
 def test_an_agent_that_ends_takes_all_that_waits_with_it() -> None:
     names = ["f", "g", "h"]
     pb = chain_of(*(guest(name=name, **FREE) for name in names))
@@ -688,27 +520,6 @@ def test_the_session_of_another_is_the_others() -> None:
 # -- trusted components ----------------------------------------------------------------------------
 
 
-def test_a_trusted_guest_is_known_by_its_ids() -> None:
-    with chain_of(trusted("f"), trusted("g")) as pb:
-        asks(pb)
-        pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
-        first = begun(pb, "f")
-        pb >> ("g", "c", begin(7))
-        pb >> ("f", "s", request("own", PROMPT, prompt("mine")))
-        pb << ("g", "p", request(Hole("g-own"), PROMPT, prompt("mine")))
-        pb >> ("g", "s", request(Hole("g-own"), PROMPT, prompt("mine")))
-        at_agent(pb, "own", "mine")
-        pb >> ("agent", result(Hole("a-own"), DONE)) << ("g", "s", result(Hole("g-own"), DONE))
-        pb >> ("g", "p", result(Hole("g-own"), DONE)) << ("f", "s", result("own", DONE))
-        end(pb, first, "f")
-        pb << ("f", "c", result(2, {}))
-        pb >> ("f", "s", request(Hole("f-a"), PROMPT, prompt("hi")))
-        pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("f", "s", result(Hole("f-a"), DONE))
-        pb >> ("f", "p", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
-        pb << ("g", "c", result(7, {"turn": Hole("second")}))
-
-
 def test_of_a_trusted_program_by_how_many_it_holds() -> None:
     with chain_of(trusted("f", "acp"), guest(**FREE)) as pb:
         turn = begun(pb)
@@ -739,49 +550,6 @@ def test_of_a_trusted_program_by_how_many_it_holds() -> None:
         pb << ("f", result(10, {"turn": Hole("later")}))
         pb >> ("f", wrapped("acp", request("none", PROMPT, {"prompt": []})))
         pb << ("agent", request(Hole("none"), PROMPT, {"prompt": []}))
-
-
-def through(pb: Playbook, id_: str, text: str, name: str = "f") -> None:
-    """A trusted program passes a prompt on, and the agent gets it."""
-    pb >> (name, wrapped("acp", request(id_, PROMPT, prompt(text))))
-    at_agent(pb, id_, text)
-
-
-@pytest.mark.parametrize("how", ["answers", "expires"])
-def test_a_trusted_program_may_pass_on_late_or_never_what_has_its_answer(how: str) -> None:
-    """The next prompt is still one that it was given: it would wait for itself."""
-    with chain_of(trusted("f", "acp")) as pb:
-        asks(pb)
-        pb << ("f", request(Hole("f-a"), PROMPT, prompt("hi")))
-        if how == "answers":
-            through(pb, "one", "hi")
-            pb >> ("f", result(Hole("f-a"), CANCELLED)) << ("client", result("a", CANCELLED))
-        else:
-            key = pb.router.waiting_on("f")[0][0]
-            pb >> (lambda r: r.expire("f", key, GONE))
-            pb << ("f", cancel(Hole("f-a"))) << ("client", error("a", -32603, "gone"))
-        asks(pb, "b")
-        pb << ("f", request(Hole("f-b"), PROMPT, prompt("hi")))
-        if how == "expires":
-            through(pb, "one", "hi")
-        through(pb, "two", "hi")
-
-
-@pytest.mark.parametrize("policed", [True, False], ids=["policed", "trusted"])
-def test_what_a_trusted_program_has_of_one_that_is_gone_it_passes_on(policed: bool) -> None:
-    before = guest(CARRIES, name="e") if policed else trusted("e")
-    with chain_of(before, trusted("f", "acp")) as pb:
-        asks(pb)
-        pb << ("e", "p", request(Hole("e-a"), PROMPT, prompt("hi")))
-        pb >> ("e", "s", request(Hole("e-a"), PROMPT, prompt("hi")))
-        pb << ("f", request(Hole("f-a"), PROMPT, prompt("hi")))
-        pb >> (lambda r: r.bypassed("e", GONE))
-        skip(pb)
-        asks(pb, "b")
-        pb << ("f", request(Hole("f-b"), PROMPT, prompt("hi")))
-        through(pb, "one", "hi")
-        skip(pb)  # if nobody waits for it any more: that it is cancelled
-        through(pb, "two", "hi")
 
 
 def pending_requests() -> int:
@@ -845,24 +613,6 @@ def served(pb: Playbook, name: str, wanted: Json) -> int:
     pb << Serve(name, "turn/begin", serve.token, dump(wanted))
     assert serve.token is not None
     return serve.token
-
-
-def test_a_host_asks_the_conductor_above_it() -> None:
-    wanted = {"sessionId": "S", "show": True, "within": False}
-    with host(guest(**FREE)) as pb:
-        pb >> ("g", "c", begin(within=True))  # nobody believes a guest that it holds one
-        token = served(pb, "g", wanted)
-        pb >> (lambda router: router.served(token, b'{"turn":"t"}'))
-        pb << ("g", "c", result(1, {"turn": "t"}))
-        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
-        pb << (ABOVE, "s", request(Hole("own"), PROMPT, prompt("mine")))
-        pb >> (ABOVE, "s", update("shown")) << ("g", "s", update("shown"))
-        pb << (ABOVE, "p", update("shown"))
-        pb >> (ABOVE, "s", state("idle")) << ("g", "s", state("idle"))
-        pb << (ABOVE, "p", state("idle"))
-        pb >> (ABOVE, "s", result(Hole("own"), DONE)) << ("g", "s", result("own", DONE))
-        pb >> ("g", "c", request(2, "turn/end", {"turn": "t"}))
-        pb << Serve("g", "turn/end", None, b'{"turn":"t"}') << ("g", "c", result(2, {}))
 
 
 def test_which_may_refuse_it_or_answer_too_late() -> None:
@@ -975,41 +725,6 @@ def test_in_version_2_nobody_is_told_idle_while_the_session_works(cancelled: boo
         pb << ("g", "p", request(Hole("g-b"), PROMPT, prompt("hi")))
 
 
-def test_in_version_2_a_turn_that_fails_while_the_agent_works_leaves_its_idle_to_the_agent() -> (
-    None
-):
-    with chain(f"{CARRIES}+answer", version=2, grants="turns=within") as pb:
-        given(pb)
-        own(pb)
-        pb >> ("agent", state("running")) << ("client", state("running"))
-        pb >> ("g", "p", result(Hole("g-a"), DONE))
-        pb << ("client", result("a", {"messageId": Hole("of-a")}))
-        pb >> ("agent", error(Hole("a-own"), -1, "no")) << ("g", "s", error("own", -1, "no"))
-        pb >> ("agent", state("idle")) << ("client", state("idle"))
-
-
-def test_in_version_2_the_agents_idle_may_be_on_its_way_while_one_is_owed() -> None:
-    with chain(f"{CARRIES}+answer", CARRY_TEXT, version=2) as pb:
-        given(pb)
-        passed(pb)
-        came_back(pb, INSERTED)
-        pb >> ("g", "p", result(Hole("g-a"), INSERTED)) << ("client", result("a", INSERTED))
-        pb >> ("agent", state("running"))
-        skip(pb)
-        given(pb, asked="b")
-        pb >> ("agent", update("held")) << ("g", "s", update("held"))
-        pb >> ("g", "p", result(Hole("g-b"), DONE))
-        skip(pb)
-        pb >> ("agent", state("idle"))
-        shown = skip(pb)
-        pb >> ("g", "p", update("held"))
-        shown += skip(pb)
-        shown += skip(pb.wake())
-        frames = [one.frame for one in shown if isinstance(one, Send) and one.peer == "client"]
-        words = (b'"running"', b'"held"', b'"idle"')
-        assert [next(word for word in words if word in one) for one in frames] == [*words]
-
-
 def test_in_version_2_the_idle_of_the_users_other_prompt_is_the_agents() -> None:
     with chain(f"{CARRIES}+answer", version=2) as pb:
         given(pb)
@@ -1031,24 +746,6 @@ def asks_in_hand(pb: Playbook, answer: Json) -> None:
     at_agent(pb, "on")
     pb >> ("agent", result(Hole("a-on"), answer)) << ("g", result("on", answer))
     pb >> ("g", request(1, "_conductor/turn/begin", {"sessionId": "S"}))
-
-
-@pytest.mark.parametrize("words", ["before", "after"])
-def test_what_goes_on_of_a_turn_behind_the_prompt_it_began_in_ends_with_its_mark(
-    words: str,
-) -> None:
-    with chain_of(trusted("g", "acp")) as pb:
-        asks_in_hand(pb, DONE)
-        pb << ("g", result(1, {"turn": Hole("turn")}))
-        if words == "before":
-            pb >> ("g", update("one")) << ("client", update("one"))
-        pb >> ("g", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
-        if words == "after":
-            pb >> ("g", update("one")) << ("client", update("one"))
-        pb >> ("g", request(2, "_conductor/turn/end", {"turn": pb.values["turn"]}))
-        if words == "after":
-            pb << ("client", mark())
-        pb << ("g", result(2, {}))
 
 
 def test_in_version_2_so_does_one_that_waited_until_the_agent_was_idle() -> None:

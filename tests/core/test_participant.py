@@ -46,16 +46,6 @@ def begun() -> Participant:
     return participant
 
 
-def test_version_1() -> None:
-    answer = answered(Participant("1.2"), frame("i", "initialize", V1))
-    assert answer["id"] == "i"
-    assert answer["result"] == {
-        "protocolVersion": 1,
-        "agentCapabilities": {"_meta": FLAG},
-        "_meta": {**FLAG, "proxy": True},
-    }
-
-
 def test_version_2() -> None:
     assert answered(Participant("1.2"), frame(1, "initialize", V2))["result"] == {
         "protocolVersion": 2,
@@ -72,14 +62,6 @@ def test_who_does_not_take_part_in_scp_is_refused(params: dict[str, Any]) -> Non
     assert answer["error"]["code"] == -32600
     assert "hint: " in answer["error"]["message"]
     assert "result" in answered(participant, frame(2, "initialize", V1))
-
-
-@pytest.mark.parametrize(
-    "params", [{"_meta": SECTION}, {"_meta": FLAG}, {"capabilities": {"_meta": FLAG}}]
-)
-def test_the_section_counts_wherever_it_stands(params: dict[str, Any]) -> None:
-    answer = answered(Participant("1"), frame(1, "initialize", {"protocolVersion": 1, **params}))
-    assert "result" in answer
 
 
 def test_before_initialize_each_request_is_an_error() -> None:

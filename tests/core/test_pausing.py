@@ -11,7 +11,6 @@ from hypothesis import given as examples
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from conductor.core import Component, OwnedAddresses
 from tests.core.test_noninterference import (
     HONEST,
     VERSIONS,
@@ -33,12 +32,10 @@ from tests.harness.router.policed import (
     error,
     given,
     guest,
-    notification,
     passed,
     prompt,
     request,
     result,
-    skip,
     trusted,
     update,
 )
@@ -47,8 +44,6 @@ from tests.harness.world.policies import ANY, KINDS, SCRIPTS, casts, overtakes
 from tests.harness.world.world import Cast, Mishap, World, check_nothing_is_held
 
 ALL = ("down:session/prompt:carry+amend+originate", CARRY_TEXT, "down:session/new:carry")
-EACH = pytest.mark.parametrize("component", [guest(*ALL), trusted("g")], ids=["policed", "trusted"])
-SERVER: Json = {"type": "acp", "name": "g", "id": "g-1"}
 
 
 def pause(pb: Playbook, name: str = "g") -> None:
@@ -81,20 +76,6 @@ def through(pb: Playbook, asked: object) -> None:
     pb >> ("g", "p", result(Hole(f"g-{asked}"), DONE)) << ("client", result(asked, DONE))
 
 
-@EACH
-def test_all_that_is_new_goes_past_it_until_it_is_resumed(component: Component) -> None:
-    with chain_of(component) as pb:
-        through(pb, 1)
-        pause(pb)
-        past(pb, 2)
-        pause(pb)
-        past(pb, 3)
-        resume(pb)
-        through(pb, 4)
-        resume(pb)
-        through(pb, 5)
-
-
 def test_who_is_watched_stays_so() -> None:
     with chain_of(trusted("g"), audited=["g"]) as pb:
         state = pb.router.peers["g"].policy_state
@@ -114,57 +95,12 @@ def test_what_it_sends_of_its_own_does_not_go_on() -> None:
         resume(pb)
 
 
-def test_what_a_trusted_one_sends_may_be_what_it_had_before() -> None:
-    with chain_of(trusted("g")) as pb:
-        pb >> ("agent", update("late")) << ("g", "s", update("late"))
-        pause(pb)
-        pb >> ("g", "p", update("late")) << ("client", update("late"))
-
-
-@EACH
-def test_a_request_that_it_has_stays_with_it(component: Component) -> None:
-    """A shell pauses while nothing is open; a host of guests may not be told of all there is."""
-    with chain_of(component, audited=["g"]) as pb:
-        given(pb)
-        pb.router.pause("g", paused=True)
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("changed")))
-        pb.effects = [one for one in pb.effects if type(one).__name__ != "Changed"]
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("changed")))
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
-        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
-
-
 def test_an_update_that_it_has_stays_with_it() -> None:
     with chain_of(guest(*ALL)) as pb:
         pb >> ("agent", update("secret")) << ("g", "s", update("secret"))
         pb.router.pause("g", paused=True)
         pb >> ("agent", update("next"))
         pb >> ("g", "p", update("***")) << ("client", update("***")) << ("client", update("next"))
-
-
-@EACH
-def test_its_mcp_servers_still_answer(component: Component) -> None:
-    with chain_of(component) as pb:
-        params: Json = {"cwd": "/", "mcpServers": []}
-        pb >> ("client", request(1, "session/new", params))
-        pb << ("g", "p", request(Hole("n"), "session/new", params))
-        more = {"cwd": "/", "mcpServers": [SERVER]}
-        pb >> ("g", "s", request(Hole("n"), "session/new", more))
-        pb.effects = [one for one in pb.effects if not isinstance(one, OwnedAddresses)]
-        pb << ("agent", request(Hole("a"), "session/new", more))
-        pb >> ("agent", result(Hole("a"), {"sessionId": "S"}))
-        skip(pb)
-        pb >> ("g", "p", result(Hole("n"), {"sessionId": "S"}))
-        skip(pb)
-        pause(pb)
-        pb >> ("agent", request("c", "mcp/connect", {"acpId": "g-1"}))
-        pb << ("g", "s", request(Hole("c"), "mcp/connect", {"acpId": "g-1"}))
-        pb >> ("g", "s", result(Hole("c"), {"connectionId": "k"}))
-        pb.effects = [one for one in pb.effects if not isinstance(one, OwnedAddresses)]
-        pb << ("agent", result("c", {"connectionId": "k"}))
-        told = notification("mcp/message", {"connectionId": "k", "method": "ping"})
-        pb >> ("g", "s", told) << ("agent", told)
-        past(pb, 2)
 
 
 @pytest.mark.parametrize("kind", [*FORMS, "scp", "channel"])
@@ -213,22 +149,6 @@ class Switched(World):
 FLIPS: Any = st.lists(
     st.builds(Flip, st.integers(0, 9), st.integers(0, 2), st.booleans()), min_size=1, max_size=6
 )
-
-
-@settings(max_examples=40)
-@examples(st.lists(casts(ANY, kinds=KINDS), min_size=1, max_size=2), SCRIPTS, VERSIONS)
-def test_who_is_paused_cannot_be_told_from_nobody(
-    several: list[Cast], script: list[Step], version: int
-) -> None:
-    world, alone = World(*several, version=version), World(version=version)
-    for name in world.casts:
-        world.router.pause(name, paused=True)
-    world.run(script)
-    alone.run(script)
-    for name, end in world.ends.items():
-        assert end.got == alone.ends[name].got
-        assert end.sent == alone.ends[name].sent
-    check(world)
 
 
 @pytest.mark.proves("a paused component does not lose")

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.core import CHANNEL, DIALECTS, Closure, Component, Entry, Send, Violated
+from conductor.core import CHANNEL, DIALECTS, Closure, Component, Send, Violated
 from conductor.core.policy.sessions import MOST_SUBSESSIONS
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.playbook import Hole, Noted, Playbook, Step
@@ -89,21 +89,6 @@ def opened(pb: Playbook) -> Playbook:
 # -- routing -------------------------------------------------------------------------------------
 
 
-def test_each_peer_agent_gets_what_is_for_it_and_the_default_the_rest() -> None:
-    with chain() as pb:
-        for name in ("research", "review"):
-            pb >> ("p", request(name, "proxy/successor", wrap("_x", {"a": 1}, name)))
-            pb << (name, request(Hole(f"{name}1"), "_x", {"a": 1}))
-            pb >> (name, result(Hole(f"{name}1"), name)) << ("p", result(name, name))
-            pb >> ("p", notification("proxy/successor", wrap("_y", None, name)))
-            pb << (name, notification("_y"))
-        for default in ({}, {"peer": ""}):
-            pb >> ("p", request("d", "proxy/successor", {"method": "_x", **default}))
-            pb << ("agent", request(Hole("d"), "_x"))
-            pb >> ("agent", result(Hole("d"), 0)) << ("p", result("d", 0))
-            del pb.values["d"]
-
-
 @pytest.mark.parametrize(
     ("kind", "method", "told"),
     [
@@ -157,15 +142,6 @@ def test_peers_of_a_program_that_passes_on_what_it_got_before_its_role(kind: str
         pb << ("research", request(1, "initialize", GIVEN))
 
 
-def test_who_is_trusted_says_there_what_it_likes() -> None:
-    with chain() as pb:
-        for prompt in (said("/yolo"), said("@/etc/passwd")):
-            pb >> ("p", request("a", "proxy/successor", wrap(PROMPT, prompt)))
-            pb << ("research", request(Hole("a"), PROMPT, prompt))
-            pb >> ("research", result(Hole("a"), {})) << ("p", result("a", {}))
-            del pb.values["a"]
-
-
 def test_a_peer_agent_asks_its_component_and_nobody_else() -> None:
     with chain() as pb:
         pb >> ("research", request(1, "session/request_permission", {"sessionId": "s"}))
@@ -175,16 +151,6 @@ def test_a_peer_agent_asks_its_component_and_nobody_else() -> None:
         pb >> ("review", notification("session/update", {"sessionId": "s"}))
         told = wrap("session/update", {"sessionId": "s"}, "review")
         pb << ("p", notification("proxy/successor", told))
-
-
-def test_a_cancellation_finds_the_peer_agent() -> None:
-    with chain() as pb:
-        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
-        pb << ("research", request(Hole("a"), "_x"))
-        pb >> ("p", notification("$/cancel_request", {"requestId": "a"}))
-        pb << ("research", notification("$/cancel_request", {"requestId": Hole("a")}))
-        pb >> ("research", error(Hole("a"), -32800, "cancelled"))
-        pb << ("p", error("a", -32800, "cancelled"))
 
 
 @pytest.mark.parametrize("peer", ["other", "agent", "client", "p"])
@@ -216,20 +182,6 @@ def test_the_conductor_initializes_peer_agents() -> None:
 
 
 # -- initialization ------------------------------------------------------------------------------
-
-
-def test_what_comes_for_a_peer_agent_waits_until_it_is_ready() -> None:
-    with chain(ready=False) as pb:
-        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
-        pb >> ("p", notification("proxy/successor", wrap("_y")))
-        pb >> ("research", result(Hole("research"), OK))
-        pb << ("research", request(Hole("a"), "_x")) << ("research", notification("_y"))
-
-
-def test_before_the_chain_is_initialized_there_is_no_peer_agent() -> None:
-    with Playbook(Router([owner(), *PEERS, AGENT])) as pb:
-        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
-        pb << ("p", error("a", -32600, "agent `research` has not been initialized"))
 
 
 _NO: Final = error(Hole("i"), -32000, "no")
@@ -326,35 +278,6 @@ def test_a_proxy_may_pass_on_what_it_likes_in_place_of_the_list() -> None:
 
 # -- endings -------------------------------------------------------------------------------------
 
-GONE: Final = Closure("agent `research` ended", data={"component": "research"})
-
-
-def test_the_conversation_goes_on_without_a_peer_agent() -> None:
-    failed = error("a", -32603, "agent `research` ended", {"component": "research"})
-    with chain() as pb:
-        pb >> ("p", request("a", "proxy/successor", wrap("_x")))
-        pb << ("research", request(Hole("a"), "_x"))
-        pb >> ("research", request(5, "_q"))
-        pb << ("p", request(Hole("q"), "proxy/successor", wrap("_q")))
-        pb >> (lambda router: router.closed("research", GONE))
-        pb << ("p", failed)
-        pb << ("p", notification("$/cancel_request", {"requestId": Hole("q")}))
-        pb >> ("p", result(Hole("q"), 1))
-        pb >> ("p", request("a", "proxy/successor", wrap("_x"))) << ("p", failed)
-        pb >> ("p", notification("proxy/successor", wrap("_y")))
-        pb << Noted("debug", "p", "`_y` dropped: agent `research` is not there for it")
-        pb >> ("p", request("b", "proxy/successor", wrap("_x", None, "review")))
-        pb << ("review", request(Hole("b"), "_x"))
-
-
-def test_a_component_that_ended_leaves_its_peer_agents_answered() -> None:
-    with chain() as pb:
-        pb >> ("research", request(5, "_q"))
-        pb << ("p", request(Hole("q"), "proxy/successor", wrap("_q")))
-        pb >> (lambda router: router.bypassed("p", Closure("`p` ended")))
-        pb << ("research", error(5, -32603, "`p` ended"))
-        pb >> ("research", request(6, "_q")) << ("research", error(6, -32603, "`p` ended"))
-
 
 def test_peer_agents_stay_as_they_are_while_components_change() -> None:
     fresh = Component("new", "proxy `new`", CHANNEL)
@@ -408,30 +331,6 @@ def test_a_peer_agent_that_takes_text_alone_and_is_silent(policed: bool) -> None
         assert [(e.peer, b"a cat" in e.frame) for e in said if isinstance(e, Send)] == [
             ("p", True)
         ] * 2
-
-
-def test_a_host_passes_envelopes_on() -> None:
-    one = Component("g", dialect=CHANNEL, ports={"research": False})
-    two = Component("h", dialect=CHANNEL, ports={"review": False})
-    with Playbook(Router([one, two], "proxy", options=RouterOptions(upstream=CHANNEL))) as pb:
-        pb >> ("client", "p", request(1, "initialize", V1))
-        pb << ("g", "p", request(1, "initialize", V1))
-        pb >> ("g", "s", request(1, "initialize", V1)) << ("h", "p", request(1, "initialize", V1))
-        pb >> ("h", "s", request(1, "initialize", V1))
-        pb << ("client", "s", request(1, "initialize", V1))
-        pb >> ("client", "s", result(1, OK)) << ("h", "s", result(1, OK))
-        pb >> ("h", "p", result(1, OK)) << ("g", "s", result(1, OK))
-        pb >> ("g", "p", result(1, OK)) << ("client", "p", result(1, OK))
-        pb >> ("g", "s", request(7, "proxy/successor", wrap("_x")))
-        pb << ("client", "s", request(Hole("id"), "proxy/successor", wrap("_x")))
-        assert pb.values["id"].startswith("c")
-        pb >> ("client", "s", result(Hole("id"), 1)) << ("g", "s", result(7, 1))
-        pb >> ("client", "s", request(9, "proxy/successor", wrap("_q", None, "review")))
-        pb << ("h", "s", request(9, "proxy/successor", wrap("_q", None, "review")))
-        pb >> ("h", "s", result(9, 1)) << ("client", "s", result(9, 1))
-        pb >> ("h", "s", request("o", "proxy/successor", wrap("_x")))
-        answer = json.loads(pb.effects.pop().frame[1:])  # type: ignore[union-attr]
-        assert answer["error"]["code"] == -32602
 
 
 # -- a policy ------------------------------------------------------------------------------------
@@ -625,20 +524,6 @@ def test_an_answer_to_a_peer_agent_is_judged(method: str, answer: Json, passes: 
         pb.effects = []
 
 
-def test_a_session_is_its_own_also_where_the_agent_lists_commands_before_it_answers() -> None:
-    listed = {"sessionUpdate": "available_commands_update", "availableCommands": [COMMAND]}
-    with chain(owner(policed=True)) as pb:
-        pb.router.sessions.set_up("session/new", _raw({"cwd": "/work/a"}), b'{"sessionId":"s"}')
-        pb >> ("p", request("n", "proxy/successor", wrap("session/new", NEW)))
-        pb << ("research", request(Hole("n"), "session/new", NEW))
-        pb >> ("research", notification("session/update", {"sessionId": "r", "update": listed}))
-        pb.effects = []
-        pb >> ("research", result(Hole("n"), {"sessionId": "r"}))
-        pb << ("p", result("n", {"sessionId": "r"}))
-        pb >> ("p", request("a", "proxy/successor", wrap(PROMPT, said("hi", session="r"))))
-        pb << ("research", request(Hole("a"), PROMPT, said("hi", session="r")))
-
-
 def test_a_component_has_so_many_sessions_with_a_peer_agent() -> None:
     with chain(owner(policed=True)) as pb:
         pb.router.sessions.set_up("session/new", _raw({"cwd": "/work/a"}), b'{"sessionId":"s"}')
@@ -701,14 +586,3 @@ def test_no_user_permits_what_the_peer_agent_of_a_policed_component_does() -> No
         pb << ("research", result(1, {"outcome": {"outcome": "cancelled"}}))
         pb >> ("research", request(2, "fs/read_text_file", {}))
         pb << ("p", request(Hole("q"), "proxy/successor", wrap("fs/read_text_file", {})))
-
-
-def test_a_trace_has_what_passes_at_a_port() -> None:
-    router = Router([owner("channel"), *PEERS, AGENT], options=RouterOptions(tracing=True))
-    for name in ("p", "research", "agent"):
-        router.peers[name].ready = True
-    effects = router.receive(
-        "p", b"s" + json.dumps(request("a", "proxy/successor", wrap("_x"))).encode()
-    )
-    traced = [one for one in effects if isinstance(one, Entry)]
-    assert [(one.source, one.target) for one in traced] == [("p", "research")]

@@ -59,19 +59,6 @@ def test_a_client_that_shows_notices_gets_them(params: object, version: int) -> 
     }
 
 
-@pytest.mark.parametrize(
-    "params",
-    [
-        {"protocolVersion": 1},
-        {"protocolVersion": 1, "clientCapabilities": {}},
-        {"protocolVersion": 1, "clientCapabilities": {"session": {}}},
-        {"protocolVersion": 1, "clientCapabilities": {"session": {"notices": 5}}},
-    ],
-)
-def test_a_client_that_does_not_declare_them_gets_none(params: object) -> None:
-    assert notice(started(params)) is None
-
-
 def test_without_a_client_there_is_no_notice() -> None:
     assert notice(Router([Component("agent")], "agent")) is None
     assert notice(Router([Component("p")], "proxy")) is None

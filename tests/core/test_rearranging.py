@@ -65,20 +65,6 @@ def envelope(id_: object, method: str) -> dict[str, Any]:
 # -- where they come, and in which order ---------------------------------------------------------
 
 
-def test_a_component_comes_first() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> (lambda r: r.prepare([component("q", "acp"), component("p", "acp"), AGENT]))
-        initialized(pb, "q")
-        pb >> rearranged
-        pb >> ("client", request("c", "_x")) << ("q", request(Hole("q"), "_x"))
-        pb >> ("q", envelope("n", "_x")) << ("p", request(Hole("p"), "_x"))
-        pb >> ("p", result(Hole("p"), 1)) << ("q", result("n", 1))
-        pb >> ("agent", notification("_n"))
-        pb << ("p", notification("proxy/successor", {"method": "_n"}))
-        pb >> ("p", notification("_n"))
-        pb << ("q", notification("proxy/successor", {"method": "_n"}))
-
-
 def test_a_component_comes_last() -> None:
     """It is given what its predecessor passed on, and gets the agent's answer for its own."""
     with agent_mode("acp") as pb:
@@ -106,25 +92,6 @@ def test_a_component_comes_last() -> None:
         pb >> ("client", notification("_n")) << ("p", notification("_n"))
         pb >> ("p", notification("proxy/successor", {"method": "_n"}))
         pb << ("q", notification("_n"))
-
-
-def test_components_go_and_change_places() -> None:
-    kinds = ("acp", "sdk", "channel")
-    stage = chain(kinds)
-    conversation(stage)
-    router = stage.router
-    p1, p2, p3, agent = (router.peers[name].component for name in ("p1", "p2", "p3", "agent"))
-    for order in ([p3, p1, p2], [p2, p1], [p1], []):
-        stage.apply(router.prepare([*order, agent]))
-        assert router.prepared()
-        stage.apply(router.rearrange(OTHERS))
-        stage.log.clear()
-        stage.say(NEW)
-        heard = [line.partition("<")[0] for line in stage.log if "session/new" in line[:80]]
-        met = [name for name in heard if "> " not in name]
-        assert met == [*(one.name for one in order), "agent"]
-    assert stage.effects == []
-    assert set(router.peers) == {"client", "agent"}
 
 
 @pytest.mark.parametrize("told", [True, False], ids=["told", "found-out"])
@@ -226,46 +193,7 @@ def test_the_client_comes_while_a_component_waits_to_join() -> None:
         pb >> ("q", result(1, OK)) << ("q", request(2, "_x"))
 
 
-def test_a_chain_that_could_not_be_initialized_has_nothing_to_repeat() -> None:
-    with agent_mode("acp") as pb:
-        pb >> ("client", request("i", "initialize", V1))
-        pb << ("p", request(1, "proxy/initialize", V1))
-        pb >> ("p", error(1, -32000, "not now")) << ("client", error("i", -32000, "not now"))
-        pb >> (lambda r: r.prepare([component("q", "acp"), AGENT]))
-        assert pb.router.prepared()
-        pb >> rearranged
-        pb >> ("client", request("j", "initialize", V1))
-        pb << ("q", request(1, "proxy/initialize", V1))
-
-
 # -- what is open --------------------------------------------------------------------------------
-
-
-def test_what_those_that_stay_have_open_goes_on() -> None:
-    """A request in flight is answered the way it came; what comes next goes the new way."""
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
-        pb >> ("p", envelope("n", "_x")) << ("agent", request(2, "_x"))
-        pb >> (lambda r: r.prepare([component("q", "acp"), component("p", "acp"), AGENT]))
-        initialized(pb, "q")
-        assert not pb.router.quiet()
-        pb >> rearranged
-        pb >> ("client", notification("$/cancel_request", {"requestId": "c"}))
-        pb << ("p", notification("$/cancel_request", {"requestId": 2}))
-        pb >> ("agent", result(2, 1)) << ("p", result("n", 1))
-        pb >> ("p", result(2, 1)) << ("client", result("c", 1))
-        assert pb.router.quiet()
-
-
-def test_what_one_that_goes_has_open_is_settled() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
-        pb >> ("p", envelope("n", "_y")) << ("agent", request(2, "_y"))
-        pb >> (lambda r: r.prepare([AGENT])) >> rearranged
-        pb << ("client", error("c", *ERROR))
-        pb << ("agent", notification("$/cancel_request", {"requestId": 2}))
-        pb >> ("agent", result(2, "too late"))
-        pb >> ("client", request("d", "_z")) << ("agent", request(3, "_z"))
 
 
 def test_one_is_replaced_by_another_of_its_name() -> None:
@@ -421,40 +349,6 @@ def test_what_is_prepared_anew_replaces_what_was() -> None:
 
 
 # -- policies, audits, traces --------------------------------------------------------------------
-
-
-def test_a_policed_component_joins_and_leaves() -> None:
-    """What it holds when it goes goes on without it, to those that stay."""
-    first, last = guest("down:session/prompt:carry", name="g"), trusted("t")
-    with chain_of(first, last) as pb:
-        pb >> ("client", request("a", "session/prompt", prompt("hi")))
-        pb << ("g", "p", request(Hole("g"), "session/prompt", prompt("hi")))
-        new = guest("down:session/prompt:carry", name="n")
-        pb >> (lambda r: r.prepare([new, last, AGENT]))
-        pb << (newcomer("n"), "p", request(1, "initialize", V1))
-        pb >> (newcomer("n"), "s", request("f", "initialize", V1))
-        pb << (newcomer("n"), "s", result("f", OK))
-        pb >> (newcomer("n"), "p", result(1, OK))
-        pb >> rearranged
-        pb << ("t", "p", request(Hole("t"), "session/prompt", prompt("hi")))
-        pb >> ("t", "p", result(Hole("t"), 1)) << ("client", result("a", 1))
-        pb >> ("client", request("b", "session/prompt", prompt("ho")))
-        pb << ("n", "p", request(Hole("n"), "session/prompt", prompt("ho")))
-
-
-def test_an_observer_joins() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        watcher = guest("up:session/update[agent_message_chunk]:copy", name="w")
-        pb >> (lambda r: r.prepare([watcher, component("p", "acp"), AGENT]))
-        pb << (newcomer("w"), "p", request(1, "initialize", V1))
-        pb >> (newcomer("w"), "p", result(1, OK))
-        skip(pb)
-        pb >> rearranged
-        pb >> ("p", update("hi"))
-        pb << ("w", "s", update("hi")) << ("client", update("hi"))
-        # One that comes before it is given what the client sent, not what the watcher made of it.
-        pb >> (lambda r: r.prepare([watcher, component("q", "acp"), component("p", "acp"), AGENT]))
-        initialized(pb, "q")
 
 
 def test_addresses_of_mcp_servers_stay_with_their_owner() -> None:

@@ -21,11 +21,6 @@ TEXT = "proxy `p` died\nhint: start it again"
 DATA = {"component": "p"}
 
 
-def wrapped(id_: object, method: str, params: object = None) -> dict[str, object]:
-    """A request in the envelope of dialect `acp`."""
-    return request(id_, "proxy/successor", notification(method, params) | {"jsonrpc": "2.0"})
-
-
 def envelope(id_: object, method: str) -> dict[str, object]:
     """The same as the conductor writes it."""
     return request(id_, "proxy/successor", {"method": method})
@@ -86,32 +81,12 @@ def test_a_proxy_is_bypassed() -> None:
         pb >> ("p", notification("_late"))
 
 
-def test_an_end_of_the_chain_cannot_be_bypassed() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> (lambda r: r.bypassed("agent", GONE))
-        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
-
-
 def test_a_chain_does_not_do_without_a_proxy_that_failed_before_its_client_came() -> None:
     components = [Component("p", "proxy `p`"), Component("agent")]
     with Playbook(Router(components, "auto")) as pb:
         pb >> (lambda r: r.closed("p", GONE)) << Fail("p", GONE)
         pb >> ("client", request("i", "initialize", V1))
         pb << ("client", error("i", -32603, TEXT, DATA))
-
-
-def test_a_request_expires() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> ("client", request("c", "_x")) << ("p", request(2, "_x"))
-        ((key, method),) = pb.router.waiting_on("p")
-        assert (key, method) == (b"0:2", "_x")
-        pb >> (lambda r: r.expire("p", key, GONE))
-        pb << ("p", notification("$/cancel_request", {"requestId": 2}))
-        pb << ("client", error("c", -32603, TEXT, DATA))
-        assert pb.router.waiting_on("p") == []  # else it would expire again and again
-        assert not pb.router.waiting_on("p")
-        pb >> ("p", result(2, "too late"))
-        pb >> (lambda r: r.expire("p", key, GONE))
 
 
 def overdue(pb: Playbook) -> Closure | None:
@@ -165,11 +140,3 @@ def test_what_the_agent_asks_the_client_is_the_clients_to_answer() -> None:
         assert reason is not None
         text = "proxy `p` did not answer `_x` in time\nhint: wait longer"
         pb << ("client", error("c", -32603, text, {"component": "p"}))
-
-
-def test_a_peer_that_fails_for_good_fails_the_chain_once() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> (lambda r: r.leaving("p", GONE))
-        pb >> ("client", request("c", "_x"))
-        pb >> (lambda r: r.closed("p", GONE)) << ("client", error("c", -32603, TEXT, DATA))
-        pb << Fail("p", GONE)

@@ -343,18 +343,6 @@ def test_with_an_agent_alone_only_the_beginning_of_a_session_is_kept() -> None:
     assert Chain(agent, kept, alone=True).load() == shown
 
 
-@pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
-@pytest.mark.parametrize("whole", [False, True])
-def test_prompts_without_an_answer_between(join: str | None, whole: bool) -> None:
-    agent, kept = Agent(join, whole=whole), list[Record]()
-    agent.answers = False
-    chain = Chain(agent, kept, before(DATE))
-    session = new(chain)
-    for one in ("one", "two", "two"):
-        chain.prompts(session, one)
-    assert Chain(agent, kept).load() == ["> one", "> two", "> two"]
-
-
 @pytest.mark.proves("words of the user's stay")
 def test_what_nobody_knows_goes_on_as_it_came() -> None:
     agent, kept = Agent(), list[Record]()
@@ -389,29 +377,6 @@ def test_what_stands_for_a_link_may_be_anything() -> None:
     assert Chain(agent, kept).load() == ["> look at [a](file:///work/a) please", "ok"]
     agent.sessions[session] = [[text(f"{DATE} \n"), text(" "), text("look at "), LINK, text(" p")]]
     assert Chain(agent, kept).load() == ["> look at ", "> resource_link", ">  p", "ok"]
-
-
-@pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
-def test_words_that_stand_for_a_picture_stay(join: str | None) -> None:
-    agent, kept = Agent(join), list[Record]()
-    chain = Chain(agent, kept, before(DATE))
-    chain.prompts(new(chain), IMAGE)
-    (shown, _) = Chain(agent, kept).load()
-    assert shown.startswith("> [image: image/png, 3 bytes"), "this agent takes none"
-
-
-@pytest.mark.parametrize("size", [1, 7, 48])
-def test_a_text_that_is_said_in_pieces(size: int) -> None:
-    agent, kept = Agent("\n"), list[Record]()
-    chain = Chain(agent, kept, inside(f"{DATE}\n", "\n\nBe brief."))
-    session = new(chain)
-    for users in (WORDS, "two"):
-        chain.prompts(session, users)
-    whole = [blocks[0]["text"] for blocks in agent.sessions[session]]
-    pieces = [[text(one[at : at + size]) for at in range(0, len(one), size)] for one in whole]
-    agent.join, agent.sessions[session] = None, pieces
-    said = [one.removeprefix("> ") for one in Chain(agent, kept).load()]
-    assert "".join("".join(said).split()) == f"{WORDS}oktwook".replace(" ", "")
 
 
 WORDS: Final = "Please explain how the parser of this project works, and where it is tested"
@@ -496,23 +461,6 @@ def test_a_component_with_a_policy_and_sessions_of_its_own() -> None:
     assert Chain(agent, kept).load() == ["> one", "ok", "ok"]
 
 
-def test_a_prompt_that_goes_nowhere_is_not_kept() -> None:
-    agent, kept = Agent(), list[Record]()
-    chain = Chain(agent, kept)
-    session = new(chain)
-    chain.edit = before(DATE)
-    perform, chain.perform = chain.perform, lambda effects: None  # type: ignore[method-assign]
-    chain.says("client", request("a", "session/prompt", prompt("one", session)))
-    chain.says("client", notification("session/cancel", {"sessionId": session}))
-    chain.perform = perform  # type: ignore[method-assign]
-    answer = result(1, {"stopReason": "cancelled"})
-    chain.says("client")
-    chain.perform(chain.router.receive("g", b"p" + json.dumps(answer).encode()))
-    chain.prompts(session, "two")
-    assert len(kept) == 1
-    assert Chain(agent, kept).load() == ["> two", "ok"]
-
-
 def test_other_updates_keep_their_places_and_sessions() -> None:
     agent, kept = Agent(), list[Record]()
     chain = Chain(agent, kept, before(DATE))
@@ -569,23 +517,6 @@ def test_nothing_of_a_session_overtakes_words_that_wait_for_the_rest(alone: bool
     assert [one.get("id") for one in chain.told[-2:]] == [None, "l"]
 
 
-def test_a_session_that_is_loaded_twice_at_once() -> None:
-    agent, kept = Agent(), list[Record]()
-    chain = Chain(agent, kept, before(DATE))
-    session = new(chain)
-    chain.prompts(session, "one")
-    said = agent.turn(session, agent.sessions[session][0])
-    agent.hear = lambda message: []  # type: ignore[method-assign]
-    chain = Chain(agent, kept)
-    for number in ("a", "b"):
-        params = {"sessionId": session, "cwd": "/", "mcpServers": []}
-        chain.says("client", request(number, "session/load", params))
-    for id_ in (2, 3):
-        chain.says("agent", *said, result(id_, {}))
-    updates = [one["params"]["update"] for one in chain.told if "params" in one]
-    assert [words(one) for one in updates] == ["> one", "ok", f"> {DATE}", "> one", "ok"]
-
-
 def test_a_request_that_has_been_answered_meanwhile_goes_nowhere() -> None:
     agent, kept = Agent(), list[Record]()
     chain = Chain(agent, kept)
@@ -596,16 +527,6 @@ def test_a_request_that_has_been_answered_meanwhile_goes_nowhere() -> None:
     chain.perform(chain.router.abandon(Closure("the end")))
     assert "the end" in str(chain.told[-1]["error"])
     assert chain.router.recalled(recall.token, []) == []
-
-
-def test_a_message_that_is_too_long_to_wait_goes_on() -> None:
-    agent, kept = Agent(), list[Record]()
-    chain = Chain(agent, kept, before(DATE))
-    session = new(chain)
-    chain.prompts(session, "one")
-    long = "x" * (8 * 1024 * 1024)
-    agent.sessions[session] = [[text(DATE), text(long), text("one")]]
-    assert Chain(agent, kept).load() == [f"> {DATE}", f"> {long}", "> one", "ok"]
 
 
 def test_of_a_prompt_with_odd_or_too_many_blocks_nothing_is_known() -> None:
@@ -707,34 +628,6 @@ def test_a_title_of_other_words_stays(
     chain = Chain(agent, kept, edit)
     chain.prompts(new(chain), *([users] if users else []))
     assert titles(chain) == titles(Chain(agent, kept)) == [shown]
-
-
-def test_a_title_may_be_of_the_first_prompt_or_of_the_last() -> None:
-    agent, kept = Agent(), list[Record]()
-    chain = Chain(agent, kept, before(DATE))
-    session = new(chain)
-    chain.prompts(session, "one")
-    chain.edit = before("The time is 12.")
-    for users in ("two", "three"):
-        chain.prompts(session, users)
-    chain.edit = nothing
-    chain.prompts(session, "four")
-    for title, shown in ((DATE[:20], "one"), ("The time is…", "three"), ("four", "four")):
-        agent.title = lambda _, title=title: {"title": title}  # type: ignore[method-assign, misc]
-        assert titles(chain) == titles(Chain(agent, kept)) == [shown]
-
-
-def test_an_id_that_is_used_again_is_of_another_session() -> None:
-    agent, kept = Agent(cut=9), list[Record]()
-    chain = Chain(agent, kept, before(DATE))
-    chain.prompts(new(chain), "one")
-    agent.sessions.clear()
-    chain = Chain(agent, kept)
-    new(chain)
-    chain.prompts("S0", DATE, "one")
-    again = Chain(agent, kept)
-    assert again.load() == [f"> {DATE}", "> one", "ok"]
-    assert titles(again) == [f"{DATE[:9]}…"]
 
 
 def test_a_copy_of_a_session_has_what_was_kept() -> None:

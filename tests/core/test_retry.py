@@ -9,7 +9,6 @@ from conductor.core.policy.rules import Policy
 from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import OK, V1, error, notification, request, result
-from tests.harness.router.rules import held
 
 GONE = Closure("p has ended", "look", {"exitCode": 3})
 DOWN = "proxy/successor"
@@ -64,34 +63,6 @@ def test_whoever_asked_has_left_meanwhile() -> None:
         pb >> (lambda router: router.leaving("p", GONE))
         pb >> (lambda router: router.closed("client", Closure("it left")))
         pb >> (lambda router: router.returned("p"))
-
-
-def test_one_that_has_forwarded_is_not() -> None:
-    """The agent has heard of it; it shall not be initialized twice."""
-    with before() as pb:
-        pb >> ("client", request(1, "initialize", V1))
-        pb << ("p", request(Hole("p"), "proxy/initialize", V1))
-        pb >> ("p", request("f", DOWN, {"method": "initialize", "params": V1}))
-        pb << ("agent", request(Hole("a"), "initialize", V1))
-        assert not pb.router.may_retry("p")
-        pb >> (lambda router: router.leaving("p", GONE))
-        pb << ("client", error(1, -32603, "p has ended\nhint: look", {"exitCode": 3}))
-        pb << ("agent", notification("$/cancel_request", {"requestId": Hole("a")}))
-
-
-def test_one_that_only_watches_is_shown_it_again() -> None:
-    with before("acp", held("observer")) as pb:
-        pb >> ("client", request(1, "initialize", V1))
-        pb << ("p", request(Hole("first"), "proxy/initialize", V1))
-        pb << ("agent", request(Hole("a"), "initialize", V1))
-        assert pb.router.may_retry("p")
-        pb >> (lambda router: router.leaving("p", GONE))
-        pb >> ("agent", result(Hole("a"), OK)) << ("client", result(1, OK))
-        pb >> (lambda router: router.returned("p"))
-        pb << ("p", request(Hole("p"), "proxy/initialize", V1))
-        pb >> ("p", request("f", DOWN, {"method": "initialize", "params": V1}))
-        pb << ("p", result("f", OK))
-        pb >> ("p", result(Hole("p"), OK))
 
 
 @pytest.mark.parametrize("retried", [False, True])

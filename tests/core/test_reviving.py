@@ -6,16 +6,13 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Entry, Fail, agent_sessions
-from conductor.core.router import Router, RouterOptions
-from tests.harness.router.actors import dump
+from conductor.core import Closure, Component, Fail, agent_sessions
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import component, error, notification, request, result
 from tests.harness.router.policed import (
     PROMPT,
     UPDATE,
-    guest,
-    initialize,
     mode,
     permission,
     prompt,
@@ -162,17 +159,6 @@ def test_sessions_are_taken_up_one_after_the_other_and_what_was_set_is_set() -> 
         pb << BACK
 
 
-def test_what_the_agent_refused_to_set_is_not_set_again() -> None:
-    with begun() as pb:
-        pb >> ("client", request("m", "session/set_mode", mode()))
-        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
-        pb >> ("agent", error(Hole("m"), -1, "no")) << ("client", error("m", -1, "no"))
-        leaves(pb)
-        returns(pb) >> ("agent", result(Hole("again"), OK1))
-        loads(pb, "S") >> ("agent", result(Hole("load"), {"modes": {"currentModeId": "code"}}))
-        pb << BACK
-
-
 def test_a_session_that_is_refused_is_lost_until_it_is_loaded() -> None:
     with begun() as pb:
         leaves(pb)
@@ -205,22 +191,6 @@ def test_sessions_that_are_closed_or_that_a_component_has_ended_stay_so() -> Non
         returns(pb) >> ("agent", result(Hole("again"), OK1))
         loads(pb, "S") >> ("agent", result(Hole("load"), {}))
         pb << BACK
-
-
-def test_a_session_that_a_component_has_opened_goes_on() -> None:
-    with begun("g") as pb:
-        pb >> ("g", "s", request("g1", "session/new", SETUP))
-        pb << ("agent", request(Hole("g1"), "session/new", SETUP))
-        pb >> ("agent", result(Hole("g1"), {"sessionId": "sub"}))
-        pb << ("g", "s", result("g1", {"sessionId": "sub"}))
-        pb >> ("g", "s", request("g2", PROMPT, prompt("hi", "sub")))
-        pb << ("agent", request(Hole("g2"), PROMPT, prompt("hi", "sub")))
-        leaves(pb) << ("g", "s", error("g2", -32603, TEXT, DATA))
-        pb >> ("g", "s", request("g3", PROMPT, prompt("hi", "sub")))
-        returns(pb) >> ("agent", result(Hole("again"), OK1))
-        loads(pb, "S") >> ("agent", result(Hole("load"), {}))
-        loads(pb, "sub", id_="load-2") >> ("agent", result(Hole("load-2"), {}))
-        pb << BACK << ("agent", request(Hole("g3"), PROMPT, prompt("hi", "sub")))
 
 
 @pytest.mark.parametrize("again", [True, False])
@@ -396,16 +366,6 @@ def test_a_terminal_that_comes_too_late_is_released() -> None:
         pb << ("client", terminal(Hole("r"), "release", "t")) >> ("client", result(Hole("r"), {}))
 
 
-def test_terminals_of_a_session_that_the_client_has_closed_are_gone_with_it() -> None:
-    with begun() as pb:
-        opens(pb, "a", result("", {"terminalId": "t"}))
-        pb << ("agent", result("a", {"terminalId": "t"}))
-        closing = request("c", "session/close", {"sessionId": "S"})
-        pb >> ("client", closing) << ("agent", {**closing, "id": Hole("c")})
-        pb >> ("agent", result(Hole("c"), {})) << ("client", result("c", {}))
-        leaves(pb)
-
-
 def test_as_many_terminals_as_any_agent_needs_are_known() -> None:
     with begun() as pb:
         for number in range(1025):
@@ -414,47 +374,6 @@ def test_as_many_terminals_as_any_agent_needs_are_known() -> None:
         leaves(pb)
         for number in range(1, 1025):
             pb << ("client", terminal(Hole(f"r{number}"), "release", f"t{number}"))
-
-
-@pytest.mark.parametrize("rule", ["up:terminal/*:copy", "up:fs/*:copy"])
-def test_a_component_with_a_policy_sees_the_release_as_it_saw_the_terminal(rule: str) -> None:
-    component, agent = guest(rule), Component("agent", "agent `agent`", revived=True)
-    router = Router([component, agent])
-    initialize(router, [component])
-
-    def passes(pb: Playbook, id_: str, what: str, terminal_id: str | None = None) -> None:
-        asked = terminal(Hole(id_), what, terminal_id)
-        if "terminal" in rule:
-            pb << ("g", "s", {**asked, "id": Hole(f"{id_}-g")})
-        pb << ("client", asked)
-
-    with Playbook(router) as pb:
-        pb >> ("agent", terminal("a", "create"))
-        passes(pb, "a", "create")
-        pb >> ("client", result(Hole("a"), {"terminalId": "t"}))
-        pb << ("agent", result("a", {"terminalId": "t"}))
-        leaves(pb)
-        passes(pb, "r", "release", "t")
-        pb >> ("client", result(Hole("r"), {}))
-
-
-def test_a_trace_has_each_request_with_its_answer() -> None:
-    agent = Component("agent", "agent `agent`", revived=True)
-    router = Router([agent], options=RouterOptions(tracing=True))
-    effects = [
-        *router.receive("client", dump(request("i", "initialize", V1))),
-        *router.receive("agent", dump(result(1, OK1))),
-        *router.receive("client", dump(request("n", "session/new", SETUP))),
-        *router.receive("agent", dump(result(2, {"sessionId": "S"}))),
-        *router.leaving("agent", GONE),
-        *router.returned("agent"),
-        *router.receive("agent", dump(result(3, OK1))),
-        *router.receive("agent", dump(result(4, {}))),
-    ]
-    traces = [one for one in effects if isinstance(one, Entry)]
-    asked = [one.method for one in traces if one.kind == "request"]
-    assert asked == ["initialize", "session/new", "initialize", "session/load"]
-    assert len([one for one in traces if one.kind == "response"]) == len(asked)
 
 
 SHARED1: Json = {

@@ -9,7 +9,7 @@ import pytest
 from msgspec import Raw
 from msgspec.structs import replace
 
-from conductor.core import DIALECTS, Closure, Component, Fail, Reached, Send, Serve
+from conductor.core import DIALECTS, Closure, Component, Reached, Send, Serve
 from conductor.core.accounts import Allowance
 from conductor.core.component import MOST_KEPT, KeptMembers
 from conductor.core.json_text import read_members, write_members
@@ -18,7 +18,6 @@ from conductor.core.service_table import CALLS, granted_names
 from conductor.core.services import configuration
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
-    V1,
     agent_mode,
     agent_only,
     begin_acp,
@@ -59,21 +58,6 @@ def test_others_ask_by_method_and_the_answer_keeps_to_their_side() -> None:
         pb >> (lambda r: r.served(1, None)) << ("p", error(1, -32603, Hole("text")))
         assert pb.values["text"] == "service `_conductor/clock` had no answer"
         pb >> ("p", notification("_conductor/log", [])) << Serve("p", "log", None, b"[]")
-
-
-def test_a_service_within_a_batch() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> ("p", [request(1, "_conductor/clock"), request(2, "_conductor/nothing")])
-        pb << Serve("p", "clock", 1, None) << Noted("info", "p", "no service `nothing`")
-        pb >> (lambda r: r.served(1, b"5"))
-        pb << ("p", [error(2, -32601, Hole("text"), {"service": "nothing"}), result(1, 5)])
-
-
-def test_who_asked_is_gone() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        pb >> ("p", request(1, "_conductor/clock")) << Serve("p", "clock", 1, None)
-        pb >> (lambda r: r.closed("p", Closure("gone"))) << Fail("p", Closure("gone"))
-        pb >> (lambda r: r.served(1, b"5"))
 
 
 def granted(*names: str, denied: str = "") -> Router:
@@ -182,19 +166,6 @@ def test_the_ends_may_not_ask(peer: str) -> None:
         pb >> (peer, request(1, "_conductor/clock", {})) << Noted("info", peer, text)
         pb << (peer, error(1, -32601, text, {"service": "clock"}))
         pb >> (peer, notification("_conductor/clock")) << Noted("info", peer, text)
-
-
-def test_configuration_comes_first() -> None:
-    told = b'{"a":1.10}'
-    router = Router(
-        [component("g", "channel", configure=told), component("p", None, configure=told)], "proxy"
-    )
-    with Playbook(router) as pb:
-        pb >> (lambda r: r.start())
-        pb << ("g", b'c{"jsonrpc":"2.0","method":"configure","params":{"a":1.10}}')
-        pb << ("p", b'{"jsonrpc":"2.0","method":"_conductor/configure","params":{"a":1.10}}')
-        pb >> ("client", request(1, "proxy/initialize", V1))
-        pb << ("g", "p", request(1, "initialize", V1))
 
 
 def test_a_changed_configuration_is_told_now_and_at_every_start() -> None:
@@ -309,18 +280,6 @@ def test_what_was_kept_is_told_to_a_later_instance() -> None:
         assert configuration(peer) == told
 
 
-def test_a_program_without_settings_is_told_what_it_had_kept_all_the_same() -> None:
-    with begin_acp(agent_mode("acp")) as pb:
-        peer = pb.router.peers["p"]
-        peer.starts = 2
-        assert configuration(peer) is None
-        pb >> ("p", notification("_conductor/keep", {"a": 1}))
-        pb << Serve("p", "keep", None, b'{"a": 1}')
-        assert configuration(peer) == b'{"instance":"1.2","kept":{"a":1}}'
-        peer.starts = 1
-        assert configuration(peer) is None
-
-
 def test_the_oldest_of_what_is_kept_goes_when_it_is_too_much() -> None:
     kept = KeptMembers()
     half = Raw(b'"%b"' % (b"x" * (MOST_KEPT // 2)))
@@ -366,10 +325,3 @@ def test_a_request_that_is_too_large_is_refused_before_it_is_read() -> None:
         much = b'["%b"]' % (b"x" * (CALLS["kv/set"].most or 0))
         pb >> ("p", b'c{"jsonrpc":"2.0","method":"kv/set","params":%b}' % much)
         pb << Noted("warning", "p", "hint: send less at a time")
-
-
-def test_a_refusal_does_not_repeat_a_long_name() -> None:
-    with proxy_mode("channel", "channel") as pb:
-        pb >> ("p", "c", request(1, "x" * 100_000)) << Noted("info", "p", "x" * 80 + "`")
-        pb << ("p", "c", error(1, -32601, Hole("text"), {"service": "x" * 80}))
-        assert len(str(pb.values["text"])) < 200

@@ -10,10 +10,10 @@ import pytest
 from conductor.core import DIALECTS, Closure, Component, Silent
 from conductor.core.component import HOLD_INITIALIZE
 from conductor.core.rearranging import newcomer
-from conductor.core.router import Router, RouterOptions
+from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import OK, V1, begin_acp, component, request, result
-from tests.harness.router.policed import broke, chain_of, guest, trusted
+from tests.harness.router.policed import broke, guest, trusted
 
 GONE = Closure("it has failed", data={})
 AGENT = Component("agent", "agent `agent`")
@@ -48,26 +48,6 @@ def passed(pb: Playbook, name: str = "p") -> None:
     pb >> (name, request("f", "proxy/successor", {"method": "initialize", "params": V1}))
 
 
-@pytest.mark.parametrize("passes", [False, True])
-@pytest.mark.parametrize(
-    "one",
-    [guest(profile="full"), guest(profile="context"), guest(profile="observer"), trusted("g")],
-)
-def test_a_guest_that_is_started_again_and_is_silent(one: Component, passes: bool) -> None:
-    with chain_of(one) as pb:
-        again(pb, "g")
-        pb << ("g", "p", request(Hole("again"), "initialize", V1))
-        if passes:
-            pb >> ("g", "s", request("f", "initialize", V1))
-            pb << ("g", "s", result("f", Hole("answer")))
-        assert pb.router.waiting_on("g")
-        pb.wake(HOLD_INITIALIZE) << Silent("g", "initialize", HOLD_INITIALIZE)
-        again(pb, "g")  # it has its time anew, and an earlier one is over
-        pb << ("g", "p", request(Hole("third"), "initialize", V1))
-        pb >> ("g", "p", result(Hole("third"), OK))
-        pb.wake()
-
-
 @pytest.mark.parametrize("profile", ["full", "context", "observer"])
 def test_a_guest_that_never_takes_its_role_holds_up_no_other_components(profile: str) -> None:
     """It stays, and `initialize` goes past it: at once, or once it has had its time."""
@@ -84,55 +64,6 @@ def test_a_guest_that_never_takes_its_role_holds_up_no_other_components(profile:
         pb >> ("g", "s", request("f", "initialize", V1)) << ("g", "s", result("f", OK))
         pb >> ("g", "p", result(Hole("g"), OK))
         assert pb.router.quiet()
-
-
-def test_a_guest_whose_policy_is_enforced_above_its_host_has_its_time_there() -> None:
-    one = msgspec.structs.replace(trusted("g"), timed=False)
-    options = RouterOptions(upstream=DIALECTS["channel"])
-    with Playbook(Router([one], "proxy", options)) as pb:
-        pb >> ("client", "p", request(1, "initialize", V1))
-        pb << ("g", "p", request(Hole("g"), "initialize", V1))
-        pb.wake(HOLD_INITIALIZE)
-        pb >> ("g", "s", request("f", "initialize", V1))
-        pb << ("client", "s", request(Hole("up"), "initialize", V1))
-        pb >> ("client", "s", result(Hole("up"), OK)) << ("g", "s", result("f", OK))
-        pb >> ("g", "p", result(Hole("g"), OK)) << ("client", "p", result(1, OK))
-        again(pb, "g")
-        pb << ("g", "p", request(Hole("again"), "initialize", V1))
-        pb.wake(HOLD_INITIALIZE) << Silent("g", "initialize", HOLD_INITIALIZE)
-
-
-@pytest.mark.parametrize("profile", ["full", "observer"])
-def test_a_guest_of_a_host_that_is_started_again_is_silent(profile: str) -> None:
-    """The router of the new host has never seen another instance."""
-    second = msgspec.structs.replace(guest(profile=profile), instance="2")
-    with Playbook(Router([second, AGENT])) as pb:
-        pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", "p", request(Hole("g"), "initialize", V1))
-        if profile == "observer":
-            pb << ("agent", request(Hole("a"), "initialize", V1))
-        pb.wake(HOLD_INITIALIZE) << Silent("g", "initialize", HOLD_INITIALIZE)
-
-
-@pytest.mark.parametrize("first", [True, False])
-def test_a_program_is_silent(first: bool) -> None:
-    with Playbook(Router([proxy(), AGENT])) as pb:
-        if first:
-            asked(pb)
-        else:
-            begin_acp(pb)
-            pb.wake()
-            again(pb, "p")
-            pb << ("p", request(Hole("again"), "proxy/initialize", V1))
-        pb.wake(LATE) << Silent("p", "initialize", LATE)
-
-
-def test_a_program_that_only_watches_is_silent() -> None:
-    policed = program(guest(kind="acp", profile="observer"))
-    with Playbook(Router([policed, AGENT])) as pb:
-        asked(pb, "g")
-        pb << ("agent", request(Hole("a"), "initialize", V1))
-        pb.wake(LATE) << Silent("g", "initialize", LATE)
 
 
 def test_nobody_can_answer_before_those_behind_it() -> None:

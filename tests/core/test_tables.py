@@ -9,36 +9,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import UNSET, Raw
 
-from conductor.core import DIALECTS, Component
+from conductor.core import DIALECTS
 from conductor.core.dialects import DETECTION, ENVELOPES, ROLE_METHODS, Dialect, unwrap
-from conductor.core.router import Router
-from conductor.core.state import Batch, IdSpace
-from conductor.core.writer import Writer, writers
+from conductor.core.state import Batch
+from conductor.core.writer import writers
 from tests.harness.router.actors import FORMS
-
-
-@pytest.mark.parametrize("mode", ["agent", "proxy"])
-def test_the_lanes_of_a_router_are_joined_both_ways(mode: str) -> None:
-    router = Router([Component("a"), Component("b"), Component("c")], mode)
-    lanes = [lane for peer in router.peers.values() for lane in (peer.p, peer.s)]
-    joined = [lane for lane in lanes if lane.across is not None]
-    assert len(joined) == (6 if mode == "agent" else 8)
-    for lane in joined:
-        assert lane.across is not None
-        assert lane.across is not lane
-        assert lane.across.across is lane
-
-
-def test_the_lanes_of_a_router_are_joined_in_order() -> None:
-    router = Router([Component("a"), Component("b")], "proxy")
-    lane, names = router.peers["client"].p.across, []
-    while lane is not None and lane.peer is not router.upstream:
-        assert lane is lane.peer.p
-        names.append(lane.peer.name)
-        lane = lane.peer.s.across
-    assert names == ["a", "b"]
-    assert lane is router.upstream.s
-
 
 # -- dialects ------------------------------------------------------------------------------------
 
@@ -92,22 +67,6 @@ def test_the_writers_of_the_enveloping_dialects(kind: str, outer: bool) -> None:
         assert writer.cancel(b"7") == cancel
 
 
-def test_without_params_an_envelope_has_none() -> None:
-    writer = Writer(b"", "r", "n", nested=True)
-    frame = b'{"jsonrpc":"2.0","id":1,"method":"r","params":{"message":{"method":"a"}}}\n'
-    assert writer.request(b"1", "a", UNSET) == frame
-    frame = b'{"jsonrpc":"2.0","method":"n","params":{"message":{"method":"a"}}}\n'
-    assert writer.notification("a", UNSET) == frame
-
-
-def test_the_writers_of_a_guest() -> None:
-    for writer, tag in zip(writers(DIALECTS["channel"]), (b"p", b"s"), strict=True):
-        assert writer.tag == tag
-        frames = [writer.request(b"1", "a", UNSET), writer.notification("a", UNSET)]
-        frames += [writer.cancel(b"1"), writer.answer(b"1", b"error", b"{}")]
-        assert {frame[:1] for frame in frames} == {tag}
-
-
 @pytest.mark.parametrize(
     ("params", "held"),
     [
@@ -132,11 +91,6 @@ def test_dialects_are_values() -> None:
 
 
 # -- links ---------------------------------------------------------------------------------------
-
-
-def test_ids_of_a_link_are_fresh() -> None:
-    link = IdSpace()
-    assert [link.fresh_id() for _ in range(3)] == [b"1", b"2", b"3"]
 
 
 @given(st.lists(st.booleans(), min_size=1, max_size=10))

@@ -26,29 +26,6 @@ def traced(effects: list[Effect]) -> list[tuple[str, str, str, str | None]]:
     return [(one.kind, one.source, one.target, one.method) for one in traces]
 
 
-def test_a_refused_role_request_is_reported_although_nobody_else_gets_it() -> None:
-    router = Router([Component("p"), Component("agent")], options=RouterOptions(tracing=True))
-    router.receive("client", INITIALIZE)
-    refusal = b'{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"what?"}}'
-    effects = router.receive("p", refusal)
-    assert traced(effects) == [
-        ("response", "p", "client", "initialize"),
-        ("request", "client", "p", "_proxy/initialize"),
-    ]
-    assert any(isinstance(one, Send) and b"_proxy/initialize" in one.frame for one in effects)
-
-
-def test_a_notification_that_passes_a_guest_by_is_reported_from_who_sent_it() -> None:
-    guest = Component("p", "", CHANNEL, policy=PolicyWords(("context",)).policy())
-    router = Router([guest, Component("agent")], options=RouterOptions(tracing=True))
-    router.receive("client", INITIALIZE)
-    router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
-    router.receive("agent", ANSWER)
-    router.receive("p", b'p{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1}}')
-    effects = router.receive("agent", b'{"jsonrpc":"2.0","method":"session/update","params":{}}')
-    assert traced(effects) == [("notification", "agent", "client", "session/update")]
-
-
 def test_a_notification_that_nobody_is_there_for_is_reported_as_lost() -> None:
     router = Router([Component("agent")], options=RouterOptions(tracing=True))
     router.receive("client", INITIALIZE)
@@ -129,18 +106,6 @@ def test_what_nobody_else_gets_is_answered_by_the_conductor() -> None:
     assert (request.source, request.target, request.id) == ("client", "", b"7")
     assert (response.source, response.target, response.own) == ("", "client", True)
     assert response.request == request.number < response.number
-
-
-def test_answers_that_nobody_waits_for_are_reported_as_lost() -> None:
-    router = Router(
-        [Component("p", "", CHANNEL), Component("agent")],
-        options=RouterOptions(tracing=True),
-    )
-    router.receive("client", INITIALIZE)
-    router.receive("p", b's{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
-    router.leaving("p", Closure("it died"))
-    (lost,) = (one for one in router.receive("agent", ANSWER) if isinstance(one, Entry))
-    assert (lost.kind, lost.source, lost.target, lost.lost) == ("response", "agent", "p", True)
 
 
 def guests(*names: str) -> Router:

@@ -13,7 +13,6 @@ from conductor.core.aliases import Aliases, to_json
 from conductor.core.exchange import Exchange
 from conductor.core.rearranging import newcomer
 from conductor.core.router import Router, RouterOptions
-from conductor.core.turn_queue import MOST_WAIT
 from tests.core.policy.test_own_sessions import OWN, THERE, opened, set_up
 from tests.harness.router.policed import (
     DONE,
@@ -24,13 +23,10 @@ from tests.harness.router.policed import (
     Noted,
     Playbook,
     broke,
-    came_back,
     chain,
     chain_of,
-    given,
     guest,
     notification,
-    passed,
     permission,
     prompt,
     refused,
@@ -41,7 +37,6 @@ from tests.harness.router.policed import (
     stop,
     trusted,
     update,
-    wrapped,
 )
 
 GONE = Closure("`g` ended", "", {"component": "g"})
@@ -188,13 +183,6 @@ def test_there_the_component_may_repeat_what_the_client_did_and_no_more() -> Non
         refused(pb, "z")
 
 
-def test_a_trusted_component_reaches_what_the_session_was_by_the_other_id() -> None:
-    with chain_of(trusted("g")) as pb:
-        rebinds(pb, "S", "T")
-        pb >> ("g", "s", request("x", "session/close", {"sessionId": "T"}))
-        pb << ("agent", request(Hole("x"), "session/close", {"sessionId": "S"}))
-
-
 # -- while something runs --------------------------------------------------------------------------
 
 OPEN = "is open in one of the two sessions\nhint: wait until both are idle"
@@ -228,30 +216,7 @@ def test_no_session_is_bound_while_the_agent_has_a_prompt_of_it(rule: str) -> No
         assert rebinds(pb, "S", "mine")["result"] == {}
 
 
-@pytest.mark.parametrize("policed", [True, False])
-def test_it_is_the_same_for_a_program(policed: bool) -> None:
-    """A program sends what goes up and what goes down by one lane."""
-    program = guest("down:session/prompt:carry", kind="acp", **OWN)
-    with chain_of(program if policed else trusted("g", "acp")) as pb:
-        pb.router.sessions.set_up("session/new", Raw(b"{}"), b'{"sessionId":"S"}')
-        pb.router.sessions.set_up("session/new", Raw(b"{}"), b'{"sessionId":"mine"}', client="g")
-
-        def rebound() -> Json:
-            ask = request("r", "_conductor/rebind", {"sessionId": "S", "to": "mine"})
-            (answer,) = sent(pb.router.receive("g", json.dumps(ask).encode()), "g")
-            return answer
-
-        pb >> ("client", request("u", PROMPT, prompt("hi")))
-        pb << ("g", request(Hole("g"), PROMPT, prompt("hi")))
-        pb >> ("g", wrapped("acp", request("x", PROMPT, prompt("hi"))))
-        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
-        assert OPEN in rebound()["error"]["message"]
-        pb >> ("agent", result(Hole("a"), DONE)) << ("g", result("x", DONE))
-        skip(pb)
-        assert rebound()["result"] == {}
-
-
-def test_nor_while_the_component_s_own_prompt_runs_there() -> None:
+def test_no_session_is_bound_while_the_component_s_own_prompt_runs_there() -> None:
     with chain(**OWN) as pb:
         opened(pb)
         pb >> ("g", "s", request("own", PROMPT, prompt("x", "mine")))
@@ -320,17 +285,6 @@ def test_a_request_of_no_session_hides_no_open_prompt() -> None:
         pb >> ("client", request("u", PROMPT, prompt("hi")))
         skip(pb)
         stays(pb)
-
-
-def test_in_version_2_nothing_is_bound_while_the_agent_works_on_a_prompt_with_an_answer() -> None:
-    with chain("down:session/prompt:carry+amend", version=2, **OWN) as pb:
-        opened(pb)
-        given(pb)
-        passed(pb)
-        came_back(pb, {"messageId": "m"})
-        assert OPEN in rebinds(pb, "S", "mine")["error"]["message"]
-        pb >> ("agent", state("idle")) << ("client", state("idle"))
-        assert rebinds(pb, "S", "mine")["result"] == {}
 
 
 def test_what_runs_beside_a_host_the_conductor_above_judges() -> None:
@@ -447,19 +401,6 @@ def test_a_component_behind_an_alias_may_prompt_and_takes_nothing_away() -> None
         assert pb.router.sessions.client("mine") == "near"
 
 
-def test_two_components_make_a_chain_of_aliases_and_ends_it_with_one() -> None:
-    near, far = trusted("near"), trusted("far")
-    with chain_of(near, far) as pb:
-        rebinds(pb, "S", "T", "near")
-        rebinds(pb, "T", "U", "far")
-        pb >> ("client", stop()) << ("near", "p", stop())
-        pb >> ("near", "s", stop()) << ("far", "p", stop("T"))
-        pb >> ("far", "s", stop("T")) << ("agent", stop("U"))
-        pb.router.bypassed("near", GONE)
-        pb >> ("client", stop("T")) << ("far", "p", stop("T"))
-        pb >> ("agent", update("x", "U")) << ("far", "s", update("x", "T"))
-
-
 @pytest.mark.parametrize(
     ("params", "why"),
     [
@@ -564,29 +505,6 @@ def test_it_may_open_so_many_and_more_when_it_has_closed_some(
 CLOSES = b'{"agentCapabilities":{"sessionCapabilities":{"close":{}}}}'
 
 
-@pytest.mark.parametrize(
-    ("version", "answered", "method"),
-    [
-        (1, b"{}", "session/cancel"),
-        (1, b"3", "session/cancel"),
-        (1, CLOSES, "session/close"),
-        (2, b"{}", "session/close"),
-    ],
-)
-def test_the_sessions_of_a_component_that_ends_end_with_it(
-    version: int, answered: bytes, method: str
-) -> None:
-    with chain_of(guest(name="f"), guest(**OWN), guest(name="h"), version=version) as pb:
-        opened(pb)
-        peer = pb.router.peers["g"]
-        peer.shadow, peer.recorded_answer = None, (b"result", answered)
-        (ended,) = sent(pb.router.bypassed("g", GONE), "agent")
-        assert ended["method"] == method
-        assert ended["params"] == {"sessionId": "mine"}
-        late = update("late", "mine")
-        assert sent(pb.router.receive("agent", json.dumps(late).encode()), "client") == [late]
-
-
 def opened_by_guests(pb: Playbook, host: str, *sessions: str) -> None:
     """Guests of a host open sessions with the agent; the host passes a session of the user's on."""
     for id_, session in [("u", "S"), *((f"c-{one}", one) for one in sessions)]:
@@ -604,7 +522,7 @@ def opened_by_guests(pb: Playbook, host: str, *sessions: str) -> None:
 
 
 @pytest.mark.parametrize("how", ["dies", "again", "renewed", "in another host"])
-def test_those_of_the_guests_of_a_host_that_goes_end_too(how: str) -> None:
+def test_sessions_of_the_guests_of_a_host_that_goes_end(how: str) -> None:
     """But for one that the user's session goes on as, where the guest is started again."""
     with chain_of(trusted("h"), version=2) as pb:
         opened_by_guests(pb, "h", "bound", "left", "closed")
@@ -635,20 +553,6 @@ def test_one_that_joins_in_the_place_of_another_has_what_that_has_bound_until_th
         pb >> ("agent", update("shown", "T")) << ("g", "s", update("shown"))
 
 
-def test_whose_a_session_is_shows_through_all_that_pass_the_request_on() -> None:
-    with chain_of(guest(name="g", **OWN), trusted("h")) as pb:
-        pb.router.sessions.set_up(
-            "session/new", Raw(json.dumps(THERE).encode()), b'{"sessionId":"S"}'
-        )
-        pb >> ("g", "s", request("own", "session/new", THERE))
-        pb << ("h", "p", request(Hole("h"), "session/new", THERE))
-        pb >> ("h", "s", request(Hole("h"), "session/new", THERE))
-        pb << ("agent", request(Hole("a"), "session/new", THERE))
-        pb >> ("agent", result(Hole("a"), {"sessionId": "mine"}))
-        skip(pb)
-        assert pb.router.sessions.client("mine") == "g"
-
-
 def test_a_session_that_the_client_is_answered_with_is_the_client_s() -> None:
     with chain_of(trusted("h")) as pb:
         pb >> ("client", request("u", "session/new", THERE))
@@ -668,16 +572,6 @@ def test_where_the_agent_is_gone_first_nothing_is_closed() -> None:
         opened(pb)
         pb.router.closed("agent", Closure("gone"))
         assert sent(pb.router.closed("g", GONE), "agent") == []
-
-
-def test_what_the_agent_lists_holds_for_the_session_that_goes_on_there() -> None:
-    with chain(**OWN) as pb:
-        bound(pb)
-        held = {"sessionUpdate": "available_commands_update", "availableCommands": [{"name": "x"}]}
-        pb >> ("agent", notification("session/update", {"sessionId": "mine", "update": held}))
-        pb << ("client", notification("session/update", {"sessionId": "S", "update": held}))
-        assert pb.router.sessions.find("S").commands == {"/x"}
-        assert pb.router.sessions.find("S").folders == ("/work",)
 
 
 def test_in_version_2_a_turn_in_a_session_with_an_alias_ends_with_the_agent_s() -> None:
@@ -713,41 +607,6 @@ def test_in_version_2_a_turn_in_a_session_with_an_alias_ends_with_the_agent_s() 
             assert begun["result"]["turn"]
 
 
-@pytest.mark.parametrize("kind", ["channel", "acp"])
-def test_a_trusted_component_behind_an_alias_holds_the_prompt_too(kind: str) -> None:
-    """So its turn nests, and does not wait for that prompt, which waits for it."""
-    with chain_of(trusted("g"), trusted("h", kind)) as pb:
-        rebinds(pb, "S", "T")
-        pb >> ("client", request("u", PROMPT, prompt("hi")))
-        pb << ("g", "p", request(Hole("g"), PROMPT, prompt("hi")))
-        pb >> ("g", "s", request(Hole("g"), PROMPT, prompt("hi")))
-        skip(pb)
-        begin = request(1, "turn/begin" if kind == "channel" else "_conductor/turn/begin")
-        begin["params"] = {"sessionId": "T"}
-        frame = (b"c" if kind == "channel" else b"") + json.dumps(begin).encode()
-        (begun,) = sent(pb.router.receive("h", frame), "h")
-        assert begun["result"] == {"turn": "turn-1"}
-
-
-def test_a_turn_behind_an_alias_that_lasts_too_long_is_stopped_where_it_runs() -> None:
-    with chain_of(guest(grants="turns=unprompted")) as pb:
-        pb.router.aliased("g", [to_json(Aliases().bind("S", "T"))])
-        begins = b'c{"jsonrpc":"2.0","id":1,"method":"turn/begin","params":{"sessionId":"S"}}'
-        pb.router.receive("g", begins)
-        pb >> ("g", "s", request("own", PROMPT, prompt("mine")))
-        skip(pb)
-        pb >> ("client", request("u", PROMPT, prompt("hi")))
-        pb.wake(MOST_WAIT) << Noted("warning", "g", "had a turn while others waited for 120 s")
-        pb << ("agent", stop("T"))
-
-
-def test_one_that_is_bound_goes_on_while_its_component_is_started_again() -> None:
-    with chain(version=2, **OWN) as pb:
-        bound(pb)
-        out = pb.router.leaving("g", GONE)
-        assert sent(out, "agent") == []  # what the user's was before, neither
-
-
 def test_without_its_component_the_session_is_itself_again_and_the_log_says_so() -> None:
     with chain(version=2, **OWN) as pb:
         bound(pb)
@@ -755,19 +614,6 @@ def test_without_its_component_the_session_is_itself_again_and_the_log_says_so()
         (warned,) = [one.text for one in out if isinstance(one, LogLine) and one.level == "warning"]
         assert "the agent goes on without what it did in `S`" in warned
         says(pb, "S", "S")
-
-
-def test_an_update_of_a_kind_that_names_more_sessions_has_all_of_them_changed() -> None:
-    with chain(**OWN) as pb:
-        bound(pb)
-        held = {
-            "sessionUpdate": "session_message",
-            "senderSessionId": "mine",
-            "recipientSessionId": "other",
-        }
-        pb >> ("agent", notification("session/update", {"sessionId": "mine", "update": held}))
-        shown = {**held, "senderSessionId": "S"}
-        pb << ("client", notification("session/update", {"sessionId": "S", "update": shown}))
 
 
 def test_what_nobody_knows_stays_what_it_is() -> None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import pytest
-from msgspec import UNSET
 
 from conductor.core import Component
 from conductor.core.component import HOLD_INITIALIZE
 from conductor.core.policy.held_requests import HOLD_SETUP
-from conductor.core.policy.states import MOST_RETRIES, State
+from conductor.core.policy.states import MOST_RETRIES
 from conductor.core.router import Router
 from conductor.core.session import MOST_PROMPTS
 from tests.harness.router.policed import (
@@ -21,7 +20,6 @@ from tests.harness.router.policed import (
     Json,
     Playbook,
     broke,
-    carried,
     chain,
     chain_of,
     error,
@@ -60,17 +58,6 @@ def test_an_update_of_its_own_is_a_notification() -> None:
         pb >> ("g", "p", request("own", UPDATE, update("mine")["params"]))
         broke(pb, "rights", f"may not send `{UPDATE}` as a request")
         refused(pb, "own", side="p")
-
-
-# -- memory ----------------------------------------------------------------------------------------
-
-
-def test_what_a_prompt_said_is_not_kept_once_it_is_answered() -> None:
-    with chain(CARRIES) as pb:
-        for asked in ("a", "b"):
-            returned(pb, "x" * 1000, asked)
-            pb >> ("g", "p", result(Hole(f"g-{asked}"), DONE)) << ("client", result(asked, DONE))
-        assert [(one.state, one.params) for one in carried(pb)] == [(State.CLOSED, UNSET)] * 2
 
 
 # -- turns -----------------------------------------------------------------------------------------

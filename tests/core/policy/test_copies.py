@@ -89,38 +89,12 @@ def test_it_is_known_whether_it_has_taken_them(answers: bool) -> None:
         assert pb.router.observed()
 
 
-def test_one_that_is_gone_is_not_waited_for() -> None:
-    with chain(profile="observer") as pb:
-        copied(pb)
-        pb.router.closed("g", GONE)
-        assert pb.router.observers() == []
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-
-
 @pytest.mark.parametrize("answer", [result(Hole("g-a"), 1), error(Hole("g-a"), 1, "no")])
 def test_whatever_it_answers_to_a_copy_is_ignored(answer: object) -> None:
     with chain(profile="observer") as pb:
         copied(pb)
         pb >> ("g", "p", answer)
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-
-
-def test_up_and_down_and_without_a_session() -> None:
-    with chain(profile="observer") as pb:
-        pb >> ("agent", request("q", PERMISSION, permission()))
-        pb << ("g", "s", request(Hole("g-q"), PERMISSION, permission()))
-        pb << ("client", request(Hole("c-q"), PERMISSION, permission()))
-        pb >> ("g", "p", request(Hole("g-q"), PERMISSION, permission()))
-        chosen = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
-        pb >> ("client", result(Hole("c-q"), chosen)) << ("agent", result("q", chosen))
-        pb << ("g", "p", result(Hole("g-q"), chosen))
-        closing = {"sessionId": "S"}
-        pb >> ("client", request("l", "session/close", closing))
-        pb << ("g", "p", request(Hole("g-l"), "session/close", closing))
-        pb << ("agent", request(Hole("a-l"), "session/close", closing))
-        pb >> ("g", "s", request(Hole("g-l"), "session/close", closing))
-        pb >> ("agent", error(Hole("a-l"), 1, "no")) << ("client", error("l", 1, "no"))
-        pb << ("g", "s", error(Hole("g-l"), 1, "no"))
 
 
 @pytest.mark.proves("conductor never mistakes a returned")
@@ -142,14 +116,6 @@ def test_one_under_an_id_of_its_own_is_its_own() -> None:
         pb >> ("g", "s", request(Hole("g-a"), "session/set_mode", mode()))
         lacks(pb, "originate", "session/set_mode")
         refused(pb, Hole("g-a"))
-
-
-def test_an_error_that_goes_past_comes_as_one() -> None:
-    with chain(profile="observer") as pb:
-        copied(pb)
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb >> ("agent", error(Hole("a-a"), 1, "no"))
-        pb << ("client", error("a", 1, "no")) << ("g", "s", error(Hole("g-a"), 1, "no"))
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -174,28 +140,6 @@ def test_a_program_passes_copies_on_under_ids_of_its_library(kind: str) -> None:
         pb >> ("g", wrapped(kind, request("m-d", PROMPT, prompt("hi"))))
         lacks(pb, "originate", PROMPT)
         skip(pb)
-
-
-def test_a_program_that_may_prompt_by_itself_is_understood_by_ids_alone() -> None:
-    with chain(profile="observer", grants="turns=unprompted", kind="acp", ids="kept") as pb:
-        pb >> ("client", request("a", PROMPT, prompt("hi")))
-        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-        pb >> ("agent", result(Hole("a-a"), 1)) << ("client", result("a", 1))
-        pb >> ("g", wrapped("acp", request("own", PROMPT, prompt("hi"))))
-        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("hi")))
-        pb >> ("g", wrapped("acp", request(Hole("g-a"), PROMPT, prompt("hi"))))
-        pb << ("g", result(Hole("g-a"), 1))
-        pb >> ("agent", result(Hole("a-own"), 2)) << ("g", result("own", 2))
-
-
-def test_or_by_equal_params_if_its_ids_are_not_to_be_relied_on() -> None:
-    with chain(profile="observer", grants="turns=unprompted", kind="acp") as pb:
-        pb >> ("client", request("a", PROMPT, prompt("hi")))
-        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-        pb >> ("g", wrapped("acp", request("own", PROMPT, prompt("mine", "T"))))
-        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("mine", "T")))
 
 
 # -- notifications -------------------------------------------------------------------------------

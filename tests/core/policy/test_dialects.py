@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component
@@ -12,19 +10,13 @@ from conductor.core.router import Router, RouterOptions
 from tests.core.test_chains import Nested
 from tests.harness.router.actors import (
     FORMS,
-    NEW,
-    PROMPT,
     Actor,
     Agent,
-    Launching,
     Stage,
     chain,
     proxy,
 )
-from tests.harness.router.actors import INITIALIZE as FIRST
 from tests.harness.router.actors import conversation as converse
-from tests.harness.router.playbook import Hole, Playbook
-from tests.harness.router.plays import notification, request, result
 from tests.harness.router.policed import CARRY_TEXT, policy
 from tests.harness.router.rules import PROFILES, held
 
@@ -41,7 +33,6 @@ POLICIES = {
     ),
     "gatekeeper": policy(profile="full", fails="closed", hold=60.0),
 }
-PAIRED = ("observer", "filter", "full", "updates", "granted")
 
 
 def policed(kinds: tuple[str, ...], policies: tuple[Policy, ...], *, told: bool) -> Stage:
@@ -66,15 +57,6 @@ def test_nobody_can_tell(kind: str, name: str, told: bool) -> None:
     assert seen(stage) == seen_alone()
 
 
-@pytest.mark.parametrize("names", list(itertools.product(PAIRED, PAIRED)))
-def test_nor_with_two(names: tuple[str, str]) -> None:
-    for kinds in (("channel", "acp"), ("sdk", "channel"), ("scp", "pacp")):
-        stage = policed(kinds, (POLICIES[names[0]], POLICIES[names[1]]), told=True)
-        assert converse(stage) == converse(chain(()))
-        assert stage.effects == []
-        assert seen(stage) == seen_alone()
-
-
 def seen(stage: Stage) -> list[object]:
     """What the agent was told, without the ids."""
     agent = stage.actors["agent"]
@@ -91,7 +73,7 @@ def seen_alone() -> list[object]:
 
 @pytest.mark.parametrize("outer", ["acp", "sdk", "sacp", "pacp", "channel"])
 @pytest.mark.parametrize("name", POLICIES)
-def test_nor_in_a_conductor_that_is_a_proxy(outer: str, name: str) -> None:
+def test_nobody_can_tell_in_a_conductor_that_is_a_proxy(outer: str, name: str) -> None:
     inner = PolicedWithin("a", outer, POLICIES[name])
     stage = Stage(
         Router([Component("a", dialect=DIALECTS[outer]), Component("agent")]),
@@ -110,68 +92,3 @@ class PolicedWithin(Nested):
         part = Component(f"{name}.0", dialect=CHANNEL, policy=held)
         router = Router([part], "proxy", options=RouterOptions(upstream=upstream))
         self.stage = Stage(router, [proxy("channel", part.name)])
-
-
-def test_initializing_again_is_nothing_special() -> None:
-    for one in POLICIES.values():
-        for kind in FORMS.keys() | {"channel"}:
-            stage, alone = policed((kind,), (one,), told=True), chain(())
-            for each in (stage, alone):
-                converse(each)
-            assert stage.say({**FIRST, "id": 77}) == alone.say({**FIRST, "id": 77})
-            assert stage.say({**NEW, "id": 78}) == alone.say({**NEW, "id": 78})
-            assert stage.effects == []
-
-
-class Greedy(Launching):
-    """An `scp` proxy that also sends a request of its own over its successor's connection."""
-
-    def hear(self, peer: str, line: bytes) -> list[tuple[str, bytes]]:
-        if b'"id":"own"' in line:
-            return []
-        said = super().hear(peer, line)
-        if b"session/prompt" in line:
-            mine = b'{"jsonrpc":"2.0","id":"own","method":"session/set_mode","params":{}}'
-            said.append((f"{self.name}/successor", mine))
-        return said
-
-
-def test_the_second_connection_of_an_scp_proxy_is_policed_too() -> None:
-    components = [
-        Component("p", dialect=DIALECTS["scp"], policy=held("context")),
-        Component("agent"),
-    ]
-    stage = Stage(Router(components), [Greedy("p"), Agent("agent")])
-    stage.say(FIRST)
-    stage.say(NEW)
-    stage.say(PROMPT)
-    (violated,) = stage.effects
-    assert (violated.peer, violated.rule) == ("p", "rights")  # type: ignore[union-attr]
-    assert '"method":"session/set_mode"' not in "".join(
-        entry for entry in stage.log if entry.startswith("agent<")
-    )
-
-
-def test_two_observers_say_nothing_of_each_other() -> None:
-    stage = policed(("acp", "channel"), (held("observer"),) * 2, told=True)
-    converse(stage)
-    answers = stage.say(request(9, "_unknown"))
-    assert [answer["error"]["code"] for answer in answers] == [-32601]
-    assert stage.say(notification("_n")) == []
-
-
-def test_a_session_that_it_opens_there_is_its_own() -> None:
-    components = [Component("p", dialect=DIALECTS["scp"], policy=POLICIES["granted"])]
-    router = Router([*components, Component("agent")])
-    stage = Stage(router, [Launching("p"), Agent("agent")])
-    stage.say(FIRST)
-    stage.say(NEW)
-    setup = NEW["params"]
-    with Playbook(router) as pb:
-        pb >> ("p/successor", request("own", "session/new", setup))
-        pb << ("agent", request(Hole("new"), "session/new", setup))
-        pb >> ("agent", result(Hole("new"), {"sessionId": "mine"}))
-        pb << ("p/successor", result("own", {"sessionId": "mine"}))
-        fork = {**setup, "sessionId": "mine"}
-        pb >> ("p/successor", request("fork", "session/fork", fork))
-        pb << ("agent", request(Hole("fork"), "session/fork", fork))

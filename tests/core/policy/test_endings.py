@@ -12,15 +12,12 @@ from conductor.core.policy.checks import closure
 from conductor.core.router import Router
 from tests.harness.router.plays import OK
 from tests.harness.router.policed import (
-    CARRY_TEXT,
     DONE,
-    KINDS,
     PERMISSION,
     PROMPT,
     V1,
     Hole,
     Json,
-    Noted,
     Playbook,
     broke,
     cancel,
@@ -30,7 +27,6 @@ from tests.harness.router.policed import (
     failed,
     given,
     guest,
-    heard,
     initialize,
     lacks,
     notification,
@@ -39,13 +35,10 @@ from tests.harness.router.policed import (
     prompt,
     request,
     result,
-    returned,
     settled,
     skip,
-    tool_call,
     trusted,
     update,
-    wrapped,
 )
 
 ALL = "down:session/prompt:carry+answer+amend"
@@ -98,18 +91,6 @@ def test_a_prompt_in_each_state(how: str, state: str) -> None:
             passed(pb, asked="b")
 
 
-def test_what_was_given_to_it_before_is_nothing_to_its_next_instance() -> None:
-    with chain(ALL) as pb:
-        given(pb)
-        passed(pb)
-        pb >> (lambda router: router.leaving("g", GONE))
-        back(pb)
-        pb >> ("g", "p", result(Hole("g-a"), DONE)) << Noted("warning", "g", "no request is open")
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
-        skip(pb)
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-
-
 def test_what_it_has_asked_of_its_own_is_withdrawn() -> None:
     with chain(ALL, grants="turns=within") as pb:
         given(pb)
@@ -121,23 +102,6 @@ def test_what_it_has_asked_of_its_own_is_withdrawn() -> None:
         pb >> ("agent", result(Hole("own"), DONE))
         back(pb)
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-
-
-def test_what_it_held_up_does_not_reach_its_next_instance() -> None:
-    """The answer to a copy that it had passed on: nobody there has asked."""
-    with chain(CARRY_TEXT) as pb:
-        pb >> ("client", request("a", PROMPT, prompt("hi")))
-        pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb >> ("agent", update("one")) << ("g", "s", update("one"))
-        pb >> ("agent", request("q", PERMISSION, permission()))
-        pb << ("g", "s", request(Hole("g-q"), PERMISSION, permission()))
-        pb >> (lambda router: router.leaving("g", GONE))
-        pb << ("client", request(Hole("q"), PERMISSION, permission()))
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-        back(pb)
-        assert settled(pb.router)
 
 
 def test_a_request_outlives_all_who_had_it_and_may_not_answer_it() -> None:
@@ -155,47 +119,6 @@ def test_a_request_outlives_all_who_had_it_and_may_not_answer_it() -> None:
         pb >> ("agent", result(Hole("a"), DONE)) << ("client", result("a", DONE))
 
 
-@pytest.mark.parametrize("swapped", [False, True])
-def test_one_of_two_is_bypassed_between_a_request_and_its_answer(swapped: bool) -> None:
-    first, second = guest(ALL, name="f"), guest(ALL, CARRY_TEXT)
-    order = (second, first) if swapped else (first, second)
-    names = [one.name for one in order]
-    with chain_of(*order) as pb:
-        pb >> ("client", request("a", PROMPT, prompt("hi")))
-        for name in names:
-            pb << (name, "p", request(Hole(f"{name}-a"), PROMPT, prompt("hi")))
-            pb >> (name, "s", request(Hole(f"{name}-a"), PROMPT, prompt("hi")))
-        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
-        pb >> ("agent", update("one")) << ("g", "s", update("one"))
-        pb >> (lambda router: router.bypassed("g", GONE))
-        pb >> ("agent", result(Hole("a"), DONE)) << ("f", "s", result(Hole("f-a"), DONE))
-        pb >> ("f", "p", result(Hole("f-a"), DONE)) << ("client", result("a", DONE))
-        assert settled(pb.router)
-
-
-def test_one_that_answered_too_early_is_not_waited_for() -> None:
-    with chain(ALL) as pb:
-        given(pb)
-        passed(pb)
-        pb >> ("g", "p", result(Hole("g-a"), DONE))
-        skip(pb)
-        pb >> (lambda router: router.leaving("g", GONE))
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-
-
-def test_with_fails_closed_only_what_it_held_is_answered_in_its_stead() -> None:
-    with chain(ALL, fails="closed") as pb:
-        given(pb)
-        given(pb, asked="b")
-        passed(pb, asked="b")
-        returned(pb, asked="c")
-        pb >> (lambda router: router.leaving("g", GONE))
-        failed(pb, "a", TEXT)
-        pb << ("client", result("c", DONE))
-        pb >> ("agent", result(Hole("a-b"), DONE)) << ("client", result("b", DONE))
-        assert settled(pb.router)
-
-
 def test_a_watched_component_that_is_trusted_fails_what_it_had() -> None:
     """It has a gate for an audit's sake: it is no different for that."""
     for how in ("leaving", "bypassed"):
@@ -209,36 +132,6 @@ def test_a_watched_component_that_is_trusted_fails_what_it_had() -> None:
             pb << ("client", error("b", -32603, TEXT, GONE.data))
             pb << ("agent", cancel(Hole("a-b")))
             assert settled(pb.router)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_program_in_the_midst_of_everything(kind: str) -> None:
-    with chain(ALL, CARRY_TEXT, kind=kind) as pb:
-        for asked in "ab":
-            pb >> ("client", request(asked, PROMPT, prompt(asked)))
-            pb << ("g", request(Hole(f"g-{asked}"), PROMPT, prompt(asked)))
-        pb >> ("g", wrapped(kind, request("m", PROMPT, prompt("a"))))
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("a")))
-        pb >> ("agent", update("one")) << ("g", wrapped(kind, update("one")))
-        pb >> ("agent", tool_call("t"))
-        pb >> (lambda router: router.bypassed("g", GONE))
-        pb << ("agent", request(Hole("a-b"), PROMPT, prompt("b"))) << ("client", tool_call("t"))
-        for asked in "ab":
-            pb >> ("agent", result(Hole(f"a-{asked}"), asked)) << ("client", result(asked, asked))
-        pb.wake()
-        assert settled(pb.router)
-
-
-def test_what_waited_for_its_round_goes_on_with_its_end() -> None:
-    with chain(CARRY_TEXT) as pb:
-        pb >> heard
-        pb >> ("agent", update("one")) << ("g", "s", update("one"))
-        pb >> ("agent", request("q", PERMISSION, permission()))
-        pb << ("g", "s", request(Hole("g-q"), PERMISSION, permission()))
-        pb >> ("agent", tool_call("t"))
-        pb >> (lambda router: router.bypassed("g", GONE))
-        pb << ("client", request(Hole("q"), PERMISSION, permission())) << ("client", tool_call("t"))
-        assert settled(pb.router)
 
 
 # -- the chain's end -----------------------------------------------------------------------------
@@ -260,26 +153,6 @@ def test_a_turn_that_is_ended_for_its_agent_s_silence_is_answered_through_the_co
 
 
 @pytest.mark.parametrize("state", ["given", "passed", "returned"])
-def test_a_request_of_which_a_component_is_said_to_have_expired(state: str) -> None:
-    with chain(ALL) as pb:
-        given(pb)
-        if state != "given":
-            passed(pb)
-        if state == "returned":
-            pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
-        ((key, _),) = pb.router.waiting_on("g")
-        pb >> (lambda router: router.expire("g", key, GONE))
-        pb << ("g", "p", cancel(Hole("g-a")))
-        if state == "passed":
-            pb << ("agent", cancel(Hole("a-a")))
-        failed(pb, "a", TEXT)
-        pb.wake()
-        assert settled(pb.router)
-        pb >> ("g", "p", result(Hole("g-a"), DONE))
-        skip(pb)
-
-
-@pytest.mark.parametrize("state", ["given", "passed", "returned"])
 def test_everything_is_abandoned(state: str) -> None:
     with chain(ALL) as pb:
         given(pb)
@@ -297,17 +170,6 @@ def test_everything_is_abandoned(state: str) -> None:
         skip(pb)
         assert settled(pb.router)
         assert pb.router.waiting_on("g") == []
-
-
-def test_what_waits_for_nobody_any_more_goes_nowhere() -> None:
-    with chain("down:session/prompt:carry") as pb:
-        given(pb)
-        pb >> ("client", request("m", "session/set_mode", {"sessionId": "S", "modeId": "x"}))
-        pb >> (lambda router: router.abandon(GONE))
-        skip(pb)
-        pb >> ("g", "p", result(Hole("g-a"), DONE))
-        pb.wake()
-        assert settled(pb.router)
 
 
 def test_an_observer_s_end_is_nothing_to_anybody() -> None:

@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 from msgspec import Raw
 
-from conductor.core import Changed, Component, Send
-from conductor.core.policy.headings import Heading, heading, inner_method
-from conductor.core.router import Router, RouterOptions
-from tests.harness.router.actors import Agent, Launching, Stage
-from tests.harness.router.plays import component
+from conductor.core import Changed, Send
+from conductor.core.policy.headings import heading
 from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     PROMPT,
-    V1,
     Hole,
-    Playbook,
     broke,
     chain,
     chain_of,
@@ -26,7 +19,6 @@ from tests.harness.router.policed import (
     guest,
     lacks,
     mode,
-    notification,
     passed,
     prompt,
     refused,
@@ -34,7 +26,6 @@ from tests.harness.router.policed import (
     result,
     skip,
     stop,
-    tool_call,
     trusted,
     update,
 )
@@ -61,42 +52,6 @@ def test_a_request_that_goes_past_after_all_is_not_overtaken_by_what_waited_behi
         lacks(pb, "answer", PROMPT)
         pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
         pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
-
-
-def test_who_is_trusted_uses_an_id_again_though_it_is_watched() -> None:
-    with chain_of(trusted("g"), audited=["g"]) as pb:
-        given(pb)
-        pb >> ("g", "p", result(Hole("g-a"), DONE))
-        skip(pb)
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("once more")))
-        (changed, sent) = skip(pb)
-        assert isinstance(changed, Changed)
-        assert changed.change == "originated"
-        assert isinstance(sent, Send)
-        assert sent.peer == "agent"
-
-
-def test_who_is_trusted_asks_again_as_often_as_it_likes_though_it_is_watched() -> None:
-    with chain_of(trusted("g"), audited=["g"]) as pb:
-        given(pb)
-        for _ in range(9):
-            pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
-            sent = skip(pb)[-1]
-            assert isinstance(sent, Send)
-            pb >> ("agent", result(json.loads(sent.frame)["id"], DONE))
-            pb << ("g", "s", result(Hole("g-a"), DONE))
-
-
-def test_what_a_program_with_two_connections_drops_is_on_record() -> None:
-    router = Router(
-        [component("p", "scp"), Component("agent")], options=RouterOptions(audited=["p"])
-    )
-    stage = Stage(router, [Launching("p"), Agent("agent")])
-    stage.say(request(0, "initialize", V1))
-    router.receive("client", json.dumps(notification("_x", {"a": 1})).encode())
-    (dropped,) = router.settled("p")
-    assert isinstance(dropped, Changed)
-    assert (dropped.change, dropped.before) == ("dropped", b'{"a": 1}')
 
 
 def test_answers_that_go_past_one_component_wait_for_those_outside_of_it() -> None:
@@ -132,26 +87,6 @@ def test_a_cancellation_that_comes_back_after_the_next_prompt_is_still_a_copy() 
         pb >> ("g", "s", stop())
 
 
-def test_initialize_is_on_record_like_all_else() -> None:
-    router = Router([trusted("g"), Component("agent")], options=RouterOptions(audited=["g"]))
-    with Playbook(router) as pb:
-        pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", "p", request(Hole("g"), "initialize", V1))
-        claims = {**V1, "clientCapabilities": {"terminal": True}}
-        pb >> ("g", "s", request(Hole("g"), "initialize", claims))
-        (changed, sent) = skip(pb)
-        assert isinstance(changed, Changed)
-        assert (changed.change, changed.kind, changed.source_id) == ("modified", "request", '"i"')
-        assert isinstance(sent, Send)
-        pb >> ("agent", result(1, V1)) << ("g", "s", result(Hole("g"), V1))
-        pb >> ("g", "p", result(Hole("g"), {**V1, "agentCapabilities": {}}))
-        (changed, sent) = skip(pb)
-        assert isinstance(changed, Changed)
-        assert (changed.change, changed.kind, changed.target_id) == ("modified", "response", '"i"')
-        pb >> ("g", "s", request("own", "initialize", V1))
-        assert [one.change for one in skip(pb) if isinstance(one, Changed)] == ["originated"]
-
-
 def test_who_is_trusted_may_answer_what_it_has_passed_on_and_that_is_on_record() -> None:
     with chain_of(trusted("g"), audited=["g"]) as pb:
         given(pb)
@@ -161,23 +96,6 @@ def test_who_is_trusted_may_answer_what_it_has_passed_on_and_that_is_on_record()
         assert isinstance(changed, Changed)
         assert changed.change == "answered"
         assert isinstance(sent, Send)
-
-
-def test_a_message_with_half_an_emoji_in_it_belongs_to_its_session() -> None:
-    half = b'{"sessionId":"S","prompt":[{"type":"text","text":"\\ud83d"}],"_meta":{"a":"\\udc00"}}'
-    assert heading(PROMPT, Raw(half)) == Heading(PROMPT, "S")
-    told = (
-        b'{"sessionId":"S","update":{"sessionUpdate":"tool_call","toolCallId":"t","a":"\\ud83d"}}'
-    )
-    assert heading("session/update", Raw(told)) == Heading("session/update[tool_call]", "S", "t")
-    assert heading("session/update", Raw(b'{"sessionId":"\\uD83D"}')).session == "\ud83d"
-    call = b'{"serverId":"s","method":"tools/call","params":"\\ud83d"}'
-    assert heading("mcp/message", Raw(call)) == Heading("mcp/message", None, ("s",))
-    assert inner_method("mcp/message", Raw(call)) == "tools/call"
-    with chain("down:session/prompt:carry") as pb:
-        pb >> ("client", b'{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":%b}' % half)
-        skip(pb)
-        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
 
 
 @pytest.mark.parametrize(
@@ -193,14 +111,6 @@ def test_a_message_with_half_an_emoji_in_it_belongs_to_its_session() -> None:
 @pytest.mark.parametrize("method", ["session/update", "session/prompt", "mcp/connect"])
 def test_an_empty_session_id_is_a_name(method: str, params: bytes, named: str | None) -> None:
     assert heading(method, Raw(params)).session == named
-
-
-def test_a_turn_of_a_components_own_in_a_session_with_an_empty_id() -> None:
-    with chain(grants="turns=unprompted") as pb:
-        pb >> ("g", "s", request("own", PROMPT, prompt("mine", "")))
-        pb << ("agent", request(Hole("a"), PROMPT, prompt("mine", "")))
-        pb >> ("agent", tool_call("t", "")) << ("g", "s", tool_call("t", ""))
-        pb >> ("agent", result(Hole("a"), DONE)) << ("g", "s", result("own", DONE))
 
 
 def test_what_went_on_without_a_component_is_not_its_any_more() -> None:

@@ -17,7 +17,6 @@ from tests.harness.router.actors import Guest, dump
 from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
-    PERMISSION,
     PROMPT,
     V1,
     Hole,
@@ -27,7 +26,6 @@ from tests.harness.router.policed import (
     guest,
     heard,
     lacks,
-    permission,
     prompt,
     refused,
     request,
@@ -66,23 +64,6 @@ def host(*guests: Component) -> Playbook:
     return Playbook(router)
 
 
-@pytest.mark.parametrize("policed", [True, False])
-def test_ids_are_kept_through_a_host(policed: bool) -> None:
-    names = ("f", "g")
-    guests = [guest(profile="full", name=name) if policed else trusted(name) for name in names]
-    with host(*guests) as pb:
-        pb >> (ABOVE, "p", request(7, PROMPT, prompt("hi")))
-        for name in names:
-            pb << (name, "p", request(7, PROMPT, prompt("hi")))
-            pb >> (name, "s", request(7, PROMPT, prompt("hi")))
-        pb << (ABOVE, "s", request(7, PROMPT, prompt("hi")))
-        pb >> (ABOVE, "s", result(7, DONE))
-        for name in reversed(names):
-            pb << (name, "s", result(7, DONE))
-            pb >> (name, "p", result(7, DONE))
-        pb << (ABOVE, "p", result(7, DONE))
-
-
 def test_an_id_that_is_used_again_is_not_forgotten_with_its_first_use(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -98,20 +79,6 @@ def test_an_id_that_is_used_again_is_not_forgotten_with_its_first_use(
         pb >> ("g", "s", request(7, PROMPT, prompt("hi")))
         broke(pb, "identity", "too late")
         refused(pb, 7, "once more, or too late")
-
-
-def test_up_they_are_kept_as_well_and_copies_have_ids_of_the_host_s() -> None:
-    with host(guest(grants="permission=narrow", name="f"), guest(profile="observer")) as pb:
-        pb >> (ABOVE, "s", request(8, PERMISSION, permission()))
-        copy = taken(pb)
-        assert isinstance(copy, Send)
-        assert copy.peer == "g"
-        assert json.loads(copy.frame[1:])["id"] >= 10**12
-        pb << ("f", "s", request(8, PERMISSION, permission()))
-        pb >> ("f", "p", request(8, PERMISSION, permission()))
-        pb << (ABOVE, "p", request(8, PERMISSION, permission()))
-        pb >> (ABOVE, "p", result(8, {})) << ("f", "p", result(8, {}))
-        pb << (ABOVE, "s", result(8, {}))
 
 
 def turn_given(pb: Playbook, name: str, session: str = "S", *, within: bool = False) -> None:
@@ -170,30 +137,12 @@ def test_an_id_that_is_open_already_is_not_given_twice() -> None:
         assert pb.values["x"] >= 10**12
 
 
-def test_nor_one_of_the_host_s_own() -> None:
+def test_an_id_of_the_host_s_own_is_not_given_twice() -> None:
     with host(trusted("f"), trusted("g")) as pb:
         pb >> ("f", "s", request("x", "_q", {})) << ("g", "p", request(10**12, "_q", {}))
         kept = request(10**12 + 1, "_q", {})
         pb >> (ABOVE, "p", kept) << ("f", "p", kept) >> ("f", "s", kept) << ("g", "p", kept)
         pb >> ("f", "s", request("y", "_q", {})) << ("g", "p", request(10**12 + 2, "_q", {}))
-
-
-def lacks_or_own(pb: Playbook) -> None:
-    """A prompt of its own within the user's turn: above it is a string."""
-    pb << (ABOVE, "s", request(Hole("own"), PROMPT, prompt("hi")))
-    assert type(pb.values["own"]) is str
-
-
-def test_other_ids_of_the_conductor_above_are_given_anew() -> None:
-    with host(guest(profile="full")) as pb:
-        for id_ in ("x", -3, 7.0):
-            if id_ == 7.0:
-                continue
-            pb >> (ABOVE, "p", request(id_, PROMPT, prompt("hi", str(id_))))
-            pb << ("g", "p", request(Hole(f"{id_}"), PROMPT, prompt("hi", str(id_))))
-            assert pb.values[str(id_)] >= 10**12
-            pb >> ("g", "s", request(Hole(f"{id_}"), PROMPT, prompt("hi", str(id_))))
-            pb << (ABOVE, "s", request(Hole(f"a{id_}"), PROMPT, prompt("hi", str(id_))))
 
 
 def test_it_polices_its_guests_by_rounds() -> None:

@@ -13,15 +13,10 @@ from conductor.core.policy import sessions
 from conductor.core.policy.checks import equal
 from conductor.core.policy.headings import (
     Heading,
-    addresses,
     heading,
-    inner_method,
-    session_of,
-    size_of,
 )
 from conductor.core.policy.sessions import Followed, Sessions
 from conductor.core.router import Router
-from conductor.core.session import Prompt
 from conductor.core.state import own_visit
 
 UPDATE = "session/update"
@@ -69,16 +64,6 @@ def test_the_heading_of_a_message(method: str, params: Params, found: Heading) -
     assert heading(method, params) == found
 
 
-def test_smaller_things() -> None:
-    assert session_of(UNSET) is None
-    assert addresses("mcp/message", raw({"serverId": "s", "url": "u"})) == ("s", "u")
-    assert inner_method("mcp/message", raw({"method": "tools/list"})) == "tools/list"
-    assert inner_method("mcp/message", raw({"method": 1})) is None
-    assert inner_method("mcp/message", UNSET) is None
-    assert inner_method("session/prompt", raw({"method": "x"})) is None
-    assert (size_of(UNSET), size_of(raw([]))) == (0, 2)
-
-
 @pytest.mark.parametrize(
     ("one", "other", "same"),
     [
@@ -111,42 +96,6 @@ def commands(*names: str, session: object = "S") -> Raw:
     """An update that lists commands."""
     listed = [{"name": name} for name in names]
     return told(session, sessionUpdate="available_commands_update", availableCommands=listed)
-
-
-def test_the_folders_of_a_session() -> None:
-    known = Sessions()
-    set_up(known, "S")
-    set_up(known, "T", "", "session/load")
-    assert known.find("S").folders == ("/w", "/more")
-    assert known.find("T").folders == ("/more",)
-    assert known.find("U").folders == known.find(None).folders == ()
-    assert set(known.folders) == {"/w", "/more"}
-    assert [name for name in "STU" if name in known] == ["S", "T"]
-    set_up(known, "S", "/other", "session/resume")
-    assert known.find("S").folders == ("/other", "/more")
-
-
-@pytest.mark.parametrize(
-    ("params", "body"),
-    [(raw({}), b"{}"), (UNSET, b"{}"), (raw({"cwd": 1}), b"{}"), (raw({}), b"[]"), (raw({}), b"")],
-)
-def test_what_is_no_set_up_is_none(params: Params, body: bytes) -> None:
-    known = Sessions()
-    known.set_up("session/new", params, body)
-    known.set_up("session/fork", raw({"sessionId": "S"}), b"{}")
-    assert "S" not in known
-
-
-def test_the_commands_of_a_session() -> None:
-    known = Sessions()
-    known.learn(commands("review", "$skill", ""))
-    assert known.find("S").commands == {"/review", "$skill"}
-    known.learn(commands("plan"))
-    assert known.find("S").commands == {"/plan"}
-    set_up(known, "S")
-    assert known.find("S").commands == {"/plan"}
-    for odd in (commands("x", session=1), raw([]), UNSET, raw({"update": {}}), BROKEN):
-        known.learn(odd)
 
 
 def test_the_modes_of_a_session() -> None:
@@ -189,16 +138,6 @@ def test_of_a_session_that_nobody_knows_nothing_is_noted() -> None:
     assert known.find("S").modes == {"effort"}
 
 
-def test_a_session_that_a_component_answers_is_its_own_if_it_is_new() -> None:
-    known = Sessions()
-    set_up(known, "S")
-    for name in "ST":
-        answer = json.dumps({"sessionId": name}).encode()
-        known.set_up("session/new", raw({"cwd": "/x"}), answer, "g")
-    assert known.own("g") == {"T": ("/x",)}
-    assert known.find("S").folders == ("/w", "/more")
-
-
 def test_a_sub_agent_s_session_has_what_its_parent_has() -> None:
     known = Sessions()
     set_up(known, "S")
@@ -224,22 +163,6 @@ def test_the_oldest_sessions_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> N
     for name in "ABC":
         set_up(known, name)
     assert [name for name in "ABC" if name in known] == ["B", "C"]
-
-
-def test_few_more_are_known_than_may_be_and_the_latest_always_is(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr(sessions, "_MOST", 16)
-    known = Sessions()
-    for number in range(99):
-        busy = known.at(f"busy {number}")
-        busy.prompts.append(Prompt(busy, None))
-    assert known.at("at rest") is known.get("at rest")
-    for session in known:
-        session.prompts.clear()
-    for number in range(99):
-        known.at(f"S{number}")
-    assert len(list(known)) <= 18
 
 
 def test_sessions_of_one_component_are_not_forgotten_for_those_of_another(

@@ -316,15 +316,6 @@ def test_each_row_has_its_playbook(row: object) -> None:
         ROWS[row[0], row[1]](pb)
 
 
-def test_what_was_cancelled_is_not_asked_once_more() -> None:
-    with chain(ALL) as pb:
-        returned(pb)
-        pb >> ("client", cancel("a")) << ("g", "p", cancel(Hole("g-a")))
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb << ("g", "s", result(Hole("g-a"), DONE))  # it is not: that is what came back
-        skip(pb)
-
-
 # -- with `fails=closed`, and where a rule is broken -----------------------------------------------
 
 
@@ -362,33 +353,6 @@ def taken_rule(pb: Playbook) -> str:
     """The rule of the violation that follows."""
     rule: str = pb.effects[0].rule  # type: ignore[union-attr]
     return rule
-
-
-@pytest.mark.parametrize("fails", ["open", "closed"])
-@pytest.mark.parametrize("how", ["closed", "bypassed", "leaving"])
-def test_a_queued_request_and_its_component_s_end(fails: str, how: str) -> None:
-    with chain("down:session/prompt:carry", fails=fails) as pb:
-        queue(pb)
-        pb >> (lambda router: getattr(router, how)("g", GONE))
-        if how == "leaving":  # once more: it still waits
-            assert settled(pb.router) is False
-            deliver(pb)
-            pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
-            passed(pb)
-        elif how == "bypassed" and fails == "open":
-            pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-        else:
-            failed(pb, "a", "proxy `g` died")
-            skip(pb)
-            assert settled(pb.router)
-
-
-def test_a_queued_request_that_nobody_wants_any_more_is_not_delivered() -> None:
-    with chain(ALL) as pb:
-        queue(pb)
-        pb >> (lambda router: router.closed("client", GONE))
-        deliver(pb)
-        assert settled(pb.router)
 
 
 def test_settings_wait_behind_a_prompt_that_is_queued() -> None:
@@ -454,16 +418,6 @@ def test_what_is_over_is_over() -> None:
         pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
         broke(pb, "identity", again=True)
         refused(pb, Hole("g-a"))
-
-
-def test_a_stopped_request_is_not_stopped_twice_nor_held_too_long() -> None:
-    with chain(ALL, hold=7.0) as pb:
-        stopped(pb)
-        pb >> ("client", stop()) << ("agent", stop())
-        pb >> ("client", cancel("a")) << ("g", "p", cancel(Hole("g-a")))
-        pb.wake(7.0)
-        pb.wake(GRACE)
-        pb << ("client", result("a", CANCELLED))
 
 
 @pytest.mark.parametrize("late", [True, False])

@@ -6,12 +6,11 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Entry, Fail, Reopen
+from conductor.core import Closure, Component, Fail, Reopen
 from conductor.core.policy import entries, notifications
 from conductor.core.router import Router
 from tests.harness.router.policed import (
     CARRY_TEXT,
-    KINDS,
     PERMISSION,
     UPDATE,
     V1,
@@ -209,14 +208,6 @@ def test_a_changed_one_that_is_late_and_breaks_a_rule_is_not_sent_at_all() -> No
         lacks(pb, "originate", TEXT, again=False)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_program_may_take_its_time(kind: str) -> None:
-    with chain(CARRY_TEXT, kind=kind) as pb:
-        pb >> ("agent", update("a")) << ("g", wrapped(kind, update("a")))
-        pb.wake()
-        pb >> ("g", update("A")) << ("client", update("A"))
-
-
 # -- what may not be dropped ---------------------------------------------------------------------
 
 
@@ -247,19 +238,6 @@ def test_it_goes_before_what_the_component_passes_on_after_it() -> None:
 # -- while it is not there -----------------------------------------------------------------------
 
 
-def test_what_comes_before_it_is_ready_waits_and_keeps_its_order() -> None:
-    with chain(CARRY_TEXT) as pb:
-        pb >> (lambda router: router.leaving("g", GONE))
-        pb >> ("agent", update("a")) >> ("agent", tool_call("t")) >> ("agent", update("b"))
-        pb >> (lambda router: router.returned("g"))
-        skip(pb)
-        pb >> ("g", "p", result(2, {}))
-        for text in "ab":
-            pb << ("g", "s", update(text))
-        pb >> ("g", "p", update("a")) << ("client", update("a")) << ("client", tool_call("t"))
-        pb >> ("g", "p", update("b")) << ("client", update("b"))
-
-
 def test_what_goes_past_waits_no_longer_than_a_round_for_that() -> None:
     with chain(CARRY_TEXT) as pb:
         pb >> heard
@@ -288,14 +266,6 @@ def test_what_it_will_never_be_given(how: str, fails: str) -> None:
             pb << Fail("g", GONE)
             pb >> ("agent", update("b")) << Noted("debug", "agent", "dropped: proxy `g`")
         assert settled(pb.router)
-
-
-def test_what_was_given_to_it_is_lost_with_it() -> None:
-    with chain(CARRY_TEXT) as pb:
-        told(pb, "a")
-        pb >> ("agent", tool_call("t"))
-        pb >> (lambda router: router.bypassed("g", GONE)) << ("client", tool_call("t"))
-        pb >> ("agent", update("b")) << ("client", update("b"))
 
 
 # -- bounds, and what is reported ------------------------------------------------------------------
@@ -336,18 +306,6 @@ def test_and_so_much(monkeypatch: pytest.MonkeyPatch) -> None:
         lacks(pb, "originate", TEXT)
 
 
-def test_what_is_given_is_traced_once() -> None:
-    with chain_of(guest(CARRY_TEXT), tracing=True) as pb:
-        pb >> ("agent", update("a")) << ("g", "s", update("a"))
-        trace = taken(pb)
-        assert isinstance(trace, Entry)
-        assert (trace.kind, trace.source, trace.target) == ("notification", "agent", "g")
-        pb >> ("g", "p", update("a")) << ("client", update("a"))
-        trace = taken(pb)
-        assert isinstance(trace, Entry)
-        assert (trace.source, trace.target) == ("g", "client")
-
-
 def test_mcp_of_its_own_servers_is_its_to_carry() -> None:
     server = {"type": "acp", "name": "n", "id": "id"}
     asked = {"cwd": "/", "mcpServers": []}
@@ -372,18 +330,6 @@ def unknown(*allow: str, **more: Any) -> Playbook:
     pb = Playbook(router)
     pb >> (lambda router: router.leaving("g", GONE))
     return pb
-
-
-def test_what_comes_before_it_is_asked_anything_waits_for_that() -> None:
-    inner = {"method": "initialize", "params": V1}
-    with unknown(CARRY_TEXT) as pb:
-        pb >> ("agent", update("a"))
-        pb >> (lambda router: router.returned("g"))
-        pb >> ("client", request("i", "initialize", V1))
-        pb << ("g", request(Hole("role"), "proxy/initialize", V1))
-        pb << ("agent", request(Hole("i"), "initialize", V1))
-        pb >> ("g", request("f", "proxy/successor", inner)) << ("g", wrapped("acp", update("a")))
-        pb >> ("g", update("a")) << ("client", update("a"))
 
 
 @pytest.mark.parametrize("fails", ["open", "closed"])

@@ -16,7 +16,6 @@ from tests.harness.router.policed import (
     PERMISSION,
     PROMPT,
     Hole,
-    Json,
     Playbook,
     cancel,
     chain,
@@ -70,16 +69,6 @@ def test_what_goes_past_waits_for_a_request_of_its_session() -> None:
         pb << ("agent", NEXT) << ("agent", request(Hole("m"), "session/set_mode", mode()))
         pb >> ("client", NEXT) << ("agent", NEXT)
         assert settled(pb.router)
-
-
-def test_it_does_not_wait_for_what_came_after_it() -> None:
-    with chain(CARRIES) as pb:
-        given(pb)
-        pb >> ("client", NEXT)
-        given(pb, "again", "b")
-        passed(pb)
-        pb << ("agent", NEXT)
-        passed(pb, "again", "b")
 
 
 def test_after_a_round_only_settings_wait_for_the_prompt() -> None:
@@ -140,73 +129,17 @@ def test_what_waits_goes_on_whatever_becomes_of_the_request(how: str) -> None:
         assert settled(pb.router)
 
 
-def test_what_waits_and_whose_asker_is_gone_goes_nowhere() -> None:
-    with chain(grants="permission=narrow") as pb:
-        pb >> ("agent", request("a", PERMISSION, permission()))
-        pb << ("g", "s", request(Hole("g-a"), PERMISSION, permission()))
-        pb >> ("agent", request("b", "_q", {"sessionId": "S"})) >> ("agent", update("last words"))
-        pb >> (lambda router: router.closed("agent", Closure("gone")))
-        skip(pb)
-        pb.wake(2.0)
-        pb << ("client", update("last words"))
-        assert settled(pb.router)
-
-
 # -- up: answers -----------------------------------------------------------------------------------
 
 
-def test_an_answer_waits_for_what_the_component_still_has() -> None:
-    """The turn does not end before the question that was asked in it."""
-    with chain(grants="permission=narrow") as pb:
-        pb >> ("client", request("a", PROMPT, prompt("hi")))
-        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
-        pb >> ("agent", request("q", PERMISSION, permission()))
-        pb << ("g", "s", request(Hole("g-q"), PERMISSION, permission()))
-        pb >> ("agent", update("later")) >> ("agent", result(Hole("a"), DONE))
-        pb >> ("g", "p", request(Hole("g-q"), PERMISSION, permission()))
-        pb << ("client", request(Hole("c-q"), PERMISSION, permission()))
-        pb << ("client", update("later")) << ("client", result("a", DONE))
-        assert settled(pb.router)
-
-
 @pytest.mark.parametrize("how", ["bypassed", "closed", "leaving"])
-def test_and_is_not_lost_with_it(how: str) -> None:
+def test_an_answer_is_not_lost_with_the_component_that_it_waits_for(how: str) -> None:
     with chain(CARRY_TEXT) as pb:
         past(pb)
         pb >> ("agent", update("one")) << ("g", "s", update("one"))
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
         pb >> (lambda router: getattr(router, how)("g", GONE)) << ("client", result("a", DONE))
         skip(pb)
-        assert settled(pb.router)
-
-
-def test_an_answer_past_one_that_is_gone_meanwhile() -> None:
-    with chain(CARRY_TEXT) as pb:
-        past(pb)
-        pb >> (lambda router: router.closed("g", GONE))
-        skip(pb)
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-
-
-def test_what_comes_after_an_answer_waits_for_who_may_amend_that() -> None:
-    """Until it has had its say once; what it wants to ask first does not get stuck."""
-    with chain("down:session/prompt:carry+amend") as pb:
-        pb >> heard
-        for asked in "ab":
-            given(pb, asked=asked)
-            passed(pb, asked=asked)
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
-        pb >> ("agent", update("after"))
-        pb >> ("agent", update("T", "T")) << ("client", update("T", "T"))
-        pb >> ("g", "p", result(Hole("g-a"), DONE))
-        pb << ("client", result("a", DONE)) << ("client", update("after"))
-        pb >> heard
-        pb.router.delivering("g")
-        pb >> ("agent", result(Hole("a-b"), DONE)) << ("g", "s", result(Hole("g-b"), DONE))
-        pb >> ("agent", update("late"))
-        pb >> (lambda router: router.delivered("g"))  # it has not been given that answer yet
-        pb >> heard << ("client", update("late"))
-        pb >> ("g", "p", result(Hole("g-b"), DONE)) << ("client", result("b", DONE))
         assert settled(pb.router)
 
 
@@ -290,43 +223,6 @@ def test_closing_a_session_waits_for_no_prompt() -> None:
         pb << ("agent", request(Hole("c"), "session/close", {"sessionId": "S"}))
 
 
-def test_closing_a_session_overtakes_nothing_that_is_to_reach_the_agent() -> None:
-    setup = {"sessionId": "S", "cwd": "/w", "mcpServers": []}
-    with chain("down:session/load:carry") as pb:
-        pb >> ("client", request("l", "session/load", setup))
-        pb << ("g", "p", request(Hole("l"), "session/load", setup))
-        pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
-        pb >> ("g", "s", request(Hole("l"), "session/load", setup))
-        pb << ("agent", request(Hole("al"), "session/load", setup))
-        pb << ("agent", request(Hole("ac"), "session/close", {"sessionId": "S"}))
-
-
-def test_a_cancellation_answers_no_prompt_that_is_a_notification() -> None:
-    setup = {"sessionId": "S", "cwd": "/w", "mcpServers": []}
-    said, stopped = (
-        notification(PROMPT, prompt("hi")),
-        notification("session/cancel", {"sessionId": "S"}),
-    )
-    with chain("down:session/load:carry") as pb:
-        pb >> ("client", request("l", "session/load", setup))
-        pb << ("g", "p", request(Hole("l"), "session/load", setup))
-        pb >> ("client", said) >> ("client", stopped) << ("agent", stopped)
-        pb >> ("g", "s", request(Hole("l"), "session/load", setup))
-        pb << ("agent", request(Hole("al"), "session/load", setup)) << ("agent", said)
-
-
-def test_closing_a_session_comes_after_settings_that_wait() -> None:
-    with chain(CARRIES) as pb:
-        given(pb)
-        pb >> ("client", request("m", "session/set_mode", mode()))
-        pb >> ("client", request("c", "session/close", {"sessionId": "S"}))
-        pb << ("g", "p", notification("session/cancel", {"sessionId": "S"}))
-        pb.wake(2.0)
-        pb << ("client", result("a", {"stopReason": "cancelled"}))
-        pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
-        pb << ("agent", request(Hole("c"), "session/close", {"sessionId": "S"}))
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_hold_up_what_comes_after_them(kind: str) -> None:
     """What goes past keeps its order among itself, deadlines or not."""
@@ -377,36 +273,6 @@ def test_a_question_follows_what_was_said_before_it(last: str) -> None:
         skip(pb)
         pb >> ("g", "p", update("2")) << ("client", update("2"))
         assert settled(pb.router)
-
-
-@pytest.mark.parametrize("step", ["keeps it", "keeps its answer"])
-def test_a_guest_that_keeps_its_copy_does_not_stop_it(step: str) -> None:
-    with chain(CARRY_TEXT) as pb:
-        pb >> heard
-        if step == "keeps it":
-            pb >> ("client", request("a", PROMPT, prompt("hi")))
-            pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
-            pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-            pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-            pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("hi")))
-            pb << ("g", "s", result(Hole("g-a"), DONE))
-        else:
-            past(pb)
-            pb >> heard
-            pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
-            pb >> heard << ("client", result("a", DONE))
-        pb >> ("g", "p", result(Hole("g-a"), "late"))
-        assert settled(pb.router)
-
-
-def test_what_it_is_given_in_its_round_belongs_to_the_next() -> None:
-    with chain(CARRY_TEXT) as pb:
-        pb >> heard
-        past(pb)
-        pb.router.delivering("g")
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
-        pb >> (lambda router: router.delivered("g"))
-        pb >> heard << ("client", result("a", DONE))
 
 
 def test_it_cannot_turn_the_order() -> None:
@@ -475,33 +341,6 @@ def test_but_no_longer_than_a_round(kind: str) -> None:
         assert settled(pb.router)
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_other_sessions_do_not_wait(kind: str) -> None:
-    with holding(kind) as pb:
-        turn(pb, kind)
-        told(pb, kind, "one")
-        turn(pb, kind, "T", 2)
-        for number in (1, 2):
-            pb >> ("agent", result(Hole(f"a{number}"), DONE)) << ("g", result(f"m{number}", DONE))
-        pb >> ("g", result(Hole("p2"), DONE)) << ("client", result(2, DONE))
-        pb >> ("g", update("one")) << ("client", update("one"))
-        pb >> ("g", result(Hole("p1"), DONE)) << ("client", result(1, DONE))
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_program_s_copies_with_a_place_are_waited_for_as_long(kind: str) -> None:
-    with chain(CARRY_TEXT, version=2, kind=kind) as pb:
-        told(pb, kind, "one")
-        pb >> ("agent", state("idle")) << ("g", wrapped(kind, state("idle")))
-        pb >> ("agent", request("q", PERMISSION, permission()))
-        pb << ("g", wrapped(kind, request(Hole("g-q"), PERMISSION, permission())))
-        pb >> ("g", update("one")) << ("client", update("one"))
-        pb.wake(1.0)
-        pb << ("client", state("idle"))
-        pb << ("client", request(Hole("q"), PERMISSION, permission()))
-        assert settled(pb.router)
-
-
 # -- two in a row ----------------------------------------------------------------------------------
 
 
@@ -536,28 +375,11 @@ def test_the_end_of_a_turn_follows_what_each_of_two_releases(swapped: bool) -> N
 # -- without a session -----------------------------------------------------------------------------
 
 
-def test_what_is_of_no_session_waits_for_nothing_that_is_carried() -> None:
-    asked: Json = {"mode": "form", "message": "?"}
-    with chain(CARRY_TEXT, grants="mcp=others") as pb:
-        pb >> heard
-        held: Json = {"connectionId": "k", "method": "tools/call"}
-        pb >> ("agent", request("m", "mcp/message", held))
-        pb << ("g", "s", request(Hole("g-m"), "mcp/message", held))
-        pb >> ("agent", notification("_n")) << ("client", notification("_n"))
-        # What has a place among texts is asked after a round; it is not overtaken by the rest.
-        pb >> ("agent", request("e", "elicitation/create", asked))
-        pb << ("g", "s", request(Hole("g-e"), "elicitation/create", asked))
-        pb >> ("agent", notification("_n")) >> ("agent", notification("_m", {"sessionId": "S"}))
-        pb << ("client", notification("_m", {"sessionId": "S"}))
-        pb >> heard
-        pb << ("client", request(Hole("e"), "elicitation/create", asked))
-        pb << ("client", notification("_n"))
-        assert not pb.router.peers["g"].p.in_flight.waiting
-
-
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize("kind", ["channel", "acp"])
-def test_but_it_keeps_its_place_behind_updates_that_are_carried(kind: str, version: int) -> None:
+def test_what_is_of_no_session_keeps_its_place_behind_updates_that_are_carried(
+    kind: str, version: int
+) -> None:
     """No message of the agent overtakes another, whatever session it names."""
     with chain(CARRY_TEXT, version=version, kind=kind) as pb:
         asked = request("x", "_x/z", {})
@@ -578,18 +400,6 @@ def test_but_it_keeps_its_place_behind_updates_that_are_carried(kind: str, versi
         pb >> ("agent", notification("_n", {}))
         pb >> heard if kind == "channel" else pb.wake()
         pb << ("client", notification("_n", {}))
-
-
-def test_nor_does_it_wait_behind_that_once_its_copy_has_come_back() -> None:
-    asked: Json = {"mode": "form", "message": "?"}
-    held: Json = {"connectionId": "k", "method": "tools/call"}
-    with chain(CARRY_TEXT, grants="mcp=others") as pb:
-        pb >> ("agent", request("m", "mcp/message", held))
-        pb << ("g", "s", request(Hole("g-m"), "mcp/message", held))
-        pb >> ("agent", request("e", "elicitation/create", asked))
-        pb << ("g", "s", request(Hole("g-e"), "elicitation/create", asked))
-        pb >> ("g", "p", request(Hole("g-e"), "elicitation/create", asked))
-        pb << ("client", request(Hole("e"), "elicitation/create", asked))
 
 
 @pytest.mark.parametrize("carries", [True, False])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any, Final
 
 import pytest
@@ -16,15 +15,12 @@ from tests.harness.router.policed import (
     broke,
     chain,
     chain_of,
-    error,
     given,
-    guest,
     notification,
     policy,
     prompt,
     request,
     result,
-    trusted,
 )
 
 ANSWERS: Final = "down:session/prompt:carry+answer+amend"
@@ -100,17 +96,6 @@ def test_the_login_of_the_agent_s_stays_as_it_is() -> None:
         pb << ("client", {"jsonrpc": "2.0", "id": "a", "error": login})
 
 
-def test_an_error_of_the_agent_s_in_other_words_stays_the_agent_s() -> None:
-    with chain(ANSWERS) as pb:
-        given(pb)
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("go")))
-        pb << ("agent", request(Hole("x"), PROMPT, prompt("go")))
-        pb >> ("agent", error(Hole("x"), -32603, "the key is k"))
-        pb << ("g", "s", error(Hole("g-a"), -32603, "the key is k"))
-        pb >> ("g", "p", error(Hole("g-a"), -32603, "the key is …"))
-        pb << ("client", error("a", -32603, "the key is …"))
-
-
 @pytest.mark.parametrize("meta", [{}, {"_meta": {"x.example/y": 1}}])
 def test_a_refusal_names_its_component(meta: Json) -> None:
     held = {"stopReason": "refusal", **meta}
@@ -164,28 +149,6 @@ def test_a_host_names_its_guests_and_nobody_else(said: object, named: str) -> No
         pb >> ("f+g", "p", result(Hole("g-d"), strange)) << ("client", result("d", strange))
 
 
-def test_a_host_names_nobody_by_a_number_beyond_all_bounds() -> None:
-    host = Component(
-        "f+g", "", CHANNEL, policy=policy(ANSWERS), hosts=True, known_as=frozenset(("f", "g"))
-    )
-    with chain_of(host) as pb:
-        pb >> ("client", request("a", PROMPT, prompt("go")))
-        pb << ("f+g", "p", request(Hole("g-a"), PROMPT, prompt("go")))
-        id_ = json.dumps(pb.values["g-a"]).encode()
-        meta = b'"_meta":{"conductor.component":1e999}'
-        answer = b'{"jsonrpc":"2.0","id":%b,"result":{"stopReason":"refusal",%b}}' % (id_, meta)
-        pb >> ("f+g", "p", answer)
-        held = {"stopReason": "refusal", "_meta": {"conductor.component": "f+g"}}
-        pb << ("client", result("a", held))
-
-
-def test_who_is_trusted_answers_as_it_likes() -> None:
-    with chain_of(trusted("t"), guest(ANSWERS)) as pb:
-        pb >> ("client", request("a", PROMPT, prompt("go")))
-        pb << ("t", "p", request(Hole("t-a"), PROMPT, prompt("go")))
-        pb >> ("t", "p", error(Hole("t-a"), -32000, "no")) << ("client", error("a", -32000, "no"))
-
-
 @pytest.mark.proves("error texts, last words")
 @pytest.mark.parametrize(
     "body",
@@ -207,14 +170,6 @@ def test_an_error_that_no_rule_has_judged_is_named_and_no_login(road: str, body:
             pb.router.faltered("g", goes_on=False)
         pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-a"), "error": body})
         pb << ("client", signed("a", "g: log in \\u{1b}[2J", -32603))
-
-
-def test_who_is_trusted_answers_the_editor_as_it_likes() -> None:
-    event = {"sessionId": "S", "id": "w", "_meta": {"conductor.component": "t"}}
-    with chain_of(trusted("t")) as pb:
-        pb >> ("client", request("a", "_scp/html_panel/event", event))
-        pb << ("t", "p", request(Hole("t-a"), "_scp/html_panel/event", Hole("event")))
-        pb >> ("t", "p", error(Hole("t-a"), -32000, "no")) << ("client", error("a", -32000, "no"))
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tests.harness.router.policed import (
-    DONE,
     PERMISSION,
     PROMPT,
     Hole,
@@ -16,7 +15,6 @@ from tests.harness.router.policed import (
     chain_of,
     given,
     guest,
-    notification,
     passed,
     permission,
     prompt,
@@ -24,9 +22,7 @@ from tests.harness.router.policed import (
     request,
     result,
     skip,
-    state,
     tool_call,
-    trusted,
     update,
 )
 
@@ -68,29 +64,6 @@ def refuses_own_prompt(pb: Playbook, session: str, name: str = "g") -> None:
     refused(pb, "theirs", name=name)
 
 
-def test_there_it_prompts_and_nobody_else_hears_of_that() -> None:
-    with chain(**OWN) as pb:
-        opened(pb)
-        prompts(pb)
-        pb >> ("agent", result(Hole("a-own"), DONE)) << ("g", "s", result("own", DONE))
-        after = update("after", "mine")
-        pb >> ("agent", after) << ("g", "s", after)
-        pb >> ("agent", update("shown")) << ("client", update("shown"))
-        refuses_own_prompt(pb, "S")
-
-
-def test_in_version_2_the_turn_there_ends_when_it_is_idle() -> None:
-    with chain(version=2, **OWN) as pb:
-        opened(pb)
-        prompts(pb)
-        pb >> ("agent", result(Hole("a-own"), {})) << ("g", "s", result("own", {}))
-        for what in ("running", "idle"):
-            said = state(what, "mine")
-            pb >> ("agent", said) << ("g", "s", said)
-        pb >> ("g", "s", request("next", PROMPT, prompt("mine", "mine")))
-        pb << ("agent", request(Hole("a-next"), PROMPT, prompt("mine", "mine")))
-
-
 def test_there_the_agent_asks_nobody() -> None:
     """No flood of dialogs comes of it, and nothing is approved unseen."""
     with chain(**OWN) as pb:
@@ -102,20 +75,6 @@ def test_there_the_agent_asks_nobody() -> None:
         pb << ("agent", Hole("error"))
         pb >> ("agent", request("q2", PERMISSION, permission()))
         pb << ("client", request(Hole("q2"), PERMISSION, permission()))
-
-
-@pytest.mark.parametrize("enters", ["session/load", "session/resume", PROMPT])
-def test_once_the_user_s_client_enters_it_it_is_the_user_s(enters: str) -> None:
-    with chain(**OWN) as pb:
-        opened(pb)
-        if enters == PROMPT:
-            pb >> ("client", request("u", PROMPT, prompt("hi", "mine")))
-            pb << ("agent", request(Hole("a-u"), PROMPT, prompt("hi", "mine")))
-        else:
-            set_up(pb, "l", enters, {"sessionId": "mine", **THERE}, {})
-        for said in (update("shown", "mine"), tool_call("t", "mine")):
-            pb >> ("agent", said) << ("client", said)
-        refuses_own_prompt(pb, "mine")
 
 
 def test_an_answer_of_its_own_to_the_user_s_load_makes_it_no_less_the_user_s() -> None:
@@ -165,39 +124,6 @@ def test_two_cannot_make_one_of_the_user_s_their_own() -> None:
         refuses_own_prompt(pb, "old", "near")
 
 
-def test_it_is_its_own_behind_others_that_carry_set_ups() -> None:
-    near = guest(name="near", **OWN)
-    far = guest("down:session/new:carry", name="far")
-    with chain_of(near, far) as pb:
-        for id_, session in (("n", "S"), ("own", "mine")):
-            if id_ == "own":
-                pb >> ("near", "s", request(id_, "session/new", THERE))
-            else:
-                pb >> ("client", request(id_, "session/new", THERE))
-                pb << ("near", "p", request(Hole("near"), "session/new", THERE))
-                pb >> ("near", "s", request(Hole("near"), "session/new", THERE))
-            pb << ("far", "p", request(Hole(f"far-{id_}"), "session/new", THERE))
-            pb >> ("far", "s", request(Hole(f"far-{id_}"), "session/new", THERE))
-            pb << ("agent", request(Hole(f"a-{id_}"), "session/new", THERE))
-            pb >> ("agent", result(Hole(f"a-{id_}"), {"sessionId": session}))
-            skip(pb)
-            pb >> ("far", "p", result(Hole(f"far-{id_}"), {"sessionId": session}))
-            skip(pb)
-        said = update("hidden", "mine")
-        pb >> ("agent", said) << ("near", "s", said)
-
-
-def test_a_sub_agent_of_it_is_as_hidden() -> None:
-    with chain(**OWN) as pb:
-        opened(pb)
-        prompts(pb)
-        child = {"sessionUpdate": "subagent_update", "sessionId": "mine/1"}
-        said = notification("session/update", {"sessionId": "mine", "update": child})
-        pb >> ("agent", said) << ("g", "s", said)
-        said = update("hidden", "mine/1")
-        pb >> ("agent", said) << ("g", "s", said)
-
-
 def test_what_the_user_s_agent_knows_of_is_never_forgotten_for_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -241,38 +167,3 @@ def test_a_component_forks_its_own_session_and_that_whose_prompt_it_holds() -> N
         refused(pb, "l")
         pb >> ("g", "s", request("i", "session/fork", fork("mine")))
         pb << ("agent", request(Hole("i"), "session/fork", fork("mine")))
-
-
-def test_one_set_up_of_the_users_makes_one_session() -> None:
-    """Another that a host of guests opens under the same id is not the user's."""
-    both = {"sessions": [{"sessionId": "S", "cwd": "/work"}, {"sessionId": "T", "cwd": "/work"}]}
-    with chain_of(trusted("g")) as pb:
-        pb >> ("client", request("n", "session/new", THERE))
-        pb << ("g", "p", request(Hole("g"), "session/new", THERE))
-        for session in ("S", "T"):
-            pb >> ("g", "s", request(Hole("g"), "session/new", THERE))
-            pb << ("agent", request(Hole(session), "session/new", THERE))
-            pb >> ("agent", result(Hole(session), {"sessionId": session}))
-            pb << ("g", "s", result(Hole("g"), {"sessionId": session}))
-        pb >> ("g", "p", result(Hole("g"), {"sessionId": "S"}))
-        pb << ("client", result("n", {"sessionId": "S"}))
-        pb >> ("client", request("l", "session/list", {}))
-        pb << ("g", "p", request(Hole("l"), "session/list", {}))
-        pb >> ("g", "s", request(Hole("l"), "session/list", {}))
-        pb << ("agent", request(Hole("la"), "session/list", {}))
-        pb >> ("agent", result(Hole("la"), both)) << ("g", "s", result(Hole("l"), both))
-        pb >> ("g", "p", result(Hole("l"), both))
-        pb << ("client", result("l", {"sessions": both["sessions"][:1]}))
-
-
-def test_a_session_is_its_own_also_where_the_agent_lists_commands_before_it_answers() -> None:
-    listed = {"sessionUpdate": "available_commands_update", "availableCommands": []}
-    with chain(profile="full", grants="sessions=own") as pb:
-        set_up(pb, "n", "session/new", THERE, {"sessionId": "S"})
-        pb >> ("g", "s", request("open", "session/new", THERE))
-        pb << ("agent", request(Hole("a-open"), "session/new", THERE))
-        pb >> ("agent", notification("session/update", {"sessionId": "mine", "update": listed}))
-        skip(pb)
-        pb >> ("agent", result(Hole("a-open"), {"sessionId": "mine"}))
-        pb << ("g", "s", result("open", {"sessionId": "mine"}))
-        prompts(pb)

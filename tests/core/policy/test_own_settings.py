@@ -204,27 +204,6 @@ def test_a_component_sets_nothing_in_any_session(method: str, choice: Json, gran
     assert scene.agent.got == []
 
 
-def test_a_set_up_of_its_own_chooses_nothing() -> None:
-    scene = begun(Scene())
-    chosen: tuple[Json, ...] = (
-        {"_meta": {"example.com/permissionMode": "bypass"}},
-        {"_meta": {"claudeCode": {"options": {"permissionMode": "bypassPermissions"}}}},
-        {"configOptions": [{"id": "effort", "currentValue": "high"}]},
-        {"configOptions": [{"configId": "effort", "value": "high"}]},
-        {"configOptions": [{"configId": "effort", "type": "id", "value": "high"}]},
-        {"configOptions": []},
-        {"config_options": [{"configId": "effort", "value": "high"}]},
-        {"cursorId": "c"},
-        {"modes": {"currentModeId": "bypass"}},
-        {"modeId": "bypass"},
-        {"permissionMode": "bypass"},
-    )
-    for more in chosen:
-        for method in ("session/new", "session/load", "session/fork"):
-            named = {} if method == "session/new" else {"sessionId": "s2"}
-            assert "error" in scene.own(method, {**THERE, **named, **more}), more
-
-
 # -- its own sessions stay as the agent begins one -------------------------------------------------
 
 
@@ -281,17 +260,6 @@ def test_no_prompt_goes_where_more_is_set_than_the_agent_begins_one_with(
     assert scene.agent.got == []
 
 
-@pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update"])
-def test_one_that_the_agent_itself_has_set_otherwise_is_set_back(kind: str) -> None:
-    scene = begun(Scene())
-    scene.agent.sessions["s2"] |= {"mode": "bypass", "effort": "high"}
-    shown = {"currentModeId": "bypass"} if "mode" in kind else scene.agent.shows("s2")
-    scene.agent_says("s2", sessionUpdate=kind, **shown)
-    assert scene.own(PROMPT, prompt("x", "s2"))["result"] == DONE
-    assert (MODE, "s2", "ask") in scene.agent.got or (OPTION, "s2", "low") in scene.agent.got
-    assert scene.agent.got[-1] == (PROMPT, "s2", None)
-
-
 def test_no_prompt_goes_where_the_agent_refuses_that_or_where_nobody_knows() -> None:
     scene = begun(Scene(refuses=(MODE,)))
     scene.agent_says("s2", sessionUpdate="current_mode_update", currentModeId="bypass")
@@ -343,14 +311,6 @@ def test_a_cancellation_does_not_overtake_a_prompt_that_waits_for_that(version: 
     assert scene.own(PROMPT, prompt("y", "s2"))["result"] == DONE, "the next one does"
 
 
-def test_a_session_that_is_opened_again_is_open() -> None:
-    scene = begun(Scene())
-    assert "result" in scene.own("session/close", {"sessionId": "s2"})
-    assert "and is open" in scene.rebinds("s1", "s2")["error"]["message"]
-    assert "result" in scene.own("session/load", {**THERE, "sessionId": "s2"})
-    assert scene.rebinds("s1", "s2")["result"] == {}
-
-
 # -- one that becomes the user's is set as the user's was ------------------------------------------
 
 
@@ -398,25 +358,6 @@ def test_only_a_set_up_that_chooses_nothing_shows_what_the_agent_begins_with(cho
     scene.agent.sessions["s4"] = dict(scene.agent.sessions["s1"])
     scene.router.sessions.set_up("session/fork", Raw(b"{}"), b'{"sessionId":"s4"}', client="g")
     assert ("error" in scene.own(PROMPT, prompt("x", "s4"))) == bool(chosen)
-
-
-def test_the_session_goes_on_only_when_the_agent_has_answered() -> None:
-    """Nor does a mode that the user sets meanwhile stay behind."""
-    scene = begun(Scene())
-    scene.client(MODE, {"sessionId": "s1", "modeId": "plan"})
-    scene.waits = []
-    assert scene.rebinds("s1", "s2") == {}
-    (first,) = scene.waits
-    scene.number += 1
-    scene.send("client", "", request(scene.number, MODE, {"sessionId": "s1", **BYPASS}))
-    scene.send("agent", "", result(first["id"], {}))
-    assert "`session/set_mode` is open" in scene.told[-1]["error"]["message"]
-    scene.send("agent", "", result(scene.waits[1]["id"], {}))
-    assert scene.rebinds("s1", "s2") == {}
-    again = scene.waits[-1]
-    assert again["params"] == {"sessionId": "s2", **BYPASS}
-    scene.send("agent", "", result(again["id"], {}))
-    assert scene.told[-1]["result"] == {}
 
 
 @pytest.mark.parametrize("when", ["in its turn", "later"])
@@ -482,28 +423,6 @@ def test_the_user_is_told_what_the_agent_refuses_and_sees_what_it_is_in(version:
     assert listed == scene.agent.shows("s2")["configOptions"]
 
 
-def test_a_session_that_a_component_answered_is_set_by_nobody_and_shown_as_it_is() -> None:
-    """What a component says of modes there is its own invention."""
-    scene = Scene(guest("down:session/new:carry", grants=GRANTS))
-    begun(scene)
-    body = json.dumps({"sessionId": "X", "configOptions": []}).encode()
-    params = Raw(json.dumps(THERE).encode())
-    scene.router.sessions.set_up("session/new", params, body, "g")
-    assert scene.rebinds("X", "s2")["result"] == {}
-    assert scene.agent.got == []
-    assert scene.updates("current_mode_update")[-1]["currentModeId"] == "ask"
-
-
-def test_a_trusted_component_does_as_it_likes() -> None:
-    scene = Scene(trusted("g"))
-    scene.client("session/new", THERE)
-    scene.own("session/new", {**THERE, "cwd": "/"})
-    assert scene.own(MODE, {"sessionId": "s2", **BYPASS})["result"] == {}
-    assert scene.rebinds("s1", "s2")["result"] == {}
-    assert scene.agent.got == [(MODE, "s2", "bypass")]
-    assert scene.updates("session_info_update") == []
-
-
 # -- folders, servers, and the audit ---------------------------------------------------------------
 
 
@@ -544,12 +463,6 @@ def test_a_session_that_is_set_up_elsewhere_does_not_become_the_user_s(moves: st
     assert f"`{moved}` works in other folders than `s3`" in wrong
     assert "result" in scene.own("session/fork", {**below, "sessionId": moved})
     assert "error" in scene.rebinds("s3", f"s{len(scene.agent.sessions)}")
-
-
-def test_the_user_s_session_goes_on_as_none_that_is_closed() -> None:
-    scene = begun(Scene())
-    assert "result" in scene.own("session/close", {"sessionId": "s2"})
-    assert "is no session that" in scene.rebinds("s1", "s2")["error"]["message"]
 
 
 @pytest.mark.proves("a session of the user's goes")

@@ -26,7 +26,6 @@ from tests.harness.router.rules import policy_of
 Json = dict[str, Any]
 Lines = list[tuple[str, bytes]]
 
-AGENT: Final = Component("agent")
 PROXIES: Final = ("far", "mid", "near")
 OWNERS: Final = ("client", "mid", "trusted mid", "far")
 
@@ -293,15 +292,6 @@ def test_who_passes_a_connection_on_has_not_opened_it(
         assert [one for one, _ in world.rules()] == [name]
 
 
-def test_who_answers_for_a_server_of_somebody_else_s_has_no_connection_of_its_own() -> None:
-    world = DeclaringChain(trusted=True, grants={"near": Grants(mcp="others")})
-    declares(world, "client", SERVERS["RFD"])
-    connects(world, "near", 70)
-    assert world.ends["agent"][-1] == result(70, {"connectionId": "k"})
-    world.say("near", "s", USE)
-    assert [one for one, _ in world.rules()] == ["near"]
-
-
 @pytest.mark.proves("a connection of the client or", "its MCP servers")
 @pytest.mark.parametrize("k", ["mid:1/1", "MID.1", "mid:2", "acp:near:1", "near"])
 def test_nobody_opens_a_connection_in_somebody_else_s_name(k: str) -> None:
@@ -396,19 +386,6 @@ def test_an_address_that_has_become_another_s_is_not_forgotten_with_the_first_on
     assert world.router.addresses == {"id", "acp:id", "id-3", "acp:id-3"}
 
 
-def test_a_router_that_comes_after_another_knows_whose_they_are() -> None:
-    """As one does whose process was started again: by the empty name, what is others'."""
-    world = DeclaringChain(trusted=True, owned={"far": ["k"], "mid": ["m"], "": ["n"]})
-    assert world.router.addresses == {"k", "m", "n"}
-    for address in ("k", "m", "n"):
-        message = {"connectionId": address, "method": "ping"}
-        for name in PROXIES:
-            world.say(name, "s", notification("mcp/message", message))
-        allowed = {"mid", *(["far"] if address == "k" else [])}
-        wanted = [(name, "rights") for name in PROXIES if name not in allowed]
-        assert world.rules() == wanted, address
-
-
 def test_what_others_own_is_not_declared_anew_after_that() -> None:
     world = DeclaringChain(trusted=False, owned={"far": [], "": ["id"]})
     declares(world, "far", SERVERS["stateless"])
@@ -431,32 +408,6 @@ def test_a_session_s_folders_are_those_it_was_set_up_with(name: str, cwd: str) -
     known = world.router.sessions
     assert known.find("S").folders == ("/work",)
     assert known.find("S").opened_by == ""
-
-
-@pytest.mark.parametrize("by_itself", [True, False])
-def test_a_session_is_a_component_s_own_only_if_it_answered_its_set_up(by_itself: bool) -> None:
-    world = DeclaringChain(trusted=True, grants={"far": Grants(sessions="own")})
-    if by_itself:
-        world.does["far", "session/new"] = lambda frame: [
-            ("p", result(frame["id"], {"sessionId": "mine"}))
-        ]
-    world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
-    name = "mine" if by_itself else "S"
-    assert world.ends["client"][-1]["result"]["sessionId"] == name
-    known = world.router.sessions
-    assert known.find(name).folders == ("/work",)
-    assert known.find(name).opened_by == ("far" if by_itself else "")
-
-
-def test_a_set_up_that_fails_is_no_session() -> None:
-    world = DeclaringChain(trusted=False)
-    no = {"code": -1, "message": "no"}
-    world.does["agent", "session/new"] = lambda frame: [
-        ("", {"jsonrpc": "2.0", "id": frame["id"], "error": no})
-    ]
-    world.say("client", "", request(1, "session/new", {"cwd": "/work", "mcpServers": []}))
-    assert world.ends["client"][-1]["error"] == no
-    assert not world.router.sessions.folders
 
 
 ASKED: Final = {"connectionId": "k", "method": "tools/call", "params": {"name": "t"}}
@@ -490,22 +441,6 @@ def test_what_a_server_says_is_judged_like_all_else() -> None:
         world.say("far", "s", notification("mcp/message", message))
     assert world.rules() == [("far", "mcp-words")] * 4
     assert world.heard("agent", "mcp/message") == []
-
-
-def test_a_server_asks_with_the_rights_to() -> None:
-    world = DeclaringChain(trusted=True, grants={"far": Grants(editor=("ask",))})
-    declares(world, "far", SERVERS["RFD"])
-    connects(world, "far", 70)
-    words = {"role": "user", "content": {"type": "text", "text": "hello"}}
-    for method, params in (
-        ("elicitation/create", {"message": "far: Sure?"}),
-        ("sampling/createMessage", {"messages": [words]}),  # the profile `full` may prompt
-    ):
-        message = {"connectionId": "k", "method": method, "params": params}
-        world.say("far", "s", request("q", "mcp/message", message))
-        assert world.heard("agent", "mcp/message")[-1]["params"] == message
-        world.say("agent", "", result(world.heard("agent", "mcp/message")[-1]["id"], {}))
-    assert world.rules() == []
 
 
 @pytest.mark.proves("its MCP servers")

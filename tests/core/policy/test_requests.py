@@ -14,7 +14,6 @@ from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     KINDS,
-    PERMISSION,
     PROMPT,
     Hole,
     Json,
@@ -22,7 +21,6 @@ from tests.harness.router.policed import (
     Playbook,
     broke,
     came_back,
-    cancel,
     carried,
     chain,
     chain_of,
@@ -33,7 +31,6 @@ from tests.harness.router.policed import (
     lacks,
     mode,
     passed,
-    permission,
     prompt,
     refused,
     request,
@@ -41,8 +38,6 @@ from tests.harness.router.policed import (
     settled,
     skip,
     taken,
-    trusted,
-    update,
     wrapped,
 )
 
@@ -87,31 +82,6 @@ def test_with_no_right_it_goes_past_and_so_does_its_answer(r: Route) -> None:
         refused(pb, "own", "`,allow=extension:_q` lets it", side=r.outlet)
 
 
-@ROUTES
-def test_with_all_of_them_it_passes_on_and_amends(r: Route) -> None:
-    with chain(**Q) as pb:
-        r.given(pb)
-        r.passed(pb)
-        pb >> (r.target, result(Hole("t-a"), 5)) << ("g", r.outlet, result(Hole("g-a"), 5))
-        pb >> ("g", r.inlet, result(Hole("g-a"), 6)) << (r.source, result("a", 6))
-        assert settled(pb.router)
-
-
-@ROUTES
-def test_it_answers_instead(r: Route) -> None:
-    with chain(**Q) as pb:
-        r.given(pb)
-        pb >> ("g", r.inlet, result(Hole("g-a"), 7)) << (r.source, result("a", 7))
-
-
-@ROUTES
-def test_and_asks_of_its_own(r: Route) -> None:
-    with chain(**Q) as pb:
-        pb >> ("g", r.outlet, request("own", "_q", SESSION))
-        pb << (r.target, request(Hole("t"), "_q", SESSION))
-        pb >> (r.target, error(Hole("t"), 1, "no")) << ("g", r.outlet, error("own", 1, "no"))
-
-
 @pytest.mark.proves("conductor does not mistake a")
 @ROUTES
 def test_two_of_one_session_are_told_apart_by_their_ids(r: Route) -> None:
@@ -124,16 +94,6 @@ def test_two_of_one_session_are_told_apart_by_their_ids(r: Route) -> None:
             pb >> (r.target, result(Hole(f"t-{asked}"), n))
             pb << ("g", r.outlet, result(Hole(f"g-{asked}"), n))
             pb >> ("g", r.inlet, result(Hole(f"g-{asked}"), n)) << (r.source, result(asked, n))
-
-
-def test_the_ids_that_are_given_are_integers_that_are_open_on_neither_side() -> None:
-    with chain(**Q) as pb:
-        for number in range(4):
-            DOWN.given(pb, f"d{number}")
-            UP.given(pb, f"u{number}")
-        ids = [pb.values[f"g-{way}{number}"] for way in "du" for number in range(4)]
-        assert all(type(one) is int for one in ids)
-        assert len(set(ids)) == 8
 
 
 def test_without_amend_the_answer_goes_past_and_the_component_has_a_copy() -> None:
@@ -203,41 +163,6 @@ def test_a_change_that_breaks_a_rule_goes_on_as_it_was_given(profile: str) -> No
         pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
         skip(pb)
-
-
-@pytest.mark.parametrize(
-    ("upstream", "answer"),
-    [
-        ({"result": 1}, {"error": {"code": 1, "message": "no"}}),
-        ({"error": {"code": 1, "message": "no"}}, {"result": 1}),
-    ],
-)
-def test_a_result_stays_a_result_and_an_error_an_error(upstream: Json, answer: Json) -> None:
-    with chain("down:session/prompt:carry+amend") as pb:
-        given(pb)
-        passed(pb)
-        pb >> ("agent", {"jsonrpc": "2.0", "id": Hole("a-a"), **upstream})
-        pb << ("g", "s", {"jsonrpc": "2.0", "id": Hole("g-a"), **upstream})
-        pb >> ("g", "p", {"jsonrpc": "2.0", "id": Hole("g-a"), **answer})
-        assert "proxy `g`" in str(taken(pb))
-        pb << ("client", {"jsonrpc": "2.0", "id": "a", **upstream})
-        assert settled(pb.router)
-
-
-def test_a_permission_may_be_rejected_and_its_answer_goes_past() -> None:
-    with chain(grants="permission=narrow") as pb:
-        pb >> ("agent", request("q", PERMISSION, permission()))
-        pb << ("g", "s", request(Hole("g-q"), PERMISSION, permission()))
-        less = permission("S", "allow_once", "reject_once")
-        pb >> ("g", "p", request(Hole("g-q"), PERMISSION, less))
-        pb << ("client", request(Hole("c-q"), PERMISSION, less))
-        chosen = {"outcome": {"outcome": "selected", "optionId": "allow_once"}}
-        pb >> ("client", result(Hole("c-q"), chosen))
-        pb << ("g", "p", result(Hole("g-q"), chosen)) << ("agent", result("q", chosen))
-        pb >> ("agent", request("r", PERMISSION, permission()))
-        pb << ("g", "s", request(Hole("g-r"), PERMISSION, permission()))
-        no = {"outcome": {"outcome": "selected", "optionId": "reject_once"}}
-        pb >> ("g", "s", result(Hole("g-r"), no)) << ("agent", result("r", no))
 
 
 # -- limits --------------------------------------------------------------------------------------
@@ -391,59 +316,7 @@ def test_a_batch_of_a_program_is_checked_entry_by_entry(kind: str) -> None:
         pb >> ("g", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
 
 
-def test_an_answer_that_comes_in_an_array_holds_up_nothing() -> None:
-    """Guests have rounds; but an array's answer may be long in coming."""
-    with chain("down:session/prompt:carry+amend", grants="methods=_q") as pb:
-        pb.router.delivering("g")
-        pb.router.delivered("g")
-        given(pb)
-        both = [request(pb.values["g-a"], PROMPT, prompt("hi")), request("n", "_q", {})]
-        pb >> ("g", "s", both)
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-        pb << ("agent", request(Hole("n"), "_q", {}))
-        pb >> ("agent", result(Hole("a-a"), DONE))
-        pb >> ("agent", update("after")) << ("client", update("after"))
-
-
 # -- who is gone ---------------------------------------------------------------------------------
-
-
-@ROUTES
-def test_what_one_who_is_gone_has_asked_goes_no_further(r: Route) -> None:
-    with chain(**Q) as pb:
-        r.given(pb)
-        r.given(pb, "b", 2)
-        r.passed(pb, "b", 2)
-        pb >> (lambda router: router.closed(r.source, Closure("gone")))
-        for asked in "ab":
-            pb << ("g", r.inlet, cancel(Hole(f"g-{asked}")))
-        pb << (r.target, cancel(Hole("t-b")))
-        skip(pb)
-        pb >> ("g", r.outlet, request(Hole("g-a"), "_q", {**SESSION, "n": 1}))
-        pb << ("g", r.outlet, error(Hole("g-a"), -32800, "Request cancelled"))
-        pb >> (r.target, result(Hole("t-b"), 5)) << ("g", r.outlet, result(Hole("g-b"), 5))
-        pb >> ("g", r.inlet, result(Hole("g-b"), 5))
-        assert settled(pb.router)
-
-
-@pytest.mark.parametrize("amend", ["+amend", ""])
-def test_an_error_of_the_conductor_is_an_answer_of_the_other_side(amend: str) -> None:
-    """Those after it are gone: it hears who."""
-    with chain(f"down:session/prompt:carry{amend}") as pb:
-        given(pb)
-        passed(pb)
-        pb >> (lambda router: router.closed("agent", GONE))
-        pb << ("g", "s", error(Hole("g-a"), -32603, GONE.text))
-        if amend:
-            skip(pb)
-            pb >> ("g", "p", error(Hole("g-a"), -32603, GONE.text))
-        pb << ("client", error("a", -32603, GONE.text))
-        skip(pb)
-        pb >> ("client", request("b", PROMPT, prompt("hi")))
-        pb << ("g", "p", request(Hole("g-b"), PROMPT, prompt("hi")))
-        pb >> ("g", "s", request(Hole("g-b"), PROMPT, prompt("hi")))
-        pb << ("g", "s", error(Hole("g-b"), -32603, GONE.text))
-        skip(pb)
 
 
 @pytest.mark.parametrize("right", ["carry", "copy"])
@@ -490,19 +363,6 @@ def test_a_request_that_does_not_fit_goes_on_without_the_component(fails: str) -
         undeliverable(pb, frame)  # of nothing that is open any more
 
 
-@pytest.mark.parametrize("rights", ["carry+amend", "carry"])
-def test_an_answer_that_does_not_fit_is_an_error_for_the_component_only(rights: str) -> None:
-    """It breaks no rule by that: it never got the answer."""
-    with chain(f"down:session/prompt:{rights}", CARRY_TEXT) as pb:
-        given(pb)
-        passed(pb)
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
-        undeliverable(pb, b"s" + json.dumps(result(pb.values["g-a"], DONE)).encode())
-        why = "the answer could not be delivered: too long"
-        pb << ("g", "s", error(Hole("g-a"), -32603, why))
-        pb >> ("g", "p", error(Hole("g-a"), -32603, why)) << ("client", result("a", DONE))
-
-
 def test_only_the_request_whose_answer_is_lost_may_be_answered_so() -> None:
     with chain("down:session/prompt:carry", CARRY_TEXT) as pb:
         for asked, session in (("b", "T"), ("a", "S")):
@@ -527,28 +387,6 @@ def test_a_copy_that_does_not_fit_concerns_nobody() -> None:
 
 
 # -- several in a row ------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("swapped", [False, True])
-def test_two_that_carry_and_one_between_that_is_trusted(swapped: bool) -> None:
-    both = [guest("down:session/prompt:carry", name="f"), trusted("t")]
-    last = guest("down:session/prompt:carry+amend")
-    order = [last, *both[::-1]] if swapped else [*both, last]
-    names = [one.name for one in order]
-    with chain_of(*order) as pb:
-        asked: object = "a"
-        pb >> ("client", request(asked, PROMPT, prompt("hi")))
-        for name in names:
-            pb << (name, "p", request(Hole(f"{name}-a"), PROMPT, prompt("hi")))
-            pb >> (name, "s", request(Hole(f"{name}-a"), PROMPT, prompt("hi")))
-        pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
-        pb >> ("agent", result(Hole("a"), DONE))
-        for name in reversed(names):
-            pb << (name, "s", result(Hole(f"{name}-a"), DONE))
-            if name != "f":
-                pb >> (name, "p", result(Hole(f"{name}-a"), DONE))
-        pb << ("client", result("a", DONE))
-        assert settled(pb.router)
 
 
 def test_two_that_both_answer_what_they_may_not() -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 from typing import Final
 
 import pytest
@@ -22,7 +21,6 @@ from conductor.core.policy.key_table import (
     PROMPT,
     ROWS,
     SETUP,
-    TEXT_KINDS,
     UNKNOWN_KIND,
     Direction,
     Row,
@@ -116,28 +114,6 @@ def test_what_a_rule_covers(key: str, asked: str, covered: bool) -> None:
     assert not Rule(UP, key, C).covers(DOWN, asked)
 
 
-def test_rules_give_no_more_than_a_row_has() -> None:
-    everything = C | X | A | M | D | O
-    for direction in Direction:
-        all_ = Policy((Rule(direction, "*", everything),))
-        for row in ROWS:
-            for key in row.keys:
-                if row.direction is direction:
-                    assert all_.rights(direction, key) == row.full | row.more
-    assert held("full").rights(DOWN, "anything") == 0
-
-
-def test_what_only_allow_gives_no_profile_does() -> None:
-    assert not held("full").rights(DOWN, "session/cancel") & ORIGINATE
-    assert policy("down:session/cancel:originate").rights(DOWN, "session/cancel") == ORIGINATE
-
-
-def test_rules_add_up_and_who_carries_gets_copies() -> None:
-    held = policy("down:session/prompt:carry", "down:session/prompt:answer", profile="context")
-    assert held.rights(DOWN, PROMPT) == C | X | A
-    assert policy("down:session/prompt:answer").rights(DOWN, PROMPT) == A
-
-
 GIVES = {
     "turns=within": [(DOWN, PROMPT, O)],
     "turns=unprompted": [(DOWN, PROMPT, O)],
@@ -212,12 +188,6 @@ def test_all_grants_are_looked_at() -> None:
     assert {grant.partition("=")[0] for grant in GIVES} == set(GRANT_NAMES)
 
 
-def test_who_may_prompt_by_itself() -> None:
-    assert held("full").grants.turns == "within"
-    assert held("filter").grants.turns == ""
-    assert policy(grants="turns=unprompted", profile="full").grants.turns == "unprompted"
-
-
 @pytest.mark.parametrize(
     ("held", "serves", "hears", "watches"),
     [
@@ -253,9 +223,3 @@ def test_who_carries_text_has_a_copy_of_what_has_a_place_among_it(
     rules: list[str], direction: Direction, key: str, held: int
 ) -> None:
     assert PolicyState(policy(*rules)).rights(direction, key) == held
-
-
-def test_a_component_that_is_watched_may_do_anything() -> None:
-    policy_state = PolicyState(None)
-    for direction, kind in itertools.product(Direction, TEXT_KINDS):
-        assert policy_state.rights(direction, update(kind)) == C | X | A | M | D | O

@@ -14,12 +14,7 @@ from conductor.core.policy.scopes import (
     matches,
     patterns,
 )
-from conductor.core.policy.words import PolicyWords
-from conductor.errors import UsageError
-from conductor.spec.component_options import apply
-from conductor.spec.model import Spec
 
-SPEC = Spec(name="p", wasm="p.wasm", policy=PolicyWords(()))
 READING = frozenset({"GET", "HEAD"})
 
 
@@ -197,13 +192,3 @@ def test_globs(glob: str, path: str, fits: bool) -> None:
 def test_grants_that_are_none(grant: str) -> None:
     with pytest.raises(ValueError, match=r"."):
         check(grant)
-
-
-def test_rights_are_read_from_the_command_line() -> None:
-    given = apply(SPEC, [("allow", "clock+read:**/*.md+web:a.org"), ("allow", "read:x")])
-    assert given.grants == frozenset({"clock", "read:**/*.md", "web:a.org", "read:x"})
-    assert sorted(patterns(given.grants)) == ["**/*.md", "x"]
-    with pytest.raises(UsageError, match="`read` alone is no right"):
-        apply(SPEC, [("allow", "read")])
-    with pytest.raises(UsageError, match="no right `shell`"):
-        apply(SPEC, [("allow", "shell")])

@@ -4,33 +4,22 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core import Closure
 from conductor.core.policy import ordering
-from conductor.core.router import Router
 from tests.harness.router.policed import (
-    CANCELLED,
-    DONE,
     PROMPT,
     Hole,
     Json,
     Playbook,
-    cancel,
     chain,
-    error,
     heard,
-    mode,
     prompt,
     request,
     result,
-    settled,
-    stop,
 )
 
 NEW = "session/new"
-SETTING = "session/set_mode"
 FOLDER: Json = {"cwd": "/w", "mcpServers": []}
 ASKS = ("down:session/prompt:carry", "down:session/new:copy", "down:session/load:copy")
-GONE = Closure("gone", "", {"component": "g"})
 
 
 def made(pb: Playbook, session: str = "S") -> None:
@@ -51,47 +40,6 @@ def sees(pb: Playbook, session: str = "S") -> None:
 def prompted(pb: Playbook, asked: str = "a", session: str = "S") -> None:
     """`g` gets a prompt."""
     pb << ("g", "p", request(Hole(f"g-{asked}"), PROMPT, prompt(asked, session)))
-
-
-def test_a_prompt_comes_behind_the_answer() -> None:
-    with chain(*ASKS) as pb:
-        made(pb)
-        pb >> ("client", request("a", PROMPT, prompt("a")))
-        sees(pb)
-        prompted(pb)
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("a")))
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("a")))
-        pb >> ("client", request("b", PROMPT, prompt("b")))
-        prompted(pb, "b")
-
-
-def test_several_come_in_order() -> None:
-    with chain(*ASKS) as pb:
-        made(pb)
-        pb >> ("client", request("a", PROMPT, prompt("a")))
-        pb >> ("client", request("b", PROMPT, prompt("b")))
-        sees(pb)
-        prompted(pb)
-        prompted(pb, "b")
-
-
-def test_it_waits_for_each_of_them() -> None:
-    """Which session is set up by a request is known by the answer alone."""
-    with chain(*ASKS) as pb:
-        made(pb, "S")
-        made(pb, "T")
-        pb >> ("client", request("a", PROMPT, prompt("a")))
-        sees(pb, "T")
-        sees(pb, "S")
-        prompted(pb)
-
-
-def test_one_that_answers_a_copy_has_seen_it() -> None:
-    with chain(*ASKS) as pb:
-        made(pb)
-        pb >> ("client", request("a", PROMPT, prompt("a")))
-        pb >> ("g", "p", error(Hole("g-S"), 1, "no"))
-        prompted(pb)
 
 
 @pytest.mark.parametrize("early", [True, False])
@@ -128,47 +76,6 @@ def test_a_program_has_the_time_of_a_round() -> None:
         prompted(pb)
         pb >> ("client", request("b", PROMPT, prompt("b")))
         prompted(pb, "b")
-
-
-def test_a_cancelled_one_is_not_given() -> None:
-    with chain(*ASKS) as pb:
-        made(pb)
-        pb >> ("client", request("a", PROMPT, prompt("a")))
-        pb >> ("client", request("b", PROMPT, prompt("b")))
-        pb >> ("client", cancel("b")) << ("client", error("b", -32800, "Request cancelled"))
-        pb >> ("client", stop()) << ("client", result("a", CANCELLED)) << ("agent", stop())
-        sees(pb)
-        assert settled(pb.router)
-
-
-def test_a_setting_keeps_its_place_behind_the_prompt() -> None:
-    with chain(*ASKS) as pb:
-        made(pb)
-        pb >> ("client", request("a", PROMPT, prompt("a")))
-        pb >> ("client", request("m", SETTING, mode()))
-        sees(pb)
-        prompted(pb)
-        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("a")))
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("a")))
-        pb << ("agent", request(Hole("a-m"), SETTING, mode()))
-
-
-@pytest.mark.parametrize("restarts", [True, False])
-def test_without_the_component_it_goes_on(restarts: bool) -> None:
-    with chain(*ASKS) as pb:
-        made(pb)
-        pb >> ("client", request("a", PROMPT, prompt("a")))
-        if restarts:
-            pb >> (lambda router: router.leaving("g", GONE))
-            assert router_waits(pb.router)
-        pb >> (lambda router: router.bypassed("g", GONE))
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("a")))
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
-
-
-def router_waits(router: Router) -> bool:
-    """Whether something waits for `g`."""
-    return bool(router.peers["g"].backlog)
 
 
 def test_of_copies_that_are_forgotten_nothing_is_waited_for(

@@ -14,7 +14,6 @@ from tests.harness.router.playbook import Noted
 from tests.harness.router.policed import (
     CANCELLED,
     DONE,
-    KINDS,
     PERMISSION,
     PROMPT,
     UPDATE,
@@ -35,14 +34,12 @@ from tests.harness.router.policed import (
     refused,
     request,
     result,
-    returned,
     settled,
     skip,
     state,
     stop,
     tool_call,
     update,
-    wrapped,
 )
 
 GONE = Closure("gone")
@@ -83,30 +80,6 @@ def test_a_prompt_of_its_own_within_the_user_s_turn() -> None:
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
         pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
         assert settled(pb.router)
-
-
-def test_its_result_is_nobody_else_s_even_if_it_is_equal() -> None:
-    """The user gets the user's own result: by identity, not by what it looks like."""
-    with chain(CARRIES, **WITHIN) as pb:
-        given(pb)
-        pb >> ("g", "s", request("own", PROMPT, prompt("hi")))  # the very same words
-        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("hi")))
-        mine = {"stopReason": "end_turn", "_meta": {"turn": "hidden"}}
-        pb >> ("agent", result(Hole("a-own"), mine)) << ("g", "s", result("own", mine))
-        passed(pb)
-        theirs = {"stopReason": "end_turn", "_meta": {"turn": "shown"}}
-        pb >> ("agent", result(Hole("a-a"), theirs)) << ("g", "s", result(Hole("g-a"), theirs))
-        pb >> ("g", "p", result(Hole("g-a"), theirs)) << ("client", result("a", theirs))
-
-
-def test_who_carries_text_decides_whether_the_user_sees_it() -> None:
-    with chain(profile="full") as pb:
-        given(pb)
-        own(pb)
-        for text in ("shown", "kept"):
-            pb >> ("agent", update(text)) << ("g", "s", update(text))
-        pb >> ("g", "p", update("shown")) << ("client", update("shown"))
-        over(pb)
 
 
 @pytest.mark.parametrize("when", ["before", "passed", "after"])
@@ -166,30 +139,6 @@ def test_one_at_a_time() -> None:
         pb >> ("g", "s", request("fourth", PROMPT, {"prompt": []}))
         broke(pb, "turns", again=True)
         refused(pb, "fourth")
-
-
-def test_at_any_time_with_another_grant() -> None:
-    with chain(grants="turns=unprompted") as pb:
-        own(pb)
-        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
-        over(pb)
-        pb >> ("agent", update("shown")) << ("client", update("shown"))
-
-
-def test_the_user_cancels_it_with_the_turn() -> None:
-    with chain(CARRIES, **WITHIN) as pb:
-        given(pb)
-        own(pb)
-        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
-        pb >> ("agent", result(Hole("a-own"), CANCELLED)) << ("g", "s", result("own", CANCELLED))
-        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", CANCELLED))
-
-
-def test_who_has_a_turn_of_its_own_open_hears_that_it_is_cancelled() -> None:
-    with chain(grants="turns=unprompted") as pb:
-        pb >> ("client", stop()) << ("agent", stop())
-        own(pb)
-        pb >> ("client", stop()) << ("g", "p", stop()) << ("agent", stop())
 
 
 def test_it_may_cancel_its_own() -> None:
@@ -276,24 +225,6 @@ def test_in_version_2_a_turn_ends_when_the_session_is_idle() -> None:
         pb >> ("agent", state("idle")) << ("client", state("idle"))
 
 
-def test_a_turn_at_any_other_time_runs_and_ends_for_the_component_alone() -> None:
-    with chain(CARRIES, version=2, grants="turns=unprompted") as pb:
-        own(pb)
-        pb >> ("agent", state("running")) << ("g", "s", state("running"))
-        pb >> ("agent", result(Hole("a-own"), INSERTED)) << ("g", "s", result("own", INSERTED))
-        pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
-        pb >> ("agent", state("running")) << ("client", state("running"))
-
-
-def test_or_when_its_prompt_is_refused() -> None:
-    with chain(CARRIES, version=2, **WITHIN) as pb:
-        given(pb)
-        own(pb)
-        no = {"jsonrpc": "2.0", "id": Hole("a-own"), "error": {"code": 1, "message": "no"}}
-        pb >> ("agent", no) << ("g", "s", {**no, "id": "own"})
-        pb >> ("agent", update("shown")) << ("client", update("shown"))
-
-
 @pytest.mark.parametrize("carries", [True, False])
 def test_or_when_another_prompt_goes_on(carries: bool) -> None:
     """An agent that does not say that it is idle does not lose its text for ever."""
@@ -370,44 +301,6 @@ def test_a_turn_of_one_nests_in_a_prompt_that_another_holds(swapped: bool) -> No
 # -- rounds, and programs --------------------------------------------------------------------------
 
 
-def test_rounds_do_not_end_a_turn() -> None:
-    with chain(CARRIES, **WITHIN) as pb:
-        pb >> heard
-        given(pb)
-        pb >> heard
-        own(pb)
-        pb >> heard
-        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
-        pb >> heard
-        over(pb)
-        pb >> heard
-        passed(pb)
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_program_that_keeps_ids_may_prompt_by_itself(kind: str) -> None:
-    with chain(CARRIES, kind=kind, ids="kept", **WITHIN) as pb:
-        pb >> ("client", request("a", PROMPT, prompt("hi")))
-        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb >> ("g", wrapped(kind, request("own", PROMPT, prompt("hi"))))
-        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("hi")))
-        pb >> ("agent", update("hidden")) << ("g", wrapped(kind, update("hidden")))
-        pb >> ("agent", result(Hole("a-own"), DONE)) << ("g", result("own", DONE))
-        pb >> ("g", wrapped(kind, request(Hole("g-a"), PROMPT, prompt("hi"))))
-        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
-        pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", result(Hole("g-a"), DONE))
-        pb >> ("g", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
-
-
-def test_the_answer_is_held_while_a_turn_of_its_own_goes_on() -> None:
-    with chain(CARRIES, **WITHIN) as pb:
-        returned(pb)
-        own(pb)
-        pb >> ("agent", update("hidden")) << ("g", "s", update("hidden"))
-        over(pb)
-        pb >> ("g", "p", result(Hole("g-a"), DONE)) << ("client", result("a", DONE))
-
-
 def test_what_is_a_request_is_not_sent_as_a_notification_nor_the_other_way_round() -> None:
     with chain("down:session/cancel:originate", **WITHIN) as pb:
         pb >> ("g", "s", notification(PROMPT, prompt("mine")))
@@ -415,18 +308,6 @@ def test_what_is_a_request_is_not_sent_as_a_notification_nor_the_other_way_round
         pb >> ("g", "s", request("s", "session/cancel", {"sessionId": "S"}))
         broke(pb, "rights", "may not send `session/cancel` as a request")
         refused(pb, "s")
-
-
-@pytest.mark.parametrize("version", [1, 2])
-def test_several_prompts_of_others_at_once(version: int) -> None:
-    with chain(CARRIES, version=version, **WITHIN) as pb:
-        for asked in "ab":
-            given(pb, asked=asked)
-            passed(pb, asked=asked)
-        for asked in "ab":
-            pb >> ("agent", result(Hole(f"a-{asked}"), DONE if version == 1 else INSERTED))
-            skip(pb)
-        pb >> ("agent", update("shown")) << ("client", update("shown"))
 
 
 # -- turns of the user's beside its own ------------------------------------------------------------
@@ -507,14 +388,3 @@ def test_a_prompt_towards_the_client_is_no_turn() -> None:
         pb >> ("g", "p", request("up", PROMPT, prompt("mine")))
         lacks(pb, "originate", PROMPT)
         refused(pb, "up", side="p")
-
-
-def test_what_the_user_asks_a_sub_agent_is_the_user_s() -> None:
-    child = {"sessionUpdate": "subagent_update", "sessionId": "S/1"}
-    with chain(grants="turns=unprompted") as pb:
-        said = notification(UPDATE, {"sessionId": "S", "update": child})
-        pb >> ("agent", said) << ("client", said)
-        own(pb)
-        pb >> ("client", request("u", PROMPT, prompt("hi", "S/1")))
-        pb << ("agent", request(Hole("a-u"), PROMPT, prompt("hi", "S/1")))
-        pb >> ("agent", update("shown", "S/1")) << ("client", update("shown", "S/1"))

@@ -15,7 +15,6 @@ from tests.harness.router.playbook import Noted
 from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
-    KINDS,
     PERMISSION,
     PROMPT,
     UPDATE,
@@ -23,7 +22,6 @@ from tests.harness.router.policed import (
     Json,
     Playbook,
     chain,
-    chain_of,
     error,
     given,
     guest,
@@ -36,7 +34,6 @@ from tests.harness.router.policed import (
     skip,
     tool_call,
     update,
-    wrapped,
 )
 
 CARRIES: Final = "down:session/prompt:carry+amend"
@@ -44,7 +41,6 @@ WITHIN: Final[Json] = {"grants": "turns=within"}
 NOBODY: Final[Json] = {"outcome": {"outcome": "cancelled"}}
 ELICIT: Final = "elicitation/create"
 COMMAND: Final[Json] = {"rawInput": {"command": "rm -rf ~"}}
-INSERTED: Final[Json] = {"messageId": "m"}
 
 
 def told(kind: str, id_: str | None = "t", session: str = "S", **more: object) -> Json:
@@ -124,16 +120,6 @@ def test_it_keeps_its_place_behind_what_the_component_still_holds() -> None:
         skip(pb)
 
 
-def test_a_question_that_names_no_session_may_be_about_any() -> None:
-    with chain(CARRIES, **WITHIN) as pb:
-        given(pb)
-        own(pb)
-        hidden(pb, tool_call("t"))
-        form = {"requestId": 1, "mode": "form", "message": "Sure?"}
-        pb >> ("agent", request("q", ELICIT, form)) << ("client", tool_call("t"))
-        pb << ("client", request(Hole("q"), ELICIT, form))
-
-
 def test_what_the_editor_does_is_no_question() -> None:
     with chain(CARRIES, **WITHIN) as pb:
         given(pb)
@@ -143,32 +129,6 @@ def test_what_the_editor_does_is_no_question() -> None:
         pb >> ("agent", request("r", "fs/read_text_file", read))
         pb << ("client", request(Hole("r"), "fs/read_text_file", read))
         hidden(pb, told("tool_call_update"))
-
-
-@pytest.mark.parametrize("kind", sorted(KINDS))
-def test_also_of_a_program(kind: str) -> None:
-    with chain(CARRIES, kind=kind, grants="turns=within", ids="kept") as pb:
-        pb >> ("client", request("a", PROMPT, prompt("hi")))
-        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
-        pb >> ("g", wrapped(kind, request("own", PROMPT, prompt("mine"))))
-        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("mine")))
-        pb >> ("agent", tool_call("t")) << ("g", wrapped(kind, tool_call("t")))
-        question = asks(pb)
-        pb << ("client", tool_call("t")) << ("client", question)
-
-
-def test_who_may_refuse_sees_it_before() -> None:
-    front = guest(profile="full", grants="permission=narrow", name="f")
-    with chain_of(front, guest(CARRIES, **WITHIN)) as pb:
-        pb >> ("client", request("a", PROMPT, prompt("hi")))
-        pb << ("f", "p", request(Hole("f-a"), PROMPT, prompt("hi")))
-        pb >> ("f", "s", request(Hole("f-a"), PROMPT, prompt("hi")))
-        pb << ("g", "p", request(Hole("g-a"), PROMPT, prompt("hi")))
-        own(pb)
-        hidden(pb, tool_call("t"))
-        question = asks(pb)
-        pb << ("f", "s", tool_call("t")) << ("client", tool_call("t"))
-        pb << ("f", "s", {**question, "id": Hole("f-q")})
 
 
 def test_in_a_host_too() -> None:
@@ -182,18 +142,6 @@ def test_in_a_host_too() -> None:
         asked = request(7, PERMISSION, permission())
         pb >> (ABOVE, "s", asked) << ("f", "s", tool_call("t"))
         pb << (ABOVE, "p", tool_call("t")) << ("f", "s", asked)
-
-
-def test_of_a_sub_agent() -> None:
-    child = told("subagent_update", None)
-    child["params"]["update"]["sessionId"] = "S/1"
-    with chain(CARRIES, **WITHIN) as pb:
-        given(pb)
-        own(pb)
-        pb >> ("agent", child) << ("client", child)
-        hidden(pb, told("tool_call", session="S/1", title="run"))
-        question = asks(pb, session="S/1")
-        pb << ("client", told("tool_call", session="S/1", title="run")) << ("client", question)
 
 
 def test_what_follows_a_hidden_part_is_hidden_or_behind_that_part() -> None:
@@ -295,15 +243,5 @@ def test_who_is_gone_hides_nothing() -> None:
         pb >> (lambda router: router.bypassed("g", Closure("gone")))
         frames = [one.frame for one in skip(pb) if isinstance(one, Send) and one.peer == "client"]
         assert [json.loads(frame) for frame in frames] == [tool_call("t")]
-        question = asks(pb)
-        pb << ("client", question)
-
-
-def test_outside_hidden_turns_nothing_is_kept() -> None:
-    with chain(CARRIES, **WITHIN) as pb:
-        given(pb)
-        passed(pb)
-        for one in (update("said"), tool_call("t")):
-            pb >> ("agent", one) << ("client", one)
         question = asks(pb)
         pb << ("client", question)
