@@ -265,31 +265,12 @@ class Dispatcher:
             self._special_notification(lane, method, params)
             return
         if method.startswith(_CONDUCTORS):
-            if method.startswith(ONE_HOP):
-                text = f"`{method}` dropped: it concerns one connection, and is not known here"
-                self._exchange.log("warning", lane.peer, text)
+            named = self._conductors(lane, method, params)
+            if named is None:
                 return
-            if (service := called(lane, method)) is not None:
-                self._parts.services.ask(lane, service, params, None)
-                return
-            if method.startswith(OF_EDITOR):
-                try:
-                    params = self._parts.editor.named(lane, method, params)
-                except Malformed as error:
-                    self._exchange.log("warning", lane.peer, error.text)
-                    return
-        target = lane.across
-        if target is None or not lane.peer.admitted:
-            if target is None or lane.peer.agent_sessions is None:
-                # Only logged for debugging: JSON-RPC forbids an answer to a notification.
-                text = f"`{method}` before `initialize` dropped"
-                self._exchange.log("debug", lane.peer, text)
-                return
-            if method == UPDATE and lane.peer.agent_sessions.shows_again(
-                session_of(params), params
-            ):
-                return  # everybody has seen it, but for what was missed
-        if lane.port and not self._parts.ports.passes(lane, method, params):
+            params = named
+        target = self._target(lane, method, params)
+        if target is None or (lane.port and not self._parts.ports.passes(lane, method, params)):
             return
         if method == STOP and lane is self._exchange.upstream.p:
             session = session_of(params)
@@ -309,6 +290,35 @@ class Dispatcher:
         known = lane.peer.agent_sessions
         if method == UPDATE and (known is not None or self._exchange.version == 2):
             self._agent_reports(lane, params)
+
+    def _conductors(self, lane: Lane, method: str, params: Params) -> Params | None:
+        """The params with which a method of the conductor's goes on; None: it ends here."""
+        if method.startswith(ONE_HOP):
+            text = f"`{method}` dropped: it concerns one connection, and is not known here"
+            self._exchange.log("warning", lane.peer, text)
+            return None
+        if (service := called(lane, method)) is not None:
+            self._parts.services.ask(lane, service, params, None)
+            return None
+        if method.startswith(OF_EDITOR):
+            try:
+                return self._parts.editor.named(lane, method, params)
+            except Malformed as error:
+                self._exchange.log("warning", lane.peer, error.text)
+                return None
+        return params
+
+    def _target(self, lane: Lane, method: str, params: Params) -> Lane | None:
+        """The lane on which a notification of this lane leaves; None: nobody gets it now."""
+        target, known = lane.across, lane.peer.agent_sessions
+        if target is None or (known is None and not lane.peer.admitted):
+            # Only logged for debugging: JSON-RPC forbids an answer to a notification.
+            self._exchange.log("debug", lane.peer, f"`{method}` before `initialize` dropped")
+            return None
+        if known is not None and not lane.peer.admitted and method == UPDATE:
+            # Everybody has seen what the agent shows again, but for what was missed.
+            return None if known.shows_again(session_of(params), params) else target
+        return target
 
     def _agent_reports(self, lane: Lane, params: Params) -> None:
         """An update, which in version 2 may say that the agent has begun or ended a turn."""

@@ -489,36 +489,42 @@ class Exchange:
             member, body = self._parts.requests.rewritten(pending, member, bytes(body))
         if pending.traced is not None:
             self.entries.answered(pending, member, body)
-        origin, answer, frame = pending.origin, body, b""
-        if origin is not None:
-            del origin.requests.received[pending.key]
-            origin.requests.size -= pending.size
-            pending.origin = None
-            ended = None
-            if origin is self.upstream.p and self.topology.mode == "agent":
-                if member == b"error" or pending.method == INITIALIZE:
-                    body = self._logins.shown(member, body)
-                elif self.version == 2:
-                    body, ended = self._in_version_2(pending, body)
-            frame = origin.writer.answer(pending.raw_id, member, body)
-            if pending.batch is None:
-                self.deliver(origin.peer, frame, pending.answer_number, copy=copy)
-            else:
-                self.add_to_batch(origin, pending.batch, frame)
-            if ended is not None:
-                source = Source(origin, self.next_number(), own=True)
-                idle = Waiting(Next.ARRIVES, origin, source, read_message(UPDATE, ended))
-                session = self.sessions.at(pending.names or "")
-                self._parts.own_turns.queue.ends(session, idle)
+        frame = b""
+        if pending.origin is not None:
+            frame = self._answer(pending, pending.origin, member, body, copy=copy)
         # After the asker: what these lead to must not overtake the answer.
         for follower in followers:
-            self._parts.requests.follow(follower, pending, member, bytes(answer))
+            self._parts.requests.follow(follower, pending, member, bytes(body))
         if passed_on is not None:
-            self._parts.policed.came_back(passed_on, pending, member, bytes(answer), frame)
+            self._parts.policed.came_back(passed_on, pending, member, bytes(body), frame)
         for copied in copies:
-            self._parts.observers.answered(copied, member, bytes(answer))
+            self._parts.observers.answered(copied, member, bytes(body))
         if pending.state is not State.CLOSED:
             self._parts.policed.answered_elsewhere(pending)
+
+    def _answer(
+        self, pending: Visit, origin: Lane, member: bytes, body: Raw | bytes, *, copy: bool
+    ) -> bytes:
+        """Has the answer written to the asker, and takes the request off. Returns the frame."""
+        del origin.requests.received[pending.key]
+        origin.requests.size -= pending.size
+        pending.origin = None
+        ended = None
+        if origin is self.upstream.p and self.topology.mode == "agent":
+            if member == b"error" or pending.method == INITIALIZE:
+                body = self._logins.shown(member, body)
+            elif self.version == 2:
+                body, ended = self._in_version_2(pending, body)
+        frame = origin.writer.answer(pending.raw_id, member, body)
+        if pending.batch is None:
+            self.deliver(origin.peer, frame, pending.answer_number, copy=copy)
+        else:
+            self.add_to_batch(origin, pending.batch, frame)
+        if ended is not None:
+            source = Source(origin, self.next_number(), own=True)
+            idle = Waiting(Next.ARRIVES, origin, source, read_message(UPDATE, ended))
+            self._parts.own_turns.queue.ends(self.sessions.at(pending.names or ""), idle)
+        return frame
 
     def _in_version_2(self, pending: Visit, body: Raw | bytes) -> tuple[Raw | bytes, Raw | None]:
         """The result for the client of version 2, and the update that ends the turn, if a component

@@ -69,81 +69,62 @@ _MOST_KEYS: Final = 256
 """Keys of which the rights are remembered: a peer may send any method."""
 
 
-class PolicyState:
+class PolicyState(msgspec.Struct, eq=False):
     """What is remembered of one component. Without a policy it is trusted, and only watched: it may
     do anything, and an audit or a trace wants to know what it does."""
 
-    __slots__ = (
-        "_held",
-        "answerable",
-        "denied",
-        "enforced",
-        "foreign",
-        "judge",
-        "lost",
-        "name",
-        "names_of_others",
-        "own_turns",
-        "parts",
-        "paused",
-        "policy",
-        "prompts",
-        "reported",
-        "round",
-        "rounds",
-        "servers",
-        "text",
-        "watches_only",
-    )
+    given: Policy | None
+    """The policy that it was given; None: it is trusted."""
+    name: str = ""
+    """The component's."""
+    denied: Mapping[str, str] = {}
+    """The words that are denied it, each with who denies it."""
+    judge: Policy | None = None
+    """The rights by which all that it does is judged; None: it is not. While they are not enforced,
+    what they forbid is reported, and happens."""
+    names_of_others: frozenset[str] = frozenset()
+    """Names that its MCP servers may not have: of other components, and of bundled ones."""
+    paused: bool = False
+    """Whether all that is new goes past it; what it has from before it finishes."""
+    servers: set[str] = set()
+    """Addresses of MCP servers and connections that are its own …"""
+    foreign: set[str] = set()
+    """… and that are others'."""
+    round: int = 0
+    """How often it has been handed what was written to it."""
+    rounds: bool = False
+    """Whether it has rounds: guests in a host of their own have."""
+    parts: dict[str, Part] = {}
+    """What it has to do with sessions, by the ids by which it calls these."""
+    own_turns: int = 0
+    """In how many of them it has a turn of its own."""
+    lost: int = 0
+    """Copies that it was too slow for."""
+    reported: set[tuple[str, str, str]] = set()
+    """Violations that were reported: rule, direction, key."""
+    _held: dict[tuple[Direction, str], int] = {}
 
-    def __init__(
-        self,
-        policy: Policy | None,
-        name: str = "",
-        denied: Mapping[str, str] = {},
-        *,
-        judge: Policy | None = None,
-    ) -> None:
-        self.name = name
-        """The component's."""
-        self.denied = denied
-        """The words that are denied it, each with who denies it."""
-        self.names_of_others: frozenset[str] = frozenset()
-        """Names that its MCP servers may not have: of other components, and of bundled ones."""
-        self.enforced = policy is not None
-        self.policy = policy or _FULL
-        self.judge = policy or judge
-        """The rights by which all that it does is judged; None: it is not. While they are not
-        enforced, what they forbid is reported, and happens."""
-        self._held: dict[tuple[Direction, str], int] = {}
-        self.paused = False
-        """Whether all that is new goes past it; what it has from before it finishes."""
+    # Made of the policy.
+    policy: Policy = _FULL
+    enforced: bool = False
+    prompts: bool = False
+    watches_only: bool = False
+    text: bool = False
+    """Whether it carries what the agent says."""
+    answerable: frozenset[str] = frozenset()
+    """Methods some agent capability promises an answer to, and it may answer."""
+
+    def __post_init__(self) -> None:
+        self.policy, self.enforced = self.given or _FULL, self.given is not None
+        self.judge = self.given or self.judge
         self.prompts = self.policy.prompts
-        self.watches_only = policy is not None and policy.watches_only
-        self.servers: set[str] = set()
-        """Addresses of MCP servers and connections that are its own …"""
-        self.foreign: set[str] = set()
-        """… and that are others'."""
-        self.text = policy is not None and any(
-            policy.rights(Direction.UP, update(kind)) & CARRY for kind in TEXT_KINDS
+        self.watches_only = self.enforced and self.policy.watches_only
+        self.text = self.enforced and any(
+            self.policy.rights(Direction.UP, update(kind)) & CARRY for kind in TEXT_KINDS
         )
-        """Whether it carries what the agent says."""
         self.answerable = frozenset(
             method for method in _PROMISED if self.rights(Direction.DOWN, method) & ANSWER
         )
-        """Methods some agent capability promises an answer to, and it may answer."""
-        self.round = 0
-        """How often it has been handed what was written to it."""
-        self.rounds = False
-        """Whether it has rounds: guests in a host of their own have."""
-        self.parts: dict[str, Part] = {}
-        """What it has to do with sessions, by the ids by which it calls these."""
-        self.own_turns = 0
-        """In how many of them it has a turn of its own."""
-        self.lost = 0
-        """Copies that it was too slow for."""
-        self.reported: set[tuple[str, str, str]] = set()
-        """Violations that were reported: rule, direction, key."""
 
     def rights(self, direction: Direction, key: str) -> int:
         """What it holds on a key."""

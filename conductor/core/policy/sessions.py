@@ -415,27 +415,31 @@ class Sessions:
         commands = _all(result, "availableCommands")
         if commands:
             session.commands = _commands(commands)
-        now = session if method in MAKES_ONE else self._known.get(below or "", session)
         if opened_by:
             session.settings = {**session.settings, **begun_with(request)}
         else:
-            self._take_modes(now, result)
-            inherited = source.settings if method == _FORK else NOTHING_SET
-            now.settings = {**inherited, **now.settings, **shown(result)}
-            if method == _FORK:
-                now.changes(max(source.change, Change.SET))
-            if method in MAKES_ONE:
-                # What somebody has chosen in a set-up, by whatever member, is no default.
-                plain = all(
-                    name in _PLAIN or one in _NOTHING_CHOSEN for name, one in pairs(request)
-                )
-                if method == _NEW and plain:
-                    self._default = now.settings
-                now.default = self._default
+            now = session if method in MAKES_ONE else self._known.get(below or "", session)
+            self._agent_set_up(now, method, request, result, source)
         self._known[session.name] = session  # now it is the latest
         session.stands(StandingEvent.SEEN)
         self._forget(session)
         return session
+
+    def _agent_set_up(
+        self, now: Session, method: str, request: Json, result: Json, source: Session
+    ) -> None:
+        """What is set in a session that the agent has set up; `source`: it is a fork of that."""
+        self._take_modes(now, result)
+        inherited = source.settings if method == _FORK else NOTHING_SET
+        now.settings = {**inherited, **now.settings, **shown(result)}
+        if method == _FORK:
+            now.changes(max(source.change, Change.SET))
+        if method in MAKES_ONE:
+            # What somebody has chosen in a set-up, by whatever member, is no default.
+            plain = all(name in _PLAIN or one in _NOTHING_CHOSEN for name, one in pairs(request))
+            if method == _NEW and plain:
+                self._default = now.settings
+            now.default = self._default
 
     def _set_up(self, name: str) -> Session:
         """The record of a session that is set up, as somebody has said."""
