@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import stat
 import subprocess
@@ -13,8 +14,9 @@ from typing import Final
 import pytest
 
 from conductor.errors import UsageError
-from conductor.spec import paths, trust
+from conductor.spec import paths, private_files, trust
 from conductor.spec.trust import Agreement, Trust, TrustedFolder
+from tests.places import DEADLINE
 
 AT_ONCE: Final = """
 import os, sys
@@ -251,3 +253,20 @@ def test_all_of_it_comes_back(store: Path, tmp_path: Path) -> None:
     assert held.agreed == {"ab": agreement}
     assert isinstance(held.folders[str(tmp_path / "a")], TrustedFolder)
     assert [path.name for path in store.parent.iterdir()] == ["trust.json", "trust.json.lock"]
+
+
+def test_a_chain_that_runs_does_not_wait_long_for_others(
+    store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever holds the lock file of the store holds up no messages."""
+    own(tmp_path / "a")
+    monkeypatch.setattr(private_files, "_WAIT", DEADLINE)
+    monkeypatch.setattr(private_files, "_WAIT_IN_LOOP", 0.02)
+
+    async def agrees() -> None:
+        trust.agree("ab", Agreement(since=1, name="p", place="/p.wasm", sha256="00"))
+
+    with private_files.alone(f"{store}.lock"), pytest.raises(UsageError, match="holds it"):
+        asyncio.run(agrees())
+    asyncio.run(agrees())
+    assert [*trust.load().agreed] == ["ab"]
