@@ -127,7 +127,7 @@ def test_what_left_and_what_was_kept_from_leaving(
     assert f"  spy: fetch refused, {3 if none else 2} times" in shown
 
 
-PEER: Final = """
+ASKER: Final = """
 from guest_sdk.python import Proxy
 
 proxy = Proxy("asker", rights={"context": "for its work"})
@@ -136,7 +136,7 @@ proxy = Proxy("asker", rights={"context": "for its work"})
 @proxy.request("session/prompt")
 async def prompt(request, following):
     try:
-        async with proxy.peer("far").subsession(cwd=request.session.cwd) as session:
+        async with WHOM.subsession(cwd=request.session.cwd) as session:
             await session.prompt("what I know")
     except Exception as error:
         proxy.log.warn(str(error))
@@ -150,48 +150,24 @@ if __name__ == "__main__":
 
 @pytest.mark.proves("the record has every effect outside")
 @pytest.mark.usefixtures("python_guest")
+@pytest.mark.parametrize(
+    ("whom", "right", "options", "where"),
+    [
+        ('proxy.peer("far")', "peer:far", ("-c", "peer.far=demo"), "far, session "),
+        ("proxy", "prompt:unseen", (), ""),
+    ],
+    ids=["peer", "own"],
+)
 @pytest.mark.parametrize("before", [[], ["datetime"]])
-def test_a_prompt_to_a_peer_agent_is_on_record(tmp_path: Path, before: list[str]) -> None:
-    (tmp_path / "asker.py").write_text(PEER)
-    found = effects(tmp_path, *before, "./asker.py,allow=peer:far", "demo", "-c", "peer.far=demo")
-    (asked,) = found
+def test_a_prompt_of_a_component_is_on_record(
+    tmp_path: Path, whom: str, right: str, options: tuple[str, ...], where: str, before: list[str]
+) -> None:
+    (tmp_path / "asker.py").write_text(ASKER.replace("WHOM", whom))
+    (asked,) = effects(tmp_path, *before, f"./asker.py,allow={right}", "demo", *options)
     assert (asked["component"], asked["what"], asked["outcome"]) == (
         "asker", "session/prompt", "allowed",
     )  # fmt: skip
-    assert asked["where"].startswith("far, session ")
-    assert asked["bytes"] > len("what I know")
-
-
-COUNCIL: Final = """
-from guest_sdk.python import Proxy
-
-proxy = Proxy("council", rights={"context": "for its work"})
-
-
-@proxy.request("session/prompt")
-async def prompt(request, following):
-    try:
-        async with proxy.subsession(cwd=request.session.cwd) as sub:
-            await sub.prompt("what I know")
-    except Exception as error:
-        proxy.log.warn(str(error))
-    return await following(request)
-
-
-if __name__ == "__main__":
-    proxy.run()
-"""
-
-
-@pytest.mark.proves("the record has every effect outside")
-@pytest.mark.usefixtures("python_guest")
-@pytest.mark.parametrize("before", [[], ["datetime"]])
-def test_prompts_of_its_own_are_on_record(tmp_path: Path, before: list[str]) -> None:
-    (tmp_path / "council.py").write_text(COUNCIL)
-    (asked,) = effects(tmp_path, *before, "./council.py,allow=prompt:unseen", "demo")
-    assert (asked["component"], asked["what"], asked["outcome"]) == (
-        "council", "session/prompt", "allowed",
-    )  # fmt: skip
+    assert asked["where"].startswith(where)
     assert asked["where"]
     assert asked["bytes"] > len("what I know")
 
