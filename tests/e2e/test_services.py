@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from tests.harness.process.command import conductor, environment
 from tests.places import ACTORS
 
 if TYPE_CHECKING:
@@ -157,15 +158,8 @@ def test_a_replay_answers_with_the_revisions_of_the_recording(rig: Rig, tmp_path
     assert answers[0][1]["result"]["revision"] == revision
     assert answers[1][1]["error"]["data"]["revision"] == revision
     replayed = tmp_path / "replayed.jsons"
-    again = rig.run(
-        "log",
-        "replay",
-        str(trace),
-        "--trace",
-        str(replayed),
-        XDG_DATA_HOME=str(tmp_path / "elsewhere"),
-    )
-    again.process.communicate()
+    elsewhere = environment(XDG_DATA_HOME=str(tmp_path / "elsewhere"))
+    conductor("log", "replay", str(trace), "--trace", str(replayed), env=elsewhere)
     # Not the whole turn: what a guest causes itself may come after what others cause.
     assert [params["id"] for params in _told_in(trace)] == [1, 2]
     assert _told_in(replayed) == _told_in(trace)

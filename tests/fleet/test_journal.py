@@ -20,6 +20,7 @@ from conductor.fleet.kv import FleetValues
 from conductor.record.turns import reader as turns
 from conductor.serve.access.gate import LOCAL
 from conductor.transports.base import Events
+from tests.harness.process.command import conductor
 from tests.harness.process.nats import Nats
 from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
@@ -423,10 +424,9 @@ def test_the_journal_of_a_dead_worker_ends_where_the_next_begins(rig: Rig, nats:
         assert said.encode() in own[prompt].frame
     assert json.loads(found[-1].frame) == {"ends": ""}
 
-    shown = rig.run("fleet", "journal", LOCAL, "--session", second, *place)
-    lines, _ = shown.process.communicate()
+    shown = conductor("fleet", "journal", LOCAL, "--session", second, *place)
     trace, held = turns.held()
-    for line in lines.splitlines(keepends=True):
+    for line in shown.out.encode().splitlines(keepends=True):
         held.append(line)
         trace.take(line)
     assert trace.head().gaps == ()

@@ -15,6 +15,7 @@ from conductor.fleet import kv as fleet_kv
 from conductor.services import kv
 from conductor.services.calls import ServiceError
 from tests.e2e.test_services import asking_guest, call
+from tests.harness.process.command import conductor
 from tests.harness.process.nats import Nats
 from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
@@ -174,10 +175,7 @@ def test_chains_on_two_workers_share_the_values_of_a_project(
     """Through the real command line: two principals, each on a worker of its own."""
     (tmp_path / "counter.py").write_text(PROXY)
     counter = rig.program(sys.executable, str(tmp_path / "counter.py"), name="counter")
-    tokens = {
-        name: rig.run("serve", "token", name).process.communicate()[0].decode().strip()
-        for name in ("alice", "bob")
-    }
+    tokens = {name: conductor("serve", "token", name).out.strip() for name in ("alice", "bob")}
     guest = asking_guest(rig, call(1, "kv/set", key="a", value=1), call(2, "kv/get", key="a"))
     place = ("--nats", nats.url)
     for _ in tokens:

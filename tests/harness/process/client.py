@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any, Final, Self
 
+from tests.harness.process import forks
 from tests.places import DEADLINE
 
 Json = dict[str, Any]
@@ -45,15 +46,9 @@ class Client:
     ) -> None:
         """Starts `command` with pipes; `stdout` is a file that takes its output instead."""
         self.command = list(command)
-        self.process = subprocess.Popen(
-            command,
-            stdin=subprocess.PIPE,
-            stdout=stdout or subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=env,
-            cwd=cwd,
-            bufsize=0,
-        )
+        pipe = subprocess.PIPE
+        streams = (pipe, pipe if stdout is None else stdout.fileno(), pipe)
+        self.process = forks.start(self.command, env or os.environ, cwd, streams)
         self.lines: list[bytes] = []
         """Every line of standard output, raw, without its newline."""
         self.serves: dict[str, Serve | None] = {}

@@ -61,14 +61,8 @@ def conductor(
     command: Sequence[str] = COMMAND,
 ) -> Ran:
     """Runs `conductor ARGUMENTS` to its end; `command` is what runs in place of `conductor`."""
-    whole, env = [*command, *arguments], env or environment()
-    if forks.fits(whole, env):
-        done = forks.run(whole, stdin, str(cwd or Path.cwd()), env)
-    else:
-        done = subprocess.run(
-            whole, input=stdin, capture_output=True, timeout=DEADLINE, cwd=cwd, env=env, check=False
-        )
-    return Ran(done.returncode, done.stdout.decode(), done.stderr.decode())
+    code, out, err = forks.run([*command, *arguments], stdin, cwd, env or environment())
+    return Ran(code, out.decode(), err.decode())
 
 
 class Running:
@@ -96,14 +90,13 @@ class Running:
             size = struct.pack("HHHH", lines, columns, 0, 0)
             fcntl.ioctl(slave, termios.TIOCSWINSZ, size)
             env = {"TERM": "xterm", **(env or {})}
-        self.process = subprocess.Popen(
-            [*COMMAND, *arguments],
-            stdin=slave if terminal else subprocess.DEVNULL,
-            stdout=subprocess.PIPE if screen is None else slave,
-            stderr=slave if terminal else subprocess.PIPE,
-            env=environment(**(env or {})),
-            start_new_session=True,
+        streams = (
+            slave if terminal else subprocess.DEVNULL,
+            subprocess.PIPE if screen is None else slave,
+            slave if terminal else subprocess.PIPE,
         )
+        whole = environment(**(env or {}))
+        self.process = forks.start([*COMMAND, *arguments], whole, streams=streams, leads=True)
         if terminal:
             os.close(slave)
             self.err = self._typing

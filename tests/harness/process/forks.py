@@ -1,15 +1,15 @@
 """Runs `python -m MODULE ARGUMENT…` as a copy of a process that has loaded the module already.
 
-Loading the command line takes 0.3 to 0.5 s of CPU, and the tests run it a thousand times. A copy is
-a process with arguments, variables, folder and streams of its own. Python, its loader and some
-libraries read variables when they start, so a test that sets such a variable gets a new process.
+Loading the command line takes 0.1 to 0.5 s of CPU, and the tests start it two thousand times. A
+copy is a process with arguments, variables, folder and streams of its own. Python, its loader and
+some libraries read variables when they start, so a test that sets such a variable gets a new
+process.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
-import functools
 import gc
 import importlib
 import io
@@ -17,13 +17,16 @@ import json
 import os
 import pkgutil
 import runpy
+import select
 import signal
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Final
+from pathlib import Path
+from typing import IO, Final
 
 from tests.places import DEADLINE, ROOT
 
@@ -60,45 +63,127 @@ def _at_start(env: Mapping[str, str]) -> dict[str, str]:
     return {name: text for name, text in env.items() if name.startswith(_AT_START)}
 
 
+class Copy:
+    """A command that `fits`, while it runs: what tests call of `subprocess.Popen`."""
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        env: Mapping[str, str],
+        cwd: str,
+        streams: Sequence[int],
+        *,
+        leads: bool,
+    ) -> None:
+        self.command = command
+        self.returncode: int | None = None
+        (its_in, self.stdin), (its_out, self.stdout), (its_err, self.stderr) = map(
+            _ends, streams, _MODES
+        )
+        self._line, its_line = socket.socketpair()
+        with its_line:
+            socket.send_fds(_original(), [b"+"], [its_line.fileno(), its_in, its_out, its_err])
+        for fd in (its_in, its_out, its_err):
+            os.close(fd)
+        module, arguments = command[2], command[3:]
+        what = {"module": module, "arguments": arguments, "cwd": cwd, "env": dict(env)}
+        self._told = self._line.makefile("rw")
+        print(json.dumps({**what, "leads": leads}), file=self._told, flush=True)
+        self.pid = int(self._told.readline())
+
+    def poll(self) -> int | None:
+        """Its exit code, once it has ended."""
+        if self.returncode is None and select.select([self._line], [], [], 0)[0]:
+            self.wait()
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Waits for its end; its exit code. Raises `subprocess.TimeoutExpired`."""
+        if self.returncode is None:
+            if not select.select([self._line], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired(self.command, timeout or 0.0)
+            self.returncode = int(self._told.readline())
+            self._told.close()
+            self._line.close()
+        return self.returncode
+
+    def send_signal(self, number: int) -> None:
+        """Sends it a signal, if it has not ended."""
+        if self.poll() is None:
+            os.kill(self.pid, number)
+
+    def kill(self) -> None:
+        """Kills it, if it has not ended."""
+        self.send_signal(signal.SIGKILL)
+
+
+Process = Copy | subprocess.Popen[bytes]
+_MODES: Final = ("wb", "rb", "rb")
+"""How tests open the other ends of standard input, output and error."""
+
+
+def start(
+    command: Sequence[str],
+    env: Mapping[str, str],
+    cwd: Path | None = None,
+    streams: tuple[int, int, int] = (subprocess.PIPE,) * 3,
+    *,
+    leads: bool = False,
+) -> Process:
+    """Starts a command: as a copy, if it `fits`. `leads`: a session of its own."""
+    if fits(command, env):
+        return Copy(command, env, str(cwd or Path.cwd()), streams, leads=leads)
+    stdin, stdout, stderr = streams
+    return subprocess.Popen(
+        command,
+        stdin=stdin,
+        stdout=stdout,
+        stderr=stderr,
+        env=env,
+        cwd=cwd,
+        bufsize=0,
+        start_new_session=leads,
+    )
+
+
 def run(
-    command: Sequence[str], stdin: bytes, cwd: str, env: Mapping[str, str]
-) -> subprocess.CompletedProcess[bytes]:
-    """Runs a command that `fits` to its end.
+    command: Sequence[str], stdin: bytes, cwd: Path | None, env: Mapping[str, str]
+) -> tuple[int, bytes, bytes]:
+    """Runs a command to its end: its exit code, its output, its errors.
 
     Raises:
         subprocess.TimeoutExpired: It took longer than the deadline of tests, and was killed.
     """
-    line, its_line = socket.socketpair()
-    (its_in, given), (out, its_out), (err, its_err) = os.pipe(), os.pipe(), os.pipe()
-    with its_line:
-        fds = [its_line.fileno(), its_in, its_out, its_err]
-        socket.send_fds(_original(), [b"+"], fds)
-    for fd in (its_in, its_out, its_err):
-        os.close(fd)
-    what = {"module": command[2], "arguments": command[3:], "cwd": cwd, "env": dict(env)}
-    with line, line.makefile("rw") as told, ThreadPoolExecutor(3) as threads:
-        print(json.dumps(what), file=told, flush=True)
-        pid = int(told.readline())
-        threads.submit(_write, given, stdin)
-        texts = [threads.submit(_read, each) for each in (out, err)]
-        line.settimeout(DEADLINE)
+    process = start(command, env, cwd)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    assert process.stderr is not None
+    with process.stdout, process.stderr, ThreadPoolExecutor(3) as threads:
+        threads.submit(_write, process.stdin, stdin)
+        texts = [threads.submit(each.read) for each in (process.stdout, process.stderr)]
         try:
-            code = int(told.readline())
-        except TimeoutError:
-            os.kill(pid, signal.SIGKILL)
-            raise subprocess.TimeoutExpired(command, DEADLINE) from None
+            code = process.wait(DEADLINE)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
         output, errors = (text.result() for text in texts)
-    return subprocess.CompletedProcess(command, code, output, errors)
+    return code, output, errors
 
 
-def _write(fd: int, data: bytes) -> None:
-    with contextlib.suppress(BrokenPipeError), open(fd, "wb") as pipe:
+def _ends(wanted: int, mode: str) -> tuple[int, IO[bytes] | None]:
+    """A copy's end of a stream, and of a pipe the other one."""
+    if wanted == subprocess.DEVNULL:
+        return os.open(os.devnull, os.O_RDWR), None
+    if wanted != subprocess.PIPE:
+        return os.dup(wanted), None
+    read, write = os.pipe()
+    its, others = (read, write) if mode == "wb" else (write, read)
+    return its, open(others, mode, buffering=0)
+
+
+def _write(pipe: IO[bytes], data: bytes) -> None:
+    with contextlib.suppress(BrokenPipeError), pipe:
         pipe.write(data)
-
-
-def _read(fd: int) -> bytes:
-    with open(fd, "rb") as pipe:
-        return pipe.read()
 
 
 # -- the original ------------------------------------------------------------------------------
@@ -120,18 +205,17 @@ class _Original:
         self.process.wait()
 
 
-@functools.cache
-def _first() -> list[_Original]:
-    return [_Original()]
+_running: Final[list[_Original]] = []
+"""The original, once a copy was asked for."""
 
 
 def _original() -> socket.socket:
     """Where copies are asked for. A chain that ran in this process has ended all its children."""
-    found = _first()
-    if found[0].process.poll() is not None:
-        found[0].end()
-        found[0] = _Original()
-    return found[0].asked
+    while _running and _running[-1].process.poll() is not None:
+        _running.pop().end()
+    if not _running:
+        _running.append(_Original())
+    return _running[-1].asked
 
 
 def _serve(asks: socket.socket) -> None:
@@ -142,34 +226,57 @@ def _serve(asks: socket.socket) -> None:
     for name in _LAZY:
         importlib.import_module(name)
     gc.freeze()
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for those that keep copies
-    while fds := socket.recv_fds(asks, 1, 4)[1]:
-        if not os.fork():
-            asks.close()
-            _keep(*fds)
-        for fd in fds:
-            os.close(fd)
+    lines: dict[int, socket.socket] = {}
+    woken, wakes = socket.socketpair()
+    woken.setblocking(False)
+    wakes.setblocking(False)
+    signal.set_wakeup_fd(wakes.fileno())
+    signal.signal(signal.SIGCHLD, lambda *_: None)  # else nothing is written there
+    while True:
+        ready = select.select([asks, woken], [], [])[0]
+        if woken in ready:
+            woken.recv(4096)
+            _tell_ended(lines)
+        if asks in ready:
+            fds = socket.recv_fds(asks, 1, 4)[1]
+            if not fds:
+                return
+            line, streams = socket.socket(fileno=fds[0]), fds[1:]
+            with line.makefile() as asked:
+                what = json.loads(asked.readline())
+            if not (pid := os.fork()):
+                for each in (line, asks, woken, wakes, *lines.values()):
+                    each.close()
+                _become(streams, **what)
+            for fd in streams:
+                os.close(fd)
+            lines[pid] = line
+            line.sendall(b"%d\n" % pid)
 
 
-def _keep(line: int, *streams: int) -> None:
-    """Makes a copy, and tells what became of it."""
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
-    with socket.socket(fileno=line).makefile("rw") as told:
-        what = json.loads(told.readline())
-        if not (pid := os.fork()):
-            os.close(line)
-            _become(streams, **what)
-        print(pid, file=told, flush=True)
-        for fd in streams:
-            os.close(fd)
-        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), file=told, flush=True)
-    os._exit(0)
+def _tell_ended(lines: dict[int, socket.socket]) -> None:
+    """Tells who asked for them how copies have ended."""
+    while lines:
+        pid, status = os.waitpid(-1, os.WNOHANG)
+        if not pid:
+            return
+        with lines.pop(pid) as line, contextlib.suppress(BrokenPipeError):
+            line.sendall(b"%d\n" % os.waitstatus_to_exitcode(status))
 
 
 def _become(
-    streams: Sequence[int], module: str, arguments: list[str], cwd: str, env: dict[str, str]
+    streams: Sequence[int],
+    module: str,
+    arguments: list[str],
+    cwd: str,
+    env: dict[str, str],
+    leads: bool,
 ) -> None:
-    """Runs as `python -m MODULE ARGUMENT…` does."""
+    """Runs as `python -m MODULE ARGUMENT…` does; `leads`: in a session of its own."""
+    signal.set_wakeup_fd(-1)
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+    if leads:
+        os.setsid()
     for wanted, fd in enumerate(streams):
         os.dup2(fd, wanted)
         os.close(fd)
@@ -185,7 +292,7 @@ def _become(
     os.environ.clear()
     os.environ.update(env)
     os.chdir(cwd)
-    sys.path[0] = cwd
+    sys.path[:1] = [cwd, str(ROOT)]
     sys.orig_argv = [sys.executable, "-m", module, *arguments]
     sys.argv = ["", *arguments]
     code = 1
@@ -196,6 +303,7 @@ def _become(
     except BaseException:
         sys.excepthook(*sys.exc_info())
     finally:
+        threading._shutdown()  # type: ignore[attr-defined]
         atexit._run_exitfuncs()
         with contextlib.suppress(OSError):
             sys.stdout.flush()

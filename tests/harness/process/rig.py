@@ -237,7 +237,7 @@ class Rig:
 def python_path() -> str:
     """PYTHONPATH that lets a child in any folder import the product and the tests."""
     old = os.environ.get("PYTHONPATH")
-    return os.pathsep.join([str(PACKAGE.parent), str(ROOT), *([old] if old else [])])
+    return os.pathsep.join(dict.fromkeys([str(PACKAGE.parent), str(ROOT), *([old] if old else [])]))
 
 
 def member(raw: bytes, *path: str) -> bytes:

@@ -8,7 +8,6 @@ import json
 import queue
 import signal
 import socket
-import subprocess
 import threading
 from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import urlsplit
@@ -18,7 +17,7 @@ from websockets.exceptions import ConnectionClosed
 from websockets.sync.client import connect
 
 from conductor.link import Link
-from tests.harness.process.command import COMMAND
+from tests.harness.process.command import conductor
 from tests.harness.process.ports import Ports
 from tests.places import DEADLINE
 
@@ -476,9 +475,9 @@ class Lines(_Client):
 
 def new_token(rig: Rig, name: str, *more: str) -> str:
     """Makes a token in the file `tokens` of the rig's folder."""
-    command = [*COMMAND, "serve", "token", name, "--tokens", str(rig.folder / "tokens"), *more]
-    made = subprocess.run(command, capture_output=True, text=True, check=True, timeout=DEADLINE)
-    return made.stdout.strip()
+    made = conductor("serve", "token", name, "--tokens", str(rig.folder / "tokens"), *more)
+    assert made.code == 0, made.err
+    return made.out.strip()
 
 
 def bearer(token: str) -> dict[str, str]:

@@ -16,6 +16,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.spec.paths import components_folder
+from tests.harness.process import forks
 from tests.harness.process.command import COMMAND, conductor, environment
 from tests.places import DEADLINE
 from tests.record.trace import pairs
@@ -133,24 +134,23 @@ def heard(command: list[str], said: bytes) -> list[Event]:
 
 
 def _talk(command: list[str], said: bytes, got: list[Event], raw: list[bytes] | None = None) -> int:
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment()
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
+    streams = (subprocess.PIPE, subprocess.PIPE, 2)
+    process = forks.start(command, environment(), streams=streams)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    with process.stdout, open(process.stdout.fileno(), "rb", closefd=False) as out:
         for asked in said.splitlines(keepends=True):
             process.stdin.write(asked)
-            process.stdin.flush()
             wanted = json.loads(asked).get("id")
             while wanted is not None:
-                line = process.stdout.readline()
+                line = out.readline()
                 got.append(json.loads(line))
                 if raw is not None:
                     raw.append(line)
                 if got[-1].get("id") == wanted:
                     break
         process.stdin.close()
-        got += map(json.loads, process.stdout)
+        got += map(json.loads, out)
         return process.wait(DEADLINE)
 
 
