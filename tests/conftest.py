@@ -95,19 +95,15 @@ def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(path)
 
 
-@pytest.fixture(scope="session")
-def module_cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Compiled modules, shared by all tests of a run."""
-    return tmp_path_factory.mktemp("modules")
-
-
 @pytest.fixture
-def rig(tmp_path: Path, module_cache: Path) -> Iterator[Rig]:
+def rig(tmp_path: Path) -> Iterator[Rig]:
     """The rig; ends everything the test has started. No chain may print a traceback."""
     # Most processes that run tests need no rig: what it imports is loaded by those that do.
+    from conductor.spec.paths import compiled_modules
     from tests.harness.process.rig import Rig
 
-    rig = Rig.create(tmp_path, module_cache)
+    # In the user's cache: a module is compiled once, and not for each process that runs tests.
+    rig = Rig.create(tmp_path, Path(compiled_modules()))
     try:
         yield rig
     finally:
