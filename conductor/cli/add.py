@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-import typer
-
 from conductor.cli import offer, report
 from conductor.cli.list_ import Index, places
 from conductor.cli.offer import Allowed, Decision
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import argument, option, paragraphs, takes
 from conductor.errors import UsageError
 from conductor.packages import catalogue, install, sources, store
 from conductor.packages.sources import Source
@@ -35,15 +33,14 @@ EPILOG: Final = paragraphs(
 def add(
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="SOURCE",
-            help="A path, a URL, or a name of a catalogue; behind a comma rights that it asks for.",
-            show_default=False,
+        argument(
+            "SOURCE",
+            "A path, a URL, or a name of a catalogue; behind a comma rights that it asks for.",
         ),
     ],
     name: Annotated[
         str,
-        typer.Option("--name", metavar="NAME", help="What chains call it.", show_default=False),
+        option("--name", "NAME", "What chains call it."),
     ] = "",
     index: Index = None,
     **given: Any,

@@ -17,11 +17,10 @@ from collections.abc import Sequence
 from typing import Annotated, Final, NoReturn
 
 import msgspec
-import typer
 
 from conductor import tasks
 from conductor.cli import report, status
-from conductor.cli.typer_options import JsonArray, argument, paragraphs
+from conductor.cli.typer_options import JsonArray, argument, option, paragraphs
 from conductor.client import probe
 from conductor.client.probe import Login, Probe
 from conductor.errors import UsageError, did_you_mean, visible_path
@@ -83,9 +82,7 @@ def agents(
     ] = None,
     timeout: Annotated[
         float,
-        typer.Option(
-            "--timeout", metavar="SECONDS", min=1.0, max=600.0, help="For all of them together."
-        ),
+        option("--timeout", "SECONDS", "For all of them together.", min=1.0, max=600.0),
     ] = 20.0,
     json_: JsonArray = False,
 ) -> int:

@@ -5,10 +5,8 @@ from __future__ import annotations
 from functools import partial
 from typing import Annotated, Final
 
-import typer
-
 from conductor.cli import connection
-from conductor.cli.typer_options import argument, paragraphs, takes
+from conductor.cli.typer_options import argument, option, paragraphs, switch, takes
 from conductor.errors import UsageError
 from conductor.transports.remote import address as addresses
 
@@ -34,27 +32,23 @@ _Session = Annotated[
     str | None,
     argument("[SESSION]", "The id of a live session."),
 ]
-_View = Annotated[bool, typer.Option("--view", help="Only watch: nothing is sent.")]
+_View = Annotated[bool, switch("--view", "Only watch: nothing is sent.")]
 _History = Annotated[
     str,
-    typer.Option(
+    option(
         "--history",
-        metavar="MODE",
-        help="What is shown of what has been: full, pending (questions without an answer), none.",
+        "MODE",
+        "What is shown of what has been: full, pending (questions without an answer), none.",
     ),
 ]
-_List = Annotated[
-    bool, typer.Option("--list", help="Show the live sessions, and who has each, and end.")
-]
+_List = Annotated[bool, switch("--list", "Show the live sessions, and who has each, and end.")]
 _Name = Annotated[
     str,
-    typer.Option(
-        "--name", metavar="NAME", help="What others see you as.", show_default="conductor-attach"
-    ),
+    option("--name", "NAME", "What others see you as."),
 ]
 _Json = Annotated[
     bool,
-    typer.Option("--json", help="Print each message as it comes, one a line, and only watch."),
+    switch("--json", "Print each message as it comes, one a line, and only watch."),
 ]
 
 

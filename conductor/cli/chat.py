@@ -8,7 +8,7 @@ import typer
 
 from conductor.cli import chains, options
 from conductor.cli.log_view import NoOpen, Port
-from conductor.cli.typer_options import argument, option, paragraphs, takes
+from conductor.cli.typer_options import argument, option, paragraphs, switch, takes
 
 HELP: Final = paragraphs(
     "Talk to a chain in the browser; beside each turn, what each component did.",
@@ -34,7 +34,7 @@ _Attach = Annotated[
         "Show this live session of others. The agent is the address of its server.",
     ),
 ]
-_View = Annotated[bool, typer.Option("--view", help="Only watch the session of `--attach`.")]
+_View = Annotated[bool, switch("--view", "Only watch the session of `--attach`.")]
 
 
 @takes("chat")

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Final
 
-import typer
-
-from conductor.cli.typer_options import Json, argument, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, paragraphs, switch, takes
 
 HELP: Final = "Show and check what `conductor.toml` files and variables configure."
 
@@ -32,9 +30,7 @@ SCHEMA_HELP: Final = (
 
 @takes("config")
 def show(
-    origin: Annotated[
-        bool, typer.Option("--origin", help="Show where each value is written.")
-    ] = False,
+    origin: Annotated[bool, switch("--origin", "Show where each value is written.")] = False,
     json_: Json = False,
     **values: Any,
 ) -> int:

@@ -9,8 +9,6 @@ import sys
 import time
 from typing import Any, Final
 
-import typer
-
 from conductor.cli import pages, report
 from conductor.cli.data_kinds import KINDS, Item, Kind, failed, named, reason
 from conductor.errors import ConductorError, UsageError, agrees, counted, one_line, visible_path
@@ -99,7 +97,8 @@ def clean(
     size = sum(one.size for one in items)
     if items and wanted.removed is not None:
         much = f"{len(items)} of {wanted.what}, {size_in_words(size)}"
-        _refuse_without_yes(f"delete {much}, in {visible_path(place)}", yes)
+        if not yes and not _agreed(f"delete {much}, in {visible_path(place)}"):
+            return 1
         try:
             number = wanted.removed(place, items)
         except (OSError, sqlite3.Error) as error:
@@ -135,7 +134,8 @@ def _delete_file(kind: Kind, place: str, *, yes: bool, as_json: bool) -> int:
     """Removes the file of values, readable or not."""
     from conductor.services import kept_values
 
-    _refuse_without_yes(f"remove the whole file {visible_path(place)}", yes)
+    if not yes and not _agreed(f"remove the whole file {visible_path(place)}"):
+        return 1
     try:
         kept_values.delete_file(place)
     except BlockingIOError:
@@ -149,16 +149,15 @@ def _delete_file(kind: Kind, place: str, *, yes: bool, as_json: bool) -> int:
     return 0
 
 
-def _refuse_without_yes(what: str, yes: bool) -> None:
-    """Asks, unless the user has agreed beforehand. Raises `UsageError`, `typer.Abort`."""
-    if yes:
-        return
+def _agreed(what: str) -> bool:
+    """Whether the user, who is asked, agrees. Raises `UsageError` where nobody can be asked."""
     if not (os.isatty(0) and os.isatty(2)):
         raise UsageError(f"to {what} needs your yes, and nobody can be asked", "add `--yes`")
     report.ask(f"{what}? [y/N] ")
-    if sys.stdin.readline().strip().lower() not in _YES:
-        report.say("nothing was deleted")
-        raise typer.Exit(1)
+    if sys.stdin.readline().strip().lower() in _YES:
+        return True
+    report.say("nothing was deleted")
+    return False
 
 
 def _seconds(text: str | None) -> float:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from conductor.cli import fleet_bundle, pages, report
 from conductor.cli.fleet_place import needs_extra, on_bus, place
-from conductor.cli.typer_options import Json, option, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, option, paragraphs, switch, takes
 from conductor.errors import ConductorError
 
 if TYPE_CHECKING:
@@ -39,15 +37,11 @@ DEV_EPILOG: Final = paragraphs(
 def dev(
     components: Annotated[
         list[str],
-        typer.Argument(
-            metavar="COMPONENT", help="The proxies from the client's side on, then the agent."
-        ),
+        argument("COMPONENT", "The proxies from the client's side on, then the agent."),
     ],
-    workers: Annotated[
-        int, typer.Option("--workers", metavar="NUMBER", help="How many workers.", min=1)
-    ] = 2,
+    workers: Annotated[int, option("--workers", "NUMBER", "How many workers.", min=1)] = 2,
     listen: Annotated[
-        str, typer.Option("--listen", metavar="ADDRESS", help="Where clients connect.")
+        str, option("--listen", "ADDRESS", "Where clients connect.")
     ] = "ws://127.0.0.1:8790",
     folder: Annotated[
         str | None,
@@ -98,10 +92,8 @@ DRAIN_HELP: Final = paragraphs(
 
 @takes("fleet")
 def drain(
-    worker: Annotated[
-        str, typer.Argument(metavar="WORKER", help="Its id, as `conductor fleet status` shows it.")
-    ],
-    wait: Annotated[bool, typer.Option("--wait", help="Wait until the worker has ended.")] = False,
+    worker: Annotated[str, argument("WORKER", "Its id, as `conductor fleet status` shows it.")],
+    wait: Annotated[bool, switch("--wait", "Wait until the worker has ended.")] = False,
     **values: Any,
 ) -> int:
     """Drains a worker."""

@@ -7,10 +7,9 @@ import shlex
 from typing import Annotated, Final, TypeAlias
 
 import msgspec
-import typer
 
 from conductor.cli import report
-from conductor.cli.typer_options import Json, argument, option, paragraphs
+from conductor.cli.typer_options import Json, argument, option, paragraphs, switch
 from conductor.errors import ConductorError, counted
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle import Where
@@ -71,14 +70,14 @@ def bundle(
     ] = "",
     components: Annotated[
         bool,
-        typer.Option("--components", help="Add the sandboxed components that the lock files name."),
+        switch("--components", "Add the sandboxed components that the lock files name."),
     ] = False,
     include: Annotated[
         list[str] | None,
         option("--include", "FILE", "Add another file of FOLDER; may be repeated."),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Let the tag name this, if it names something else.")
+        bool, switch("--replace", "Let the tag name this, if it names something else.")
     ] = False,
 ) -> int:
     """Makes a bundle."""

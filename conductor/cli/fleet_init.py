@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from conductor.cli import report
 from conductor.cli.fleet_place import on_bus, place
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import option, paragraphs, takes
 
 if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
@@ -25,10 +23,8 @@ _DAYS: Final = 30.0
 def init(
     journal_days: Annotated[
         float,
-        typer.Option(
-            "--journal-days", metavar="DAYS", help="How long the journal keeps what it has; 0: "
-            "for ever.", min=0,
-        ),
+        option("--journal-days", "DAYS", "How long the journal keeps what it has; 0: "
+            "for ever.", min=0),
     ] = _DAYS,
     **values: Any,
 ) -> int:  # fmt: skip

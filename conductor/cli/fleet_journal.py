@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
-import typer
-
 from conductor.cli import report
 from conductor.cli.fleet_place import on_bus, place
-from conductor.cli.typer_options import option, paragraphs, takes
+from conductor.cli.typer_options import argument, option, paragraphs, takes
 
 if TYPE_CHECKING:
     from conductor.fleet.bus import Bus
@@ -31,9 +29,7 @@ EPILOG: Final = paragraphs(
 def journal(
     principal: Annotated[
         str,
-        typer.Argument(
-            metavar="PRINCIPAL", help="Whose chains; `local` where gateways ask for no token."
-        ),
+        argument("PRINCIPAL", "Whose chains; `local` where gateways ask for no token."),
     ],
     session: Annotated[
         str,

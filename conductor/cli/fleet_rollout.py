@@ -7,12 +7,11 @@ import time
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
-import typer
 
 from conductor.cli import report
 from conductor.cli.fleet_bundle import BUNDLE, Keys, short
 from conductor.cli.fleet_place import on_bus, place
-from conductor.cli.typer_options import Json, argument, option, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, option, paragraphs, switch, takes
 from conductor.errors import ConductorError, UsageError, agrees, are, counted, one_line
 from conductor.fleet import bundle as bundles
 from conductor.fleet import rollout as rolling
@@ -54,22 +53,21 @@ def rollout(
         argument("[BUNDLE]", BUNDLE),
     ] = None,
     pool: Annotated[
-        str, typer.Option("--pool", metavar="NAME", help="The pool of the workers.")
+        str, option("--pool", "NAME", "The pool of the workers.")
     ] = "main",
     at: Annotated[
         int,
-        typer.Option("--at", metavar="PERCENT", help="How many workers must be ready.", min=0,
-                     max=100),
+        option("--at", "PERCENT", "How many workers must be ready.", min=0, max=100),
     ] = 100,
     wait: Annotated[
         int,
-        typer.Option("--wait", metavar="SECONDS", help="How long they may take for it.", min=0),
+        option("--wait", "SECONDS", "How long they may take for it.", min=0),
     ] = 300,
     back: Annotated[
-        bool, typer.Option("--back", help="Go back to what ran before; workers still have it.")
+        bool, switch("--back", "Go back to what ran before; workers still have it.")
     ] = False,
     status: Annotated[
-        bool, typer.Option("--status", help="Show what the pool runs, and what each worker has.")
+        bool, switch("--status", "Show what the pool runs, and what each worker has.")
     ] = False,
     key: Annotated[
         str,

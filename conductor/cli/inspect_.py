@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import msgspec
-import typer
 
 import wasm_host
 from conductor.author.caged import CagedReader
@@ -27,7 +26,7 @@ from conductor.cli import (
 )
 from conductor.cli.inspect_lock import Locked, locked
 from conductor.cli.inspect_policy import PolicyFacts
-from conductor.cli.typer_options import Json, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, paragraphs, switch, takes
 from conductor.errors import UsageError
 from conductor.spec import (
     agents,
@@ -144,15 +143,11 @@ class Facts(msgspec.Struct, frozen=True, kw_only=True):
 def inspect(
     component: Annotated[
         str,
-        typer.Argument(
-            metavar="COMPONENT",
-            help="A module's path, a bundled name or a command; options may follow a comma.",
-            show_default=False,
+        argument(
+            "COMPONENT", "A module's path, a bundled name or a command; options may follow a comma."
         ),
     ],
-    all_: Annotated[
-        bool, typer.Option("--all", help="Show all that is known, instead of a card.")
-    ] = False,
+    all_: Annotated[bool, switch("--all", "Show all that is known, instead of a card.")] = False,
     json_: Json = False,
     **values: Any,
 ) -> int:

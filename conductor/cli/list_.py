@@ -6,11 +6,10 @@ import datetime
 from typing import Annotated, Final
 
 import msgspec
-import typer
 
 from conductor.cli import configured, consent, pages, report
 from conductor.cli.pages import Entry, Page
-from conductor.cli.typer_options import Json, paragraphs
+from conductor.cli.typer_options import Json, option, paragraphs, switch
 from conductor.errors import UsageError, visible_path
 from conductor.packages import store
 from conductor.packages.store import Damaged
@@ -36,11 +35,10 @@ _END: Final = (
 
 Index = Annotated[
     list[str] | None,
-    typer.Option(
+    option(
         "--index",
-        metavar="CATALOGUE",
-        help="Search this folder, JSON file or URL, instead of `indexes` in conductor.toml.",
-        show_default=False,
+        "CATALOGUE",
+        "Search this folder, JSON file or URL, instead of `indexes` in conductor.toml.",
     ),
 ]
 
@@ -86,10 +84,10 @@ class Bundled(msgspec.Struct, frozen=True, kw_only=True):
 
 def list_(
     bundled: Annotated[
-        bool, typer.Option("--bundled", help="List those that come with conductor instead.")
+        bool, switch("--bundled", "List those that come with conductor instead.")
     ] = False,
     available: Annotated[
-        bool, typer.Option("--available", help="List what catalogues offer instead.")
+        bool, switch("--available", "List what catalogues offer instead.")
     ] = False,
     index: Index = None,
     json_: Json = False,

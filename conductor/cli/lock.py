@@ -8,12 +8,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import msgspec
-import typer
 
 import wasm_host
 from conductor.author.caged import CagedReader
 from conductor.cli import configured, consent, options, report
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import argument, option, paragraphs, switch, takes
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError, counted
 from conductor.spec import digests, syntax
@@ -43,34 +42,25 @@ EPILOG: Final = (
 
 _Lockable = Annotated[
     list[str] | None,
-    typer.Argument(
-        metavar="COMPONENT",
-        help="The components, as `agent` takes them.",
-        show_default=False,
-    ),
+    argument("COMPONENT", "The components, as `agent` takes them."),
 ]
-_LockFile = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help="The file to write.")
-]
-_Check = Annotated[
-    bool, typer.Option("--check", help="Fail if the file would change, and write nothing.")
-]
+_LockFile = Annotated[str, option("--output -o", "FILE", "The file to write.")]
+_Check = Annotated[bool, switch("--check", "Fail if the file would change, and write nothing.")]
 _ForProxy = Annotated[
     bool,
-    typer.Option(
+    switch(
         "--proxy",
-        help="Lock a chain without an agent. Default: the last component is the agent, "
+        "Lock a chain without an agent. Default: the last component is the agent, "
         "unless it is sandboxed.",
     ),
 ]
 _LockAgent = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--lock-agent",
-        metavar="on|off",
-        help="Refuse an agent whose program has changed, instead of reporting it. "
+        "on|off",
+        "Refuse an agent whose program has changed, instead of reporting it. "
         "Default: as the file says; off in a new one.",
-        show_default=False,
     ),
 ]
 

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-import typer
-
 from conductor.cli import log_notes, report
 from conductor.cli.blame import Blame, blame
 from conductor.cli.log_notes import worded
 from conductor.cli.log_rows import DIM, PLAIN, Line
-from conductor.cli.typer_options import Json, argument, paragraphs
+from conductor.cli.typer_options import Json, argument, paragraphs, switch
 from conductor.errors import UsageError
 
 EXIT_NO_RECORD: Final = 1
@@ -34,7 +32,7 @@ def show(
         argument("[FILE]", "A file of the project."),
     ] = "",
     notes: Annotated[
-        bool, typer.Option("--notes", help="Write a note on the last commit, for all its files.")
+        bool, switch("--notes", "Write a note on the last commit, for all its files.")
     ] = False,
     json_: Json = False,
 ) -> int:

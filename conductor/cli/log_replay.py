@@ -5,11 +5,9 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Final
 
-import typer
-
 from conductor.cli import configured, report
 from conductor.cli.log_kinds import TracePath, kind_for
-from conductor.cli.typer_options import Json, argument, option, paragraphs, takes
+from conductor.cli.typer_options import Json, argument, option, paragraphs, switch, takes
 from conductor.errors import UsageError
 from conductor.spec import catalog
 
@@ -56,14 +54,13 @@ _Without = Annotated[
 ]
 _Policy = Annotated[
     str | None,
-    typer.Option(
+    option(
         "--policy",
-        metavar="FILE",
-        help="Run nothing: say what this managed policy would have refused of the chain.",
-        show_default=False,
+        "FILE",
+        "Run nothing: say what this managed policy would have refused of the chain.",
     ),
 ]
-_Diff = Annotated[bool, typer.Option("--diff", help="Show what differs, turn by turn.")]
+_Diff = Annotated[bool, switch("--diff", "Show what differs, turn by turn.")]
 
 
 @takes("log replay")

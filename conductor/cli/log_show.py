@@ -9,12 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Final
 
-import typer
-
 from conductor.cli import log_kinds, report
 from conductor.cli.log_kinds import AUDIT, EMPTY, LogPath, Wanted
 from conductor.cli.log_rows import DID, DIM, HEAD, PLAIN, WRONG, Line, Rows, cut, duration
-from conductor.cli.typer_options import paragraphs
+from conductor.cli.typer_options import option, paragraphs, switch
 from conductor.core import json_text
 from conductor.errors import UsageError, counted, one_line
 from conductor.record.turns import filter as filters
@@ -64,24 +62,16 @@ def show(
     wanted: Wanted = "",
     turn: Annotated[
         int | None,
-        typer.Option(
-            "--turn",
-            metavar="NUMBER",
-            min=0,
-            help="Only this turn of a trace.",
-            show_default=False,
-        ),
+        option("--turn", "NUMBER", "Only this turn of a trace.", min=0),
     ] = None,
-    all_: Annotated[
-        bool, typer.Option("--all", help="Every edit and event, uncut, and where it is.")
-    ] = False,
+    all_: Annotated[bool, switch("--all", "Every edit and event, uncut, and where it is.")] = False,
     would: Annotated[
         bool,
-        typer.Option("--would", help="Only what was watched and not stopped, with counts by rule."),
+        switch("--would", "Only what was watched and not stopped, with counts by rule."),
     ] = False,
     json_: Annotated[
         bool,
-        typer.Option("--json", help="Print one JSON object a line: each turn, or each record."),
+        switch("--json", "Print one JSON object a line: each turn, or each record."),
     ] = False,
 ) -> int:
     """Shows what is in a file. Raises `UsageError`."""

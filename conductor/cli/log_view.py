@@ -6,11 +6,9 @@ import contextlib
 import os
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from conductor.cli import report
 from conductor.cli.log_kinds import TracePath, kind_for
-from conductor.cli.typer_options import output_option, paragraphs
+from conductor.cli.typer_options import option, output_option, paragraphs, switch
 from conductor.errors import UsageError
 from conductor.record.turns import reader as turns
 from conductor.spec.limits import size_in_words
@@ -34,37 +32,27 @@ EPILOG: Final = paragraphs(
     "  conductor log view today.jsons --output today.html",
 )
 
-NoOpen = Annotated[bool, typer.Option("--no-open", help="Only print the address; open no browser.")]
+NoOpen = Annotated[bool, switch("--no-open", "Only print the address; open no browser.")]
 Port = Annotated[
     int,
-    typer.Option(
-        "--port",
-        metavar="PORT",
-        min=0,
-        max=65535,
-        help="Port of the page. Default: any free.",
-        show_default=False,
-    ),
+    option("--port", "PORT", "Port of the page. Default: any free.", min=0, max=65535),
 ]
 
 
 def view(
     file: TracePath,
-    live: Annotated[
-        bool, typer.Option("--live", help="Go on reading the file as it grows.")
-    ] = False,
+    live: Annotated[bool, switch("--live", "Go on reading the file as it grows.")] = False,
     output: Annotated[
         str | None,
         output_option("Write the page as one file."),
     ] = None,
     turn: Annotated[
         int | None,
-        typer.Option(
+        option(
             "--turn",
-            metavar="NUMBER",
+            "NUMBER",
+            "Open the page at this turn; with --output, write this turn alone.",
             min=0,
-            help="Open the page at this turn; with --output, write this turn alone.",
-            show_default=False,
         ),
     ] = None,
     no_open: NoOpen = False,

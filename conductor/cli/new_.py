@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Final
 
-import typer
-
 from conductor.author import project
 from conductor.cli import report
-from conductor.cli.typer_options import argument
+from conductor.cli.typer_options import argument, option
 from conductor.errors import UsageError
 from conductor.spec import trust
 
@@ -26,11 +24,7 @@ def new(
     ],
     lang: Annotated[
         str,
-        typer.Option(
-            "--lang",
-            metavar="LANGUAGE",
-            help="What it is written in: python, rust, js, zig, go, c or wat.",
-        ),
+        option("--lang", "LANGUAGE", "What it is written in: python, rust, js, zig, go, c or wat."),
     ] = "python",
 ) -> int:
     """Makes a project."""

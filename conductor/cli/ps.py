@@ -9,7 +9,7 @@ import msgspec
 import typer
 
 from conductor.cli import pages, report
-from conductor.cli.typer_options import JsonArray, option, paragraphs
+from conductor.cli.typer_options import JsonArray, option, paragraphs, switch
 from conductor.control import client
 from conductor.control.places import Id
 from conductor.control.protocol import ChainState, ComponentState
@@ -36,9 +36,7 @@ def ps(
     context: typer.Context,
     watch: Annotated[
         bool,
-        typer.Option(
-            "--watch", help="Show live what each component does; without a terminal once."
-        ),
+        switch("--watch", "Show live what each component does; without a terminal once."),
     ] = False,
     pid: Annotated[
         str | None,

@@ -8,10 +8,8 @@ import shlex
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Final
 
-import typer
-
 from conductor.cli import report
-from conductor.cli.typer_options import argument, option, output_option, paragraphs
+from conductor.cli.typer_options import argument, option, output_option, paragraphs, switch
 from conductor.errors import UsageError, counted
 from conductor.spec.paths import MANIFEST
 
@@ -54,9 +52,7 @@ def publish(
             "Write the archive to this file, or as NAME-VERSION.tar.gz into a folder.",
         ),
     ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Send nothing: show what would be sent.")
-    ] = False,
+    dry_run: Annotated[bool, switch("--dry-run", "Send nothing: show what would be sent.")] = False,
     output: Annotated[
         str | None,
         output_option("Also write what is sent into a new folder, as an OCI layout.", "FOLDER"),
@@ -66,7 +62,7 @@ def publish(
         option("--sign", "KEY", "Sign it with this private key (PEM, without a password)."),
     ] = None,
     replace: Annotated[
-        bool, typer.Option("--replace", help="Let the tag name this, if it names something else.")
+        bool, switch("--replace", "Let the tag name this, if it names something else.")
     ] = False,
     repository: Annotated[
         str,

@@ -10,7 +10,7 @@ import msgspec
 import typer
 
 from conductor.cli import configured, pages, report
-from conductor.cli.typer_options import argument, paragraphs
+from conductor.cli.typer_options import argument, option, paragraphs, switch
 from conductor.editors import apply, chain, launcher, record, table
 from conductor.editors.json_editor import JsonEditor
 from conductor.editors.record import Settings
@@ -83,35 +83,27 @@ def setup(
             "proxies alone.",
         ),
     ] = None,
-    chain_name: Annotated[
-        str, typer.Option("--chain", metavar="NAME", help="A chain of the configuration.")
-    ] = "",
+    chain_name: Annotated[str, option("--chain", "NAME", "A chain of the configuration.")] = "",
     name: Annotated[
         str,
-        typer.Option(
-            "--name", metavar="ENTRY", help=f"What the editor calls the entry. Default: {ENTRY}."
-        ),
+        option("--name", "ENTRY", f"What the editor calls the entry. Default: {ENTRY}."),
     ] = "",
     wrap: Annotated[
         str,
-        typer.Option(
-            "--wrap", metavar="ENTRY", help="Put the conductor in front of this entry's command."
-        ),
+        option("--wrap", "ENTRY", "Put the conductor in front of this entry's command."),
     ] = "",
     project: Annotated[
         str,
-        typer.Option(
+        option(
             "--project",
-            metavar="FOLDER",
-            help=f"Folder whose `{paths.CONFIG}` the entry uses, wherever the editor starts it.",
+            "FOLDER",
+            f"Folder whose `{paths.CONFIG}` the entry uses, wherever the editor starts it.",
         ),
     ] = "",
-    print_: Annotated[
-        bool, typer.Option("--print", help="Print the entry, and change nothing.")
-    ] = False,
+    print_: Annotated[bool, switch("--print", "Print the entry, and change nothing.")] = False,
     remove: Annotated[
         bool,
-        typer.Option("--remove", help="Take the entry out, or give a wrapped one back."),
+        switch("--remove", "Take the entry out, or give a wrapped one back."),
     ] = False,
 ) -> int:
     """Sets an editor up."""

@@ -8,10 +8,9 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final
 
 import msgspec
-import typer
 
 from conductor.cli import consent, report
-from conductor.cli.typer_options import Json, paragraphs
+from conductor.cli.typer_options import Json, argument, paragraphs, switch
 from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import paths, tools, trust
 from conductor.spec.config import reading
@@ -37,22 +36,21 @@ EPILOG: Final = paragraphs(
 def trust_(
     what: Annotated[
         str | None,
-        typer.Argument(
-            metavar="[PATH]",
-            help="A folder or a file. With `--remove` also the name of a component or of an MCP "
+        argument(
+            "[PATH]",
+            "A folder or a file. With `--remove` also the name of a component or of an MCP "
             "server, or the beginning of a component's digest, as `--list` shows them.",
-            show_default=False,
         ),
     ] = None,
     listed: Annotated[
         bool,
-        typer.Option(
+        switch(
             "--list",
-            help="List what you trust: folders, project files, components with their rights, MCP "
+            "List what you trust: folders, project files, components with their rights, MCP "
             "servers with their tools.",
         ),
     ] = False,
-    removed: Annotated[bool, typer.Option("--remove", help="Trust PATH no longer.")] = False,
+    removed: Annotated[bool, switch("--remove", "Trust PATH no longer.")] = False,
     json_: Json = False,
 ) -> int:
     """Trusts something, or no longer, or lists what is trusted. Raises `UsageError`."""

@@ -12,21 +12,15 @@ import typer
 from conductor.cli import options
 from conductor.cli.commands import Command, Trait
 
-Json = Annotated[bool, typer.Option("--json", help="Print one JSON object.")]
-JsonArray = Annotated[bool, typer.Option("--json", help="Print one JSON array.")]
-Folder = Annotated[
-    str,
-    typer.Argument(
-        metavar="[FOLDER]",
-        help="The component's folder. Default: this one.",
-        show_default=False,
-    ),
-]
+
+def switch(flags: str, what: str) -> Any:
+    """An option without a value. `flags`: as typed, separated by spaces; `what`: the help."""
+    return typer.Option(*flags.split(), help=what)
 
 
-def option(flags: str, metavar: str, what: str) -> Any:
-    """An option with a value. `flags`: as typed, separated by spaces; `what`: the help."""
-    return typer.Option(*flags.split(), metavar=metavar, help=what, show_default=False)
+def option(flags: str, metavar: str, what: str, **bounds: Any) -> Any:
+    """An option with a value; `bounds`: `min` and `max` of a number."""
+    return typer.Option(*flags.split(), metavar=metavar, help=what, **bounds)
 
 
 def argument(metavar: str, what: str) -> Any:
@@ -42,6 +36,10 @@ def output_option(what: str, metavar: str = "FILE") -> Any:
 def paragraphs(*texts: str) -> str:
     """Help text; typer wraps each paragraph by itself."""
     return "\n\n".join(texts)
+
+
+Json = Annotated[bool, switch("--json", "Print one JSON object.")]
+JsonArray = Annotated[bool, switch("--json", "Print one JSON array.")]
 
 
 def _parameter(option: options.Option) -> inspect.Parameter:

@@ -5,11 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
-import typer
-
 from conductor.cli import offer, report
 from conductor.cli.offer import Allowed, Decision
-from conductor.cli.typer_options import paragraphs, takes
+from conductor.cli.typer_options import argument, paragraphs, switch, takes
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.packages import install, store
 from conductor.packages.catalogue import Named
@@ -36,15 +34,9 @@ EPILOG: Final = "Examples:\n\n  conductor update --check\n\n  conductor update w
 def update(
     names: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="NAME",
-            help="Which to update. Default: all that is installed.",
-            show_default=False,
-        ),
+        argument("NAME", "Which to update. Default: all that is installed."),
     ] = None,
-    check: Annotated[
-        bool, typer.Option("--check", help="Show what is newer, and install nothing.")
-    ] = False,
+    check: Annotated[bool, switch("--check", "Show what is newer, and install nothing.")] = False,
     **given: Any,
 ) -> int:
     """Updates components."""
