@@ -165,24 +165,6 @@ def test_a_connection_waits_for_the_session(generation: str) -> None:
     assert len(rig.component.connects) == 1
 
 
-def test_a_connection_waits_for_the_session_only_so_long() -> None:
-    rig = BridgeRig("sacp")
-    rig.request("session/new", {"mcpServers": [DECLARED["sacp"]]})
-    client = rig.client()
-    client.start("initialize", {"protocolVersion": "2025-06-18", "capabilities": {}})
-    rig.perform(rig.bridge.expired(rig.waits[0].token))
-    assert rig.component.connects == [{"acp_id": "ID", "acp_url": "acp:ID"}]
-    assert client.answer(1)["result"]["serverInfo"]["name"] == "scripted"
-
-
-@pytest.mark.parametrize("generation", ["stateless", "sdk-2", "rfd", "scp"])
-def test_others_do_not_wait_for_the_session(generation: str) -> None:
-    rig = BridgeRig(generation)
-    rig.request("session/new", {"mcpServers": [DECLARED[generation]]})
-    assert begin(rig, "with sessions").client.tool("echo", "early") == "early"
-    assert rig.waits == []
-
-
 @pytest.mark.parametrize("kind", CLIENTS)
 @pytest.mark.parametrize("generation", GENERATIONS)
 def test_a_component_that_dies_is_named(generation: str, kind: str) -> None:

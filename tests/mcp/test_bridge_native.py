@@ -8,7 +8,7 @@ from typing import Final
 import pytest
 
 from conductor.mcp.bridge.capabilities import Support
-from tests.harness.bridge.rig import DECLARED, META, MODERN_META, BridgeRig, Json
+from tests.harness.bridge.rig import DECLARED, MODERN_META, BridgeRig, Json
 
 GENERATIONS: Final = tuple(DECLARED)
 NEW: Final = Support(1, acp=True)
@@ -244,37 +244,6 @@ def test_an_older_session_has_its_server_back_once_the_latest_ends(speaks: str) 
     assert rig.upstream[-1]["id"] == 900, "nothing of ours any more: for the router"
 
 
-def test_an_agent_of_scp_calls_servers_by_the_names_that_it_was_given() -> None:
-    """The second server of a name has another one there, and its component its own."""
-    rig = BridgeRig("scp", "auto", SCP)
-    taken = {"name": "tools", "command": "/bin/tools", "args": [], "env": []}
-    given = rig.set_up(taken, DECLARED["scp"])["mcpServers"]
-    assert [one["name"] for one in given] == ["tools", "tools-2"]
-    agent = NativeAgent(rig, "scp")
-    held = {"jsonrpc": "2.0", "id": 1, "method": "tools/list"}
-    answer = agent.ask("_scp/mcp", {"name": "tools-2", "message": held})
-    assert "result" in answer["result"]["message"]
-    assert [one["method"] for one in rig.component.heard] == ["tools/list"], "under its own name"
-
-
-def test_between_two_of_the_schema_params_pass_as_they_are() -> None:
-    rig, agent = pair("stateless", "stateless")
-    agent.begin()
-    assert [one["method"] for one in rig.component.heard] == ["server/discover"]
-    odd = (
-        b'{"serverId" : "ID","requestId":"r\\u0031","method":"tools/list",'
-        b'"params":{"big":12345678901234567890,"_meta":{"%bprotocolVersion":"2026-07-28",'
-        b'"%bclientCapabilities":{}}},"_meta":{"x":1.0}}' % (META.encode(), META.encode())
-    )
-    frame = b'{"jsonrpc":"2.0","id":5,"method":"mcp/message","params":' + odd + b"}"
-    from conductor.mcp.bridge.effects import ToChain
-
-    effects = rig.bridge.from_agent(frame)
-    (effect,) = effects
-    assert isinstance(effect, ToChain)
-    assert odd in effect.frame
-
-
 # -- of one generation -----------------------------------------------------------------------------
 
 
@@ -300,17 +269,6 @@ def test_of_one_generation_the_component_hears_the_agent_only(generation: str) -
     assert [one["method"] for one in heard] == said
     assert [one["method"] for one in rig.component.heard] == [method]
     assert rig.component.heard[0]["params"] == params
-
-
-def test_a_connection_has_the_id_that_the_component_gave_it() -> None:
-    rig, agent = pair("sdk-2", "sdk-2")
-    agent.connect()
-    assert agent.connection == "c1"
-    rig.component.connections = 0  # it calls its next connection the same
-    again = NativeAgent(rig, "sdk-2")
-    again.last = 200
-    again.connect()
-    assert again.connection == "conductor-1-0-2"
 
 
 def test_what_the_component_says_to_being_connected_to_passes() -> None:
@@ -360,20 +318,6 @@ def test_requests_that_were_passed_on_in_the_wrong_generation_are_translated() -
     assert calls == [{"text": "a"}, {"text": "b"}], "each once"
 
 
-def test_an_agent_of_the_schema_needs_no_revision() -> None:
-    rig, agent = pair("stateless", "stateless")
-    sent: list[Json] = []
-    rig.component.receive = sent.append  # type: ignore[method-assign,assignment]
-    rig.up({"id": 5, "method": "mcp/message",
-            "params": {"serverId": "ID", "requestId": "r", "method": "tools/list"}})  # fmt: skip
-    assert [one["params"].get("method") for one in sent] == ["tools/list"]
-    unknown = {"code": -32601, "message": "what?"}
-    rig.component.send({"id": sent[0]["id"], "error": unknown})
-    rig.component.send({"id": sent[1]["id"], "error": unknown})
-    assert agent.answer(5)["result"]["error"] == unknown
-    assert [one["method"] for one in sent] == ["mcp/message", "mcp/connect"]
-
-
 # -- the rest --------------------------------------------------------------------------------------
 
 
@@ -394,22 +338,6 @@ def test_what_is_not_of_the_bridge_goes_to_the_router() -> None:
     assert len(rig.upstream) == count
 
 
-def test_what_is_no_request_of_mcp_is_left_to_the_router() -> None:
-    rig, agent = pair("sdk-2", "sdk-2")
-    agent.begin()
-    agent.last += 1
-    method, params = agent.carried("tools/call", agent.params("slow", "x"), agent.last)
-    rig.up({"id": agent.last, "method": method, "params": params})
-    frames: list[Json] = [
-        {"id": 900, "method": "$/cancel_request", "params": {"requestId": agent.last}},
-        {"id": 901, "method": method, "params": params, "result": {}},
-    ]
-    for frame in frames:
-        rig.up(frame)
-        assert rig.upstream[-1]["id"] == frame["id"]
-    assert rig.component.cancelled == []
-
-
 def test_a_nested_request_is_cancelled_by_its_own_id() -> None:
     rig, agent = pair("pacp", "sacp")
     agent.begin()
@@ -419,26 +347,3 @@ def test_a_nested_request_is_cancelled_by_its_own_id() -> None:
         method, params = agent.carried("notifications/cancelled", {"requestId": wrong})
         rig.up({"method": method, "params": params})
     assert len(rig.component.cancelled) == 1
-
-
-def test_a_flat_request_is_cancelled_by_its_id_of_acp() -> None:
-    rig, agent = pair("sacp", "sacp")
-    agent.begin()
-    method, params = agent.carried("tools/call", agent.params("slow", "x"), 500)
-    rig.up({"id": 500, "method": method, "params": params})
-    method, params = agent.carried("notifications/cancelled", {"requestId": 500})
-    rig.up({"method": method, "params": params})
-    assert agent.answer(500)["error"]["code"] == -32800
-    rig.component.open["x"]["done"]("late")
-    assert agent.answer(500)["error"]["code"] == -32800
-
-
-def test_the_session_ends() -> None:
-    rig, agent = pair("sdk-2", "sdk-2")
-    agent.begin()
-    id_ = rig.request("session/close", {"sessionId": "S1"})
-    assert rig.component.disconnected == []
-    rig.up({"id": id_, "result": {}})
-    assert rig.component.disconnected == [{"connectionId": "c1"}]
-    rig.up({"id": 600, "method": "mcp/connect", "params": {"serverId": "ID"}})
-    assert rig.upstream[-1]["id"] == 600

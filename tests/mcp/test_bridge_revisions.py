@@ -66,11 +66,6 @@ def test_initialize_is_answered_from_discover(asked: str, got: str) -> None:
     }
 
 
-def test_results_have_nothing_a_client_with_sessions_does_not_know() -> None:
-    _, client = upgraded()
-    assert set(client.result("tools/list")) == {"tools"}
-
-
 def test_subscriptions_to_resources() -> None:
     rig, client = upgraded()
     lists = {"toolsListChanged": True, "resourcesListChanged": True}
@@ -104,26 +99,11 @@ def test_what_a_component_does_not_offer_is_refused() -> None:
     assert "MCP server `tools`" in answer["error"]["message"]
 
 
-def test_input_a_client_does_not_offer_is_an_error() -> None:
-    _, client = upgraded()
-    answer = client.call("tools/call", {"name": "sample", "arguments": {}})
-    assert "`sampling/createMessage`" in answer["error"]["message"]
-    assert "`tools`" in answer["error"]["message"]
-
-
 def asking(rig: BridgeRig, client: McpClient, **result: object) -> object:
     """A call that waits, and is then answered that input is required; its id."""
     id_ = client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
     rig.component.open.pop("x")["answer"]({"result": {"resultType": "input_required", **result}})
     return id_
-
-
-def test_input_that_is_no_question_is_asked_for_again() -> None:
-    rig, client = upgraded()
-    id_ = asking(rig, client, requestState="s")
-    assert heard(rig, "tools/call")[-1]["requestState"] == "s"
-    rig.component.open.pop("x")["done"]("done")
-    assert client.answer(id_)["result"]["content"][0]["text"] == "done"
 
 
 def test_input_is_not_asked_for_without_end() -> None:
@@ -194,14 +174,6 @@ def test_a_component_that_does_not_discover_serves_nevertheless() -> None:
     assert client.tool("echo", "x") == "x"
 
 
-def test_a_session_left_cancels_what_is_open() -> None:
-    rig, client = upgraded()
-    client.start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
-    client.close()
-    assert len(rig.component.cancelled) == 2, "the call, and the subscription"
-    assert rig.bridge.servers["1-0"].connections == []
-
-
 # -- a client without sessions, a component with ---------------------------------------------------
 
 
@@ -229,23 +201,6 @@ def test_discover_is_answered_from_initialize() -> None:
     assert [one["method"] for one in rig.component.heard][-2:] == [
         "initialize", "notifications/initialized"
     ]  # fmt: skip
-
-
-def test_clients_share_one_session() -> None:
-    rig, first = downgraded("sacp")
-    second = rig.client()
-    one = first.start("tools/call", call("slow", "1"), id_="same")
-    two = second.start("tools/call", call("slow", "2"), id_="same")
-    rig.component.open["2"]["done"]("second")
-    rig.component.open["1"]["done"]("first")
-    assert first.answer(one)["result"]["content"][0]["text"] == "first"
-    assert second.answer(two)["result"]["content"][0]["text"] == "second"
-    assert len(rig.component.connects) == 1
-    first.close()
-    assert second.result("tools/call", call("echo"))["content"]
-    assert rig.component.disconnected == []
-    rig.perform(rig.bridge.end())
-    assert rig.component.disconnected == [{"connection_id": "c1"}]
 
 
 def test_nothing_of_the_envelope_reaches_the_component() -> None:
@@ -466,13 +421,3 @@ def test_a_component_takes_its_question_back() -> None:
     assert len(client.notifications("notifications/cancelled")) == 1
     client.close()
     assert rig.bridge.servers["1-0"].connections == []
-
-
-def test_a_component_drops_a_client() -> None:
-    rig = BridgeRig("sacp")
-    rig.set_up()
-    client = rig.client()
-    client.initialize()
-    rig.component.send({"method": "_mcp/disconnect", "params": {"connection_id": "c1"}})
-    assert client.dropped
-    assert rig.component.disconnected == []

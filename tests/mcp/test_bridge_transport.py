@@ -250,17 +250,6 @@ def test_proxies_are_shown_support(said: bytes, shown: bytes) -> None:
     asyncio.run(play())
 
 
-def test_without_proxies_there_is_nobody_to_show_it_to() -> None:
-    async def play() -> None:
-        stage = Stage(proxied=False)
-        await stage.open()
-        stage.transport.write(INITIALIZE)
-        stage.transport.received([ANSWER])
-        assert stage.chain.lines == [ANSWER]
-
-    asyncio.run(play())
-
-
 def test_the_setup_waits_for_the_address_and_all_behind_it() -> None:
     async def play() -> None:
         stage = Stage()
@@ -340,21 +329,6 @@ def test_a_client_comes_speaks_and_goes() -> None:
         await stage.transport.shut_down()
         assert Doors.made.did[-2:] == [(CloseListener(listener),), ("aclose",)]
         stage.transport.write(PROMPT)
-
-    asyncio.run(play())
-
-
-def test_the_agents_death_closes_everything() -> None:
-    async def play() -> None:
-        stage = Stage()
-        await stage.open()
-        listener = await stage.set_up()
-        Doors.made.events.client_opened("k", listener)
-        how = Ended("was ended")
-        stage.transport.ended(how)
-        assert (CloseClient("k"),) in Doors.made.did
-        assert Doors.made.did[-1] == (CloseListener(listener),)
-        assert stage.chain.heard == [how]
 
     asyncio.run(play())
 

@@ -84,21 +84,6 @@ class Pending:
         self.method = method
 
 
-def test_the_last_component_that_has_a_request_is_waited_for() -> None:
-    chain = Chain("a", "b", "agent")
-    assert chain.stage(1.0) is None
-    chain.ask("initialize", "a")
-    assert (stage := chain.stage(2.0)) is not None
-    assert stage.timed(2.4) == "waiting for `a` to answer `initialize`, 0 s"
-    chain.ask("initialize", "a", "b", "agent")
-    assert (stage := chain.stage(3.0)) is not None
-    assert stage.timed(9.0) == "waiting for `agent` to answer `initialize`, 6 s"
-    assert chain.stage(20.0) == stage, "it begins once"
-    for requests in chain.open.values():
-        requests.clear()
-    assert chain.stage(21.0) is None
-
-
 @pytest.mark.parametrize(
     ("method", "sentence"),
     [

@@ -146,16 +146,6 @@ def test_a_connection_of_the_same_name_is_refused() -> None:
     assert one.one()["method"] == "mcp/message"
 
 
-def test_servers_of_scp_have_names() -> None:
-    _, one, other, agent = two()
-    opened(one, agent, "a", {"type": "scp", "name": "mine"})
-    opened(other, agent, "b", {"type": "scp", "name": "yours"})
-    agent.ask("_scp/mcp", name="yours", message={})
-    assert other.one()["method"] == "_scp/mcp"
-    agent.ask("_scp/mcp", name="mine", message={})
-    assert one.one()["method"] == "_scp/mcp"
-
-
 def test_a_client_alone_is_asked_whatever_the_address() -> None:
     world = World()
     client = world.client("one")
@@ -180,20 +170,6 @@ def test_servers_of_one_chain_are_bounded() -> None:
 EVENT: Final = "_scp/html_panel/event"
 
 
-def test_panels_are_the_homes_and_pass_on() -> None:
-    world, one, other, agent = two()
-    session = opened(one, agent, "a")
-    other.attach(session)
-    one.take()
-    agent.ask("_scp/html_panel/show", sessionId=session, id="plan", label="l", contents="c")
-    assert one.one()["method"] == "_scp/html_panel/show"
-    assert other.take() == []
-    world.left(one)
-    assert "no client is there" in agent.take()[0]["error"]["message"]
-    agent.ask("_scp/html_panel/show", sessionId=session, id="plan", label="l", contents="c")
-    assert other.one()["method"] == "_scp/html_panel/show"
-
-
 def test_a_viewer_presses_no_button_of_a_panel() -> None:
     """Also not without naming the session: the chain takes all its clients for one editor."""
     _, one, viewer, agent = two()
@@ -216,15 +192,6 @@ def test_which_session_a_panel_is_of_has_to_be_clear() -> None:
     assert "needs a `sessionId`: this client drives 2 sessions" in one.result(asked)["message"]
     other.ask(EVENT, id="plan", name="click")
     assert agent.one()["params"]["sessionId"] == "c"
-
-
-def test_a_client_alone_is_one_editor() -> None:
-    world = World()
-    client = world.client("one")
-    agent = client.begin()
-    opened(client, agent, "a")
-    client.ask(EVENT, id="plan", name="click")
-    assert agent.one()["params"] == {"id": "plan", "name": "click"}
 
 
 # -- permissions -----------------------------------------------------------------------------------

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from guest_sdk.python import DROP, Answered, Cancelled, Proxy, Refused, gather, text
+from guest_sdk.python import DROP, Answered, Cancelled, Proxy, gather, text
 from guest_sdk.python.engine import Engine
-
-Feed = Callable[..., list[str]]
 
 
 def line(side: str, method: str = "", **more: Any) -> str:
@@ -129,23 +126,6 @@ def test_a_line_that_cannot_be_read_does_not_get_past_a_handler(waiting: Proxy[A
     assert out.startswith('c{"jsonrpc":"2.0","method":"log"')
 
 
-def test_edits_leave_the_rest_of_a_message_alone(waiting: Proxy[Any]) -> None:
-    engine = started(waiting)
-    said = (
-        '{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"_meta":{"n":1.10},'
-        '"sessionId":"a","prompt":[{"type":"text","text":"\\u00e9","x":1e400}]}}'
-    )
-    assert engine.receive(["p" + said]) == [asks(1)]
-    block = '{"type":"text","text":"now"},{"type":"text","text":"\\u00e9","x":1e400}'
-    (out,) = engine.receive([told(1)])
-    assert out == (
-        's{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"_meta":{"n":1.10},'
-        f'"sessionId":"a","prompt":[{block}]}}}}'
-    )
-    answer = '{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn","_meta":{"x":1.10}}}'
-    assert engine.receive(["s" + answer]) == ["p" + answer]
-
-
 # -- order -----------------------------------------------------------------------------------------
 
 
@@ -178,40 +158,6 @@ def test_a_turns_own_answer_waits_for_its_updates_too(waiting: Proxy[Any]) -> No
     end = result("s", 1, stopReason="end_turn")
     assert engine.receive([update("one"), end, update("late")]) == [asks(2)]
     assert engine.receive([told(2)]) == [flipped(update("one")), flipped(end), asks(3)]
-
-
-def test_an_answer_that_is_worked_on_holds_later_updates() -> None:
-    proxy = Proxy("after")
-
-    @proxy.request("session/prompt")
-    async def handler(request: Any, following: Any) -> Any:
-        answer = await following(request)
-        await proxy.clock.unix_ms()
-        return answer
-
-    engine = started(proxy)
-    engine.receive([prompt(1, "x")])
-    end = result("s", 1, stopReason="end_turn")
-    assert engine.receive([end, update("late")]) == [asks(1)]
-    assert engine.receive([told(1)]) == [flipped(end), flipped(update("late"))]
-
-
-def test_a_handler_that_goes_on_after_an_answer_lets_updates_through() -> None:
-    proxy = Proxy("again")
-
-    @proxy.request("session/prompt")
-    async def handler(request: Any, following: Any) -> Any:
-        await following(request)
-        request.prompt.append(text("again"))
-        return await following(request)
-
-    engine = started(proxy)
-    engine.receive([prompt(1, "x")])
-    (second,) = engine.receive([result("s", 1, stopReason="end_turn")])
-    assert json.loads(second[1:])["id"] == 1, "it is the same request still"
-    assert engine.receive([update("two")]) == [flipped(update("two"))]
-    (last,) = engine.receive([result("s", 1, stopReason="max_tokens")])
-    assert last == flipped(result("s", 1, stopReason="max_tokens"))
 
 
 def test_several_answers_can_be_awaited_at_once() -> None:
@@ -247,23 +193,6 @@ def test_a_request_cancelled_before_it_was_passed_on_is_answered_here(waiting: P
     assert engine.receive([cancel("p", 1)]) == [line("p", id=1, error=CANCELLED)]
     assert engine.receive([told(1)]) == []
     assert engine.receive([prompt(3, "three")]) == [asks(2)]
-
-
-def test_a_request_cancelled_later_is_cancelled_where_it_went(waiting: Proxy[Any]) -> None:
-    engine = started(waiting)
-    engine.receive([prompt(1, "one")])
-    engine.receive([told(1)])
-    assert engine.receive([cancel("p", 1)]) == [cancel("s", 1)]
-    refused = line("s", id=1, error=CANCELLED)
-    assert engine.receive([refused]) == [flipped(refused)]
-
-
-def test_a_turn_cancelled_before_it_began_ends_as_cancelled(waiting: Proxy[Any]) -> None:
-    engine = started(waiting)
-    engine.receive([prompt(1, "one")])
-    stop = line("p", "session/cancel", params={"sessionId": "a"})
-    out = engine.receive([stop])
-    assert out == [result("p", 1, stopReason="cancelled"), flipped(stop)]
 
 
 def test_a_turn_cancelled_before_it_began_was_never_taken_in_version_2(waiting: Proxy[Any]) -> None:
@@ -321,67 +250,6 @@ def test_an_answer_in_the_queue_of_a_cancelled_handler_holds_nothing() -> None:
 
 
 # -- whom the conductor hears is not for a proxy to know -------------------------------------------
-
-
-def idle(engine: Engine) -> bool:
-    """Whether nothing is kept of any message."""
-    lanes = engine.lanes
-    held = (engine._awaited, engine._handlings, lanes.holders, lanes.queues, lanes.free)
-    return not any(held) and not engine.loop.ready
-
-
-@pytest.mark.parametrize("method", ["session/prompt", "_nobody/handles"])
-def test_copies_of_answers_and_requests_are_like_any_other(
-    waiting: Proxy[Any], method: str
-) -> None:
-    engine = started(waiting)
-    assert idle(engine)
-    for number in (1, 2):
-        held = request("p", 10 + number, method, sessionId="a", prompt=[])
-        out = engine.receive([held])
-        if method == "session/prompt":
-            assert out == [asks(number)]
-            (out,) = [engine.receive([told(number)])]
-        (on,) = out
-        assert (on[0], json.loads(on[1:])["id"]) == ("s", 10 + number)
-        # What it says to that, nobody may hear; nothing else ever comes.
-        assert engine.receive([result("s", 10 + number, stopReason="end_turn")]) == [
-            result("p", 10 + number, stopReason="end_turn")
-        ]
-        assert idle(engine)
-
-
-def test_a_request_of_the_agents_keeps_its_id_beside_one_of_the_clients() -> None:
-    proxy = Proxy("both ways")
-
-    @proxy.request("_x")
-    async def pass_on(request: Any, following: Any) -> Any:
-        request.params["seen"] = True
-        return {"was": await following(request)}
-
-    engine = started(proxy)
-    assert engine.receive([request("p", 7, "_x", n=1), request("s", 7, "_x", n=2)]) == [
-        request("s", 7, "_x", n=1, seen=True),
-        request("p", 7, "_x", n=2, seen=True),
-    ]
-    assert engine.receive([cancel("s", 7), result("p", 7, by="p"), result("s", 7, by="s")]) == [
-        cancel("p", 7),
-        result("s", 7, was={"by": "p"}),
-        result("p", 7, was={"by": "s"}),
-    ]
-    assert idle(engine)
-
-
-def test_a_cancel_for_what_is_passed_on_or_answered_harms_nobody(waiting: Proxy[Any]) -> None:
-    engine = started(waiting)
-    engine.receive([prompt(1, "one"), request("p", 2, "_nobody/handles")])
-    engine.receive([told(1)])
-    for number in (1, 2):
-        assert engine.receive([cancel("p", number)]) == [cancel("s", number)]
-        engine.receive([result("s", number, stopReason="end_turn")])
-        # It is for the conductor to ignore, which alone knows that this is over.
-        assert engine.receive([cancel("p", number)]) == [cancel("s", number)]
-    assert idle(engine)
 
 
 # -- what handlers may do --------------------------------------------------------------------------
@@ -473,21 +341,6 @@ def test_proxies_that_are_mistakes() -> None:
         proxy.tool(name="one")(lambda: 2)
 
 
-def test_an_answer_that_was_not_awaited_is_awaited() -> None:
-    proxy = Proxy("forgot")
-
-    @proxy.request("_x")
-    async def handler(request: Any, following: Any) -> Any:
-        return following(request)
-
-    run = started(proxy)
-    (passed,) = run.receive([request("p", 1, "_x")])
-    assert passed.startswith("s")
-    id_ = json.loads(passed[1:])["id"]
-    (answer,) = run.receive([f's{{"jsonrpc":"2.0","id":{json.dumps(id_)},"result":{{"a":1}}}}'])
-    assert json.loads(answer[1:])["result"] == {"a": 1}
-
-
 def test_a_request_handler_that_returns_nothing_is_told_so() -> None:
     proxy = Proxy("forgot")
 
@@ -515,18 +368,6 @@ def test_a_mistake_is_answered_with_the_authors_line_and_logged() -> None:
     assert error["data"]["traceback"][-1].startswith("ZeroDivisionError")
     assert not any("engine.py" in one and "test_" not in one for one in error["data"]["traceback"])
     assert json.loads(logged[1:])["params"]["level"] == "error"
-
-
-def test_a_notification_whose_handler_fails_is_not_passed_on() -> None:
-    proxy = Proxy("redact")
-
-    @proxy.update()
-    def handler(update: Any) -> None:
-        raise KeyError("secret")
-
-    (out,) = started(proxy).receive([update("secret")])
-    assert out[0] == "c"
-    assert "`session/update` was not passed on: KeyError" in out
 
 
 def test_updates_can_be_dropped_replaced_and_multiplied() -> None:
@@ -570,23 +411,6 @@ def test_an_error_of_the_agent_passes_untouched_or_can_be_caught() -> None:
     assert json.loads(out[1:])["result"] == {"code": -5, "data": [1.1]}
 
 
-def test_a_refused_service_names_itself() -> None:
-    proxy = Proxy("refused")
-
-    @proxy.request("_x")
-    async def handler(request: Any) -> Any:
-        try:
-            await proxy.clock.now()
-        except Refused as refused:
-            return {"service": refused.service, "granted": refused.granted}
-
-    engine = started(proxy)
-    engine.receive([request("p", 1, "_x")])
-    error = {"code": -32601, "message": "service `clock` is not granted", "data": {}}
-    (out,) = engine.receive([line("c", id=1, error=error)])
-    assert json.loads(out[1:])["result"] == {"service": "clock", "granted": False}
-
-
 def test_a_proxy_that_awaits_something_foreign_is_told_so() -> None:
     class Foreign:
         def __await__(self) -> Any:
@@ -604,28 +428,6 @@ def test_a_proxy_that_awaits_something_foreign_is_told_so() -> None:
     assert "proxy.timer.sleep" in message
 
 
-def test_services_are_there_in_handlers_only() -> None:
-    proxy = Proxy("outside")
-    with pytest.raises(RuntimeError, match="inside its handlers only"):
-        proxy.log("too early")
-
-
-def test_one_proxy_can_run_several_times_at_once() -> None:
-    proxy = Proxy("counter", session=dict)
-
-    @proxy.request("_count")
-    def handler(request: Any) -> Any:
-        request.state["n"] = request.state.get("n", 0) + 1
-        return dict(request.state)
-
-    first, second = started(proxy), started(proxy)
-    for engine in (first, second):
-        out = engine.receive([request("p", 1, "_count", sessionId="a")])
-        assert json.loads(out[0][1:])["result"] == {"n": 1}
-    out = first.receive([request("p", 2, "_count", sessionId="a")])
-    assert json.loads(out[0][1:])["result"] == {"n": 2}
-
-
 def test_state_ends_with_the_session() -> None:
     proxy = Proxy("state")
 
@@ -640,19 +442,6 @@ def test_state_ends_with_the_session() -> None:
     assert '"result":2' in engine.receive([asked])[0]
     engine.receive([request("p", 5, "session/close", sessionId="a"), result("s", 5)])
     assert '"result":1' in engine.receive([asked])[0]
-
-
-def test_a_second_configure_replaces_the_first() -> None:
-    proxy = Proxy("settings")
-
-    @proxy.request("_config")
-    def handler(request: Any) -> Any:
-        return proxy.config
-
-    engine = started(proxy, config={"a": 1})
-    assert '"result":{"a":1}' in engine.receive([request("p", 1, "_config")])[0]
-    engine.receive([line("c", "configure", params={"config": {"a": 2}})])
-    assert '"result":{"a":2}' in engine.receive([request("p", 1, "_config")])[0]
 
 
 def test_wrong_settings_do_not_replace_right_ones() -> None:

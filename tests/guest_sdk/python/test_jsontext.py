@@ -90,20 +90,6 @@ def test_what_is_not_json_is_an_error_each_time() -> None:
     assert merge("[]", [[]]) == "[[]]"
 
 
-class _Encoding(dict[str, int]):
-    """An object during whose encoding another value is encoded: as when what is left of a coroutine
-    is collected meanwhile, and sends its last words."""
-
-    def items(self) -> Any:
-        """Its members."""
-        assert dumps({"other": [1]}) == '{"other":[1]}'
-        return super().items()
-
-
-def test_a_value_is_encoded_while_another_is() -> None:
-    assert dumps({"a": [_Encoding(b=1)], "c": {}}) == '{"a":[{"b":1}],"c":{}}'
-
-
 def test_a_lone_surrogate_is_written_as_an_escape() -> None:
     assert dumps("\ud800é") == '"\\ud800\\u00e9"'
     assert dumps("é") == '"é"'

@@ -53,14 +53,6 @@ def test_three_lines_are_a_test() -> None:
     run(work())
 
 
-def test_a_service_that_is_not_granted_is_refused() -> None:
-    async def code() -> Any:
-        return str(await P.clock.now())
-
-    with pytest.raises(ProxyError, match="service `clock` is not granted"):
-        asked(code, grants=["storage"])
-
-
 def test_the_store() -> None:
     async def code() -> Any:
         await gather(*(P.kv.set(f"k/{n}", {"n": n}) for n in range(3)))

@@ -87,11 +87,6 @@ def test_settings_that_do_not_fit(config: dict[str, object], why: str) -> None:
         play()
 
 
-def test_what_is_neither_is_refused() -> None:
-    with pytest.raises(TypeError, match="`config` is a dataclass; `int` is none"):
-        Proxy("mine", config=int)
-
-
 @pytest.mark.usefixtures("python_guest")
 def test_the_source_says_which_settings_there_are(tmp_path: Path) -> None:
     path = tmp_path / "mine.py"

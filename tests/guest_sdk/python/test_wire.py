@@ -23,16 +23,6 @@ def enveloped(id_: Any, method: str, params: str = "") -> str:
     return f'{{"jsonrpc":"2.0",{ids}"method":"proxy/successor","params":{{{inner}}}}}'
 
 
-def test_the_role_request_becomes_initialize_for_the_successor(wire: Wire) -> None:
-    role = '{"jsonrpc":"2.0","id":0,"method":"proxy/initialize","params":{"protocolVersion":1}}'
-    (out,) = wire.receive([role])
-    assert out == enveloped(0, "initialize", '{"protocolVersion":1}')
-    answer = '{"protocolVersion":1,"_meta":{"x":1.10}}'
-    assert wire.receive([f'{{"jsonrpc":"2.0","id":0,"result":{answer}}}']) == [
-        f'{{"jsonrpc":"2.0","id":0,"result":{answer}}}'
-    ]
-
-
 @pytest.mark.parametrize(
     "told", [[], ['{"jsonrpc":"2.0","method":"_conductor/configure","params":{"name":"n"}}']]
 )
@@ -46,24 +36,6 @@ def test_a_program_starts_once_with_settings_and_without(told: list[str]) -> Non
     assert starts == [{}]
 
 
-def test_payloads_pass_byte_by_byte_under_the_ids_they_came_with(wire: Wire) -> None:
-    odd = '{ "n":[1.10,1e400], "t":"\\ud800" }'
-    down = f'{{"jsonrpc":"2.0","id":5,"method":"_x","params":{odd}}}'
-    up = enveloped(6, "_y", odd)
-    assert wire.receive([down, up]) == [
-        enveloped(5, "_x", odd),
-        f'{{"jsonrpc":"2.0","id":6,"method":"_y","params":{odd}}}',
-    ]
-    error = '{"code":-1,"message":"no","more":1.10}'
-    assert wire.receive([f'{{"jsonrpc":"2.0","id":6,"error":{error}}}']) == [
-        f'{{"jsonrpc":"2.0","id":6,"error":{error}}}'
-    ]
-    assert wire.receive(['{"jsonrpc":"2.0","id":6,"result":1}']) == []
-    assert wire.receive(['{"jsonrpc":"2.0","id":5,"result":1e400}']) == [
-        '{"jsonrpc":"2.0","id":5,"result":1e400}'
-    ]
-
-
 def test_notifications_pass_both_ways(wire: Wire) -> None:
     update = '{"jsonrpc":"2.0","method":"session/update","params":{"a":1}}'
     assert wire.receive([enveloped(None, "session/update", '{"a":1}'), update]) == [
@@ -74,15 +46,6 @@ def test_notifications_pass_both_ways(wire: Wire) -> None:
 
 def cancel(id_: str) -> str:
     return f'{{"jsonrpc":"2.0","method":"$/cancel_request","params":{{"requestId":{id_}}}}}'
-
-
-def test_a_cancel_follows_its_request_either_way(wire: Wire) -> None:
-    wire.receive(['{"jsonrpc":"2.0","id":5,"method":"_x"}', enveloped(6, "_y")])
-    assert wire.receive([cancel("5")]) == [cancel("5")]
-    assert wire.receive([cancel("6")]) == [cancel("6")]
-    assert wire.receive([cancel("7")]) == []
-    wrapped = enveloped(None, "$/cancel_request", '{"requestId":6}')
-    assert wire.receive([wrapped]) == [cancel("6")]
 
 
 @pytest.mark.parametrize(
@@ -98,20 +61,6 @@ def test_what_makes_no_sense_is_refused(wire: Wire, line: str, code: int) -> Non
     (out,) = wire.receive([line])
     assert json.loads(out)["error"]["code"] == code
     assert wire.receive(["", "  "]) == []
-
-
-def test_services_are_asked_for_by_their_long_names() -> None:
-    proxy = Proxy("timed")
-
-    @proxy.request("_now")
-    async def now(request: Any) -> Any:
-        return await proxy.clock.unix_ms()
-
-    wire = Wire(Engine(proxy))
-    (asked,) = wire.receive(['{"jsonrpc":"2.0","id":1,"method":"_now"}'])
-    assert asked == '{"jsonrpc":"2.0","id":"c-1","method":"_conductor/clock"}'
-    answer = '{"jsonrpc":"2.0","id":"c-1","result":{"unixMs":5}}'
-    assert wire.receive([answer]) == ['{"jsonrpc":"2.0","id":1,"result":5}']
 
 
 def answer(id_: Any, result: str = "{}") -> str:

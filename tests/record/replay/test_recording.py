@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -102,25 +101,3 @@ def test_a_message_stands_where_it_was_read(tmp_path: Path) -> None:
     assert [line.method for line in load(path, "b")[0].client] == [
         "session/list", "_first", "_second", "_past",
     ]  # fmt: skip
-
-
-def test_a_request_that_a_component_could_not_take_was_sent_once(tmp_path: Path) -> None:
-    path = file(
-        tmp_path,
-        request(0.1, "client a session/new", 1, 1),
-        answer(0.2, "a client", 1, 2, of=1, lost=True, by="conductor"),
-        request(0.3, "client b session/new", 2, 1),
-        request(0.4, "b agent session/new", 3, 4, passes=1),
-    )
-    assert [(line.type, line.target) for line in load(path)[0].client] == [("request", "b")]
-
-
-def test_a_notification_that_nobody_got_is_not_played_and_all_others_are(tmp_path: Path) -> None:
-    told: list[dict[str, Any]] = [
-        {**request(at, f"client a {name}", 1, number), "type": "notification", "id": None}
-        for at, name, number in ((0.2, "_kept", 2), (0.3, "_lost", 3))
-    ]
-    told[1]["_conductor"]["lost"] = True
-    asked = request(0.1, "client a session/new", 1, 1)
-    path = file(tmp_path, asked, *told, request(0.4, "a agent session/new", 2, 4, passes=1))
-    assert [line.method for line in load(path)[0].client] == ["session/new", "_kept"]
