@@ -11,7 +11,7 @@ from conductor.cli import configured, consent, pages, report
 from conductor.cli.pages import Entry, Page
 from conductor.cli.typer_options import Json, option, paragraphs, switch
 from conductor.errors import UsageError, visible_path
-from conductor.packages import store
+from conductor.packages import catalogue, store
 from conductor.packages.store import Damaged
 from conductor.spec import catalog, catalogues, trust
 from conductor.spec.digests import short
@@ -203,8 +203,6 @@ def _available(where: list[str], *, as_json: bool) -> int:
         raise UsageError(
             "there is no catalogue", '`--index CATALOGUE`, or `indexes = ["…"]` in conductor.toml'
         )
-    from conductor.packages import catalogue  # it loads what speaks HTTP
-
     known = {each.name for each in store.receipts()}
     rows = [
         Offered(

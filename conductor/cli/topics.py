@@ -11,6 +11,7 @@ from conductor.cli.pages import Entry, Page, Section, entries, gist
 from conductor.cli.typer_options import paragraphs
 from conductor.core.policy import words
 from conductor.core.policy.key_table import row_of
+from conductor.packages import sources
 from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.spec import component_options, limits
 from conductor.spec.syntax import WRITTEN
@@ -54,8 +55,6 @@ def _component() -> Page:
 
 
 def _sources() -> Page:
-    from conductor.packages import sources  # it loads what speaks HTTP
-
     return Page(
         "",
         "Where `conductor add` takes a component from. What is behind a source may change, so a "

@@ -2,6 +2,8 @@
 
 A server may drip, lie about a length or redirect in a circle: `get` ends in time with an answer or
 one error. What comes is held in memory until its digest has been checked.
+
+Commands that fetch nothing load this module for its rules: what speaks HTTP is loaded by a request.
 """
 
 from __future__ import annotations
@@ -12,16 +14,17 @@ import ssl
 import time
 import urllib.request
 from collections.abc import Iterable, Mapping
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urljoin, urlsplit
 
-import anyio
-import httpcore2 as httpcore
 import msgspec
 
 from conductor.core.policy.scopes import is_public
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.version import version
+
+if TYPE_CHECKING:
+    import httpcore2 as httpcore
 
 MOST: Final = 64 * 1024 * 1024
 """Bytes of a download."""
@@ -81,8 +84,9 @@ class UnreachableError(DownloadError):
     """A server, or the network, does not do its work now: the same may succeed later."""
 
 
-class _Outside(httpcore.AsyncNetworkBackend):
-    """Says nothing to an address of this machine or its network, whatever a name means now."""
+class _Outside:
+    """The network of a pool. It says nothing to an address of this machine or its network, whatever
+    a name means now."""
 
     async def connect_tcp(
         self,
@@ -93,6 +97,8 @@ class _Outside(httpcore.AsyncNetworkBackend):
         socket_options: Iterable[Any] | None = None,
     ) -> httpcore.AsyncNetworkStream:
         """Connects, and closes where that has led inside. Raises `DownloadError`."""
+        import httpcore2 as httpcore
+
         inner = httpcore.AnyIOBackend()
         stream = await inner.connect_tcp(host, port, timeout, local_address, socket_options)
         address = stream.get_extra_info("server_addr")[0]
@@ -177,6 +183,9 @@ def send(
         UsageError: The URL is refused.
         DownloadError: Anything else.
     """
+    import anyio
+    import httpcore2 as httpcore
+
     end = time.monotonic() + SECONDS if until is None else until
 
     async def within() -> Answer:
@@ -280,11 +289,13 @@ async def _once(request: _Request, url: str, most: int, outside: bool) -> Answer
 
 def _pool(url: str, outside: bool) -> Any:
     """What connects: directly, or through the proxy that the environment names."""
+    import httpcore2 as httpcore
+
     parts = urlsplit(url)
     proxy = urllib.request.getproxies().get(parts.scheme, "")
     host = parts.hostname or ""
     if not proxy or is_loopback(host) or urllib.request.proxy_bypass(host):
-        network = _Outside() if outside else None
+        network: Any = _Outside() if outside else None
         return httpcore.AsyncConnectionPool(ssl_context=_context(), network_backend=network)
     named = urlsplit(proxy if "://" in proxy else f"http://{proxy}")
     auth = None
