@@ -258,8 +258,12 @@ class Auditor(Sink[Item]):
 
 def _described(spec: Spec, role: str) -> dict[str, Any]:
     """What a component is and may do, without secrets."""
-    members: dict[str, Any] = {"component": spec.name, "role": role, "sandboxed": spec.sandboxed}
-    members["kind"] = spec.kind
+    members: dict[str, Any] = {
+        "component": spec.name,
+        "role": role,
+        "sandboxed": spec.sandboxed,
+        "kind": spec.kind,
+    }
     if spec.sandboxed:
         # Its start reports a file that cannot be read.
         members |= {"file": spec.script or spec.wasm, "sha256": digest(spec) or None}

@@ -69,10 +69,14 @@ def judged(then: ChainComponent) -> Spec:
 
     A trace has no arguments of a program, so the component has none.
     """
-    by_name = then.kind not in _SANDBOXED or is_name(then.source)
-    spec = catalog.resolve(then.source) if by_name else catalog.at(then.source)
     own = {"name": _name(then.name), "policy": then.policy, "config": then.config}
-    return msgspec.structs.replace(spec, **own)
+    return msgspec.structs.replace(_resolved(then), **own)
+
+
+def _resolved(then: ChainComponent) -> Spec:
+    """What a component of a trace is here. Raises `ConductorError`."""
+    by_name = then.kind not in _SANDBOXED or is_name(then.source)
+    return catalog.resolve(then.source) if by_name else catalog.at(then.source)
 
 
 def _check_name(recording: Recording, option: str, name: str) -> None:
@@ -118,8 +122,7 @@ def _as_recorded(name: str, then: ChainComponent | None, note: Callable[[str], N
             instead,
         )
     try:
-        by_name = is_name(then.source)
-        spec = catalog.resolve(then.source) if by_name else catalog.at(then.source)
+        spec = _resolved(then)
     except ConductorError as error:
         raise UsageError(f"`{name}` of the trace is not here: {error.text}", instead) from None
     if not spec.sandboxed:
