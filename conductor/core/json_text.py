@@ -314,6 +314,15 @@ def decode(raw: Raw | bytes | memoryview | str, *, type: Any = Any) -> Any:  # n
         return Decoder(type).decode(raw)
 
 
+_any_text: Final = Decoder(Raw)
+
+
+def check(text: Raw | bytes) -> None:
+    """Raises as `Decoder.decode` where this is no JSON text."""
+    bytes(text).decode()  # of what is not read, msgspec does not look at the encoding
+    _any_text.decode(text)
+
+
 def encode(value: Any, *, order: Literal["sorted", "deterministic"] | None = None) -> bytes:
     """As `msgspec.json.encode`, but texts may hold lone surrogates: those become escapes."""
     try:

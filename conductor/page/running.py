@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
 from collections.abc import Callable
 from typing import Final
@@ -23,6 +24,7 @@ class RunningChain(Sink[Line]):
     """The trace of a chain: takes its lines (`conductor.run.log.Sink`), and is what the page shows
     (`conductor.page.source.Source`)."""
 
+    is_live = True
     notice = ""
 
     def __init__(self, name: str) -> None:
@@ -33,6 +35,8 @@ class RunningChain(Sink[Line]):
         """Bytes of the lines that wait, about."""
         self._come = asyncio.Event()
         self._ended = False
+        self._loop: asyncio.AbstractEventLoop | None = None
+        """Where it is read."""
 
     @property
     def live(self) -> bool:
@@ -57,12 +61,17 @@ class RunningChain(Sink[Line]):
     def close(self) -> None:
         """See `Sink`."""
         self._ended = True
-        self._come.set()
+        if self._loop is None:
+            self._come.set()
+        else:
+            with contextlib.suppress(RuntimeError):  # that loop is closed
+                self._loop.call_soon_threadsafe(self._come.set)
 
     # -- as a source ---------------------------------------------------------------------------
 
     async def run(self, changed: Callable[[], None]) -> None:
         """See `Source`."""
+        self._loop = asyncio.get_running_loop()
         while self.live:
             await self._come.wait()
             self._come.clear()

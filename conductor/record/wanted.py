@@ -76,7 +76,8 @@ def opened(
         launcher = Launcher(plan, on_stderr, lambda name, text: log("warning", name, text))
         return Opened(opened_sinks, launcher, launcher.plan(plan.components))
     except ConductorError as error:
-        entries.close(error.text)
+        entries.end(error.text)
+        entries.close()
         raise
 
 

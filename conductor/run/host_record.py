@@ -12,6 +12,8 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 import msgspec
+from msgspec import Raw
+from msgspec.structs import astuple, force_setattr
 
 from conductor.core import Entry, json_text
 
@@ -34,6 +36,9 @@ class Crossed(Entry, frozen=True, array_like=True, tag="crossed", gc=False):
 
     at: float = 0.0
     """When, by the machine's clock."""
+    same: bool = False
+    """Whether its payload is that of the last message that had one. Most guests pass on what they
+    got: so the host says it once."""
 
 
 class Delivered(msgspec.Struct, frozen=True, array_like=True, tag="delivered"):
@@ -54,13 +59,21 @@ class HostRecord:
         self._send = send
         self._piece = min(_PIECE, line_limit // 2)
         self._entries: list[Crossed | Delivered] = []
+        self._last: bytes | None = None
+        """The last payload among these."""
 
     def crossed(self, entry: Entry) -> None:
         """A message crossed."""
-        fields = *msgspec.structs.astuple(entry), time.monotonic()
+        fields = *astuple(entry), time.monotonic()
         crossed = Crossed(*fields)
-        if entry.payload is not None:  # in JSON, raw JSON would be part of it
-            crossed = msgspec.structs.replace(crossed, payload=bytes(entry.payload))
+        if entry.payload is not None:
+            payload = bytes(entry.payload)  # in JSON, raw JSON would be part of it
+            if payload == self._last:
+                force_setattr(crossed, "payload", None)
+                force_setattr(crossed, "same", True)
+            else:
+                self._last = payload
+                force_setattr(crossed, "payload", payload)
         self._entries.append(crossed)
 
     def delivered(self, name: str, given: bytes, returned: bytes, failed: str = "") -> None:
@@ -70,7 +83,7 @@ class HostRecord:
 
     def send(self) -> None:
         """Sends what waits."""
-        entries, self._entries = self._entries, []
+        entries, self._entries, self._last = self._entries, [], None
         line: list[bytes] = []
         size = 0
         for text in map(json_text.encode, entries):
@@ -107,6 +120,8 @@ class RecordReader:
         self._held = bytearray()
         self._size = 0
         """Bytes of the long entry that has begun; 0: none has."""
+        self._last: Raw | bytes | None = None
+        """The last payload."""
 
     def read(self, line: bytes) -> Sequence[Crossed | Delivered]:
         """The entries that are complete with this line. Raises `ValueError` for nonsense."""
@@ -117,14 +132,28 @@ class RecordReader:
                 return ()
             if len(line) > 2 * _PIECE:
                 raise ValueError("a line of its record is too long")
-            return _several(memoryview(line)[len(_ENTRIES) :])
+            return self._whole(_several(memoryview(line)[len(_ENTRIES) :]))
         if not self._size:
             return ()  # it goes on with what was refused
         self._held += memoryview(line)[len(_GOES_ON) :]
         if len(self._held) < self._size:
             return ()
         text, self._held, self._size = bytes(self._held), bytearray(), 0
-        return (_one(text),)
+        return self._whole([_one(text)])
+
+    def _whole(self, entries: list[Crossed | Delivered]) -> list[Crossed | Delivered]:
+        """Entries, each with its payload."""
+        for entry in entries:
+            if isinstance(entry, Delivered):
+                continue
+            if entry.same:
+                if self._last is None:
+                    raise ValueError("no message before has a payload")
+                force_setattr(entry, "payload", self._last)
+            elif entry.payload is not None:
+                json_text.check(entry.payload)  # it could break out of its line in a file
+                self._last = entry.payload
+        return entries
 
     def _begin(self, size: int) -> None:
         if size > _MOST:

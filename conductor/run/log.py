@@ -2,14 +2,15 @@
 
 The router, the hosts of guests and the shell add entries; sinks take them (`Sink`). An entry names
 who sent what to whom, as the engine knows it: so nobody has to guess. Entries wait while messages
-are written, and are handed on when those are out. The start path loads this module.
+are written, and are handed on when those are out, or a little later: to take many at once costs
+less. The start path loads this module.
 """
 
 from __future__ import annotations
 
 import time
 from collections import defaultdict
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
@@ -31,6 +32,8 @@ _MOST_HELD: Final = 32 * 1024 * 1024
 wait for it, and memory is bounded."""
 _MOST_EARLY: Final = 4 * 1024 * 1024
 """Bytes of its record that are kept of a host that has not joined the chain yet."""
+_MANY: Final = 64 * 1024
+"""Bytes of messages whose entries wait."""
 _LONGEST: Final = 400
 """Characters of why something is missing."""
 _now: Final = time.monotonic
@@ -46,6 +49,13 @@ class Chain(msgspec.Struct, frozen=True):
     """Those of which nobody looks at what they pass on, and whether that keeps its id."""
     joined: Sequence[Spec] = ()
     """Those that have joined it now, while it runs."""
+
+
+class RecordLine(msgspec.Struct, frozen=True):
+    """A line of the record of a host, with entries that nobody has looked at yet."""
+
+    host: str
+    line: bytes
 
 
 class Happened(msgspec.Struct, frozen=True):
@@ -134,7 +144,9 @@ class Sink(Generic[Taken_contra]):
     every message something. Who does not gets that where another one does."""
     at_once = False
     """Whether it gets each entry before any message goes on: for an audit, which nothing must
-    overtake, and where an entry costs no more than to wait would."""
+    overtake."""
+    is_live = False
+    """Whether somebody looks at it while the chain runs: then no entry waits for others."""
     failed = False
     """Whether it takes nothing more."""
 
@@ -160,7 +172,8 @@ class Sink(Generic[Taken_contra]):
         one and nothing more can be written, or now if that is so already."""
 
     def close(self) -> None:
-        """Nothing more will come."""
+        """Nothing more will come: it passes on what it holds. That may take seconds, so this is
+        called in a thread of its own."""
 
 
 class ChainLog:
@@ -174,17 +187,22 @@ class ChainLog:
         self._at_once: defaultdict[type, list[Callable[[Item, float, str], None]]]
         self._at_once = defaultdict(list)
         """By what they take."""
-        for sink in sinks:
-            for kind in sink.takes if sink.at_once else ():
-                self._at_once[kind].append(sink.take)
-        self._later = [sink for sink in sinks if not sink.at_once]
-        self._kept = frozenset(kind for sink in self._later for kind in sink.takes)
-        """What any of those wants."""
         self.watches = any(sink.watches for sink in sinks)
         """Whether any of them does."""
+        self._is_live = any(sink.is_live for sink in sinks)
+        # Where nobody watches, an entry costs no more than to wait would.
+        self._later = [sink for sink in sinks if self.watches and not sink.at_once]
+        self._kept = frozenset(kind for sink in self._later for kind in sink.takes)
+        """What any of those wants."""
+        for sink in sinks:
+            for kind in sink.takes if sink not in self._later else ():
+                self._at_once[kind].append(sink.take)
         self._say = say
-        self._waiting: list[tuple[float, Item]] = []
-        self._mode = ""
+        self._waiting: list[tuple[float, Item | RecordLine]] = []
+        self._passed = 0
+        """Bytes of messages since the last entry was handed on."""
+        self.mode = ""
+        """That of the router."""
         self._chain = Chain()
         self._readers: dict[str, RecordReader] = {}
         """Of the records of hosts, by host."""
@@ -197,29 +215,46 @@ class ChainLog:
     # -- what happens --------------------------------------------------------------------------
 
     def add(self, item: Item, at: float | None = None) -> None:
-        """Something has happened, now or at a time by the machine's monotonic clock.
-
-        What waits is what one chunk of a peer has led to, and so bounded as that is.
-        """
+        """Something has happened, now or at a time by the machine's monotonic clock."""
         at, kind = _now() if at is None else at, type(item)
         for take in self._at_once[kind]:
-            take(item, at, self._mode)
+            take(item, at, self.mode)
         if kind in self._kept:
             self._waiting.append((at, item))
 
-    def drain(self, mode: str) -> None:
-        """Hands on what waits; `mode` is that of the router."""
-        self._mode = mode
+    def passed(self, size: int) -> None:
+        """So many bytes of messages have passed, whose entries wait: so what waits is bounded."""
+        self._passed += size
+
+    @property
+    def is_due(self) -> bool:
+        """Whether what waits is to be handed on now."""
+        return self._is_live or self._passed > _MANY
+
+    @property
+    def waits(self) -> bool:
+        """Whether anything waits."""
+        return bool(self._waiting)
+
+    def drain(self) -> None:
+        """Hands on what waits."""
+        self._passed = 0
         if not self._waiting:
             return
-        waiting, self._waiting = self._waiting, []
+        lines, self._waiting = self._waiting, []
+        waiting: list[tuple[float, Item]] = []
+        for at, line in lines:
+            if isinstance(line, RecordLine):
+                waiting += self._read(line.host, line.line)
+            else:
+                waiting.append((at, line))
         for sink in self._later:
             take, takes = sink.take, sink.takes
             for at, item in waiting:
                 if type(item) not in takes:
                     continue
                 try:
-                    take(item, at, mode)
+                    take(item, at, self.mode)
                 except Exception as error:
                     self._is_incomplete(item.host if type(item) is OfHost else "conductor", error)
         if sum(sink.behind for sink in self._later) > _MOST_HELD:
@@ -235,10 +270,13 @@ class ChainLog:
         """Whether any sink takes such entries."""
         return any(kind in sink.takes for sink in self.sinks)
 
-    def close(self, failure: str | None = None) -> None:
+    def end(self, failure: str | None = None) -> None:
         """The chain has ended; `failure`: why it failed."""
         self.add(Ended(failure))
-        self.drain(self._mode)
+        self.drain()
+
+    def close(self) -> None:
+        """Closes the sinks, which may take seconds."""
         for sink in self.sinks:
             sink.close()
 
@@ -257,6 +295,7 @@ class ChainLog:
         that they had before."""
         if not self.sinks:
             return
+        self.drain()  # hosts have reported that of the chain as it was
         peers = [(p.name, p.guests, p.component.numbers) for p in planned]
         trusted = [p.component for p in planned if p.component.policy is None and not self.watches]
         keeps = {one.name: one.dialect is not None and one.dialect.sideband for one in trusted}
@@ -265,7 +304,7 @@ class ChainLog:
         self.add(self._chain)
         for key, name in joined.items():
             for line in self._early.pop(key, b"").splitlines():
-                self._take_line(name, self._read, bytes(line))
+                self._waiting.append((_now(), RecordLine(name, bytes(line))))
 
     def forget(self, name: str) -> None:
         """A component has left the chain, or does not join it."""
@@ -290,36 +329,37 @@ class ChainLog:
 
         if not any(map(is_record, frames)):
             return frames
-        take = self._read if name == planned.name else self._keep
         for line in filter(is_record, frames):
-            self._take_line(name, take, line)
+            if name == planned.name:
+                self._waiting.append((_now(), RecordLine(name, line)))
+            else:
+                self._keep(name, line)
         return [frame for frame in frames if not is_record(frame)]
-
-    def _take_line(self, name: str, take: Callable[[str, bytes], None], line: bytes) -> None:
-        try:
-            take(name, line)
-        except Exception as error:
-            self._is_incomplete(name, error)
 
     def _keep(self, name: str, line: bytes) -> None:
         early = self._early.setdefault(name, bytearray())
-        if len(early) + len(line) > _MOST_EARLY:
-            raise ValueError("its record is too long for a host that has not joined the chain")
-        early += line + b"\n"
+        if len(early) + len(line) <= _MOST_EARLY:
+            early += line + b"\n"
+        else:
+            why = "its record is too long for a host that has not joined the chain"
+            self._is_incomplete(name, ValueError(why))
 
-    def _read(self, host: str, line: bytes) -> None:
-        """Takes a line. A host runs strangers' code: it reports nothing but its own guests, under
-        its own numbers."""
+    def _read(self, host: str, line: bytes) -> Iterator[tuple[float, Item]]:
+        """What a line of a record says. A host runs strangers' code: it reports nothing but its own
+        guests, under its own numbers."""
         from conductor.run.host_record import Delivered, RecordReader
         from conductor.run.report_checks import check_entry
 
         reader = self._readers.get(host)
         if reader is None:
             reader = self._readers[host] = RecordReader()
-        guests, numbers = next((g, n) for name, g, n in self._chain.peers if name == host)
-        for entry in reader.read(line):
-            if not isinstance(entry, Delivered):
-                check_entry(entry, host, guests, numbers or ())
-            elif entry.guest not in guests:
-                raise ValueError(f"`{entry.guest}` is not one of its guests")
-            self.add(OfHost(host, entry), entry.at)
+        try:
+            guests, numbers = next((g, n) for name, g, n in self._chain.peers if name == host)
+            for entry in reader.read(line):
+                if not isinstance(entry, Delivered):
+                    check_entry(entry, host, guests, numbers or ())
+                elif entry.guest not in guests:
+                    raise ValueError(f"`{entry.guest}` is not one of its guests")
+                yield entry.at, OfHost(host, entry)
+        except Exception as error:
+            self._is_incomplete(host, error)

@@ -68,7 +68,7 @@ class Performer:
             case LogLine(level, peer, text):
                 records.log(level, peer.removesuffix(_NEWCOMER), text)
             case Propagate(peer, id_, method, params, number):
-                records.entries.drain(runtime.router.mode)  # where its span begins
+                records.entries.drain()  # where its span begins
                 line = _PLAIN.request(id_, method, runtime.owner.stamped(number, params))
                 runtime.outboxes.post(peer, line)
             case Resolve():

@@ -103,9 +103,13 @@ class Records:
         if not again:
             self.log("warning", name, text)
 
-    def close(self, failure: Closure | None) -> None:
+    async def close(self, failure: Closure | None) -> None:
         """The chain has ended."""
-        self.entries.close(failure.text if failure is not None else None)
+        self.entries.end(failure.text if failure is not None else None)
+        if self.entries.watches:
+            await asyncio.to_thread(self.entries.close)
+        else:
+            self.entries.close()
 
     # -- the last messages ---------------------------------------------------------------------
 
@@ -113,7 +117,7 @@ class Records:
         """Why the chain fails, with the files that say more; `mode` is that of the router."""
         if "log" in reason.data or "messages" in reason.data:
             return reason
-        self.entries.drain(mode())
+        self.entries.drain()
         if self.ring is not None and self.ring.begun and self._saved is None:
             self._saved = self.ring.save(reason.text, mode)
         log, messages = self._log_file, self._saved.path if self._saved is not None else ""
@@ -138,7 +142,7 @@ class Records:
         """
         if self.ring is None:
             return ""
-        self.entries.drain(mode())
+        self.entries.drain()
         saved = self.ring.save(why, mode)
         try:
             for _ in saved.work:

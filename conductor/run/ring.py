@@ -83,7 +83,6 @@ class Ring(Sink[Item]):
     `save` begins files.
     """
 
-    at_once = True
     watches = False
 
     def __init__(

@@ -59,7 +59,8 @@ _LOADS: Final = 0.1
 
 _OBSERVED: Final = 2.0
 """Seconds that components which only get copies have for the last of them, at most."""
-
+_SOON: Final = 0.05
+"""Seconds that entries of the log wait for others."""
 
 _Args = TypeVarTuple("_Args")
 
@@ -96,6 +97,8 @@ class Runtime:
         self.rearrangement: Rearrangement | None = None
         """Made once the components are to be others, or one is paused."""
         self._pauses: Pauses | None = None
+        self._hands_on = False
+        """Whether the log hands on its entries soon."""
         records.begin(planned)
         self.planned = {p.name: p for p in planned}
         """What runs, by name, in order."""
@@ -175,7 +178,7 @@ class Runtime:
         finally:
             loads.cancel()
             self._tidying.stop()
-            self.records.close(self.failure)
+            await self.records.close(self.failure)
         return 1 if self.failure is not None else 0
 
     async def _serve(self) -> None:
@@ -392,15 +395,17 @@ class Runtime:
 
     def feed(self, name: str, frames: list[bytes]) -> None:
         """Routes lines of one peer and writes every destination once."""
-        records, teardown = self.records, self._teardown
-        if records.entries.watches:
-            frames = records.entries.without_record(name, self.component(name), frames)
+        entries, teardown = self.records.entries, self._teardown
+        size = sum(map(len, frames))
+        if entries.watches:
+            entries.passed(size)
+            frames = entries.without_record(name, self.component(name), frames)
             if not frames:
+                self._hand_on()
                 return
         if teardown.counts:
             planned = self.planned.get(name)
             teardown.passed(name, frames, host=planned is not None and planned.component.hosts)
-        size = sum(map(len, frames))
         self._tidying.passed(size)
         self.outboxes.feed(name, frames)
         if name == UPSTREAM and self.owner.judged is not None:
@@ -426,7 +431,21 @@ class Runtime:
                 transport.write(data)
                 if transport.buffered:
                     self.flow.wrote(name, source)
-        self.records.entries.drain(self.router.mode)
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        """Has the log hand on its entries, now or soon."""
+        entries = self.records.entries
+        entries.mode = self.router.mode
+        if entries.is_due:
+            entries.drain()
+        elif entries.waits and not self._hands_on:
+            self._hands_on = True
+            asyncio.get_running_loop().call_later(_SOON, self.guarded, self._handed_on)
+
+    def _handed_on(self) -> None:
+        self._hands_on = False
+        self.records.entries.drain()
 
     def apply(self, effects: Iterable[Effect], source: str = UPSTREAM) -> None:
         """Performs effects, and writes what is queued."""

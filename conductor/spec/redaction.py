@@ -40,7 +40,8 @@ _PAIRS: Final = frozenset({"env", "headers"})
 _ACCOUNTS: Final = "accounts"
 """What `auth/status` tells of who is logged in: names and addresses of people, to be shown only."""
 
-_LOGIN: Final = frozenset({"authenticate", "auth/login"})
+LOGIN: Final = frozenset({"authenticate", "auth/login"})
+"""Methods of whose params nothing is shown but how the user logs in."""
 _LOGIN_KEPT: Final = frozenset({"methodId"})
 
 _HINTS: Final = (
@@ -70,15 +71,6 @@ replaced."""
 _SHORT: Final = 10
 """Characters that a secret of known shape has at least."""
 
-_SMALL: Final = 4096
-"""Bytes of a payload whose outcome is remembered for a moment: most cross a chain unchanged, and to
-look for secrets takes longer than all else that a trace does with a message …"""
-_REMEMBERED: Final = 4 * 1024 * 1024
-"""… and bytes of all of them, twice: so much may be on its way through a chain at once."""
-
-_ENTRY: Final = 200
-"""Bytes that an entry takes beside its payload."""
-
 _list = json_text.Decoder(list[Raw])
 _members = json_text.Decoder(dict[str, Raw])
 _text = json_text.Decoder(str)
@@ -95,27 +87,7 @@ def redacted(payload: bytes, method: str | None = None, *, most: int = MOST_READ
 
     Never raises: what cannot be read is replaced as a whole.
     """
-    login = method in _LOGIN
-    if len(payload) > _SMALL or login:
-        return _redacted(payload, most, login=login)
-    clean = _memory.get(payload)
-    if clean is None:
-        clean = _redacted(payload, most, login=False)
-        _memory.keep(payload, clean)
-    return clean
-
-
-def clean_name(name: str) -> str:
-    """A name of a member, of a method or of a session, without secrets of known shape."""
-    return without_shapes(name) if may_hold(name.encode(errors="replace")) else name
-
-
-def clean_id(raw: bytes) -> bytes:
-    """An id, or the name of a session, as raw JSON: likewise."""
-    return redacted(raw) if raw[:1] == b'"' and may_hold(raw) else raw
-
-
-def _redacted(payload: bytes, most: int, *, login: bool) -> bytes:
+    login = method in LOGIN
     if not login and not _suspicious(payload):
         return payload.strip()
     hidden = hide_surrogates(payload) if b"\\u" in payload else None
@@ -127,25 +99,14 @@ def _redacted(payload: bytes, most: int, *, login: bool) -> bytes:
     return cleaned if hidden is None else show_surrogates(cleaned)
 
 
-class _Memory:
-    """What became of the last payloads."""
-
-    def __init__(self) -> None:
-        self._last: dict[bytes, bytes] = {}
-        self._before: dict[bytes, bytes] = {}
-        self._size = 0
-
-    def get(self, payload: bytes) -> bytes | None:
-        return self._last.get(payload) or self._before.get(payload)
-
-    def keep(self, payload: bytes, clean: bytes) -> None:
-        self._size += len(payload) + _ENTRY
-        if self._size > _REMEMBERED:
-            self._last, self._before, self._size = {}, self._last, 0
-        self._last[payload] = clean
+def clean_name(name: str) -> str:
+    """A name of a member, of a method or of a session, without secrets of known shape."""
+    return without_shapes(name) if may_hold(name.encode(errors="replace")) else name
 
 
-_memory: Final = _Memory()
+def clean_id(raw: bytes) -> bytes:
+    """An id, or the name of a session, as raw JSON: likewise."""
+    return redacted(raw) if raw[:1] == b'"' and may_hold(raw) else raw
 
 
 def _login(value: bytes) -> bytes:

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from conductor.core import json_text, jsonrpc
 from conductor.core.json_text import (
     Decoder,
+    check,
     count_values,
     decode,
     encode,
@@ -203,7 +204,7 @@ def test_halves_that_come_together_are_the_character() -> None:
     "raw", [b"", b'"\\ud83d', b'{"a":"\\ud83d",}', b'"\xff\\ud83d"', b'"\xed\xa0\xbd"', b"[1"]
 )
 def test_what_is_no_json_stays_none(raw: bytes) -> None:
-    for read in (decode, Decoder(Any).decode):
+    for read in (decode, Decoder(Any).decode, check):
         with pytest.raises((msgspec.DecodeError, UnicodeDecodeError)):
             read(raw)
 

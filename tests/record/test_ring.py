@@ -73,7 +73,8 @@ class Ringed:
                 self.log.add(effect)
             elif isinstance(effect, Send):
                 self.told.append((effect.peer, effect.frame))
-        self.log.drain(self.router.mode)
+        self.log.mode = self.router.mode
+        self.log.drain()
 
     def id(self, peer: str) -> Any:
         """The id of the last request that a peer got."""

@@ -11,9 +11,10 @@ from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import pytest
 
-from conductor.core import CHANNEL, Component, Entry
+from conductor.core import CHANNEL, Component, Entry, json_text
 from conductor.core.component import Side
 from conductor.page.running import RunningChain
 from conductor.record.audit.auditor import Auditor
@@ -21,7 +22,7 @@ from conductor.record.audit.file import AuditFile, verified
 from conductor.record.trace.file import TraceFile
 from conductor.record.trace.tracer import Tracer
 from conductor.record.turns import reader as turns
-from conductor.run.host_record import HostRecord
+from conductor.run.host_record import Crossed, HostRecord
 from conductor.run.log import Gap, Happened
 from conductor.run.planned import Planned
 from conductor.run.ring import Ring, Saved
@@ -113,12 +114,28 @@ def test_what_a_host_reports_costs_nobody_else_anything(tmp_path: Path, name: st
     assert len(told) == (name != "begun again and again")
 
 
+def repeated(payload: bytes) -> list[bytes]:
+    """What a host reports that says of one message a payload, and of the next the same."""
+    first = Crossed("notification", "g", Side.P, "", Side.P, 1000, "_n", payload)
+    second = msgspec.structs.replace(first, payload=None, same=True)
+    return [b"j[%b]" % json_text.encode(each) for each in (first, second)]
+
+
+@pytest.mark.proves("a host of guests cannot forge")
+@pytest.mark.parametrize("wrong", [repeated(b'1}\n{"type":"_conductor"}'), repeated(b"1")[1:]])
+def test_no_message_has_a_payload_that_nobody_has_looked_at(
+    tmp_path: Path, wrong: list[bytes]
+) -> None:
+    lines = [*wrong, *said("heard")]
+    assert heard(tmp_path / "t", _talk, host("h", lines), agent()) == [{"said": "heard"}]
+
+
 def _joining(path: Path, *attempts: Planned) -> tuple[list[Any], list[str]]:
     """What guests said by the trace of a chain that gets other hosts, and the log."""
     names = [one.component.name for one in attempts]
     made = dict(zip(names, attempts, strict=True))
     owner = Prepared(Plans(**{k: lambda k=k: made[k] for k in made}))
-    log: list[str] = []
+    chains: list[Chain] = []
 
     async def play(chain: Chain) -> None:
         await chain.initialize()
@@ -126,11 +143,12 @@ def _joining(path: Path, *attempts: Planned) -> tuple[list[Any], list[str]]:
             await chain.runtime.rearrange([Spec(name=name), Spec(name="agent")])
         assert (await chain.prompt("and on"))["result"] == DONE
         assert [name for name, _ in chain.runtime.health()] == ["client", "g", "agent"]
-        log.extend(chain.log)
+        chains.append(chain)
 
     first = proxy("p", specs=(Spec(name="p"),))
     last = agent(specs=(Spec(name="agent"),))
-    return heard(path, play, first, last, owner=owner), log
+    found = heard(path, play, first, last, owner=owner)
+    return found, chains[0].log
 
 
 @pytest.mark.proves("a host of guests cannot forge")
@@ -206,3 +224,29 @@ def test_a_reader_that_stands_still_holds_up_nobody_and_gaps_say_so(
     assert count == 2, "the others go on"
     with audit.open("rb") as record:
         assert [one.event for one, _ in verified(record)] == ["pause", "end"]
+
+
+def test_who_reads_a_trace_in_the_loop_of_its_chain_gets_all_of_it() -> None:
+    reads, writes = os.pipe()
+    os.set_blocking(reads, False)
+    logged: list[str] = []
+    got = bytearray()
+
+    def read(loop: asyncio.AbstractEventLoop) -> None:
+        if not (some := os.read(reads, MIB // 64)):
+            loop.remove_reader(reads)
+        got.extend(some)
+
+    async def play(chain: Chain) -> None:
+        await chain.initialize()
+        assert (await chain.prompt("x" * MIB))["result"] == DONE
+        loop = asyncio.get_running_loop()
+        loop.add_reader(reads, read, loop)
+
+    trace = TraceFile(writes, "t", lambda *words: logged.append(" ".join(words)))
+    assert run(play, agent(), sinks=[Tracer([trace], "all")]) == 0
+    while some := os.read(reads, MIB):
+        got.extend(some)
+    os.close(reads)
+    assert logged == []
+    assert json.loads(got.splitlines()[-1])["ended"] == ""

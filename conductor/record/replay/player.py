@@ -177,6 +177,7 @@ class Player:
             reading.start_soon(self._read_client, channel)
             await self._over.wait()
             await self._settle()
+            self._runtime.records.entries.drain()
             self._held.close()  # what the end of the chain makes was not recorded
             if not self._ended:
                 self._runtime.stop()

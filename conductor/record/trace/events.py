@@ -22,6 +22,7 @@ from conductor.record.trace.services import ServiceCall, called_service, clean_s
 from conductor.record.turns.line import Line, Own
 from conductor.run.log import session_in
 from conductor.spec.redaction import (
+    LOGIN,
     MOST_VALUES,
     clean_id,
     clean_name,
@@ -36,6 +37,12 @@ _MCP_CARRIERS: Final = frozenset(
 
 _LONGEST: Final = 200
 """Characters of a session in a verdict."""
+_SMALL: Final = 64 * 1024
+"""Bytes of a payload of which is remembered how it is shown: most cross a chain unchanged …"""
+_REMEMBERED: Final = 4 * 1024 * 1024
+"""… and bytes of all of these, twice: so much may be on its way through a chain at once."""
+_SPARE: Final = 200
+"""Bytes that is remembered beside a payload."""
 _KEPT: Final = 64 * 1024
 """Bytes of a payload that are kept until its request is answered, at most."""
 _ROOM: Final = 1024
@@ -70,6 +77,16 @@ class _PendingRequest(msgspec.Struct, gc=False):
         return _ROOM + self.departure.size
 
 
+class _Shown(msgspec.Struct, gc=False):
+    """A payload as it is written."""
+
+    text: msgspec.Raw
+    hidden: str
+    """A digest of the payload, where something was left out of it."""
+    session: str | None
+    """The session that it names."""
+
+
 class _McpMessage(msgspec.Struct):
     """A message of MCP within another."""
 
@@ -97,6 +114,11 @@ class Events:
         self._crossings = crossings
         self._key = os.urandom(16)
         """Of digests of what is left out: without it nobody can try which secret has a digest."""
+        self._last: dict[bytes, _Shown] = {}
+        self._before: dict[bytes, _Shown] = {}
+        """How the last payloads, and those before them, are written …"""
+        self._size = 0
+        """… and how much memory the last take."""
         self._number = 0
         self._pending: dict[int, _PendingRequest] = {}
         """By number."""
@@ -128,14 +150,14 @@ class Events:
             # To look for secrets in it would hold up the chain.
             digest = "" if self._content == "none" else hashlib.sha256(payload).hexdigest()
             payload = None
-        line = Line(type=entry.kind, ts=round(at, 6))
+        line = Line(type=entry.kind, ts=at)
         line.own = own = Own(
             bytes=size, n=entry.number, of=entry.request, passes=departure.entry.passes,
             lost=entry.lost, by=CONDUCTOR if departure.entry.own or entry.own else "",
             sha256=digest,
         )  # fmt: skip
         if departure.left < at:
-            own.way = round((at - departure.left) * 1000, 3)
+            own.way = _milliseconds(at - departure.left)
         if entry.kind == "response":
             request = self._answered(entry, host)
             if request is None:
@@ -163,24 +185,24 @@ class Events:
             verdict["would"] = True
         if self._content == "none":
             del verdict["pointer"], verdict["text"]
-        return Line(type="_conductor", ts=round(at, 6), verdict=verdict)
+        return Line(type="_conductor", ts=at, verdict=verdict)
 
     def happened(self, event: str, component: str, text: str, at: float) -> Line:
         """What has happened to `component`: `restart`, `pause` …, and words for it."""
         happened = {"event": event, "component": component, "text": clean_text(text)}
         if self._content == "none":
             del happened["text"]  # a component may have written it
-        return Line(type="_conductor", ts=round(at, 6), happened=happened)
+        return Line(type="_conductor", ts=at, happened=happened)
 
     def gap(self, text: str, at: float) -> Line:
         """Something is missing here: `text` says what."""
         shown = clean_text(text) if self._content != "none" else "something is missing here"
-        return Line(type="_conductor", ts=round(at, 6), gap=shown)
+        return Line(type="_conductor", ts=at, gap=shown)
 
     def ended(self, why: str, at: float) -> Line:
         """The chain has ended; `why` it failed, if it did."""
         shown = clean_text(why) if self._content != "none" else ""
-        return Line(type="_conductor", ts=round(at, 6), ended=shown)
+        return Line(type="_conductor", ts=at, ended=shown)
 
     def _call(
         self,
@@ -260,7 +282,7 @@ class Events:
         line.is_error, line.error_domain = bool(domain), domain
         own.id = self._id(request.departure.entry)
         own.method = self._name(request.method)
-        own.ms = round((at - request.at) * 1000, 3)
+        own.ms = _milliseconds(at - request.at)
         own.past = departure.entry.past or entry.past
         own.protocol = "mcp" if request.mcp else ""
         own.session = request.session
@@ -278,29 +300,57 @@ class Events:
         raw = entry.id or b"null"
         return msgspec.Raw(raw if self._content == "all" else clean_id(raw))
 
-    def _session_of(self, payload: bytes | None) -> str | None:
-        """The session that a payload names, as it is written."""
-        raw = session_in(payload)
-        if raw[:1] != b'"':
-            return None
-        return _text.decode(raw if self._content == "all" else clean_id(raw))
-
     def _shown(
         self, payload: bytes, method: str | None, own: Own, service: ServiceCall | None
     ) -> msgspec.Raw:
         """What is written of a payload; what is left out is noted in `own`."""
+        if service is None and method not in LOGIN:
+            known = self._known(payload)
+            text, own.hidden = known.text, known.hidden
+        else:
+            clean = clean_service(payload, service) if service else redacted(payload, method)
+            text, own.hidden = self._written(payload, clean)
+        return text
+
+    def _session_of(self, payload: bytes | None) -> str | None:
+        """The session that a payload names, as it is written."""
+        return None if payload is None else self._known(payload).session
+
+    def _known(self, payload: bytes) -> _Shown:
+        """How a payload is written. To look for secrets takes longer than all else that a trace
+        does with a message, and most messages cross a chain unchanged."""
+        known = self._last.get(payload) or self._before.get(payload)
+        if known is None:
+            raw = session_in(payload) if self._content == "all" else clean_id(session_in(payload))
+            session = _text.decode(raw) if raw[:1] == b'"' else None
+            clean = redacted(payload) if self._content == "redacted" else payload
+            known = _Shown(*self._written(payload, clean), session)
+            if len(payload) <= _SMALL:
+                self._remember(payload, known)
+        return known
+
+    def _remember(self, payload: bytes, known: _Shown) -> None:
+        self._size += len(payload) + _SPARE
+        if self._size > _REMEMBERED:
+            self._last, self._before, self._size = {}, self._last, 0
+        self._last[payload] = known
+
+    def _written(self, payload: bytes, clean: bytes) -> tuple[msgspec.Raw, str]:
+        """What is written of a payload, which is `clean` without secrets; and a digest of it, if
+        that leaves something out."""
         if self._content == "none":
-            return msgspec.Raw(b"null")
-        if self._content == "redacted":
-            if service is not None:
-                clean = clean_service(payload, service)
-            else:
-                clean = redacted(payload, method)
-            if clean != payload and clean != payload.strip():
-                own.hidden = _value_digest(payload, self._key)
-            payload = clean
+            return msgspec.Raw(b"null"), ""
+        if self._content == "all":
+            clean = payload
+        hides = clean != payload and clean != payload.strip()
         # Outside of strings a newline is only space, and inside of them there is none.
-        return msgspec.Raw(payload.replace(b"\n", b" ") if b"\n" in payload else payload)
+        text = msgspec.Raw(clean.replace(b"\n", b" ") if b"\n" in clean else clean)
+        return text, _value_digest(payload, self._key) if hides else ""
+
+
+def _milliseconds(seconds: float) -> float:
+    """Without what is below a microsecond; `round` takes many times as long."""
+    return int(seconds * 1_000_000 + 0.5) / 1000
 
 
 def _light(departure: Departure) -> Departure:

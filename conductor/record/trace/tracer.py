@@ -41,6 +41,7 @@ class Tracer(Sink[Item]):
             head: The first line; None: it says of the chain that begins.
         """
         self._sinks = sinks
+        self.is_live = any(sink.is_live for sink in sinks)
         self._chain = chain
         self._content = content
         self._start = -1.0
@@ -72,7 +73,7 @@ class Tracer(Sink[Item]):
                     self._put(self._head or header(self._content, names, began, self._chain))
                 if item.unwatched:
                     keeps = {shown_name(name): keeps for name, keeps in item.unwatched.items()}
-                    self._put(Line(type="_conductor", ts=round(self._now(at), 6), unwatched=keeps))
+                    self._put(Line(type="_conductor", ts=self._now(at), unwatched=keeps))
             case Violated():
                 name = shown_name(item.peer)
                 self._put(self._events.verdict(item, name, self._now(at)))
@@ -175,9 +176,10 @@ class Tracer(Sink[Item]):
         return min(max(entry.read - self._start, 0.0), at) if waited else at
 
     def _now(self, at: float) -> float:
-        """Seconds since the start; never less than before, as readers expect, nor later than now,
-        whatever a host has reported."""
-        self._last = max(min(at, time.monotonic()) - self._start, self._last)
+        """Whole microseconds since the start, in seconds; never less than before, as readers
+        expect, nor later than now, whatever a host has reported."""
+        since = int((min(at, time.monotonic()) - self._start) * 1_000_000) / 1_000_000
+        self._last = max(since, self._last)
         return self._last
 
 

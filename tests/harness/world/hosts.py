@@ -258,6 +258,7 @@ class HostedChain:
         """The trace ends."""
         assert self._traced is not None
         self._report()
+        self._traced.end()
         self._traced.close()
 
     # -- what happens ----------------------------------------------------------------------------
@@ -378,7 +379,8 @@ class HostedChain:
         if node is self.main:
             assert self._traced is not None
             self._traced.add(trace)
-            self._traced.drain(node.router.mode)
+            self._traced.mode = node.router.mode
+            self._traced.drain()
         else:
             self._records[self._name_of(node)].crossed(trace)
 

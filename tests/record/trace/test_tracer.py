@@ -20,10 +20,11 @@ from conductor.record.trace import events
 from conductor.record.trace.hops import Crossings, Departure
 from conductor.record.turns import edits, reader
 from conductor.record.turns.model import Change
-from conductor.run.host_record import Crossed
+from conductor.run.host_record import Crossed, HostRecord, RecordReader
 from conductor.run.log import Chain, ChainLog, Ended, Item, OfHost
 from conductor.run.report_checks import check_entry
 from conductor.telemetry.recorded import Recorded
+from conductor.transports.framing import LINE_LIMIT
 from tests.record.trace.files import traced
 
 Json = dict[str, Any]
@@ -70,9 +71,15 @@ class Recording:
 
     def hop(self, host: str, entry: Entry, at: float) -> None:
         """A host reports a message. Raises `ValueError` for nonsense."""
-        check_entry(entry, host, ("a", "b", "c"), NUMBERS)
-        crossed = Crossed(**msgspec.structs.asdict(entry), at=at)
-        self.tracer.take(OfHost(host, crossed), at, "agent")
+        lines: list[bytes] = []
+        record = HostRecord(LINE_LIMIT, lines.append)
+        record.crossed(entry)
+        record.send()
+        for crossed in RecordReader().read(lines[0].rstrip(b"\n")):
+            assert isinstance(crossed, Crossed)
+            check_entry(crossed, host, ("a", "b", "c"), NUMBERS)
+            timed = msgspec.structs.replace(crossed, at=at)
+            self.tracer.take(OfHost(host, timed), at, "agent")
 
     def times(self) -> list[float]:
         """For how long the sender of each response had it."""
@@ -442,9 +449,9 @@ def test_a_record_that_takes_too_much_memory_is_lost_alone(
     with monkeypatch.context() as patch:
         patch.setattr("conductor.record.trace.events.redacted", full)
         log.add(made("notification", "x", "last", None, "m", b"{}", number=1))
-        log.drain("agent")
+        log.drain()
     log.add(made("notification", "x", "last", None, "n", b"{}", number=2))
-    log.drain("agent")
+    log.drain()
     assert [one["method"] for one in trace.events()] == ["n"]
     assert said == ["the trace is incomplete: MemoryError()"]
 
