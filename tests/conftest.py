@@ -36,6 +36,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--long", action="store_true", help="all rows of the tests in tests/long.txt")
 
 
+def pytest_configure(config: pytest.Config) -> None:
+    """`pytest --long` starts each process as users do (tests/harness/process/forks.py)."""
+    if config.getoption("--long"):
+        os.environ["NO_COPIES"] = "1"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Of a test in tests/long.txt that has parameters, the first row runs; one without does not
     run. Tests that are named one by one always run."""

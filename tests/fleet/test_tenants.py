@@ -5,10 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import re
 import socket
-import subprocess
 import time
 from typing import TYPE_CHECKING, Any, Final, Self
 
@@ -17,7 +15,7 @@ import pytest
 
 from conductor.fleet import messages
 from tests.fleet.test_rollouts import PLAIN, Pool, used
-from tests.harness.process.command import COMMAND
+from tests.harness.process.command import Ran, conductor, environment
 from tests.harness.process.fleet import Fleet
 from tests.harness.process.nats import Nats
 from tests.places import DEADLINE, ROOT
@@ -43,7 +41,7 @@ def tenants(tmp_path: Path) -> Iterator[Nats]:
     with Nats(tmp_path, config=ACCOUNTS, store="100GB") as server:
         for tenant in ("acme", "globex"):
             made = command(server, f"{tenant}-admin", "init")
-            assert made.returncode == 0, made.stderr
+            assert made.code == 0, made.err
         yield server
 
 
@@ -141,16 +139,14 @@ def test_a_fleet_works_with_no_more_than_its_users_may(
         session = editor.begin()
         assert editor.prompt(session, "/echo hello") == "hello"
         deadline = time.monotonic() + DEADLINE
-        while (
-            '"hello"' not in (shown := command(tenants, "acme-auditor", "journal", "local")).stdout
-        ):
+        while '"hello"' not in (shown := command(tenants, "acme-auditor", "journal", "local")).out:
             assert time.monotonic() < deadline, shown  # it is written beside what the client hears
         names = command(tenants, "acme-controller", "status")
-        drained = command(tenants, "acme-controller", "drain", worker_of(names.stdout))
-        assert drained.returncode == 0, drained.stderr
+        drained = command(tenants, "acme-controller", "drain", worker_of(names.out))
+        assert drained.code == 0, drained.err
         assert worker.exit_code() == 0
         gateway.end()
-        everything = worker.stderr + gateway.process.stderr + drained.stderr + names.stderr
+        everything = worker.stderr + gateway.process.stderr + drained.err + names.err
     assert "refuses" not in everything
     assert "CONDUCTOR_NATS" not in everything  # no complaint of these variables
     assert "iolation" not in tenants.story()
@@ -170,16 +166,9 @@ def test_a_worker_keeps_values_of_components(tenants: Nats) -> None:
     assert "iolation" not in tenants.story()
 
 
-def command(server: Nats, name: str, *words: str) -> subprocess.CompletedProcess[str]:
+def command(server: Nats, name: str, *words: str) -> Ran:
     """`conductor fleet WORDS` as a user."""
-    return subprocess.run(
-        [*COMMAND, "fleet", *words, "--nats", server.url],
-        capture_output=True,
-        text=True,
-        timeout=DEADLINE,
-        check=False,
-        env={**os.environ, **user(name)},
-    )
+    return conductor("fleet", *words, "--nats", server.url, env=environment(**user(name)))
 
 
 def worker_of(shown: str) -> str:
@@ -302,8 +291,8 @@ def test_entries_that_no_worker_has_written_stop_no_auditor(tenants: Nats) -> No
 
     play(work)
     shown = command(tenants, "acme-auditor", "journal", "alice")
-    assert shown.returncode == 0, shown.stderr
-    assert [json.loads(line).get("gap") for line in shown.stdout.splitlines()] == [None, GOOD]
+    assert shown.code == 0, shown.err
+    assert [json.loads(line).get("gap") for line in shown.out.splitlines()] == [None, GOOD]
 
 
 REPLIES: Final = (
@@ -363,7 +352,7 @@ def test_a_worker_answers_no_request_that_jetstream_was_told_to_bring(
     """A value that is a request to open a connection, read so that it comes to a worker."""
     fleet = Fleet(rig, tenants.url)
     fleet.worker(rig.demo(), **user("acme-worker"))
-    names = command(tenants, "acme-controller", "status").stdout
+    names = command(tenants, "acme-controller", "status").out
 
     async def work() -> None:
         thief = await connected(tenants, "acme-worker")
@@ -385,7 +374,7 @@ def test_a_worker_answers_no_request_that_jetstream_was_told_to_bring(
         assert heard == [order]
 
     play(work)
-    assert worker_of(command(tenants, "acme-controller", "status").stdout) == worker_of(names)
+    assert worker_of(command(tenants, "acme-controller", "status").out) == worker_of(names)
 
 
 def test_a_tenant_reaches_nothing_of_another(tenants: Nats) -> None:

@@ -3,7 +3,7 @@
 Loading the command line takes 0.1 to 0.5 s of CPU, and the tests start it two thousand times. A
 copy is a process with arguments, variables, folder and streams of its own. Python, its loader and
 some libraries read variables when they start, so a test that sets such a variable gets a new
-process.
+process. With `pytest --long`, or the variable `NO_COPIES`, all processes are new.
 """
 
 from __future__ import annotations
@@ -42,6 +42,8 @@ _AT_START: Final = ("PYTHON", "LC_", "LANG", "LD_", "DYLD_", "MALLOC", "FORCE_",
 
 def fits(command: Sequence[str], env: Mapping[str, str]) -> bool:
     """Whether a copy runs as the command does."""
+    if os.environ.get("NO_COPIES"):
+        return False
     is_ours = tuple(command[:2]) == (sys.executable, "-m") and command[2] in _MODULES
     ours = _at_start({**os.environ, "PYTHONPATH": str(ROOT)})
     return is_ours and _at_start(env) == ours and _network() == _NETWORK
