@@ -112,11 +112,12 @@ class CodeCache:
         head = marshal.dumps((sys.version, self._path, table))
         _replace(self._file, len(head).to_bytes(_HEAD, "little") + head + codes)
 
-    def hold(self, package: str, names: Iterable[str]) -> None:
+    def hold(self, packages: Sequence[str], names: Iterable[str]) -> None:
         """Takes the code of these modules into memory, and that of all that they import of the
-        package, so that they can be loaded where no file can be read. A module that is not kept is
+        packages, so that they can be loaded where no file can be read. A module that is not kept is
         loaded now, with what it imports."""
-        inside = (name for name in self._kept if name.startswith(f"{package}."))
+        begins = tuple(f"{package}." for package in packages)
+        inside = (name for name in self._kept if f"{name}.".startswith(begins))
         late = [name for name in inside if name not in sys.modules]
         codes = {name: self.code(name) for name in late}
         whole = all(len(codes[name]) == self._kept[name][3] for name in late)

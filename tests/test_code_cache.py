@@ -25,7 +25,7 @@ if cache and "close" in sys.argv:
     cache.close()
     import late
 elif cache and "hold" in sys.argv:
-    cache.hold("package", ["package.outer"])
+    cache.hold(["package"], ["package.outer"])
     cache.keep()
     cache.close()
     before = "package.outer" in sys.modules, "package.deep" in sys.modules

@@ -151,3 +151,8 @@ class KeptMembers:
     def to_json(self) -> bytes:
         """All members, as a JSON object."""
         return bytes(write_members(self._members))
+
+
+def newcomer(name: str) -> str:
+    """The name under which a component takes its role before it joins the chain."""
+    return f"{name}/new"

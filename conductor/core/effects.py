@@ -142,6 +142,15 @@ class Violated(msgspec.Struct, frozen=True):
     """The session that the message names."""
     would: bool = False
 
+    @property
+    def closure(self) -> Closure:
+        """Why a component is ended for it."""
+        return Closure(
+            self.text,
+            f"it broke the rule `{self.rule}`; `conductor inspect` shows its policy",
+            {"component": self.peer, "rule": self.rule},
+        )
+
 
 class Reached(msgspec.Struct, frozen=True):
     """A component reached out of the chain, or was kept from it, in a way that only the router sees

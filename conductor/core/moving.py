@@ -167,7 +167,7 @@ class Moving:
     def _unfit(self, move: Move) -> str | None:
         """Why a session may not go on with another agent now; None: it may."""
         to, outer = move.to, self._exchange.outermost(move.peer.p, move.named)
-        open_ = self._parts.services.rebinding.open_in(move.peer, {outer})
+        open_ = self._parts.rebinding.open_in(move.peer, {outer})
         if not self._is_asked(move):
             return "the user has not asked for it: it takes a prompt that waits for the component"
         if open_ is not None:
@@ -279,7 +279,7 @@ class Moving:
 
     def _goes_on(self, place: Place, move: Move) -> None:
         """The session is the new agent's from now on: the user's client learns which that is."""
-        session, to, rebinding = move.session, move.to, self._parts.services.rebinding
+        session, to, rebinding = move.session, move.to, self._parts.rebinding
         now = place.said.pop(to.name)
         was = self._exchange.sessions.goes_on(session, now)
         place.said[place.agent.name], place.agent = was, to

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from conductor.core.ports import Ports
     from conductor.core.questions import Questions
     from conductor.core.rearranging import Rearranging
+    from conductor.core.rebinding import Rebinding
     from conductor.core.requests import Requests
     from conductor.core.reviving import Reviving
     from conductor.core.roles.detection import Detection
@@ -83,6 +84,7 @@ _MADE: Final = {
     "ports": "ports:Ports",
     "questions": "questions:Questions",
     "rearranging": "rearranging:Rearranging",
+    "rebinding": "rebinding:Rebinding",
     "requests": "requests:Requests",
     "services": "services:Services",
     "turns": "policy.turns:Turns",
@@ -91,8 +93,11 @@ _MADE: Final = {
 """Where the class of each part is. A part is made when somebody first asks for it: the first
 message of a chain needs few parts, and an editor waits for its answer."""
 
-MODULES: Final = tuple(f"conductor.core.{place.partition(':')[0]}" for place in _MADE.values())
-"""Those modules."""
+MODULES: Final = (
+    *(f"conductor.core.{place.partition(':')[0]}" for place in _MADE.values()),
+    *(f"conductor.core.guards.{name}" for name in ("capabilities", "modes", "servers")),
+)
+"""Those modules, and what else waits for a session."""
 
 
 def load() -> None:
@@ -127,6 +132,7 @@ class Parts:
     requests: Requests
     ports: Ports
     services: Services
+    rebinding: Rebinding
     questions: Questions
     editor: EditorMessages
     oversize: Oversize

@@ -18,7 +18,6 @@ from conductor.core import guards
 from conductor.core.dialects import ROLES
 from conductor.core.effects import Reached
 from conductor.core.guards import Violation
-from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import as_object, value_of
 from conductor.core.guards.servers import own_only
@@ -37,6 +36,7 @@ from conductor.core.policy.key_table import (
     COMMANDS_KIND,
     PERMISSION,
     PROMPT,
+    SESSION_NAMES,
     SETUP,
     STOP,
     UPDATE,

@@ -12,7 +12,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.core.component import Component, Role
+from conductor.core.component import Component, Role, newcomer
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
@@ -22,11 +22,6 @@ from conductor.core.roles.initialize import is_waited_for, successor_name
 from conductor.core.state import Answer, AnswerTo, Life, Peer, unread
 
 _NOT_USED: Final = Closure("it is not used")
-
-
-def newcomer(name: str) -> str:
-    """The name under which a component takes its role before it joins the chain."""
-    return f"{name}/new"
 
 
 class Rearranging:

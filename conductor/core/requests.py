@@ -495,7 +495,7 @@ class Requests:
             case Settled():
                 parts.policed.settling.answered(follower, pending, member, body)
             case Rebind():
-                parts.services.rebinding.decided(follower, member, body)
+                parts.rebinding.decided(follower, member, body)
             case Noted(params, known) if known is not None:
                 if member == b"result":
                     known.done(pending.method, params, body)

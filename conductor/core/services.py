@@ -27,7 +27,6 @@ from conductor.core.parts import Parts
 from conductor.core.policy import words
 from conductor.core.policy.headings import size_of
 from conductor.core.policy.word_table import FAMILIES
-from conductor.core.rebinding import Rebinding
 from conductor.core.service_table import (
     ALIASES,
     ALWAYS_GRANTED,
@@ -102,7 +101,6 @@ class Services:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self._exchange = parts.exchange
-        self.rebinding = Rebinding(parts)
         self._open: dict[int, Visit] = {}
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
@@ -145,7 +143,7 @@ class Services:
         elif name == TURN_END:
             self._parts.own_turns.end(peer, params, pending)
         elif name == REBIND:
-            self.rebinding.ask(peer, params, pending)
+            self._parts.rebinding.ask(peer, params, pending)
         elif name == USE_AGENT:
             self._use_agent(peer, params, pending)
         else:
@@ -192,7 +190,7 @@ class Services:
         """See `conductor.core.router.Router.relayed`."""
         pending = None if token is None else self._open.pop(token)
         if name == REBIND:
-            self.rebinding.relayed(peer, guest, Raw(params), pending)
+            self._parts.rebinding.relayed(peer, guest, Raw(params), pending)
         elif name == USE_AGENT:
             self._exchange.moving.ask(peer, guest, Raw(params), pending)
         elif name == TURN_END:

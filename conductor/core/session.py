@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core.guards.modes import NOTHING_SET, Refused, Settings, Which
 from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import PROMPT
 from conductor.core.state import Follower, Lane, Peer, Visit, Waiting
 
 if TYPE_CHECKING:  # no start waits for it
     from conductor.core.additions import Titles
+    from conductor.core.guards.modes import Refused, Settings, Which
 
 MOST_PROMPTS: Final = 64
 """Prompts of a component's own, at most, between two of the user's in one session."""
@@ -271,7 +271,7 @@ class Limit(msgspec.Struct, eq=False):
 class Said(msgspec.Struct):
     """What an agent has said of a session that it has. The fields are those of `Session`."""
 
-    settings: Settings = NOTHING_SET
+    settings: Settings = {}
     default: Settings | None = None
     modes: frozenset[str] = frozenset()
     options: tuple[str, ...] = ()
@@ -296,7 +296,7 @@ class Session(msgspec.Struct, eq=False):
     """The ids of the modes, models and options that its agent lists."""
     options: tuple[str, ...] = ()
     """The agent's options as it has last listed them, each as canonical text."""
-    settings: Settings = NOTHING_SET
+    settings: Settings = {}
     """What is set there, as far as the agent has said."""
     default: Settings | None = None
     """What is set in a session that nobody has set anything in; None: the agent has not said."""

@@ -19,7 +19,6 @@ from conductor.core.component import Component
 from conductor.core.dialects import DIALECTS
 from conductor.core.service_table import granted_names
 from conductor.errors import ComponentError, UsageError
-from conductor.run import guest_host
 from conductor.run.planned import (
     AGENT_PATIENCE,
     Belongings,
@@ -107,9 +106,11 @@ class Launcher:
         self, group: Sequence[Spec], role: str, options: Options, running: Sequence[Planned]
     ) -> Planned:
         spec = group[0]
-        if spec.sandboxed and options.isolation == "inline":
-            return guest_host.inline(spec, options)
         if spec.sandboxed:
+            from conductor.run import guest_host  # for guests alone
+
+            if options.isolation == "inline":
+                return guest_host.inline(spec, options)
             kept = Belongings.of(each.belongings for each in running)
             return guest_host.segment(group, options, self.guardian, self._on_stderr, kept)
         # An agent has no `configure`, so its settings cannot be sent again either.

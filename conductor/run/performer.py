@@ -30,8 +30,7 @@ from conductor.core import (
     Wake,
     service_table,
 )
-from conductor.core.policy import checks
-from conductor.core.rearranging import newcomer
+from conductor.core.component import newcomer
 from conductor.core.writer import Writer
 from conductor.run.log import Change, Outside
 from conductor.run.report_checks import ALLOWED, REFUSED, Reports
@@ -171,7 +170,7 @@ class Performer:
         self._records.violated(violation)
         if violation.fatal and violation.peer in self._runtime.planned:
             self._runtime.connections.silence(violation.peer)
-            self._runtime.component_ended(violation.peer, checks.closure(violation))
+            self._runtime.component_ended(violation.peer, violation.closure)
 
     def _adapted(self, agent: str, session: str, text: str, *, again: bool) -> None:
         """An agent got words for what it does not take: its user sees that once."""

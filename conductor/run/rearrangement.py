@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 
 from conductor.core import Closure, Fail, Serve, service_table
-from conductor.core.rearranging import newcomer
+from conductor.core.component import newcomer
 from conductor.core.roles.initialize import successor_name
 from conductor.core.service_table import LOCAL
 from conductor.core.waits import LOADING

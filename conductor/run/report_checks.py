@@ -22,10 +22,10 @@ from conductor.core import (
     OwnedAddresses,
     Reached,
     Violated,
+    guards,
     json_text,
     service_table,
 )
-from conductor.core.guards.every_message import asks_login
 from conductor.core.guards.reading import value_of
 from conductor.core.json_text import read_members, too_many_values, write_members
 from conductor.core.router import Router
@@ -179,7 +179,7 @@ class _Ready(msgspec.Struct):
 def last_words(params: bytes | None) -> Closure:
     """Why a host is about to end. Raises `ValueError`, as all of these do for nonsense."""
     words = _decoded(params, _LastWords)
-    if asks_login(value_of(json_text.encode({"data": words.data}))):
+    if guards.every_message.asks_login(value_of(json_text.encode({"data": words.data}))):
         raise ValueError("its last words ask for a login")
     return Closure(words.text, words.hint, words.data)
 

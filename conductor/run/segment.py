@@ -38,7 +38,6 @@ from conductor.core import (
 from conductor.core.accounts import Cause
 from conductor.core.effects import Effects
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object
-from conductor.core.policy import checks
 from conductor.core.restart_state import Due
 from conductor.core.router import Router, RouterOptions
 from conductor.core.service_table import (
@@ -379,7 +378,7 @@ class Segment:
             case Violated():
                 self._output.send(report(VIOLATED, effect))
                 if effect.fatal:
-                    self._guests.end(effect.peer, checks.closure(effect))
+                    self._guests.end(effect.peer, effect.closure)
             case Silent():
                 self._guests.silent(effect)
             case Fail():

@@ -29,14 +29,18 @@ if TYPE_CHECKING:
 
 LOADED_EARLY: Final = (
     *("wasm_host.carriers.core", "wasm_host.calls.capi"),
-    *("base64", "datetime", "json"),
+    *("_datetime", "_json", "binascii", "unicodedata"),
 )
 """What most guests need, and what others load once they use it: a host that is locked up cannot.
 Imported while the parent is still planning the chain."""
 
+_PYTHONS: Final = ("base64", "datetime", "json")
+"""Modules of Python's own. What is in C of these and others is loaded early."""
+
 LOADED_LATE: Final = (
     *parts.MODULES,
     *("conductor.core.guards.check", "conductor.core.guards.mcp_words"),
+    *_PYTHONS,
 )
 """What no first message needs. A host that is locked up has the code of these in memory."""
 
@@ -63,7 +67,7 @@ def main(cache: CodeCache) -> NoReturn:
         importlib.import_module(module)
     # Loads wasmtime's library, and makes the engine of all guests that keep the default limits.
     engine_for(wasm_host.Limits(), core_api())
-    cache.hold("conductor.core", LOADED_LATE)
+    cache.hold(("conductor.core", *_PYTHONS), LOADED_LATE)
     cache.keep()
     cache.close()
     code = _run(_read_spec(), cache)

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from conductor.core import DIALECTS, Closure, Component, Entry, Fail, Send
-from conductor.core.rearranging import newcomer
+from conductor.core.component import newcomer
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import (
     FORMS,

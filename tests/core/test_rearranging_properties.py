@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conductor.core import DIALECTS, Closure, Component
+from conductor.core.component import newcomer
 from conductor.core.effects import Held
-from conductor.core.rearranging import newcomer
 from tests.harness.router.actors import FORMS, INITIALIZE, NEW, Stage, chain, proxy
 
 KINDS = (*FORMS, "channel")

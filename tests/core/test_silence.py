@@ -8,8 +8,7 @@ import msgspec
 import pytest
 
 from conductor.core import DIALECTS, Closure, Component, Silent
-from conductor.core.component import HOLD_INITIALIZE
-from conductor.core.rearranging import newcomer
+from conductor.core.component import HOLD_INITIALIZE, newcomer
 from conductor.core.router import Router
 from tests.harness.router.playbook import Hole, Playbook
 from tests.harness.router.plays import OK, V1, begin_acp, component, request, result

@@ -408,13 +408,14 @@ AT_A_CHANGE: Final = {
 AT_A_PROMPT: Final = {
     f"conductor.core.{name}"
     for name in (
-        *("editor", "held_prompts", "oversize", "own_prompts", "own_turns", "ports"),
+        *("editor", "guards.capabilities", "guards.every_message", "guards.metas", "guards.modes"),
+        *("guards.names", "guards.servers", "held_prompts", "oversize", "own_prompts", "own_turns"),
         *("policy.handshake", "policy.held_requests", "policy.notifications", "policy.observers"),
-        *("policy.requests", "policy.settling", "policy.turns", "questions", "roles.detection"),
-        "turn_queue",
+        *("policy.checks", "policy.requests", "policy.settling", "policy.turns", "ports"),
+        *("questions", "rearranging", "rebinding", "roles.detection", "turn_queue"),
     )
 }
-"""Parts of a router that wait for a session, a prompt, or for what few chains have."""
+"""Parts of a router, and what judges sessions: no chain needs these before it has one."""
 OF_SOME_CHAINS: Final = {
     f"conductor.{name}"
     for name in (
@@ -471,6 +472,8 @@ def loaded_in_functions(module: str) -> set[str]:
     return plain | {node.module or "" for node in inside if isinstance(node, ast.ImportFrom)}
 
 
+PYTHONS: Final = {"base64", "datetime", "json"}
+"""What some guests need of Python's own modules."""
 OF_HOSTS: Final = {f"conductor.{name}" for name in ("run.segment", "run.shortcut")} | {
     "conductor.transports.guest"
 }
@@ -478,7 +481,6 @@ OF_HOSTS: Final = {f"conductor.{name}" for name in ("run.segment", "run.shortcut
 
 def test_a_host_starts_without_what_no_guest_needs() -> None:
     modules = host_modules()
-    assert {"base64", "datetime", "json"} < set(modules)
     late = (SLOW | OF_SOME_CHAINS) - {"base64", *OF_HOSTS}
     ours = {"conductor.cli", "conductor.editor", "conductor.mcp", "conductor.record"}
     assert among(modules, late | ours | {"asyncio", "subprocess"}) == set()
@@ -488,13 +490,42 @@ def test_the_second_host_starts_without_what_no_first_message_needs(tmp_path: Pa
     place = ("-X", f"pycache_prefix={tmp_path}")
     late = AT_A_CHANGE | AT_A_PROMPT
     assert among(host_modules(*place), late) == late
-    assert among(host_modules(*place), late) == set()
+    assert among(host_modules(*place), late | PYTHONS) == set()
+
+
+SEALED: Final = """
+import atexit
+def sealed():
+    import sys
+    from importlib import import_module
+    from importlib.machinery import BuiltinImporter, FrozenImporter
+    from conductor.run.segment_start import LOADED_LATE
+    early = len(sys.modules)
+    sys.meta_path[:] = [BuiltinImporter, FrozenImporter, cache]
+    for name in LOADED_LATE:
+        import_module(name)
+    print(len(sys.modules) - early)
+atexit.register(sealed)
+"""
+"""As a host that is locked up, loads all that it loads late."""
+
+
+def test_a_host_that_is_locked_up_can_load_what_it_loads_late(tmp_path: Path) -> None:
+    python, *options, code = spawn.child_command()
+    command = [python, "-X", f"pycache_prefix={tmp_path}", *options, SEALED + code]
+    for _ in range(2):
+        done = subprocess.run(
+            command, stdin=subprocess.DEVNULL, capture_output=True, check=True, text=True
+        )
+        assert not done.stderr
+    assert int(done.stdout) >= len(AT_A_CHANGE | AT_A_PROMPT)
 
 
 def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
     """Once it is locked up it can read nothing. What is in memory then is loaded at once where
     Python may not write."""
     modules = host_modules("-B")
+    assert set(modules) >= PYTHONS
     # What these load, they load before.
     early = {"conductor.run.segment_start", "conductor.run.guest_module", "conductor.run.planned"}
     later = {

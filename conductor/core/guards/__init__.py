@@ -26,13 +26,15 @@ return. See docs/architecture.md.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, Final
 
 from conductor.core.guards.rules import Context, Violation
-from conductor.core.guards.servers import connected, declared
 
 if TYPE_CHECKING:
+    from conductor.core.guards import capabilities, every_message, modes, servers
     from conductor.core.guards.check import answered, forwarded, originated
+    from conductor.core.guards.servers import connected, declared
     from conductor.core.guards.table import GUARDS, Guard
 
 __all__ = [
@@ -41,17 +43,29 @@ __all__ = [
     "Guard",
     "Violation",
     "answered",
+    "capabilities",
     "connected",
     "declared",
+    "every_message",
     "forwarded",
+    "modes",
     "originated",
+    "servers",
 ]
+
+_HOLDS: Final = {
+    **dict.fromkeys(("GUARDS", "Guard"), "table"),
+    **dict.fromkeys(("connected", "declared"), "servers"),
+    **{name: name for name in ("capabilities", "every_message", "modes", "servers")},
+}
+"""The module that holds a name, where `check` does not."""
 
 
 def __getattr__(name: str) -> Any:
-    """What judges; no chain needs it before a component changes a message or sends its own."""
+    """What judges, and what else no first message needs. No chain needs what judges before a
+    component changes a message or sends its own."""
     if name not in __all__:
         raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
-    from conductor.core.guards import check, table
-
-    return getattr(table if name in ("GUARDS", "Guard") else check, name)
+    module = _HOLDS.get(name, "check")
+    found = import_module(f"{__name__}.{module}")
+    return found if module == name else getattr(found, name)

@@ -26,9 +26,9 @@ from conductor.core.guards.reading import (
 )
 from conductor.core.guards.rules import Attempt, Breaches
 from conductor.core.jsonrpc import AUTH_REQUIRED, REFUSED
+from conductor.core.policy.key_table import SESSION_NAMES
 from conductor.patterns import lazy_pattern
 
-SESSION_NAMES: Final = ("sessionId", "session_id")
 _SPELLINGS: Final = (*SESSION_NAMES, "_meta")
 
 _LABEL: Final = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"

@@ -14,7 +14,7 @@ from typing import Final
 from msgspec import UnsetType
 
 from conductor.core.guards import commands, links
-from conductor.core.guards.every_message import SESSION_NAMES, is_login, is_namespaced, no_meta_key
+from conductor.core.guards.every_message import is_login, is_namespaced, no_meta_key
 from conductor.core.guards.names import folded, head, lookalike, squash
 from conductor.core.guards.reading import (
     Absent,
@@ -29,7 +29,7 @@ from conductor.core.guards.reading import (
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context
 from conductor.core.jsonrpc import AUTH_REQUIRED, Params
-from conductor.core.policy.key_table import PROMPT
+from conductor.core.policy.key_table import PROMPT, SESSION_NAMES
 from conductor.patterns import lazy_pattern
 
 SAMPLE: Final = "sampling/createMessage"

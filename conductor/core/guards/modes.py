@@ -15,7 +15,6 @@ from typing import Final, TypeAlias, TypeGuard
 from msgspec import Raw
 
 from conductor.core import json_text
-from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.names import folded, is_plain
 from conductor.core.guards.reading import (
     ABSENT,
@@ -30,7 +29,7 @@ from conductor.core.guards.reading import (
     value_of,
 )
 from conductor.core.guards.rules import Attempt, Breaches, Context, relayed_only
-from conductor.core.policy.key_table import SETTINGS
+from conductor.core.policy.key_table import SESSION_NAMES, SETTINGS
 from conductor.patterns import lazy_pattern
 
 Which: TypeAlias = tuple[str, str]
@@ -39,7 +38,6 @@ Settings: TypeAlias = Mapping[Which, Json]
 """The ids of a mode and a model, and values of options."""
 Refused: TypeAlias = dict[Which, str]
 """What an agent did not set, and why."""
-NOTHING_SET: Final[Settings] = {}
 
 SET_MODE, SET_MODEL, SET_OPTION = SETTINGS
 VALUES: Final = {SET_MODE: "modeId", SET_MODEL: "modelId", SET_OPTION: "value"}

@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import Final
 
-from conductor.core.guards.every_message import SESSION_NAMES, is_namespaced, no_meta_key
+from conductor.core.guards.every_message import is_namespaced, no_meta_key
 from conductor.core.guards.names import lookalike
 from conductor.core.guards.reading import (
     ABSENT,
@@ -20,6 +20,7 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Attempt, Breaches, stays
+from conductor.core.policy.key_table import SESSION_NAMES
 from conductor.patterns import lazy_pattern
 
 _OWN: Final = frozenset({"_meta", *SESSION_NAMES, "prompt"})

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Final
 
 from conductor.core.guards.command_lists import MEMBER as COMMANDS
-from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.guards.paths import inside, is_absolute
 from conductor.core.guards.reading import (
     ABSENT,
@@ -26,7 +25,7 @@ from conductor.core.guards.rules import (
     stays,
 )
 from conductor.core.guards.servers import HOLDER, LISTS
-from conductor.core.policy.key_table import SETUP
+from conductor.core.policy.key_table import SESSION_NAMES, SETUP
 
 _ID: Final = SESSION_NAMES[0]
 SYSTEM_PROMPT: Final = "systemPrompt"

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import Final, TypeAlias
 
 from conductor.core.guards import command_lists, modes
-from conductor.core.guards.every_message import SESSION_NAMES, meta
+from conductor.core.guards.every_message import meta
 from conductor.core.guards.metas import of_text
 from conductor.core.guards.names import lookalike
 from conductor.core.guards.reading import (
@@ -21,7 +21,7 @@ from conductor.core.guards.reading import (
     token,
 )
 from conductor.core.guards.rules import Attempt, Breaches, Rules, stays
-from conductor.core.policy.key_table import TEXT_KINDS, UPDATE, update
+from conductor.core.policy.key_table import SESSION_NAMES, TEXT_KINDS, UPDATE, update
 
 _KIND: Final = "sessionUpdate"
 _ELSEWHERE: Final = frozenset({"update", "_meta", *SESSION_NAMES})

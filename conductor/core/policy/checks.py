@@ -8,7 +8,7 @@ import msgspec
 
 from conductor.core import guards, json_text, jsonrpc
 from conductor.core.aliases import named
-from conductor.core.effects import Closure, Violated
+from conductor.core.effects import Violated
 from conductor.core.guards import Violation
 from conductor.core.guards.reading import MOST_JUDGED
 from conductor.core.json_text import too_many_values
@@ -301,12 +301,3 @@ def sentence(peer: Peer, violation: Violation) -> str:
     """A violation as a sentence about a component."""
     joint = " " if violation.guard in (RIGHTS, IDENTITY, HOLD, WATCH) else ": "
     return f"{peer.label}{joint}{violation.text}"
-
-
-def closure(violation: Violated) -> Closure:
-    """Why a component with `on_violation=fail` is ended."""
-    return Closure(
-        violation.text,
-        f"it broke the rule `{violation.rule}`; `conductor inspect` shows its policy",
-        {"component": violation.peer, "rule": violation.rule},
-    )

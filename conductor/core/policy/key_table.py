@@ -62,6 +62,9 @@ COPIES: Final = COPY
 SEEN: Final = COPIES | CARRY
 """… and those by which it gets a message at all."""
 
+SESSION_NAMES: Final = ("sessionId", "session_id")
+"""The members that name a session, in both spellings."""
+
 SETUP: Final = ("session/new", "session/load", "session/resume", "session/fork")
 """The requests that set a session up, and carry its MCP servers."""
 

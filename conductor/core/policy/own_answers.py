@@ -11,8 +11,7 @@ from typing import Final
 
 from msgspec import Raw
 
-from conductor.core import json_text
-from conductor.core.guards.every_message import asks_login
+from conductor.core import guards, json_text
 from conductor.core.guards.reading import value_of
 from conductor.core.json_text import holds, member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
@@ -60,7 +59,8 @@ def plain(peer: Peer, body: bytes) -> bytes:
     """An error that no guard has looked at, as a client may have it: named, and no login."""
     body = named(peer, body)
     held = value_of(Raw(body))
-    if held is None or asks_login(held):  # too long to be looked at, or a login
+    # Too long to be looked at, or a login.
+    if held is None or guards.every_message.asks_login(held):
         return named(peer, error_object(INTERNAL_ERROR, read_error(body).message))
     return body
 

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import Enum
+from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.core.guards.capabilities import PROMISES
+from conductor.core import guards
 from conductor.core.policy import words
 from conductor.core.policy.key_table import (
     ANSWER,
@@ -33,7 +34,6 @@ _PLACED: Final = {
     Direction.DOWN: frozenset({PROMPT, "session/load", "session/resume"}),
     Direction.UP: frozenset({PERMISSION, "elicitation/create", update(STATE_KIND)}),
 }
-_PROMISED: Final = frozenset(method for methods in PROMISES.values() for method in methods)
 
 
 class OwnTurn(Enum):
@@ -103,6 +103,7 @@ class PolicyState(msgspec.Struct, eq=False):
     reported: set[tuple[str, str, str]] = set()
     """Violations that were reported: rule, direction, key."""
     _held: dict[tuple[Direction, str], int] = {}
+    _answerable: frozenset[str] | None = None
 
     # Made of the policy.
     policy: Policy = _FULL
@@ -111,8 +112,6 @@ class PolicyState(msgspec.Struct, eq=False):
     watches_only: bool = False
     text: bool = False
     """Whether it carries what the agent says."""
-    answerable: frozenset[str] = frozenset()
-    """Methods some agent capability promises an answer to, and it may answer."""
 
     def __post_init__(self) -> None:
         self.policy, self.enforced = self.given or _FULL, self.given is not None
@@ -122,9 +121,16 @@ class PolicyState(msgspec.Struct, eq=False):
         self.text = self.enforced and any(
             self.policy.rights(Direction.UP, update(kind)) & CARRY for kind in TEXT_KINDS
         )
-        self.answerable = frozenset(
-            method for method in _PROMISED if self.rights(Direction.DOWN, method) & ANSWER
-        )
+
+    @property
+    def answerable(self) -> frozenset[str]:
+        """Methods some agent capability promises an answer to, and it may answer."""
+        if self._answerable is None:
+            promised = chain.from_iterable(guards.capabilities.PROMISES.values())
+            self._answerable = frozenset(
+                method for method in promised if self.rights(Direction.DOWN, method) & ANSWER
+            )
+        return self._answerable
 
     def rights(self, direction: Direction, key: str) -> int:
         """What it holds on a key."""

@@ -5,18 +5,15 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from itertools import islice
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
 from msgspec import UNSET, Raw
 
+from conductor.core import guards
 from conductor.core.aliases import Aliases
 from conductor.core.component import Role
-from conductor.core.guards import modes
-from conductor.core.guards.every_message import SESSION_NAMES
-from conductor.core.guards.modes import NOTHING_SET, Settings, asked, begun_with, shown
 from conductor.core.guards.reading import Json, canonical, pairs, value_of
-from conductor.core.guards.servers import named
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import (
@@ -24,12 +21,16 @@ from conductor.core.policy.key_table import (
     COMMANDS_KIND,
     MODE_KINDS,
     PROMPT,
+    SESSION_NAMES,
     SETTINGS,
     SETUP,
     update,
 )
 from conductor.core.session import MOST_PROMPTS, Change, Said, Session, Standing, StandingEvent
 from conductor.core.state import Follower, Visit
+
+if TYPE_CHECKING:  # no first message needs it
+    from conductor.core.guards.modes import Settings
 
 _MOST: Final = 4096
 """Sessions of one owner: the user's, those that one component has opened, or those that nobody has
@@ -362,7 +363,8 @@ class Sessions:
             role, params = target.peer.role, followed.params
             if method in SETTINGS:
                 if role is not Role.PROXY and below:
-                    self._listed(below, value_of(body), asked(method, value_of(params)))
+                    chosen = guards.modes.asked(method, value_of(params))
+                    self._listed(below, value_of(body), chosen)
             elif role is not Role.PROXY:
                 pending.flow.made = method in MAKES_ONE
                 made = self.set_up(method, params, body, "", followed.by, below)
@@ -407,7 +409,7 @@ class Sessions:
         is_new = not (session.folders or session.opened_by or session.client)
         was = places(source) if source.folders else None
         session.folders = _folders(request) or session.folders
-        session.opened_by, session.servers = opened_by, named(request)
+        session.opened_by, session.servers = opened_by, guards.servers.named(request)
         if client and was is not None and was != places(session):
             session.changes(Change.MOVED)
         if is_new and not session.is_clients and method in MAKES_ONE:
@@ -416,7 +418,7 @@ class Sessions:
         if commands:
             session.commands = _commands(commands)
         if opened_by:
-            session.settings = {**session.settings, **begun_with(request)}
+            session.settings = {**session.settings, **guards.modes.begun_with(request)}
         else:
             now = session if method in MAKES_ONE else self._known.get(below or "", session)
             self._agent_set_up(now, method, request, result, source)
@@ -430,8 +432,8 @@ class Sessions:
     ) -> None:
         """What is set in a session that the agent has set up; `source`: it is a fork of that."""
         self._take_modes(now, result)
-        inherited = source.settings if method == _FORK else NOTHING_SET
-        now.settings = {**inherited, **now.settings, **shown(result)}
+        inherited = source.settings if method == _FORK else {}
+        now.settings = {**inherited, **now.settings, **guards.modes.shown(result)}
         if method == _FORK:
             now.changes(max(source.change, Change.SET))
         if method in MAKES_ONE:
@@ -468,7 +470,7 @@ class Sessions:
         if known.known:
             inside = next(iter(_all(value, "update")), value)
             own = known.added.get(component, frozenset())
-            own = _more(own, modes.ids(inside) - known.modes)
+            own = _more(own, guards.modes.ids(inside) - known.modes)
             known.added = {**known.added, component: own}
 
     # -- updates -------------------------------------------------------------------------------
@@ -491,12 +493,12 @@ class Sessions:
                 session = self._set_up(child)
                 session.folders, session.parent = _folders(update), names[0]
 
-    def _listed(self, name: str, listing: Json, chosen: Settings = NOTHING_SET) -> None:
+    def _listed(self, name: str, listing: Json, chosen: Settings | None = None) -> None:
         """The agent has listed its options, or named its mode, and has set what was `chosen`."""
         session = self._set_up(name)
         self._take_modes(session, listing)
-        session.settings = {**session.settings, **chosen, **shown(listing)}
-        if not chosen.keys() <= (session.default or {}).keys():
+        session.settings = {**session.settings, **(chosen or {}), **guards.modes.shown(listing)}
+        if not (chosen or {}).keys() <= (session.default or {}).keys():
             session.changes(Change.SET)
 
     # -- other agents ----------------------------------------------------------------------------
@@ -513,7 +515,7 @@ class Sessions:
         value = value_of(params)
         told = next(iter(_all(value, "update")), value)
         self._take_modes(said, told)
-        said.settings = {**said.settings, **shown(told)}
+        said.settings = {**said.settings, **guards.modes.shown(told)}
         if _all(told, "availableCommands"):
             said.commands = _commands(_all(told, "availableCommands"))
 
@@ -527,8 +529,8 @@ class Sessions:
 
     def _take_modes(self, session: Session | Said, listing: Json) -> None:
         """The agent has listed modes, models or options of a session."""
-        session.modes = _more(session.modes, modes.ids(listing))
-        self.words = _more(self.words, modes.words(listing))
+        session.modes = _more(session.modes, guards.modes.ids(listing))
+        self.words = _more(self.words, guards.modes.words(listing))
         if _all(listing, "configOptions"):
             session.options = tuple(map(canonical, _listed(listing, "configOptions")))
 

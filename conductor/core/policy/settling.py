@@ -39,7 +39,7 @@ class Settling:
         if isinstance(waits, OwnPrompt):
             self._parts.policed.settled(settled.lane, waits.message, waits.pending, refused)
         else:
-            self._parts.services.rebinding.bind(waits, refused)
+            self._parts.rebinding.bind(waits, refused)
 
     def _round(self, settled: Settled) -> None:
         lane, session, refused = settled.lane, settled.session, settled.refused

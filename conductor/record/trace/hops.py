@@ -14,8 +14,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Entry
-from conductor.core.component import Side
-from conductor.core.rearranging import newcomer
+from conductor.core.component import Side, newcomer
 from conductor.core.roles.initialize import successor_name
 
 CONDUCTOR: Final = "conductor"

@@ -8,7 +8,6 @@ from typing import Final
 from msgspec import Raw, UnsetType
 
 from conductor.core.dialects import CANCEL
-from conductor.core.guards.every_message import SESSION_NAMES
 from conductor.core.json_text import (
     elements,
     encode,
@@ -26,7 +25,15 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.message import Message
 from conductor.core.policy.headings import size_of
-from conductor.core.policy.key_table import CLOSING, LIST, MCP_FAMILIES, PROMPT, SETTINGS, STOP
+from conductor.core.policy.key_table import (
+    CLOSING,
+    LIST,
+    MCP_FAMILIES,
+    PROMPT,
+    SESSION_NAMES,
+    SETTINGS,
+    STOP,
+)
 from conductor.errors import counted
 from conductor.serve.hub import frames
 from conductor.serve.hub.attaching import Attaching

@@ -10,8 +10,8 @@ from msgspec import Raw
 
 from conductor.core import CHANNEL, Closure, Component, Effect, LogLine, Send, Serve
 from conductor.core.aliases import Aliases, to_json
+from conductor.core.component import newcomer
 from conductor.core.exchange import Exchange
-from conductor.core.rearranging import newcomer
 from conductor.core.router import Router, RouterOptions
 from tests.core.policy.test_own_sessions import OWN, THERE, opened, set_up
 from tests.harness.router.policed import (

@@ -8,7 +8,6 @@ from functools import partial
 import pytest
 
 from conductor.core import Closure, Component, Fail
-from conductor.core.policy.checks import closure
 from conductor.core.router import Router
 from tests.harness.router.plays import OK
 from tests.harness.router.policed import (
@@ -232,7 +231,7 @@ def test_one_that_is_trusted_and_watched_and_was_not_given_its_request() -> None
 def test_one_that_breaks_a_rule_it_may_not_is_ended_for_it() -> None:
     with chain(on_violation="fail") as pb:
         pb >> ("g", "p", update("mine"))
-        reason = closure(broke(pb))
+        reason = broke(pb).closure
         assert reason.data["component"] == "g"
         assert "it broke the rule `rights`" in reason.hint
 

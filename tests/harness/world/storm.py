@@ -33,7 +33,7 @@ from conductor.core import (
     Violated,
     Wake,
 )
-from conductor.core.rearranging import newcomer
+from conductor.core.component import newcomer
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import FORMS, Json, dump
 from tests.harness.world.ends import CANCEL, PROMPT
