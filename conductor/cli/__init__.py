@@ -7,6 +7,7 @@
     pages          lays out pages for a terminal
     usage          explains what is wrong with a command line
     surroundings   the standard streams, the locale and the folder that a process starts with
+    configured     what files, variables and a command line say together: option_layers
     chains         runs `agent`, `proxy`, `exec` and `connect`
     run            starts a chain, and runs it on this process's standard input and output
     connection     how `connect`, `attach` and `chat` reach an address

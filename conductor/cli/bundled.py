@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.cli import configured, options, readiness
+from conductor.cli import configured, option_layers, options, readiness
 from conductor.cli.configured import Only
 from conductor.cli.options import Parsed
 from conductor.errors import ConductorError, UsageError
@@ -46,7 +46,7 @@ class Bundled(msgspec.Struct, frozen=True):
         written = self.config.serve.get("chain")
         if written is None:
             return [*self.config.chains]
-        _, named = configured.of_server("chain", written)
+        _, named = option_layers.of_server("chain", written)
         for name in named:
             if name not in self.config.chains:
                 raise UsageError(f"{written.origin}: there is no chain `{name}`", "name another")

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from conductor.cli import configured, consent, options, report
+from conductor.cli import configured, consent, option_layers, options, report
 from conductor.cli.run import planned
 from conductor.errors import ConductorError, UsageError, one_line
 from conductor.spec import gates
@@ -58,7 +58,7 @@ def check(file: str | None, values: Mapping[str, Any]) -> int:
     folder = configured.project(values)
     configs = [_file(file, found)] if file is not None else list(_files(folder, values, found))
     if file is None:
-        found.variables, complaints = configured.from_environment(values)
+        found.variables, complaints = option_layers.from_environment(values)
         for text in complaints:
             found.note(text)
     _drop_wrong(found.variables, found)
@@ -95,7 +95,7 @@ def _file(path: str, found: _Findings) -> Config:
 
 def _files(folder: str, values: Mapping[str, Any], found: _Findings) -> Iterator[Config]:
     """The configurations of the user and of the project, trusted or not."""
-    if configured.is_isolated(values):
+    if option_layers.is_isolated(values):
         return
     for find in layers.FINDERS:
         try:
@@ -142,7 +142,7 @@ def _drop_wrong(options: dict[str, WrittenOption], found: _Findings) -> None:
     """Takes out the options that cannot be read: no plan is made with them."""
     for key, written in [*options.items()]:
         try:
-            configured.value(key, written)
+            option_layers.value(key, written)
         except UsageError as error:
             found.wrong(error)
             del options[key]

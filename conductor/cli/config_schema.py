@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.cli import configured, pages
+from conductor.cli import option_layers, pages
 from conductor.cli.options import NUMBER, OPTIONAL_SIZE, SECONDS, SERVE, SIZE, Option
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy import words
@@ -121,7 +121,7 @@ def _options() -> dict[str, Any]:
         "type": "object",
         "description": "Options of `conductor agent`, `proxy`, `exec` and `chat`.",
         "properties": {
-            key: {**_kind(row), "description": row.help} for key, row in configured.ROWS.items()
+            key: {**_kind(row), "description": row.help} for key, row in option_layers.ROWS.items()
         },
         "additionalProperties": False,
     }

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from conductor.cli import configured, report
+from conductor.cli import configured, option_layers, report
 from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE
 from conductor.core import json_text
 from conductor.spec import managed, secrets, syntax
@@ -47,11 +47,11 @@ def page() -> list[str]:
 def _found(values: Mapping[str, Any]) -> Shown:
     """What the managed policy, files and variables say together."""
     layers, config, spoken = configured.loaded(values)
-    variables, complaints = configured.from_environment(values)
+    variables, complaints = option_layers.from_environment(values)
     for complaint in complaints:
         report.write(complaint, word="warning")
     layers_of_options = (config.options, variables, spoken)
-    settings = configured.laid(map(configured.read_layer, layers_of_options))
+    settings = option_layers.laid(layers_of_options)
     policy = managed.written()
     rules = policy.rows() if policy is not None else ()
     return {
@@ -166,8 +166,8 @@ def _json(value: Any) -> str:
 
 def shown_option(key: str, option: WrittenOption) -> Any:
     """What an option is set to: paths absolute, as they are used."""
-    value = configured.value(key, option)
-    row = configured.ROWS[key]
+    value = option_layers.value(key, option)
+    row = option_layers.ROWS[key]
     if row.kind in (FILE, FOLDER) or (row.kind is OPTIONAL_FILE and value != "none"):
         return os.path.abspath(value)
     return value if isinstance(value, bool) else option.value

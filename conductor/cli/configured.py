@@ -10,15 +10,15 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
 
-from conductor.cli import options, report
-from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE, Option, Parsed
-from conductor.errors import UsageError, did_you_mean, visible_path
+from conductor.cli import option_layers, options, report
+from conductor.cli.options import Parsed
+from conductor.errors import UsageError, visible_path
 from conductor.spec import paths
 from conductor.spec.origins import COMMAND_LINE
 
@@ -26,26 +26,10 @@ if TYPE_CHECKING:
     from conductor.spec.config.choose import Chosen
     from conductor.spec.config.entries import Say
     from conductor.spec.config.layers import Layer
-    from conductor.spec.config.model import Config, Written, WrittenOption
+    from conductor.spec.config.model import Config, WrittenOption
     from conductor.spec.config.project import Project
 
     Log: TypeAlias = Callable[[str, str, str], None]
-
-PREFIX: Final = "CONDUCTOR_"
-ISOLATED: Final = "CONDUCTOR_ISOLATED"
-NATS: Final = ("CONDUCTOR_NATS_USER", "CONDUCTOR_NATS_PASSWORD")
-"""Who a part of a fleet is to NATS (`conductor/cli/fleet_place.py`)."""
-PROJECT: Final = "CONDUCTOR_PROJECT"
-
-_OTHERS: Final = (
-    # Set by conductor for programs that it starts, by its tests, and for `connect`.
-    *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN", "CONDUCTOR_TERMINAL", "CONDUCTOR_TOKEN"),
-    *("CONDUCTOR_PEERS_", "CONDUCTOR_UNDER_TEST", "CONDUCTOR_E2E_RUN"),
-)
-"""How variables begin that are no options."""
-
-ROWS: Final = {row.key: row for row in options.TABLE if row.configures(*options.ALL)}
-"""The options that files and variables may set."""
 
 
 def applied(parsed: Parsed, *, served: bool = False) -> Parsed:
@@ -60,7 +44,7 @@ def applied(parsed: Parsed, *, served: bool = False) -> Parsed:
     _refuse_foreign(parsed.command, spoken)
     _refuse_served({} if served else config.serve)
     heard = _Heard()
-    variables, unknown = from_environment(parsed.values)
+    variables, unknown = option_layers.from_environment(parsed.values)
     for text in [*unknown, *ignored(layers)]:
         heard.say("warning", text)
     whole = over(parsed, config, [variables, spoken], heard.say)
@@ -80,17 +64,11 @@ def over(
         above: Options that stand above those, the lowest first.
         say: Hears what the project decides.
     """
-    from conductor.spec.config.model import WrittenOption
-
     project, config = _judged(parsed, config, say)
     chosen = _chosen(parsed, config, project)
     components = parsed.components if chosen is None else chosen.components
-    written = [config.options, _of_chains(components, config), *above]
-    flags = {
-        name: Setting(value, WrittenOption(value, COMMAND_LINE))
-        for name, value in _levelled(parsed.values).items()
-    }
-    settings = laid([*(read_layer(each, parsed.command) for each in written), flags])
+    written = [config.options, option_layers.of_chains(components, config), *above]
+    settings = option_layers.laid(written, parsed.command, parsed.values)
     merged = {name: setting.value for name, setting in settings.items()}
     if _only and merged.get("locked") and "lock_file" not in merged:
         merged["lock_file"] = os.path.join(_only[0].folder, paths.LOCK_FILE)
@@ -198,28 +176,20 @@ def option(key: str, values: Mapping[str, Any]) -> Any:
     if not _anything(values):
         return None
     _, config, spoken = loaded(values)
-    found = laid(map(read_layer, (config.options, from_environment(values)[0], spoken)))
-    setting = found.get(ROWS[key].name)
+    found = option_layers.laid([config.options, option_layers.from_environment(values)[0], spoken])
+    setting = found.get(option_layers.ROWS[key].name)
     return None if setting is None else setting.value
-
-
-def is_isolated(values: Mapping[str, Any]) -> bool:
-    """Whether neither files nor variables count."""
-    text = os.environ.get(ISOLATED, "")
-    return bool(values.get("isolated")) or bool(
-        text and options.read(ISOLATED, text, options.switch)
-    )
 
 
 def _anything(values: Mapping[str, Any]) -> bool:
     """Whether there is a file, a variable or a `-c` that counts, whatever it holds."""
     if "c" in values:
         return True
-    if is_isolated(values):
+    if option_layers.is_isolated(values):
         return False
     if _only:
         return True
-    if "project" in values or any(map(_is_ours, os.environ)):
+    if "project" in values or any(map(option_layers.is_ours, os.environ)):
         return True
     user = paths.user_config()
     if user and paths.exists(user):
@@ -228,10 +198,6 @@ def _anything(values: Mapping[str, Any]) -> bool:
         return bool(paths.project_config(os.getcwd()))
     except OSError:  # somebody has removed the current folder
         return False
-
-
-def _is_ours(variable: str) -> bool:
-    return variable.startswith(PREFIX) and not variable.startswith(_OTHERS)
 
 
 def loaded(
@@ -249,14 +215,14 @@ def loaded(
 
     both = typed.over(config, values["c"])
     for key in both.config.serve:
-        of_server(key, both.config.serve[key])
+        option_layers.of_server(key, both.config.serve[key])
     return files, both.config, both.options
 
 
 def _refuse_twice(values: Mapping[str, Any], spoken: Mapping[str, WrittenOption]) -> None:
     """Raises `UsageError` for what a flag and `-c` set."""
     for key in spoken:
-        row = ROWS.get(key)
+        row = option_layers.ROWS.get(key)
         if row is not None and row.name in values:
             flag = row.flags.split()[0]
             raise UsageError(f"`{flag}` and `-c {key}` set the same", "give one of them")
@@ -266,7 +232,7 @@ def _refuse_foreign(command: str, spoken: Mapping[str, WrittenOption]) -> None:
     """Raises `UsageError` for what `-c` sets and this command does not take. In a file, which is
     for all commands, it is no mistake."""
     for key, written in spoken.items():
-        row = ROWS.get(key)
+        row = option_layers.ROWS.get(key)
         if row is not None and not row.configures(command):
             takers = [f"`conductor {name}`" for name in options.ALL if row.configures(name)]
             raise UsageError(
@@ -289,7 +255,7 @@ def _files(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
     from conductor.spec.config import layers
     from conductor.spec.config.model import Config
 
-    if is_isolated(values):
+    if option_layers.is_isolated(values):
         return [], Config()
 
     if _only:
@@ -308,7 +274,7 @@ def project(values: Mapping[str, Any]) -> str:
     """The folder from which the project's file is searched upward. Raises `UsageError`."""
     from conductor.spec.config import layers
 
-    return layers.start(values.get("project") or os.environ.get(PROJECT) or None)
+    return layers.start(values.get("project") or os.environ.get(option_layers.PROJECT) or None)
 
 
 def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
@@ -356,187 +322,3 @@ def ignored(layers: Iterable[Layer]) -> list[str]:
                 f"{layer.path} is ignored: {why}; read it, then `conductor trust {folder}`"
             )
     return texts
-
-
-# -- options ---------------------------------------------------------------------------------------
-
-
-def from_environment(values: Mapping[str, Any]) -> tuple[dict[str, WrittenOption], list[str]]:
-    """What variables set, and what to say of variables that set nothing."""
-    from conductor.spec.config.model import WrittenOption
-
-    found: dict[str, WrittenOption] = {}
-    complaints: list[str] = []
-    if is_isolated(values):
-        return found, complaints
-    known = {variable(row): row for row in ROWS.values()}
-    for name, text in sorted(os.environ.items()):
-        if name in known and text:  # an empty variable counts as unset
-            found[known[name].key] = WrittenOption(text, name)
-        elif _is_ours(name) and name not in (*known, ISOLATED, PROJECT, *NATS):
-            hint = did_you_mean(name, [*known, ISOLATED, PROJECT], "docs/configuration.md has all")
-            complaints.append(f"the variable {name} means nothing; {hint}")
-    return found, complaints
-
-
-def variable(row: Option) -> str:
-    """The variable that sets an option."""
-    return PREFIX + row.name.upper()
-
-
-def _of_chains(components: Sequence[str | Written], config: Config) -> dict[str, WrittenOption]:
-    """The options of the chains that the command line names; those of a chain are above those of
-    the chains within it. Raises `UsageError` where two of them contradict each other."""
-    from conductor.spec.config import names
-
-    found: dict[str, WrittenOption] = {}
-    for component in components:
-        of_one: dict[str, WrittenOption] = {}
-        for chain in names.named([component], config):
-            of_one = {**chain.options, **of_one}
-        for key, written in of_one.items():
-            other = found.setdefault(key, written)
-            if other.value != written.value:
-                raise UsageError(
-                    f"{written.origin}: `{key}` contradicts {other.origin}",
-                    "an option holds for the whole run: give it to one of the chains",
-                )
-    return found
-
-
-class Setting(NamedTuple):
-    """An option as it is set."""
-
-    value: Any
-    """As the command line reads it."""
-    written: WrittenOption
-
-
-def read_layer(layer: Mapping[str, WrittenOption], command: str = "") -> dict[str, Setting]:
-    """A layer of options by their names, read and checked, but for options that the command has
-    not; without a command, all. Raises `UsageError`."""
-    read = {key: Setting(value(key, written), written) for key, written in layer.items()}
-    return {
-        ROWS[key].name: setting
-        for key, setting in read.items()
-        if not command or ROWS[key].configures(command)
-    }
-
-
-def laid(layers: Iterable[Mapping[str, Setting]]) -> dict[str, Setting]:
-    """Layers above each other, the lowest first. One that switches `locked` off does so whatever is
-    below it, and a lock file implies it."""
-    found: dict[str, Setting] = {}
-    for layer in layers:
-        found |= layer
-        is_off = "locked" in layer and layer["locked"].value is False
-        if is_off and "lock_file" not in layer:
-            found.pop("lock_file", None)
-    return found
-
-
-def _levelled(typed: dict[str, Any]) -> dict[str, Any]:
-    """A command line's values with `-v` as the level that it stands for."""
-    return {**typed, "log": "debug"} if typed.get("verbose") and "log" not in typed else typed
-
-
-def of_server(key: str, written: WrittenOption) -> tuple[str, Any]:
-    """The name and the value of an option of `[serve]`. Raises `UsageError`."""
-    rows = {row.key: row for row in options.SERVE if row.key != "days"}
-    if key not in rows:
-        hint = did_you_mean(key, rows, f"options are: {', '.join(rows)}")
-        raise UsageError(f"{written.origin}: there is no option `{key}` of `serve`", hint)
-    try:
-        return rows[key].name, _served(rows[key], written)
-    except ValueError as error:
-        raise UsageError(f"{written.origin}: `{key}` cannot be that", str(error)) from None
-
-
-def _served(row: Option, written: WrittenOption) -> Any:
-    """The value of an option of `[serve]`. Raises `ValueError`."""
-    if not row.kind.many:
-        return _typed(row, written)
-    texts = written.value
-    if isinstance(texts, str) and written.origin.startswith("command line"):
-        texts = [texts]  # one is written like any other value
-    if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
-        raise ValueError("it is a list of texts")
-    return tuple(texts)
-
-
-def value(key: str, written: WrittenOption) -> Any:
-    """What an option is set to, as the command line reads it. Raises `UsageError` that says where
-    it is written."""
-    row = ROWS.get(key)
-    if row is None:
-        hint = _meant(key, written.value)
-        typed_only = {row.key for row in options.TABLE if {*row.commands} & {*options.ALL}}
-        if key in typed_only:
-            raise UsageError(f"{written.origin}: `{key}` is for the command line only", hint)
-        raise UsageError(f"{written.origin}: there is no option `{key}`", hint)
-    try:
-        return _typed(row, written)
-    except ValueError as error:
-        shown = written.value if isinstance(written.value, str) else repr(written.value)
-        raise UsageError(f"{written.origin}: `{key}` cannot be `{shown}`", str(error)) from None
-
-
-def _meant(key: str, given: Any) -> str:
-    """A hint for a key that is no option."""
-    from conductor.spec.config.typed import TABLES
-
-    if isinstance(given, dict):
-        import difflib
-
-        if close := difflib.get_close_matches(key, TABLES, 1):
-            return f"did you mean `{'.'.join([close[0], *_first(given)])}`?"
-        return (
-            "settings and limits of a component stand behind it: `datetime,config.KEY=VALUE`, "
-            "`datetime,limit.KEY=VALUE`, or in `components.NAME`"
-        )
-    if any(row.key == key for row in options.SERVE):
-        return f"did you mean `serve.{key}`?"
-    known = f"options are: {', '.join(ROWS)}; tables are: {', '.join(TABLES)}"
-    return did_you_mean(key, ROWS, known)
-
-
-def _first(given: Any) -> Iterator[str]:
-    """The keys of tables within each other, the first of each."""
-    while isinstance(given, dict) and given:
-        key, given = next(iter(given.items()))
-        yield key
-
-
-def _typed(row: Option, written: WrittenOption) -> Any:
-    """The value of an option. Raises `ValueError`."""
-    given, from_file = written.value, not written.origin.startswith(PREFIX)
-    if row.kind.read is None:
-        if from_file and not isinstance(given, bool):
-            raise ValueError("a switch is true or false")
-        return given if from_file else options.switch(given)
-    if row.kind in (FILE, FOLDER) or (row.kind is OPTIONAL_FILE and given != "none"):
-        return _path(given, written.here)
-    if row.kind.many:
-        if from_file and not isinstance(given, dict):
-            raise ValueError("it is a table of names and commands")
-        listed = [f"{name}={_word(it)}" for name, it in given.items()] if from_file else [given]
-        return tuple(map(row.kind.read, listed))
-    if isinstance(given, bool) or not isinstance(given, str | int | float):
-        raise ValueError(f"it is {row.kind.metavar}, as on the command line")
-    return row.kind.read(str(given))
-
-
-def _word(given: Any) -> str:
-    """A command, or a list of components as a command line has it. Raises `ValueError`."""
-    if isinstance(given, list):
-        return msgspec.json.encode(given).decode()
-    if not isinstance(given, str):
-        raise ValueError("it is a table of names and commands, or lists of components")
-    return given
-
-
-def _path(given: Any, here: str) -> str:
-    """A path; one of a file is relative to the file's folder, and may begin with `~/`."""
-    if not isinstance(given, str) or not given or "\0" in given:
-        raise ValueError("a path is a text that is not empty")
-    return os.path.join(here, os.path.expanduser(given) if given.startswith("~/") else given)

@@ -19,7 +19,7 @@ import msgspec
 import typer
 
 from conductor import installation, signals, tasks
-from conductor.cli import configured, options, report
+from conductor.cli import configured, option_layers, options, report
 from conductor.cli.chain_failures import Failures
 from conductor.cli.options import Parsed
 from conductor.cli.run import Started, run_loop, settled_memory
@@ -155,7 +155,7 @@ def in_file(command: str, values: Mapping[str, Any]) -> Settings:
     config = configured.here(values)
     has = {row.key for row in options.SERVE if command in row.commands}
     found = (config.serve if config is not None else {}).items()
-    read = dict(configured.of_server(key, written) for key, written in found if key in has)
+    read = dict(option_layers.of_server(key, written) for key, written in found if key in has)
     return Settings(**{**read, **{name: each for name, each in values.items() if name != "c"}})
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from conductor.cli import configured, fast, options, report
+from conductor.cli import configured, fast, option_layers, options, report
 from conductor.cli.options import Option, Parsed
 from conductor.errors import UsageError
 from tests.cli.configurations import Place, place
@@ -60,7 +60,7 @@ def test_each_place_is_above_the_one_before(here: Place, monkeypatch: pytest.Mon
     assert (found.stall, found.grace, found.drain, found.isolation) == (5, 3, 2, "inline")
 
 
-@pytest.mark.parametrize("row", configured.ROWS.values(), ids=lambda row: row.key)
+@pytest.mark.parametrize("row", option_layers.ROWS.values(), ids=lambda row: row.key)
 def test_files_and_variables_read_what_the_command_line_reads(
     row: Option, here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -79,12 +79,12 @@ def test_files_and_variables_read_what_the_command_line_reads(
         path = row.kind in kinds and (row.kind != options.OPTIONAL_FILE or typed != "none")
         assert values == {row.name: os.path.join(base, typed) if path else typed}
         here.user_file.unlink()
-        monkeypatch.setenv(configured.variable(row), text)
+        monkeypatch.setenv(option_layers.variable(row), text)
         assert configured.applied(options.assemble(command, ["demo"])).values == {row.name: typed}
-        monkeypatch.delenv(configured.variable(row))
+        monkeypatch.delenv(option_layers.variable(row))
 
 
-@pytest.mark.parametrize("row", configured.ROWS.values(), ids=lambda row: row.key)
+@pytest.mark.parametrize("row", option_layers.ROWS.values(), ids=lambda row: row.key)
 def test_what_the_command_line_refuses_is_an_error_with_its_place(
     row: Option, here: Place, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -95,7 +95,7 @@ def test_what_the_command_line_refuses_is_an_error_with_its_place(
             parsed("demo")
     here.user_file.unlink()
     if wrong := "maybe" if switch else refused(row):
-        variable = configured.variable(row)
+        variable = option_layers.variable(row)
         monkeypatch.setenv(variable, wrong)
         with pytest.raises(UsageError, match=rf"{variable}: `{row.key}` cannot be `{wrong}`"):
             parsed("demo")
@@ -103,7 +103,7 @@ def test_what_the_command_line_refuses_is_an_error_with_its_place(
 
 @pytest.mark.parametrize(
     "row",
-    [row for row in configured.ROWS.values() if row.kind.read is None],
+    [row for row in option_layers.ROWS.values() if row.kind.read is None],
     ids=lambda row: row.key,
 )
 def test_a_switch_of_a_file_can_be_switched_off(row: Option, here: Place) -> None:

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from conductor.cli import app, configured, fast, options, report
+from conductor.cli import app, configured, fast, option_layers, options, report
 from tests.cli.test_parsers import refused, samples
 from tests.harness.process.command import Ran, conductor, environment
 
 COMMANDS: Any = app.command().commands
-KEYS = [row for row in configured.ROWS.values() if row.configures("agent")]
+KEYS = [row for row in option_layers.ROWS.values() if row.configures("agent")]
 
 PEER = '[options.peer]\nb = "demo"\n'
 FILE = """
@@ -78,7 +78,7 @@ def test_every_key_can_be_set_and_as_a_variable_sets_it(
         pairs = switches if row.kind.read is None else [(one, one) for one in samples(row)]
         for text, typed in pairs:
             with monkeypatch.context() as patch:
-                patch.setenv(configured.variable(row), text)
+                patch.setenv(option_layers.variable(row), text)
                 by_variable = configured.applied(fast.parse(["agent", "demo"])).values[row.name]  # type: ignore[arg-type]
             assert applied(word_of(row, typed))[row.name] == by_variable, (row.key, typed)
     assert applied('peer.a=["datetime", "demo"]', "peer.b=codex")["peer"] == (

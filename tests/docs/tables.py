@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from conductor.cli import app as command_line
-from conductor.cli import commands, config_schema, configured, manual, topics
+from conductor.cli import commands, config_schema, manual, option_layers, topics
 from conductor.cli import options as option_table
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
@@ -368,7 +368,7 @@ def exit_codes() -> str:
 
 def config_options() -> str:
     """The options that files, variables and `-c` may set."""
-    rows = [(*_key(row), _holds(row)) for row in configured.ROWS.values()]
+    rows = [(*_key(row), _holds(row)) for row in option_layers.ROWS.values()]
     return table(("key", "value", "meaning", "default", "holds for"), rows)
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.cli import configured, inspect_, options
+from conductor.cli import inspect_, option_layers, options
 from conductor.errors import ConductorError, UsageError
 from conductor.spec import component_options, limits, origins, plan
 from conductor.spec.config import reading
@@ -127,7 +127,7 @@ def test_the_schema_is_the_one_that_conductor_prints(here: Place) -> None:
 
 def test_the_schema_explains_every_key() -> None:
     defs = VALIDATOR.schema["$defs"]
-    assert set(defs["Options"]["properties"]) == set(configured.ROWS)
+    assert set(defs["Options"]["properties"]) == set(option_layers.ROWS)
     names = {one.name for one in component_options.OPTIONS if not one.name.endswith(".KEY")}
     component = defs["Component"]["properties"]
     assert names < set(component)
@@ -175,7 +175,7 @@ def test_conductor_and_editors_refuse_the_same(text: str, here: Place) -> None:
     impossible = []
     for key, written in config.options.items():
         try:
-            configured.value(key, written)
+            option_layers.value(key, written)
         except UsageError as error:
             impossible.append(error)
     # These are judged when the component is resolved.
@@ -184,7 +184,7 @@ def test_conductor_and_editors_refuse_the_same(text: str, here: Place) -> None:
     assert here.run("config", "check").code == 1
 
 
-@pytest.mark.parametrize("row", configured.ROWS.values(), ids=lambda row: row.key)
+@pytest.mark.parametrize("row", option_layers.ROWS.values(), ids=lambda row: row.key)
 def test_editors_accept_what_the_command_line_accepts(row: options.Option) -> None:
     from tests.cli.test_parsers import samples
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 import typer
 
-from conductor.cli import app, commands, configured, exec_, fast, report, usage
+from conductor.cli import app, commands, exec_, fast, option_layers, report, usage
 from conductor.errors import UsageError
 from conductor.spec import catalog, component_options
 from conductor.spec.config import typed
@@ -81,7 +81,7 @@ def parses(arguments: list[str]) -> bool:
     arguments = fast.unread(arguments)
     words = [word for flag, word in pairwise(arguments) if flag == "-c"]
     for key, option in typed.over(Config(), words).options.items():
-        configured.value(key, option)
+        option_layers.value(key, option)
     if arguments[:1] in (["agent"], ["proxy"]) and fast.parse(arguments) is not None:
         return True
     first, *rest = arguments

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from conductor.cli.configured import value
+from conductor.cli.option_layers import value
 from conductor.errors import UsageError
 from conductor.run.planned import ports
 from conductor.spec import catalog, peer_agents
