@@ -7,7 +7,8 @@ module later gets the real one, too.
 A small `poll` loop of our own, in Python, was tried in place of asyncio and uvloop. A chain without
 proxies was ready after 79 ms, not 98; one with four sandboxed ones after 101, not 112, since its
 host is ready no sooner. A round trip took 2 µs more: uvloop is compiled. Stand-ins gain half of
-that, without a second loop.
+that, without a second loop. With them, asyncio and uvloop take 10 ms of CPU until the first answer,
+of 52: another loop could gain less than that.
 
 Imports nothing that a fresh interpreter has not imported already.
 """
