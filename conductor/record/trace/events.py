@@ -40,7 +40,7 @@ _LONGEST: Final = 200
 _SMALL: Final = 64 * 1024
 """Bytes of a payload of which is remembered how it is shown: most cross a chain unchanged …"""
 _REMEMBERED: Final = 4 * 1024 * 1024
-"""… and bytes of all of these, twice: so much may be on its way through a chain at once."""
+"""… and bytes of all of these: so much may be on its way through a chain at once."""
 _SPARE: Final = 200
 """Bytes that is remembered beside a payload."""
 _KEPT: Final = 64 * 1024
@@ -114,11 +114,10 @@ class Events:
         self._crossings = crossings
         self._key = os.urandom(16)
         """Of digests of what is left out: without it nobody can try which secret has a digest."""
-        self._last: dict[bytes, _Shown] = {}
-        self._before: dict[bytes, _Shown] = {}
-        """How the last payloads, and those before them, are written …"""
+        self._memory: dict[bytes, _Shown] = {}
+        """How the last payloads are written …"""
         self._size = 0
-        """… and how much memory the last take."""
+        """… and how many bytes those take."""
         self._number = 0
         self._pending: dict[int, _PendingRequest] = {}
         """By number."""
@@ -304,13 +303,12 @@ class Events:
         self, payload: bytes, method: str | None, own: Own, service: ServiceCall | None
     ) -> msgspec.Raw:
         """What is written of a payload; what is left out is noted in `own`."""
-        if service is None and method not in LOGIN:
-            known = self._known(payload)
-            text, own.hidden = known.text, known.hidden
-        else:
-            clean = clean_service(payload, service) if service else redacted(payload, method)
-            text, own.hidden = self._written(payload, clean)
-        return text
+        if self._content == "none":
+            return msgspec.Raw(b"null")
+        is_any = service is None and method not in LOGIN
+        shown = self._known(payload) if is_any else self._made(payload, method, service)
+        own.hidden = shown.hidden
+        return shown.text
 
     def _session_of(self, payload: bytes | None) -> str | None:
         """The session that a payload names, as it is written."""
@@ -319,33 +317,33 @@ class Events:
     def _known(self, payload: bytes) -> _Shown:
         """How a payload is written. To look for secrets takes longer than all else that a trace
         does with a message, and most messages cross a chain unchanged."""
-        known = self._last.get(payload) or self._before.get(payload)
-        if known is None:
-            raw = session_in(payload) if self._content == "all" else clean_id(session_in(payload))
-            session = _text.decode(raw) if raw[:1] == b'"' else None
-            clean = redacted(payload) if self._content == "redacted" else payload
-            known = _Shown(*self._written(payload, clean), session)
+        shown = self._memory.get(payload)
+        if shown is None:
+            shown = self._made(payload)
             if len(payload) <= _SMALL:
-                self._remember(payload, known)
-        return known
+                self._size += len(payload) + _SPARE
+                if self._size > _REMEMBERED:
+                    self._memory, self._size = {}, 0
+                self._memory[payload] = shown
+        return shown
 
-    def _remember(self, payload: bytes, known: _Shown) -> None:
-        self._size += len(payload) + _SPARE
-        if self._size > _REMEMBERED:
-            self._last, self._before, self._size = {}, self._last, 0
-        self._last[payload] = known
-
-    def _written(self, payload: bytes, clean: bytes) -> tuple[msgspec.Raw, str]:
-        """What is written of a payload, which is `clean` without secrets; and a digest of it, if
-        that leaves something out."""
-        if self._content == "none":
-            return msgspec.Raw(b"null"), ""
-        if self._content == "all":
-            clean = payload
+    def _made(
+        self, payload: bytes, method: str | None = None, service: ServiceCall | None = None
+    ) -> _Shown:
+        """How a payload is to be written."""
+        clean, session = payload, session_in(payload)
+        if self._content == "redacted":
+            clean = clean_service(payload, service) if service else redacted(payload, method)
+        if self._content != "all":
+            session = clean_id(session)
         hides = clean != payload and clean != payload.strip()
         # Outside of strings a newline is only space, and inside of them there is none.
-        text = msgspec.Raw(clean.replace(b"\n", b" ") if b"\n" in clean else clean)
-        return text, _value_digest(payload, self._key) if hides else ""
+        text = clean.replace(b"\n", b" ") if b"\n" in clean else clean
+        return _Shown(
+            msgspec.Raw(text),
+            _value_digest(payload, self._key) if hides else "",
+            _text.decode(session) if session[:1] == b'"' else None,
+        )
 
 
 def _milliseconds(seconds: float) -> float:
