@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import re
 import shlex
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Annotated, Final
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from conductor.cli import report
 from conductor.cli.typer_options import argument, option, output_option, paragraphs, switch
@@ -35,47 +35,57 @@ EPILOG: Final = paragraphs(
 )
 
 
+_Words = Annotated[
+    list[str] | None,
+    argument(
+        "[REFERENCE] [FOLDER]",
+        "oci://HOST/NAME[:TAG]; default tag: the component's version. Then the component's folder; "
+        "default: this one.",
+    ),
+]
+_Archive = Annotated[
+    str | None,
+    option(
+        "--archive",
+        "FILE",
+        "Write the archive to this file, or as NAME-VERSION.tar.gz into a folder.",
+    ),
+]
+_DryRun = Annotated[bool, switch("--dry-run", "Send nothing: show what would be sent.")]
+_Output = Annotated[
+    str | None,
+    output_option("Also write what is sent into a new folder, as an OCI layout.", "FOLDER"),
+]
+_Sign = Annotated[
+    str | None,
+    option("--sign", "KEY", "Sign it with this private key (PEM, without a password)."),
+]
+_Replace = Annotated[
+    bool, switch("--replace", "Let the tag name this, if it names something else.")
+]
+_Repository = Annotated[
+    str,
+    option("--repository", "URL", "Where its source code is, for the entry."),
+]
+_Include = Annotated[
+    list[str] | None,
+    option(
+        "--include",
+        "FILE",
+        "Take in this file although it looks like a secret; may be repeated.",
+    ),
+]
+
+
 def publish(
-    words: Annotated[
-        list[str] | None,
-        argument(
-            "[REFERENCE] [FOLDER]",
-            "oci://HOST/NAME[:TAG]; default tag: the component's version. Then the "
-            "component's folder; default: this one.",
-        ),
-    ] = None,
-    archive: Annotated[
-        str | None,
-        option(
-            "--archive",
-            "FILE",
-            "Write the archive to this file, or as NAME-VERSION.tar.gz into a folder.",
-        ),
-    ] = None,
-    dry_run: Annotated[bool, switch("--dry-run", "Send nothing: show what would be sent.")] = False,
-    output: Annotated[
-        str | None,
-        output_option("Also write what is sent into a new folder, as an OCI layout.", "FOLDER"),
-    ] = None,
-    sign: Annotated[
-        str | None,
-        option("--sign", "KEY", "Sign it with this private key (PEM, without a password)."),
-    ] = None,
-    replace: Annotated[
-        bool, switch("--replace", "Let the tag name this, if it names something else.")
-    ] = False,
-    repository: Annotated[
-        str,
-        option("--repository", "URL", "Where its source code is, for the entry."),
-    ] = "",
-    include: Annotated[
-        list[str] | None,
-        option(
-            "--include",
-            "FILE",
-            "Take in this file although it looks like a secret; may be repeated.",
-        ),
-    ] = None,
+    words: _Words = None,
+    archive: _Archive = None,
+    dry_run: _DryRun = False,
+    output: _Output = None,
+    sign: _Sign = None,
+    replace: _Replace = False,
+    repository: _Repository = "",
+    include: _Include = None,
 ) -> int:
     """Publishes a component, or makes its archive. Raises `UsageError`."""
     places = words or []
@@ -109,13 +119,18 @@ def publish(
     else:
         was_there = publishing.push(ready, replace=replace)
         report.say(f"{'was there already' if was_there else 'published'}: {pinned}")
+    _say_next(pinned, entry, is_signed=sign is not None)
+    return 0
+
+
+def _say_next(pinned: str, entry: Mapping[str, Any], *, is_signed: bool) -> None:
+    """Says what can be done with what is published."""
     report.say(f"to install it: {shlex.join(['conductor', 'add', pinned])}")
-    if sign is None:
+    if not is_signed:
         place = pinned.removeprefix("oci://")
         report.say(f"to sign it as yourself: {shlex.join(['cosign', 'sign', place])}")
     report.say("its entry under `extensions` of a catalogue:")
     report.say_json(entry)
-    return 0
 
 
 _EITHER: Final = (

@@ -69,42 +69,49 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
         return make(text, settings, self.name, self.launch(env))
 
 
+_Editor = Annotated[
+    str | None,
+    argument("EDITOR", f"One of: {', '.join(table.TARGETS)}."),
+]
+_Components = Annotated[
+    list[str] | None,
+    argument(
+        "COMPONENT",
+        "The proxies, then the agent, as `conductor agent` takes them; with --wrap the proxies "
+        "alone.",
+    ),
+]
+_Chain = Annotated[str, option("--chain", "NAME", "A chain of the configuration.")]
+_Name = Annotated[
+    str,
+    option("--name", "ENTRY", f"What the editor calls the entry. Default: {ENTRY}."),
+]
+_Wrap = Annotated[
+    str,
+    option("--wrap", "ENTRY", "Put the conductor in front of this entry's command."),
+]
+_Project = Annotated[
+    str,
+    option(
+        "--project",
+        "FOLDER",
+        f"Folder whose `{paths.CONFIG}` the entry uses, wherever the editor starts it.",
+    ),
+]
+_Print = Annotated[bool, switch("--print", "Print the entry, and change nothing.")]
+_Remove = Annotated[bool, switch("--remove", "Take the entry out, or give a wrapped one back.")]
+
+
 def setup(
     context: typer.Context,
-    target: Annotated[
-        str | None,
-        argument("EDITOR", f"One of: {', '.join(table.TARGETS)}."),
-    ] = None,
-    components: Annotated[
-        list[str] | None,
-        argument(
-            "COMPONENT",
-            "The proxies, then the agent, as `conductor agent` takes them; with --wrap the "
-            "proxies alone.",
-        ),
-    ] = None,
-    chain_name: Annotated[str, option("--chain", "NAME", "A chain of the configuration.")] = "",
-    name: Annotated[
-        str,
-        option("--name", "ENTRY", f"What the editor calls the entry. Default: {ENTRY}."),
-    ] = "",
-    wrap: Annotated[
-        str,
-        option("--wrap", "ENTRY", "Put the conductor in front of this entry's command."),
-    ] = "",
-    project: Annotated[
-        str,
-        option(
-            "--project",
-            "FOLDER",
-            f"Folder whose `{paths.CONFIG}` the entry uses, wherever the editor starts it.",
-        ),
-    ] = "",
-    print_: Annotated[bool, switch("--print", "Print the entry, and change nothing.")] = False,
-    remove: Annotated[
-        bool,
-        switch("--remove", "Take the entry out, or give a wrapped one back."),
-    ] = False,
+    target: _Editor = None,
+    components: _Components = None,
+    chain_name: _Chain = "",
+    name: _Name = "",
+    wrap: _Wrap = "",
+    project: _Project = "",
+    print_: _Print = False,
+    remove: _Remove = False,
 ) -> int:
     """Sets an editor up."""
     if target is None:
