@@ -236,6 +236,8 @@ class Server:
 
     async def listen(self, address: Address, tls: SSLContext | None) -> str:
         """Listens at an address; the address that clients use. Raises `UsageError`."""
+        if not address.row.is_served:
+            raise UsageError(f"nothing can listen at {address}", "choose another kind of address")
         try:
             listening = _bound(address)
         except OSError as error:

@@ -254,6 +254,7 @@ def test_a_turn_through_named_pipes(tmp_path: Path) -> None:
         (
             Edit(
                 "conductor/spec/options.py",
+    conductor("serve", "--listen", f"fifo:{place}", "demo").assert_error(2, "nothing can listen")
                 '    nap: float = 0.0\n    """How long to nap."""\n',
                 "    isolation: str =",
             ),

@@ -30,11 +30,17 @@ class Scheme(NamedTuple):
     is_web: bool = False
     """Whether it is a URL of HTTP: with a path, a token, and perhaps TLS."""
 
+    @property
+    def is_served(self) -> bool:
+        """Whether conductor can listen there."""
+        return self.is_web or self.transport == _LINES
 
+
+_LINES: Final = "lines:LinesTransport"
 _WEBSOCKET: Final = "websocket_transport:WebSocketTransport"
 SCHEMES: Final = {
-    "unix": Scheme("unix:PATH", "lines:LinesTransport", is_path=True),
-    "tcp": Scheme("tcp://HOST:PORT", "lines:LinesTransport"),
+    "unix": Scheme("unix:PATH", _LINES, is_path=True),
+    "tcp": Scheme("tcp://HOST:PORT", _LINES),
     "ws": Scheme("ws://HOST", _WEBSOCKET, 80, is_web=True),
     "wss": Scheme("wss://HOST", _WEBSOCKET, 443, is_web=True),
     "http": Scheme("http://HOST", "http:HttpTransport", 80, is_web=True),
