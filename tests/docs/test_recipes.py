@@ -50,30 +50,43 @@ RECIPES: Final = {
             Edit(
                 "conductor/core/guards/table.py",
                 """    Guard(
-        "examples",
-        "Nobody but the client runs examples.",
-        "An example that the user did not start.",
+        "short",
+        "A component adds no block to a prompt with a hundred.",
+        "Pages of text, in which the agent overlooks the user's words.",
         TRUSTED,
-        (Rules(("_example/*",), unchanged, not_originated, relayed_only),),
+        (Rules((PROMPT,), prompts.short),),
     ),
 """,
                 ')\n"""Every guard',
             ),
             Edit(
-                "tests/core/test_guards/attacks_on_lists.py",
+                "conductor/core/guards/prompts.py",
+                '''def short(attempt: Attempt) -> Breaches:
+    """A prompt stays short."""
+    before, after = blocks(attempt)
+    if len(after) > max(len(before), 100):
+        yield "a prompt with a hundred blocks gets no more", "/prompt"
+
+
+''',
+                "# -- what stays of a prompt",
+            ),
+            Edit(
+                "tests/core/test_guards/attacks_on_prompts.py",
                 '''
 
-def examples() -> Iterator[Attack]:
-    """Runs an example of its own."""
-    yield makes_up("examples", "sent", "_example/run")
+def short() -> Iterator[Attack]:
+    """Adds words that no other rule is about, as most programs write them."""
+    given, sent = (params([HELLO] * n).replace(" ", "") for n in (1, 101))
+    yield passes_on("short", "filled", PROMPT, given, sent)
 ''',
             ),
         ),
-        ("tests/core/test_guards/test_attacks.py",),
+        ("tests/core/test_guards/test_attacks.py", "tests/core/test_guards/test_plain_text.py"),
         "security.md",
-        "| `examples` | Nobody but the client runs examples.",
+        "| `short` | A component adds no block to a prompt with a hundred.",
         ("inspect", "--all", "passthrough"),
-        r"\bexamples\b",
+        r"\bshort\b",
     ),
     "service": Recipe(
         (
@@ -168,7 +181,7 @@ def test_a_sample_is_every_tenth_message() -> None:
 """,
             ),
         ),
-        ("tests/core/policy/test_copies.py",),
+        ("tests/core/policy/test_copies.py", "tests/core/policy/test_rights.py"),
         "security.md",
         "| down | `initialize` | `change:handshake`, `sample:handshake`, `see:handshake` |",
         ("inspect", "--all", "passthrough,only=sample:updates"),
@@ -241,6 +254,7 @@ def test_a_turn_through_named_pipes(tmp_path: Path) -> None:
     gone = conductor("exec", f"fifo:{place}-not-there", "-p", "hello")
     gone.assert_error(1, "cannot reach fifo:")
     conductor("exec", "fifo:", "-p", "hello").assert_error(2, "`fifo:` without a path")
+    conductor("serve", "--listen", f"fifo:{place}", "demo").assert_error(2, "nothing can listen")
 ''',
             ),
         ),
@@ -254,7 +268,6 @@ def test_a_turn_through_named_pipes(tmp_path: Path) -> None:
         (
             Edit(
                 "conductor/spec/options.py",
-    conductor("serve", "--listen", f"fifo:{place}", "demo").assert_error(2, "nothing can listen")
                 '    nap: float = 0.0\n    """How long to nap."""\n',
                 "    isolation: str =",
             ),

@@ -62,6 +62,10 @@ def _checks(route: _Route, pattern: str) -> _Checks:
     return tuple((name, rule) for name, methods, rule in rows if not wanted.isdisjoint(methods))
 
 
+_PLAINLY: Final = plain_text.ANSWERED.issuperset(rule for _, rule in _checks("forwarded", PROMPT))
+"""Whether plain text breaks no rule for prompts."""
+
+
 def _pattern(route: _Route, attempt: Attempt) -> str:
     """The pattern of the table that an attempt falls under."""
     method = attempt.method
@@ -82,7 +86,8 @@ def forwarded(
     if original == sent:
         return None
     name = names.recognised(method)
-    if name == PROMPT and plain_text.alone(context, _bytes(original), _bytes(sent)):
+    plainly = name == PROMPT and _PLAINLY
+    if plainly and plain_text.alone(context, _bytes(original), _bytes(sent)):
         return None
     given, passed = _document(original), _document(sent)
     if context.grants.texts:

@@ -9,10 +9,23 @@ from __future__ import annotations
 
 from typing import Final
 
+from conductor.core.guards import commands, every_message, links, prompts
 from conductor.core.guards.commands import plainly_begins_none
-from conductor.core.guards.rules import Context
+from conductor.core.guards.rules import Context, Rule
 from conductor.patterns import lazy_pattern
 
+ANSWERED: Final[frozenset[Rule]] = frozenset(
+    {
+        commands.kept,
+        every_message.meta_kept,
+        every_message.readable_params,
+        every_message.session_kept,
+        links.added,
+        prompts.metas_kept,
+        prompts.options_kept,
+    }
+)
+"""The rules that `alone` answers for: with any other for prompts, all are asked."""
 _MOST_BYTES: Final = 20_000
 """Fewer than the values that a text may have to be read."""
 # Each text begins as no command does, or is empty; no sign in it may begin a mention.
@@ -27,7 +40,7 @@ _prompt = lazy_pattern(
 
 def alone(context: Context, received: bytes, sent: bytes) -> bool:
     """Whether both params, as most programs write them, are the same session's prompt of nothing
-    but texts that begin as no command does. True only where no rule for prompts breaks: tests
+    but texts that begin as no command does. True only where no rule of `ANSWERED` breaks: tests
     compare the two."""
     if max(len(received), len(sent)) > _MOST_BYTES or not plainly_begins_none(context.commands):
         return False

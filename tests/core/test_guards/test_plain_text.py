@@ -23,21 +23,9 @@ from tests.core.test_guards.attacks_on_prompts import (
     text,
 )
 
-RULES = [
-    ("duplicate-keys", "readable_params"),
-    ("commands", "kept"),
-    ("links", "added"),
-    ("prompt-options", "options_kept"),
-    ("session-target", "session_kept"),
-    ("meta", "meta_kept"),
-    ("meta", "metas_kept"),
-]
-"""The rules for prompts that are passed on: `plain_text.alone` answers for each of them."""
 
-
-def test_these_rules_are_all() -> None:
-    rules = check._checks("forwarded", PROMPT)
-    assert [(guard, rule.__name__) for guard, rule in rules] == RULES
+def test_it_answers_for_no_rule_that_is_gone() -> None:
+    assert {rule for _, rule in check._checks("forwarded", PROMPT)} >= plain_text.ANSWERED
 
 
 def attempted(context: Context, before: bytes, after: bytes) -> Attempt:
