@@ -12,6 +12,7 @@ from conductor.core.policy.key_table import (
     AMEND,
     ANSWER,
     CARRY,
+    COPIES,
     COPY,
     DROP,
     KINDS,
@@ -92,7 +93,7 @@ def test_every_key_has_one_row() -> None:
 def test_a_row_covers_its_keys(key: str, covered: bool) -> None:
     row = row_of(UP, "mcp/message")
     assert row.covers(key) is covered
-    assert row.most == C | X | A | M | D
+    assert row.most == COPIES | X | A | M | D
 
 
 @pytest.mark.parametrize(
