@@ -19,7 +19,7 @@ from msgspec import Raw
 from conductor.core import json_text
 from conductor.core.json_text import hide_surrogates, show_surrogates
 from conductor.errors import MARK, without_shapes
-from conductor.spec.shaped import hinted, may_hold
+from conductor.spec.shaped import finder, hinted, may_hold
 
 REDACTED: Final = f'"{MARK}"'.encode()
 """What stands in place of a secret."""
@@ -44,9 +44,11 @@ LOGIN: Final = frozenset({"authenticate", "auth/login"})
 """Methods of whose params nothing is shown but how the user logs in."""
 _LOGIN_KEPT: Final = frozenset({"methodId"})
 
-_HINTS: Final = (
-    b"secret", b"passw", b"passphrase", b"key", b"credential", b"authorization", b"cookie",
-    b"token", b"bearer", b'"env"', b'"headers"', b'"url"', b'"args"', b'"accounts"', b"\\u00",
+_hinted: Final = finder(
+    (
+        "secret", "passw", "passphrase", "key", "credential", "authorization", "cookie", "token",
+        "bearer", '"env"', '"headers"', '"url"', '"args"', '"accounts"', r"\u00",
+    )
 )  # fmt: skip
 """A payload without any of these, in lower case, holds no secret we would recognise. The search
 spares most payloads from being read. `\\u00` may spell any of them."""
@@ -128,10 +130,7 @@ def _holds(name: str, words: tuple[str, ...]) -> bool:
 
 
 def _suspicious(value: bytes) -> bool:
-    if hinted(value):
-        return True
-    lower = value.lower()
-    return any(hint in lower for hint in _HINTS)
+    return bool(hinted(value) or _hinted(value.lower()))
 
 
 class _Pass:

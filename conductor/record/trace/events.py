@@ -7,6 +7,7 @@ own id is `_conductor.id`.
 from __future__ import annotations
 
 import contextlib
+import functools
 import hashlib
 import os
 from collections import defaultdict
@@ -36,7 +37,7 @@ _MCP_CARRIERS: Final = frozenset(
 """Methods that carry a message of MCP; the trace shows that in their place."""
 
 _LONGEST: Final = 200
-"""Characters of a session in a verdict."""
+"""Characters of a session in a verdict; bytes of one that is remembered."""
 _SMALL: Final = 64 * 1024
 """Bytes of a payload of which is remembered how it is shown: most cross a chain unchanged …"""
 _REMEMBERED: Final = 4 * 1024 * 1024
@@ -100,6 +101,8 @@ class _Error(msgspec.Struct):
     code: int
 
 
+_often: Final = functools.lru_cache(64)(clean_id)
+"""For sessions: few are named in many messages."""
 _error = json_text.Decoder(_Error)
 _text = json_text.Decoder(str)
 _any = json_text.Decoder().decode
@@ -335,7 +338,7 @@ class Events:
         if self._content == "redacted":
             clean = clean_service(payload, service) if service else redacted(payload, method)
         if self._content != "all":
-            session = clean_id(session)
+            session = (_often if len(session) <= _LONGEST else clean_id)(session)
         hides = clean != payload and clean != payload.strip()
         # Outside of strings a newline is only space, and inside of them there is none.
         text = clean.replace(b"\n", b" ") if b"\n" in clean else clean

@@ -120,6 +120,11 @@ def test_a_name_may_be_written_with_escapes() -> None:
     assert json.loads(redacted(b'{"to\\u006ben":"%b"}' % S.encode())) == {"token": R}
 
 
+def test_slashes_of_an_address_may_be_written_with_escapes() -> None:
+    clean = redacted(rb'{"text":"clone https:\/\/me:s3cret-pass@example.org\/x"}')
+    assert json.loads(clean) == {"text": "clone https://me:[redacted]@example.org/x"}
+
+
 @pytest.mark.parametrize("method", ["authenticate", "auth/login"])
 def test_a_login_keeps_its_method_only(method: str) -> None:
     value = {"methodId": "m", "code": S, "_meta": {"x": S}}
