@@ -155,6 +155,21 @@ def test_initialize_before_the_chain_is_joined() -> None:
 # -- detection -----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("code", [-32601, -32600])
+def test_the_order_of_asking(code: int) -> None:
+    with agent_mode(None) as pb:
+        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
+        pb >> ("p", error(1, code, "no")) << ("p", request(2, "_proxy/initialize", V1))
+        pb >> ("p", error(2, code, "no")) << ("p", request(3, "initialize", OFFER))
+        pb >> ("p", error(3, code, "never heard of it"))
+        pb << ("client", error(7, -32603, Hole("text"), {"component": "p"}))
+        pb << Fail("p", NOT_A_PROXY)
+        assert "hint: " in pb.values["text"]
+        pb >> ("client", request(8, "_x"))
+        pb << ("client", error(8, -32600, "proxy `p` has not been initialized"))
+        pb >> ("client", notification("_x")) << Noted("debug", "client", "not there for it")
+
+
 NOT_A_PROXY = Closure(
     "component proxy `p` is not a proxy (it answered: never heard of it)",
     "only the last component of a chain may be an agent; "
@@ -308,6 +323,27 @@ def test_the_clients_own_section_passes_and_the_offer_does_not(
             del offer["clientCapabilities"]["_meta"]["symposium"]["proxy"]
         pb >> ("p", wrapped("f", "initialize", offer, "_proxy/successor/request"))
         pb << ("agent", request(1, "initialize", params))
+
+
+def test_the_agents_section_passes_back_through_an_echo() -> None:
+    said = {"agentCapabilities": {"_meta": {"symposium": {"version": "1.0", "proxy": False}}}}
+    with agent_mode("sacp") as pb:
+        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "initialize", OFFER))
+        pb >> ("p", wrapped("f", "initialize", V1, "_proxy/successor/request"))
+        pb << ("agent", request(1, "initialize", V1))
+        pb >> ("agent", result(1, said)) << ("p", result("f", said))
+        pb >> ("p", result(1, {"agentCapabilities": {"_meta": FLAG}}))
+        left = {"agentCapabilities": {"_meta": {"symposium": {"version": "1.0"}}}}
+        pb << ("client", result(7, left))
+
+
+def test_a_client_that_offers_is_not_heard_and_keeps_its_section() -> None:
+    with agent_only() as pb:
+        pb >> ("client", request(7, "initialize", {"protocolVersion": 1, "_meta": FLAG}))
+        kept = {"protocolVersion": 1, "_meta": {"symposium": {"version": "1.0"}}}
+        pb << ("agent", request(1, "initialize", kept))
+        pb >> ("agent", result(1, ECHO))
+        pb << ("client", result(7, V1))
 
 
 AGENT: dict[str, Any] = {"symposium": {"version": "1.0", "proxy": False}}
@@ -653,6 +689,14 @@ def test_a_proxy_is_not_initialized_like_an_agent() -> None:
         pb << ("client", error(2, -32600, "expected `proxy/initialize` request"))
         pb >> ("p", wrapped(1, "_x", [])) << ("p", error(1, -32600, Hole("text")))
         assert pb.values["text"] == "the outer conductor has not been initialized"
+
+
+def test_an_empty_chain_of_proxies_joins_the_outer_sides() -> None:
+    with Playbook(Router([], "proxy")) as pb:
+        pb >> ("client", request(7, "proxy/initialize", V1))
+        pb << ("client", wrapped(1, "initialize", V1))
+        pb >> ("client", result(1, OK)) << ("client", result(7, OK))
+        pb >> ("client", wrapped(8, "_up", {})) << ("client", request(2, "_up", {}))
 
 
 def test_the_first_request_settles_the_mode() -> None:

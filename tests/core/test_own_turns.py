@@ -725,6 +725,19 @@ def test_in_version_2_nobody_is_told_idle_while_the_session_works(cancelled: boo
         pb << ("g", "p", request(Hole("g-b"), PROMPT, prompt("hi")))
 
 
+def test_in_version_2_a_turn_that_fails_while_the_agent_works_leaves_its_idle_to_the_agent() -> (
+    None
+):
+    with chain(f"{CARRIES}+answer", version=2, grants="turns=within") as pb:
+        given(pb)
+        own(pb)
+        pb >> ("agent", state("running")) << ("client", state("running"))
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        pb << ("client", result("a", {"messageId": Hole("of-a")}))
+        pb >> ("agent", error(Hole("a-own"), -1, "no")) << ("g", "s", error("own", -1, "no"))
+        pb >> ("agent", state("idle")) << ("client", state("idle"))
+
+
 def test_in_version_2_the_idle_of_the_users_other_prompt_is_the_agents() -> None:
     with chain(f"{CARRIES}+answer", version=2) as pb:
         given(pb)

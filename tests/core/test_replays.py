@@ -379,6 +379,15 @@ def test_what_stands_for_a_link_may_be_anything() -> None:
     assert Chain(agent, kept).load() == ["> look at ", "> resource_link", ">  p", "ok"]
 
 
+@pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
+def test_words_that_stand_for_a_picture_stay(join: str | None) -> None:
+    agent, kept = Agent(join), list[Record]()
+    chain = Chain(agent, kept, before(DATE))
+    chain.prompts(new(chain), IMAGE)
+    (shown, _) = Chain(agent, kept).load()
+    assert shown.startswith("> [image: image/png, 3 bytes"), "this agent takes none"
+
+
 WORDS: Final = "Please explain how the parser of this project works, and where it is tested"
 
 
@@ -628,6 +637,34 @@ def test_a_title_of_other_words_stays(
     chain = Chain(agent, kept, edit)
     chain.prompts(new(chain), *([users] if users else []))
     assert titles(chain) == titles(Chain(agent, kept)) == [shown]
+
+
+def test_a_title_may_be_of_the_first_prompt_or_of_the_last() -> None:
+    agent, kept = Agent(), list[Record]()
+    chain = Chain(agent, kept, before(DATE))
+    session = new(chain)
+    chain.prompts(session, "one")
+    chain.edit = before("The time is 12.")
+    for users in ("two", "three"):
+        chain.prompts(session, users)
+    chain.edit = nothing
+    chain.prompts(session, "four")
+    for title, shown in ((DATE[:20], "one"), ("The time is…", "three"), ("four", "four")):
+        agent.title = lambda _, title=title: {"title": title}  # type: ignore[method-assign, misc]
+        assert titles(chain) == titles(Chain(agent, kept)) == [shown]
+
+
+def test_an_id_that_is_used_again_is_of_another_session() -> None:
+    agent, kept = Agent(cut=9), list[Record]()
+    chain = Chain(agent, kept, before(DATE))
+    chain.prompts(new(chain), "one")
+    agent.sessions.clear()
+    chain = Chain(agent, kept)
+    new(chain)
+    chain.prompts("S0", DATE, "one")
+    again = Chain(agent, kept)
+    assert again.load() == [f"> {DATE}", "> one", "ok"]
+    assert titles(again) == [f"{DATE[:9]}…"]
 
 
 def test_a_copy_of_a_session_has_what_was_kept() -> None:

@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Closure, Component, Fail, agent_sessions
-from conductor.core.router import Router
+from conductor.core import Closure, Component, Entry, Fail, agent_sessions
+from conductor.core.router import Router, RouterOptions
+from tests.harness.router.actors import dump
 from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import component, error, notification, request, result
 from tests.harness.router.policed import (
@@ -374,6 +375,25 @@ def test_as_many_terminals_as_any_agent_needs_are_known() -> None:
         leaves(pb)
         for number in range(1, 1025):
             pb << ("client", terminal(Hole(f"r{number}"), "release", f"t{number}"))
+
+
+def test_a_trace_has_each_request_with_its_answer() -> None:
+    agent = Component("agent", "agent `agent`", revived=True)
+    router = Router([agent], options=RouterOptions(tracing=True))
+    effects = [
+        *router.receive("client", dump(request("i", "initialize", V1))),
+        *router.receive("agent", dump(result(1, OK1))),
+        *router.receive("client", dump(request("n", "session/new", SETUP))),
+        *router.receive("agent", dump(result(2, {"sessionId": "S"}))),
+        *router.leaving("agent", GONE),
+        *router.returned("agent"),
+        *router.receive("agent", dump(result(3, OK1))),
+        *router.receive("agent", dump(result(4, {}))),
+    ]
+    traces = [one for one in effects if isinstance(one, Entry)]
+    asked = [one.method for one in traces if one.kind == "request"]
+    assert asked == ["initialize", "session/new", "initialize", "session/load"]
+    assert len([one for one in traces if one.kind == "response"]) == len(asked)
 
 
 SHARED1: Json = {

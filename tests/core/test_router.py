@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from conductor.core import Component
+from conductor.core import Component, Entry
 from conductor.core.router import Router, RouterOptions
-from tests.harness.router.playbook import Hole, Noted
+from tests.harness.router.playbook import Hole, Noted, Playbook
 from tests.harness.router.plays import (
     MISPLACED,
     V1,
@@ -423,3 +423,43 @@ def test_lines_need_a_side() -> None:
 
 
 # -- tracing -------------------------------------------------------------------------------------
+
+
+def traced(pb: Playbook, kind: str, source: str, target: str, id_: bytes | None) -> Entry:
+    """Asserts that the next effect is a trace of this."""
+    effect = pb.effects.pop(0)
+    assert isinstance(effect, Entry), effect
+    assert (effect.kind, effect.source, effect.target, effect.id) == (kind, source, target, id_)
+    return effect
+
+
+def test_each_message_is_traced_once() -> None:
+    with agent_only(tracing=True) as pb:
+        init = request("i", "initialize", V1)
+        pb >> ("client", init)
+        asked = traced(pb, "request", "client", "agent", b'"i"')
+        assert (asked.method, bytes(asked.payload or b"")) == (
+            "initialize",
+            b'{"protocolVersion": 1}',
+        )
+        pb << ("agent", {**init, "id": 1})
+        pb >> ("client", cancel("i"))
+        stopped = traced(pb, "notification", "client", "agent", None)
+        assert (stopped.method, stopped.request) == ("$/cancel_request", asked.number)
+        pb << ("agent", cancel(1))
+        pb >> ("agent", error(1, 5, "no"))
+        answer = traced(pb, "response", "agent", "client", b'"i"')
+        assert (bytes(answer.payload or b""), answer.is_error) == (
+            b'{"code": 5, "message": "no"}',
+            True,
+        )
+        assert answer.request == asked.number
+        pb << ("client", error("i", 5, "no"))
+        pb >> ("agent", notification("_n")) << ("client", notification("_n"))
+        traced(pb, "notification", "agent", "client", None)
+        pb >> ("client", request(2, "_x"))
+        asked = traced(pb, "request", "client", "agent", b"2")
+        pb << ("agent", request(2, "_x"))
+        pb >> ("agent", result(2, 1))
+        assert traced(pb, "response", "agent", "client", b"2").request == asked.number
+        pb << ("client", result(2, 1))

@@ -553,6 +553,20 @@ def test_one_that_joins_in_the_place_of_another_has_what_that_has_bound_until_th
         pb >> ("agent", update("shown", "T")) << ("g", "s", update("shown"))
 
 
+def test_whose_a_session_is_shows_through_all_that_pass_the_request_on() -> None:
+    with chain_of(guest(name="g", **OWN), trusted("h")) as pb:
+        pb.router.sessions.set_up(
+            "session/new", Raw(json.dumps(THERE).encode()), b'{"sessionId":"S"}'
+        )
+        pb >> ("g", "s", request("own", "session/new", THERE))
+        pb << ("h", "p", request(Hole("h"), "session/new", THERE))
+        pb >> ("h", "s", request(Hole("h"), "session/new", THERE))
+        pb << ("agent", request(Hole("a"), "session/new", THERE))
+        pb >> ("agent", result(Hole("a"), {"sessionId": "mine"}))
+        skip(pb)
+        assert pb.router.sessions.client("mine") == "g"
+
+
 def test_a_session_that_the_client_is_answered_with_is_the_client_s() -> None:
     with chain_of(trusted("h")) as pb:
         pb >> ("client", request("u", "session/new", THERE))
@@ -605,6 +619,13 @@ def test_in_version_2_a_turn_in_a_session_with_an_alias_ends_with_the_agent_s() 
                 out = pb.router.receive(name, b"p" + json.dumps(state(word, "S")).encode())
             (begun,) = sent(out, "f")
             assert begun["result"]["turn"]
+
+
+def test_one_that_is_bound_goes_on_while_its_component_is_started_again() -> None:
+    with chain(version=2, **OWN) as pb:
+        bound(pb)
+        out = pb.router.leaving("g", GONE)
+        assert sent(out, "agent") == []  # what the user's was before, neither
 
 
 def test_without_its_component_the_session_is_itself_again_and_the_log_says_so() -> None:

@@ -89,6 +89,14 @@ def test_it_is_known_whether_it_has_taken_them(answers: bool) -> None:
         assert pb.router.observed()
 
 
+def test_one_that_is_gone_is_not_waited_for() -> None:
+    with chain(profile="observer") as pb:
+        copied(pb)
+        pb.router.closed("g", GONE)
+        assert pb.router.observers() == []
+        pb >> ("agent", result(Hole("a-a"), DONE)) << ("client", result("a", DONE))
+
+
 @pytest.mark.parametrize("answer", [result(Hole("g-a"), 1), error(Hole("g-a"), 1, "no")])
 def test_whatever_it_answers_to_a_copy_is_ignored(answer: object) -> None:
     with chain(profile="observer") as pb:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from msgspec import Raw
 
-from conductor.core import Changed, Send
+from conductor.core import Changed, Component, Send
 from conductor.core.policy.headings import heading
+from conductor.core.router import Router, RouterOptions
+from tests.harness.router.actors import Agent, Launching, Stage
+from tests.harness.router.plays import component
 from tests.harness.router.policed import (
     CARRY_TEXT,
     DONE,
     PROMPT,
+    V1,
     Hole,
     broke,
     chain,
@@ -19,6 +25,7 @@ from tests.harness.router.policed import (
     guest,
     lacks,
     mode,
+    notification,
     passed,
     prompt,
     refused,
@@ -52,6 +59,18 @@ def test_a_request_that_goes_past_after_all_is_not_overtaken_by_what_waited_behi
         lacks(pb, "answer", PROMPT)
         pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
         pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
+
+
+def test_what_a_program_with_two_connections_drops_is_on_record() -> None:
+    router = Router(
+        [component("p", "scp"), Component("agent")], options=RouterOptions(audited=["p"])
+    )
+    stage = Stage(router, [Launching("p"), Agent("agent")])
+    stage.say(request(0, "initialize", V1))
+    router.receive("client", json.dumps(notification("_x", {"a": 1})).encode())
+    (dropped,) = router.settled("p")
+    assert isinstance(dropped, Changed)
+    assert (dropped.change, dropped.before) == ("dropped", b'{"a": 1}')
 
 
 def test_answers_that_go_past_one_component_wait_for_those_outside_of_it() -> None:

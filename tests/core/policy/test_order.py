@@ -16,6 +16,7 @@ from tests.harness.router.policed import (
     PERMISSION,
     PROMPT,
     Hole,
+    Json,
     Playbook,
     cancel,
     chain,
@@ -400,6 +401,18 @@ def test_what_is_of_no_session_keeps_its_place_behind_updates_that_are_carried(
         pb >> ("agent", notification("_n", {}))
         pb >> heard if kind == "channel" else pb.wake()
         pb << ("client", notification("_n", {}))
+
+
+def test_nor_does_it_wait_behind_that_once_its_copy_has_come_back() -> None:
+    asked: Json = {"mode": "form", "message": "?"}
+    held: Json = {"connectionId": "k", "method": "tools/call"}
+    with chain(CARRY_TEXT, grants="mcp=others") as pb:
+        pb >> ("agent", request("m", "mcp/message", held))
+        pb << ("g", "s", request(Hole("g-m"), "mcp/message", held))
+        pb >> ("agent", request("e", "elicitation/create", asked))
+        pb << ("g", "s", request(Hole("g-e"), "elicitation/create", asked))
+        pb >> ("g", "p", request(Hole("g-e"), "elicitation/create", asked))
+        pb << ("client", request(Hole("e"), "elicitation/create", asked))
 
 
 @pytest.mark.parametrize("carries", [True, False])

@@ -260,6 +260,17 @@ def test_no_prompt_goes_where_more_is_set_than_the_agent_begins_one_with(
     assert scene.agent.got == []
 
 
+@pytest.mark.parametrize("kind", ["current_mode_update", "config_option_update"])
+def test_one_that_the_agent_itself_has_set_otherwise_is_set_back(kind: str) -> None:
+    scene = begun(Scene())
+    scene.agent.sessions["s2"] |= {"mode": "bypass", "effort": "high"}
+    shown = {"currentModeId": "bypass"} if "mode" in kind else scene.agent.shows("s2")
+    scene.agent_says("s2", sessionUpdate=kind, **shown)
+    assert scene.own(PROMPT, prompt("x", "s2"))["result"] == DONE
+    assert (MODE, "s2", "ask") in scene.agent.got or (OPTION, "s2", "low") in scene.agent.got
+    assert scene.agent.got[-1] == (PROMPT, "s2", None)
+
+
 def test_no_prompt_goes_where_the_agent_refuses_that_or_where_nobody_knows() -> None:
     scene = begun(Scene(refuses=(MODE,)))
     scene.agent_says("s2", sessionUpdate="current_mode_update", currentModeId="bypass")
@@ -309,6 +320,14 @@ def test_a_cancellation_does_not_overtake_a_prompt_that_waits_for_that(version: 
     scene.agent.sessions["s2"]["effort"] = "low"
     scene.agent_says("s2", **shown, **scene.agent.shows("s2"))
     assert scene.own(PROMPT, prompt("y", "s2"))["result"] == DONE, "the next one does"
+
+
+def test_a_session_that_is_opened_again_is_open() -> None:
+    scene = begun(Scene())
+    assert "result" in scene.own("session/close", {"sessionId": "s2"})
+    assert "and is open" in scene.rebinds("s1", "s2")["error"]["message"]
+    assert "result" in scene.own("session/load", {**THERE, "sessionId": "s2"})
+    assert scene.rebinds("s1", "s2")["result"] == {}
 
 
 # -- one that becomes the user's is set as the user's was ------------------------------------------

@@ -388,3 +388,14 @@ def test_a_prompt_towards_the_client_is_no_turn() -> None:
         pb >> ("g", "p", request("up", PROMPT, prompt("mine")))
         lacks(pb, "originate", PROMPT)
         refused(pb, "up", side="p")
+
+
+def test_what_the_user_asks_a_sub_agent_is_the_user_s() -> None:
+    child = {"sessionUpdate": "subagent_update", "sessionId": "S/1"}
+    with chain(grants="turns=unprompted") as pb:
+        said = notification(UPDATE, {"sessionId": "S", "update": child})
+        pb >> ("agent", said) << ("client", said)
+        own(pb)
+        pb >> ("client", request("u", PROMPT, prompt("hi", "S/1")))
+        pb << ("agent", request(Hole("a-u"), PROMPT, prompt("hi", "S/1")))
+        pb >> ("agent", update("shown", "S/1")) << ("client", update("shown", "S/1"))

@@ -13,6 +13,7 @@ from conductor.core.policy.rules import GRANT_NAMES, Policy, ambiguous_key
 from conductor.core.policy.words import (
     FAMILIES,
     FORBIDDING,
+    GROUPS,
     SETS,
     TABLE,
     TRUSTED,
@@ -91,6 +92,15 @@ def test_what_is_only_watched_or_judged() -> None:
     assert msgspec.structs.replace(held, watched=True).enforce == "watch"
     judged = PolicyWords((TRUSTED,), judged=("see:usage",))
     assert (judged.enforce, judged.judge()) == ("watch-rights", words.policy("see:usage"))
+
+
+@pytest.mark.parametrize("name", [*TABLE, *SETS, *(f"see:{group}" for group in GROUPS)])
+def test_words_print_as_themselves(name: str) -> None:
+    assert read(name) == read([name]) == (name,)
+    assert read(f"{name}+{name}") == (name,)
+    if name in TABLE:
+        assert word(name).name == name
+        assert word(name).says
 
 
 @pytest.mark.parametrize("name", [*FORBIDDING, *words.ALL_VERBS, *SETS, *TABLE])
