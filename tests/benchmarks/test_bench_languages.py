@@ -9,13 +9,11 @@ from typing import Final
 
 import pytest
 
-import wasm_host
 from benchmarks.languages import __main__ as bench
 from benchmarks.languages import report, rows, ways
 from benchmarks.languages.measure import Found
 from conductor.author import project
 from conductor.spec.paths import compiled_modules
-from conductor.spec.python_guest import scripts
 
 pytestmark = pytest.mark.timeout(600)
 
@@ -23,18 +21,10 @@ CONDUCTOR: Final = (sys.executable, "-m", "conductor")
 TINY: Final = ("--rounds", "1", "--messages", "3", "--turns", "2")
 
 
-@pytest.fixture(scope="module")
-def python_guest() -> None:
-    """The guest of `.py` proxies, built and compiled before anything waits for it."""
-    path, digest = scripts.guest()
-    limits = wasm_host.Limits(**scripts.LIMITS)
-    wasm_host.load(path, limits=limits, cache_dir=Path(compiled_modules()), digest=digest)
-
-
 @pytest.mark.usefixtures("python_guest")
 def test_a_run_of_what_needs_no_tools(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "out.json"
-    only = ("--only", "wat,python,process", "--cache", str(tmp_path / "cache"))
+    only = ("--only", "wat,python,process", "--cache", compiled_modules())
     assert bench.main([*only, *TINY, "--json", str(out)]) == 0
     held = json.loads(out.read_text("utf-8"))
     assert list(held) == ["WAT, passes all", "Python", "Python, a program", "no proxy"]

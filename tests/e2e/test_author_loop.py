@@ -8,29 +8,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import wasm_host
 from conductor.author import project
-from conductor.spec.paths import compiled_modules
-from conductor.spec.python_guest import scripts
 
 if TYPE_CHECKING:
     from tests.harness.process.rig import Rig
 
 
 @pytest.mark.timeout(600)
+@pytest.mark.usefixtures("python_guest")
 def test_an_edited_source_takes_over_in_the_same_session(rig: Rig, tmp_path: Path) -> None:
-    path, digest = scripts.guest()
-    limits = wasm_host.Limits(**scripts.LIMITS)
-    cache = compiled_modules()
-    wasm_host.load(path, limits=limits, cache_dir=Path(cache), digest=digest)
     folder = tmp_path / "mine"
     for name, text in project.files("python", "mine"):
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         (folder / name).write_text(text, encoding="utf-8")
-    chain = rig.run(
-        "agent", "-c", f"cache={cache}", "--reload", f"{folder}/", rig.demo(),
-        XDG_STATE_HOME=str(tmp_path / "state"),
-    )  # fmt: skip
+    state = str(tmp_path / "state")
+    chain = rig.agent(f"{folder}/", rig.demo(), options=("--reload",), XDG_STATE_HOME=state)
     session = chain.begin()
     assert chain.prompt(session, "one") == "Answer briefly.\none"
     source = folder / "proxy.py"
