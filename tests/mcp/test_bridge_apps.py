@@ -161,6 +161,14 @@ def test_servers_learn_whether_pages_are_shown(generation: str, kind: str) -> No
         assert able.get("extensions") == (CLAIM if panels else None)
 
 
+@pytest.mark.parametrize("name", ["raw", "whoami"])
+def test_both_words_for_a_page_are_known(name: str) -> None:
+    stage = Stage("sdk-0.12")
+    stage.listed()
+    stage.call(name, '{"content": []}')
+    assert stage.shown[0]["params"]["contents"] == HTML
+
+
 def test_no_page_is_shown_of_what_did_not_work() -> None:
     stage = Stage()
     stage.call("echo")  # nobody has listed it

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
+from conductor.mcp.bridge import generations
 from tests.harness.bridge.rig import DECLARED, MODERN_META, BridgeRig, Json
 
 UNKNOWN: Json = {"code": -32601, "message": "Method not found"}
@@ -70,6 +73,18 @@ def test_what_no_generation_knows_is_what_the_first_one_said() -> None:
     assert client.answer(2)["error"]["message"] == "something else"
 
 
+def test_a_stateless_server_that_knows_neither() -> None:
+    rig = BridgeRig("stateless")
+    rig.set_up()
+    client = rig.client()
+    frames = rig.hold()
+    client.start("initialize", {})
+    rig.answer(frames[0], error={"code": -32601, "message": "first"})
+    assert frames[1]["method"] == "mcp/connect"
+    rig.answer(frames[1], error={"code": -32601, "message": "second"})
+    assert client.answer(1)["error"]["message"] == "first"
+
+
 def test_a_call_cancelled_before_it_was_sent_is_not_sent() -> None:
     rig = BridgeRig("rfd")
     rig.set_up()
@@ -81,6 +96,24 @@ def test_a_call_cancelled_before_it_was_sent_is_not_sent() -> None:
     rig.answer(frames[0], result={"connectionId": "c"})
     assert [one["method"] for one in frames[1:]] == ["mcp/message"]
     assert client.finished == [b'"i"']
+
+
+def test_words_before_the_way_is_clear_wait() -> None:
+    rig = BridgeRig("stateless")
+    rig.set_up()
+    client = rig.client()
+    frames = rig.hold()
+    client.send({"method": "notifications/else"})
+    client.start("initialize", {})
+    client.send({"method": "notifications/initialized"})
+    client.start("ping")
+    assert len(frames) == 1
+    assert client.frames == []
+    result = {"capabilities": {"prompts": {"listChanged": True}}}
+    rig.answer(frames[0], result={"result": result})
+    assert client.answer(2)["result"] == {}
+    assert frames[1]["params"]["method"] == "subscriptions/listen"
+    assert frames[1]["params"]["params"]["notifications"] == {"promptsListChanged": True}
 
 
 def test_a_component_that_speaks_before_the_client_does() -> None:
@@ -141,3 +174,20 @@ def test_one_of_two_native_sessions_ends() -> None:
     assert [server.declared.id for server in rig.bridge.servers.values()] == ["ID2"]
     rig.up({"id": 7, "method": "mcp/disconnect", "params": {"serverId": "ID2"}})
     assert rig.agent[-1] == {"jsonrpc": "2.0", "id": 7, "result": {}}
+
+
+@pytest.mark.parametrize("generation", generations.GENERATIONS)
+def test_an_outcome_is_what_was_enclosed(generation: generations.Generation) -> None:
+    for member, body in ((b"result", b"{}"), (b"error", b'{"code":1}')):
+        wrapped = generations.wrap_response(generation, b"7", member, body)
+        assert generations.unwrap_response(generation, *wrapped) == (member, body)
+    unwrapped = (b"result", b'{"x":1}')
+    assert generations.unwrap_response(generation, *unwrapped) == unwrapped
+
+
+def test_a_response_to_nothing_is_dropped() -> None:
+    rig = BridgeRig("sdk-2")
+    rig.set_up()
+    client = rig.client()
+    client.send({"id": 7, "result": {}})
+    assert client.frames == []

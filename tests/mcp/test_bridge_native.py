@@ -318,6 +318,20 @@ def test_requests_that_were_passed_on_in_the_wrong_generation_are_translated() -
     assert calls == [{"text": "a"}, {"text": "b"}], "each once"
 
 
+def test_an_agent_of_the_schema_needs_no_revision() -> None:
+    rig, agent = pair("stateless", "stateless")
+    sent: list[Json] = []
+    rig.component.receive = sent.append  # type: ignore[method-assign,assignment]
+    rig.up({"id": 5, "method": "mcp/message",
+            "params": {"serverId": "ID", "requestId": "r", "method": "tools/list"}})  # fmt: skip
+    assert [one["params"].get("method") for one in sent] == ["tools/list"]
+    unknown = {"code": -32601, "message": "what?"}
+    rig.component.send({"id": sent[0]["id"], "error": unknown})
+    rig.component.send({"id": sent[1]["id"], "error": unknown})
+    assert agent.answer(5)["result"]["error"] == unknown
+    assert [one["method"] for one in sent] == ["mcp/message", "mcp/connect"]
+
+
 # -- the rest --------------------------------------------------------------------------------------
 
 

@@ -119,6 +119,15 @@ def update(text: str) -> Event:
     return {"method": "session/update", "params": {"sessionId": "s", "update": {"t": text}}}
 
 
+def short(events: list[Event]) -> list[str]:
+    """Who sent what to whom, in a few words, and what was passed on by it."""
+    return [
+        f"{one['from']} {one['to']} {one['params']['update']['t']} {one['_conductor']['n']}"
+        f" {one['_conductor'].get('passes', 0)}"
+        for one in events
+    ]
+
+
 def test_equal_messages_are_each_their_senders() -> None:
     """`b` keeps what the agent says, and says the same later; `a` does so at once."""
     chain = Ringed()
@@ -185,6 +194,21 @@ def test_what_passes_is_counted_while_somebody_watches(most: int) -> None:
     else:  # what it had counted is not there any more: it begins anew with what is
         assert 0 < many["a"][0] < 20
     assert 0 < figures.seconds < 300
+
+
+def test_a_copy_and_what_comes_of_it_are_left_out() -> None:
+    chain = Ringed(a=held("observer"))
+    chain.say("client", "", prompt(1, "x"))
+    chain.say("a", "s", prompt(chain.id("a"), "x"))
+    chain.say("b", "s", prompt(chain.id("b"), "x"))
+    chain.say("a", "p", {"id": chain.id("a"), "result": {"own": 1}})
+    for name, side in (("agent", ""), ("b", "p")):
+        chain.say(name, side, {"id": chain.id(name), "result": {}})
+    events = chain.written()
+    assert not pairs.wrong(events)
+    assert [(one["from"], one["to"]) for one in events] == [
+        ("client", "b"), ("b", "agent"), ("agent", "b"), ("b", "client"),
+    ]  # fmt: skip
 
 
 def test_what_came_before_the_ring_is_not_made_up() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from conductor.serve.hub import HubLimits
+from conductor.serve.hub import HubLimits, ToClient
 from tests.harness.hub.world import Agent, Client, World, kind_of, updates
 
 TEXT = {"type": "text", "text": "hello"}
@@ -55,6 +55,26 @@ def test_notifications_of_a_session_reach_all() -> None:
     own.notify("_progress", sessionId="new", done=2)
     own.answer(own.one(), {"sessionId": "new"})
     assert editor.kinds() == ["result", "_progress"]
+
+
+@pytest.mark.parametrize(
+    "params",
+    [
+        b'{"update":{"sessionUpdate":"plan","state":5},"sessionId":"s"}',
+        b'{"sessionId":"s","update":{"sessionUpdate":"plan","stopReason":[]}}',
+        rb'{"sessionId":"s","update":{"sessionUpdate":"plan","text":"\ud800"}}',
+        b'{"sessionId":"s","update":5}',
+        b'{"sessionId":"s"}',
+    ],
+)
+def test_updates_that_are_written_oddly(params: bytes) -> None:
+    world, _home, agent = opened()
+    for head in (
+        b'{"jsonrpc":"2.0","method":"session/update","params":',
+        b'{"method":"session/update","params":',
+    ):
+        sent = world.hub.from_chain(agent.name, head + params + b"}\r\n", 0)
+        assert sent == [ToClient("home", head + params + b"}", "s")]
 
 
 def test_an_agent_that_repeats_the_prompt() -> None:

@@ -146,6 +146,16 @@ def test_a_connection_of_the_same_name_is_refused() -> None:
     assert one.one()["method"] == "mcp/message"
 
 
+def test_servers_of_scp_have_names() -> None:
+    _, one, other, agent = two()
+    opened(one, agent, "a", {"type": "scp", "name": "mine"})
+    opened(other, agent, "b", {"type": "scp", "name": "yours"})
+    agent.ask("_scp/mcp", name="yours", message={})
+    assert other.one()["method"] == "_scp/mcp"
+    agent.ask("_scp/mcp", name="mine", message={})
+    assert one.one()["method"] == "_scp/mcp"
+
+
 def test_a_client_alone_is_asked_whatever_the_address() -> None:
     world = World()
     client = world.client("one")

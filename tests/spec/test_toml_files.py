@@ -83,3 +83,19 @@ def test_every_mistake_is_named_with_its_place(text: str, said: str, at: tuple[K
         toml_files.convert(toml_files.loads(text), Whole, "a file")
     assert said in str(caught.value)
     assert caught.value.at == at
+
+
+def test_what_is_right_is_read() -> None:
+    whole = toml_files.convert(toml_files.loads(TEXT), Whole, "a file")
+    assert [part.size for part in whole.parts] == [1, 2]
+    assert whole.parts[1].tags == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("key", "hint"),
+    [("nmae", "did you mean `name`?"), ("zzz", "keys are: free, name, named, parts, rate")],
+)
+def test_a_misspelt_key_has_a_hint(key: str, hint: str) -> None:
+    with pytest.raises(Mistake) as caught:
+        toml_files.convert({"name": "a", key: 1}, Whole, "a file")
+    assert caught.value.hint == hint

@@ -58,6 +58,30 @@ def keys(value: Any, at: tuple[Key, ...] = ()) -> list[tuple[Key, ...]]:
     return found
 
 
+def test_each_entry_has_its_line() -> None:
+    found = lines(TEXT)
+    assert found["required-version",] == 1
+    assert found["options", "log"] == 3
+    assert found["options", "a b", "c", "d]"] == 4
+    assert found["choose", 0] == 8
+    assert found["choose", 0, "when"] == 10
+    assert found["choose", 1] == 11
+    assert found["choose", 1, "when", "file"] == 14
+    at: tuple[Key, ...] = ("chains", "work", "components")
+    assert [found[(*at, number)] for number in range(5)] == [17, 18, 21, 23, 25]
+    assert found[(*at, 3, 1)] == 24
+    assert found["chains", "work", "options", "log"] == 26
+    assert found["chains", "a.b"] == 27
+
+
+def test_only_what_is_there_has_a_line() -> None:
+    tables = loads(TEXT)
+    for path in lines(TEXT):
+        value: Any = tables
+        for key in path:
+            value = value[key]
+
+
 def first_line(source: str, path: tuple[Key, ...]) -> int:
     """Where a key is: behind the longest beginning of the text that is TOML and lacks it."""
     texts = source.split("\n")

@@ -126,6 +126,23 @@ def test_a_line_that_cannot_be_read_does_not_get_past_a_handler(waiting: Proxy[A
     assert out.startswith('c{"jsonrpc":"2.0","method":"log"')
 
 
+def test_edits_leave_the_rest_of_a_message_alone(waiting: Proxy[Any]) -> None:
+    engine = started(waiting)
+    said = (
+        '{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"_meta":{"n":1.10},'
+        '"sessionId":"a","prompt":[{"type":"text","text":"\\u00e9","x":1e400}]}}'
+    )
+    assert engine.receive(["p" + said]) == [asks(1)]
+    block = '{"type":"text","text":"now"},{"type":"text","text":"\\u00e9","x":1e400}'
+    (out,) = engine.receive([told(1)])
+    assert out == (
+        's{"jsonrpc":"2.0","id":1,"method":"session/prompt","params":{"_meta":{"n":1.10},'
+        f'"sessionId":"a","prompt":[{block}]}}}}'
+    )
+    answer = '{"jsonrpc":"2.0","id":1,"result":{"stopReason":"end_turn","_meta":{"x":1.10}}}'
+    assert engine.receive(["s" + answer]) == ["p" + answer]
+
+
 # -- order -----------------------------------------------------------------------------------------
 
 

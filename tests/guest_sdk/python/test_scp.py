@@ -75,6 +75,18 @@ def test_the_first_request_shows_who_takes_part(read: str, expected: bool) -> No
     assert begins([line(method="_conductor/configure"), read]) is expected
 
 
+def test_the_chain_is_initialized_under_the_id_of_the_launch(ends: Ends) -> None:
+    ends.launch(AGENT)
+    assert ends.started == [Server("A", ["/bin/a", "-x"], {})]
+    assert ends.successor(line(2, result=RESULT)) == [{"jsonrpc": "2.0", "id": 2, "result": RESULT}]
+    ends.client(line("n", method="session/new", params={"cwd": "/"}), line(method="_note"))
+    assert [each["method"] for each in ends.onward] == ["session/new", "_note"]
+    (up,) = ends.successor(line(2, method="fs/read_text_file", params={"path": "/a"}))
+    assert (up["id"], up["method"]) == (2, "fs/read_text_file")
+    ends.client(line(2, result={"content": ""}))
+    assert ends.onward == [{"jsonrpc": "2.0", "id": 2, "result": {"content": ""}}]
+
+
 def test_version_2() -> None:
     ends = Ends(Proxy("p", version="1.2.3"))
     info = {"name": "c", "version": "1"}
@@ -85,6 +97,34 @@ def test_version_2() -> None:
         "info": {"name": "p", "version": "1.2.3"},
         "capabilities": {"_meta": FLAG},
     }
+
+
+def test_cancellations_stay_on_their_connection(ends: Ends) -> None:
+    ends.launch(AGENT)
+    ends.successor(line(2, result=RESULT))
+    ends.client(line(7, method="session/prompt", params={"sessionId": "s"}))
+    ends.client(line(method="$/cancel_request", params={"requestId": 7}))
+    assert ends.onward[-1]["params"] == {"requestId": 7}
+    ends.successor(line(7, method="_x/up", params={}))
+    (down,) = ends.successor(line(method="$/cancel_request", params={"requestId": 7}))
+    assert down["params"] == {"requestId": 7}
+
+
+def test_a_service_is_asked_of_the_client() -> None:
+    """A conductor may be the client; any other one refuses."""
+    proxy = Proxy("p")
+
+    @proxy.request("_when")
+    async def when(request: Any, following: Any) -> Any:
+        return {"now": (await proxy.clock.now()).isoformat()}
+
+    ends = Ends(proxy)
+    ends.launch(AGENT)
+    ends.successor(line(2, result=RESULT))
+    (asked,) = ends.client(line(3, method="_when"))
+    assert asked["method"] == "_conductor/clock"
+    said = ends.client(line(asked["id"], error={"code": -32601, "message": "no"}))
+    assert ["error" in each for each in said if each.get("id") == 3] == [True]
 
 
 def test_a_second_launch_and_the_envelopes_of_others_mean_nothing(ends: Ends) -> None:

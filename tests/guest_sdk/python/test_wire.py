@@ -36,6 +36,24 @@ def test_a_program_starts_once_with_settings_and_without(told: list[str]) -> Non
     assert starts == [{}]
 
 
+def test_payloads_pass_byte_by_byte_under_the_ids_they_came_with(wire: Wire) -> None:
+    odd = '{ "n":[1.10,1e400], "t":"\\ud800" }'
+    down = f'{{"jsonrpc":"2.0","id":5,"method":"_x","params":{odd}}}'
+    up = enveloped(6, "_y", odd)
+    assert wire.receive([down, up]) == [
+        enveloped(5, "_x", odd),
+        f'{{"jsonrpc":"2.0","id":6,"method":"_y","params":{odd}}}',
+    ]
+    error = '{"code":-1,"message":"no","more":1.10}'
+    assert wire.receive([f'{{"jsonrpc":"2.0","id":6,"error":{error}}}']) == [
+        f'{{"jsonrpc":"2.0","id":6,"error":{error}}}'
+    ]
+    assert wire.receive(['{"jsonrpc":"2.0","id":6,"result":1}']) == []
+    assert wire.receive(['{"jsonrpc":"2.0","id":5,"result":1e400}']) == [
+        '{"jsonrpc":"2.0","id":5,"result":1e400}'
+    ]
+
+
 def test_notifications_pass_both_ways(wire: Wire) -> None:
     update = '{"jsonrpc":"2.0","method":"session/update","params":{"a":1}}'
     assert wire.receive([enveloped(None, "session/update", '{"a":1}'), update]) == [

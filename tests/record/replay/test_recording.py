@@ -101,3 +101,14 @@ def test_a_message_stands_where_it_was_read(tmp_path: Path) -> None:
     assert [line.method for line in load(path, "b")[0].client] == [
         "session/list", "_first", "_second", "_past",
     ]  # fmt: skip
+
+
+def test_a_request_that_a_component_could_not_take_was_sent_once(tmp_path: Path) -> None:
+    path = file(
+        tmp_path,
+        request(0.1, "client a session/new", 1, 1),
+        answer(0.2, "a client", 1, 2, of=1, lost=True, by="conductor"),
+        request(0.3, "client b session/new", 2, 1),
+        request(0.4, "b agent session/new", 3, 4, passes=1),
+    )
+    assert [(line.type, line.target) for line in load(path)[0].client] == [("request", "b")]

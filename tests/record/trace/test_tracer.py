@@ -390,6 +390,11 @@ def test_what_a_host_does_with_copies_is_left_out(recording: Recording) -> None:
     assert recording.events() == []
 
 
+def test_answers_to_nothing_are_left_out(recording: Recording) -> None:
+    recording.crossed("response", "last", "x", "1", "_m", b"{}", request=77)
+    assert recording.events() == []
+
+
 def test_a_host_that_reports_nothing(recording: Recording, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is named as a whole; what goes into it waits to be reported, so much of it at most. In the
     end it is lost."""

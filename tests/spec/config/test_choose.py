@@ -139,6 +139,34 @@ def test_the_first_choice_that_fits_counts(tmp_path: Path) -> None:
     assert chosen("", *whens[:3]) == ("", [])
 
 
+def test_a_dependency_is_looked_for_in_the_manifest_that_is_named(tmp_path: Path) -> None:
+    (tmp_path / "Cargo.toml").write_text(MANIFESTS["Cargo.toml"])
+    (tmp_path / "package.json").write_text(MANIFESTS["package.json"])
+    (tmp_path / "requirements-dev.txt").write_text("flask\n")
+    (tmp_path / "main.tf").write_text("")
+    for file, package, fits in [
+        ("Cargo.toml", "tokio", True),
+        ("Cargo.toml", "react", False),
+        ("requirements*.txt", "Flask", True),
+        ("*.tf", "react", True),
+        ("*.tf", "vue", False),
+        ("*.hcl", "react", False),
+    ]:
+        assert bool(chosen(tmp_path, When(file=file, dependency=package))[0]) is fits, file
+
+
+def test_patterns_stay_in_the_folder_unless_they_have_a_slash(tmp_path: Path) -> None:
+    (tmp_path / "infra" / "deep").mkdir(parents=True)
+    (tmp_path / "infra" / "deep" / "x.tf").write_text("")
+    (tmp_path / "node_modules").mkdir()
+    (tmp_path / "node_modules" / "y.js").write_text("")
+    for pattern, fits in [
+        *(("*.tf", False), ("infra/*.tf", False), ("**/*.tf", True), ("infra/deep/x.tf", True)),
+        *(("**/*.js", False), ("infr?", True)),
+    ]:
+        assert bool(chosen(tmp_path, When(file=pattern))[0]) is fits, pattern
+
+
 def test_a_folder_of_too_many_files_fits_nothing(tmp_path: Path) -> None:
     for number in range(MOST_ENTRIES + 1):
         (tmp_path / f"{number}").symlink_to("x")

@@ -64,6 +64,13 @@ def on_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 # -- chains ----------------------------------------------------------------------------------------
 
 
+def test_a_chain_stands_for_its_components_in_place() -> None:
+    known = config({"inner": ["datetime"], "work": ["redact", "inner", "logging"]})
+    for word in ("work", "@work"):
+        whole = named(["passthrough", word, "demo"], known)
+        assert whole == ["passthrough", "redact", "datetime", "logging", "demo"]
+
+
 def test_a_chain_may_be_there_twice() -> None:
     known = config({"twice": ["passthrough"], "both": ["twice", "@twice"]})
     assert named(["both", "demo"], known) == ["passthrough", "passthrough-2", "demo"]
@@ -151,6 +158,26 @@ def test_a_component_has_the_name_of_its_table_or_its_own() -> None:
     assert one("datetime", known).bundled == "datetime"
 
 
+def test_options_on_the_command_line_stand_above_those_of_the_file() -> None:
+    known = config(
+        components={
+            "p": {
+                "component": "passthrough",
+                "only": ["filter"],
+                "allow": ["see:modes", "clock"],
+                "config": {"a": 1, "b": 2},
+            }
+        }
+    )
+    assert one("p", known).policy.rights == ("filter", "see:modes", "clock")
+    spec = one("p,config.b=3,allow=random,name=q", known)
+    assert (spec.name, spec.config) == ("q", {"a": 1, "b": 3})
+    assert spec.grants == frozenset({"clock", "random"})
+    narrow = one("p,only=observer,deny=clock", known)
+    assert narrow.policy.rights[0] == "observer"
+    assert not narrow.grants
+
+
 def test_what_makes_a_program_ambiguous_is_judged_with_all_its_options() -> None:
     known = config(components={"p": {"command": "cat", "only": ["full"]}})
     assert "only by their ids" in refused(["p", "demo"], known).text
@@ -179,6 +206,12 @@ def test_an_unknown_name_has_a_near_one_of_any_kind() -> None:
         error = refused([word], known)
         assert error.text == f"`{word}` is neither a component nor a program on PATH"
         assert error.hint == f"did you mean `{near}`?"
+
+
+def test_a_name_is_not_its_own_near_one() -> None:
+    error = refused(["own"], config(components={"own": {"component": "own"}}))
+    assert error.text == "f.toml, line 1: `own` is neither a component nor a program on PATH"
+    assert "`own`" not in error.hint
 
 
 # -- what hides what -------------------------------------------------------------------------------
