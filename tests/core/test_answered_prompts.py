@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from conductor.core import agent_turns
 from tests.harness.router.policed import (
     UPDATE,
     Hole,
@@ -39,3 +40,8 @@ def test_every_other_result_stays(body: Any) -> None:
     with chain_of(trusted("g"), version=2) as pb:
         given(pb)
         pb >> ("g", "p", result(Hole("g-a"), body)) << ("client", result("a", body))
+
+
+def test_what_is_no_result_says_nothing() -> None:
+    assert agent_turns.stop_reason(b'["stopReason"]') is None
+    assert not agent_turns.only_begun(1, b"result", b"{}")

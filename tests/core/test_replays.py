@@ -343,6 +343,18 @@ def test_with_an_agent_alone_only_the_beginning_of_a_session_is_kept() -> None:
     assert Chain(agent, kept, alone=True).load() == shown
 
 
+@pytest.mark.parametrize("join", JOINS.values(), ids=JOINS)
+@pytest.mark.parametrize("whole", [False, True])
+def test_prompts_without_an_answer_between(join: str | None, whole: bool) -> None:
+    agent, kept = Agent(join, whole=whole), list[Record]()
+    agent.answers = False
+    chain = Chain(agent, kept, before(DATE))
+    session = new(chain)
+    for one in ("one", "two", "two"):
+        chain.prompts(session, one)
+    assert Chain(agent, kept).load() == ["> one", "> two", "> two"]
+
+
 @pytest.mark.proves("words of the user's stay")
 def test_what_nobody_knows_goes_on_as_it_came() -> None:
     agent, kept = Agent(), list[Record]()
@@ -386,6 +398,20 @@ def test_words_that_stand_for_a_picture_stay(join: str | None) -> None:
     chain.prompts(new(chain), IMAGE)
     (shown, _) = Chain(agent, kept).load()
     assert shown.startswith("> [image: image/png, 3 bytes"), "this agent takes none"
+
+
+@pytest.mark.parametrize("size", [1, 7, 48])
+def test_a_text_that_is_said_in_pieces(size: int) -> None:
+    agent, kept = Agent("\n"), list[Record]()
+    chain = Chain(agent, kept, inside(f"{DATE}\n", "\n\nBe brief."))
+    session = new(chain)
+    for users in (WORDS, "two"):
+        chain.prompts(session, users)
+    whole = [blocks[0]["text"] for blocks in agent.sessions[session]]
+    pieces = [[text(one[at : at + size]) for at in range(0, len(one), size)] for one in whole]
+    agent.join, agent.sessions[session] = None, pieces
+    said = [one.removeprefix("> ") for one in Chain(agent, kept).load()]
+    assert "".join("".join(said).split()) == f"{WORDS}oktwook".replace(" ", "")
 
 
 WORDS: Final = "Please explain how the parser of this project works, and where it is tested"

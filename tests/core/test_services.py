@@ -280,6 +280,18 @@ def test_what_was_kept_is_told_to_a_later_instance() -> None:
         assert configuration(peer) == told
 
 
+def test_a_program_without_settings_is_told_what_it_had_kept_all_the_same() -> None:
+    with begin_acp(agent_mode("acp")) as pb:
+        peer = pb.router.peers["p"]
+        peer.starts = 2
+        assert configuration(peer) is None
+        pb >> ("p", notification("_conductor/keep", {"a": 1}))
+        pb << Serve("p", "keep", None, b'{"a": 1}')
+        assert configuration(peer) == b'{"instance":"1.2","kept":{"a":1}}'
+        peer.starts = 1
+        assert configuration(peer) is None
+
+
 def test_the_oldest_of_what_is_kept_goes_when_it_is_too_much() -> None:
     kept = KeptMembers()
     half = Raw(b'"%b"' % (b"x" * (MOST_KEPT // 2)))

@@ -161,6 +161,12 @@ def test_servers_learn_whether_pages_are_shown(generation: str, kind: str) -> No
         assert able.get("extensions") == (CLAIM if panels else None)
 
 
+def test_tools_for_pages_alone_are_not_for_the_model() -> None:
+    stage = Stage()
+    assert stage.listed() == ["echo", "raw", "whoami", "plain"]
+    assert Stage(panels=False).listed()[2] == "slow"
+
+
 @pytest.mark.parametrize("name", ["raw", "whoami"])
 def test_both_words_for_a_page_are_known(name: str) -> None:
     stage = Stage("sdk-0.12")
@@ -224,6 +230,20 @@ def test_a_page_may_be_base64() -> None:
     assert stage.panel()["contents"] == HTML
 
 
+def test_a_page_is_of_the_server_whose_tool_was_called() -> None:
+    other = {"type": "acp", "name": "other", "serverId": "OTHER"}
+    rig = BridgeRig(panels=True)
+    rig.component.tools = [tool("echo", {"ui": {"resourceUri": "ui://other/x"}})]
+    rig.set_up(DECLARED["stateless"], other)
+    client = rig.client()
+    client.initialize()
+    client.result("tools/list")
+    client.tool("echo", "hi")
+    read = [one for one in rig.component.heard if one["method"] == "resources/read"]
+    assert [one["params"]["uri"] for one in read] == ["ui://other/x"]
+    assert json.loads(rig.wire[-2][3:])["params"]["serverId"] == "ID"
+
+
 def test_what_is_too_large_is_not_shown() -> None:
     stage = Stage()
     stage.listed()
@@ -263,6 +283,14 @@ def test_what_the_editor_refuses_is_forgotten() -> None:
     stage.rig.down({"id": stage.shown[1]["id"], "error": {}})
     assert stage.rig.notes[-1].endswith("is not shown: the editor does not show it")
     assert stage.says(panel, "ping") == [{"jsonrpc": "2.0", "id": 7, "result": {}}]
+
+
+def test_a_page_gets_the_latest_call() -> None:
+    stage = Stage()
+    panel = stage.panel(text="one")
+    assert stage.panel(text="two") == panel
+    _, result = stage.says(panel, "ui/notifications/initialized", None, None)
+    assert result["params"]["content"][0]["text"] == "two"
 
 
 @pytest.mark.proves("a page of a tool reaches its own")

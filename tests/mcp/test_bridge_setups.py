@@ -11,7 +11,7 @@ import pytest
 
 from conductor.mcp import KINDS
 from conductor.mcp.bridge.capabilities import Support, shown, support
-from conductor.mcp.bridge.effects import CloseClient, ToAgent, ToChain
+from conductor.mcp.bridge.effects import CloseClient, Listen, ToAgent, ToChain
 from tests.harness.bridge.rig import DECLARED, MODERN_META, BridgeRig, Json
 
 PLAIN: Final[Json] = {"name": "fs", "command": "/bin/fs", "args": [], "env": []}
@@ -69,6 +69,15 @@ def test_objects_keyed_by_name(kind: str, transport: bool) -> None:
     assert rig.client().initialize()["serverInfo"]["name"] == "scripted"
 
 
+@pytest.mark.parametrize("holder", ["mcpServers", "mcp_servers"])
+def test_an_object_at_the_top(holder: str) -> None:
+    rig = BridgeRig()
+    rig.request("session/new", {holder: {"tools": {"type": "scp"}, "x": 5}})
+    assert rig.agent[-1]["params"][holder] == {
+        "tools": {**SHIM, "env": {"SECRET": "s-1-0"}}, "x": 5
+    }  # fmt: skip
+
+
 def test_what_declares_nothing_passes_byte_by_byte() -> None:
     rig = BridgeRig()
     for params in (
@@ -94,6 +103,19 @@ def test_what_declares_nothing_passes_byte_by_byte() -> None:
         assert rig.bridge.to_agent(frame) == [ToAgent(frame)]
         assert rig.bridge.from_agent(frame) == [ToChain(frame)]
     assert not rig.bridge.watches_agent
+
+
+def test_a_name_that_is_taken_gets_a_number() -> None:
+    rig = BridgeRig()
+    got = rig.set_up(
+        {**ACP, "name": "a"},
+        {**PLAIN, "name": "b"},
+        {**ACP, "name": "a", "serverId": "2"},
+        {**ACP, "name": "b", "serverId": "3"},
+        {**ACP, "name": "a", "serverId": "4"},
+    )
+    assert [one["name"] for one in got["mcpServers"]] == ["a", "b", "a-2", "b-2", "a-3"]
+    assert "MCP server `b` is called `b-2`: name is taken" in rig.notes
 
 
 def test_a_native_name_that_is_taken_gets_a_number() -> None:
@@ -194,6 +216,19 @@ def test_a_session_that_is_set_up_anew() -> None:
     assert rig.listeners == {}
 
 
+def test_a_fork_is_a_session_of_its_own() -> None:
+    rig = BridgeRig("sacp")
+    rig.set_up()
+    id_ = rig.request("session/fork", {"sessionId": "S1", "mcpServers": [DECLARED["sacp"]]})
+    client = rig.client()
+    pending = client.start("initialize", {"protocolVersion": "2025-11-25"})
+    assert rig.component.connects == []
+    rig.up({"id": id_, "result": {"sessionId": "F"}})
+    assert rig.component.connects[-1]["session_id"] == "F"
+    assert "result" in client.answer(pending)
+    assert len(rig.listeners) == 2
+
+
 def test_an_answer_without_a_session() -> None:
     rig = BridgeRig("sacp")
     id_ = rig.request("session/new", {"mcpServers": [DECLARED["sacp"]]})
@@ -225,6 +260,22 @@ def test_five_hundred_sessions_leave_nothing() -> None:
     assert len(rig.component.disconnected) == 500
     assert objects() == before
     assert not rig.bridge.watches_agent
+
+
+def test_the_end_of_the_chain() -> None:
+    rig = BridgeRig("sdk-2")
+    rig.set_up()
+    rig.set_up()
+    clients = [rig.client(listener="1-0"), rig.client(), rig.client()]
+    for client in clients:
+        client.initialize()
+    clients[0].start("tools/call", {"name": "slow", "arguments": {"text": "x"}})
+    rig.perform(rig.bridge.end())
+    assert [client.dropped for client in clients] == [True] * 3
+    assert rig.listeners == {}
+    assert len(rig.component.disconnected) == 3
+    assert len(rig.component.cancelled) == 1
+    assert rig.bridge.end() == []
 
 
 def test_listens_only_while_it_has_to() -> None:
@@ -335,6 +386,23 @@ def test_a_component_that_tells_nobody_is_told_so() -> None:
     rig.component.send({"method": "mcp/disconnect", "params": {"connectionId": "c9"}})
     rig.component.send({"id": 5, "method": "mcp/disconnect", "params": {"connectionId": "c9"}})
     assert rig.upstream[-1]["error"]["code"] == -32601
+
+
+def test_listen_effects_name_the_kind() -> None:
+    rig = BridgeRig("stateless", "auto", Support(1, http=True))
+    effects = rig.bridge.to_agent(
+        b'{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"mcpServers":'
+        b'[{"type":"acp","name":"n","serverId":"i"}]}}\n'
+    )
+    assert effects[0] == Listen("1-0", "http")
+
+
+def test_a_first_request_of_no_revision_is_served() -> None:
+    rig = BridgeRig()
+    rig.set_up()
+    client = rig.client()
+    assert client.result("tools/list")["tools"][0]["name"] == "echo"
+    assert client.result("ping") == {}
 
 
 def test_a_client_that_goes_back_to_sessions() -> None:

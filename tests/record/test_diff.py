@@ -101,6 +101,12 @@ def test_all_of_it_may_come_or_go() -> None:
     assert diff(NOTHING, NOTHING) == []
 
 
+def test_where_names_are_repeated() -> None:
+    held = parse(b'{"a":[{"b":1,"b":1},{"c":{"d":1,"d":2}}],"e":1}')
+    assert [pointer(path) for path in repeated(held)] == ["/a/0", "/a/1/c"]
+    assert repeated(parse(b'{"a":[{}]}')) == []
+
+
 def test_what_stands_at_a_path() -> None:
     held = parse(b'{"a":[{"b":1}]}')
     assert at(held, ("a", 0, "b")) == 1

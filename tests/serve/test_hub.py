@@ -8,8 +8,24 @@ from typing import Any
 import pytest
 
 from conductor.errors import ConductorError
-from conductor.serve.hub import Hub, HubLimits, ToChain
+from conductor.serve.hub import CloseChain, Hub, HubLimits, OpenChain, ToChain, ToClient
 from tests.harness.hub.world import World
+
+
+def test_ids_are_mapped() -> None:
+    hub = Hub(shares=False, owns=lambda _: True)
+    hub.joined("one")
+    asked = b'{"jsonrpc":"2.0","id":"a","method":"initialize","params":{"protocolVersion":1}}'
+    opened, sent = hub.from_client("one", asked, 0)
+    assert opened == OpenChain("chain-1", "one")
+    assert sent == ToChain("chain-1", asked.replace(b'"a"', b"1"))
+    (answer,) = hub.from_chain("chain-1", b'{"jsonrpc":"2.0","id":1,"result":{}}\n', 0)
+    assert isinstance(answer, ToClient)
+    assert answer.connection == "one"
+    capabilities: dict[str, Any] = {"sessionCapabilities": {"attach": {}}}
+    told = {"jsonrpc": "2.0", "id": "a", "result": {"agentCapabilities": capabilities}}
+    assert json.loads(answer.frame) == told
+    assert hub.left("one") == [CloseChain("chain-1")]
 
 
 def test_a_turn() -> None:
@@ -38,6 +54,27 @@ def test_a_turn() -> None:
     assert client.scopes == ["s"]
     assert client.result(prompt) == {"stopReason": "end_turn"}
     assert world.hub.open_turns == 0
+
+
+def test_a_turn_of_version_2_ends_when_its_session_is_idle() -> None:
+    world = World()
+    client = world.client("one")
+    agent = client.begin(2)
+    client.new(agent, "s")
+    watcher = world.client("two")
+    watcher.begin(2)
+    watcher.attach("s")
+    client.prompt("s")
+    assert watcher.kinds() == ["prompt_received"]
+    asked = agent.one()
+    agent.update("s", "state_update", state="running")
+    agent.update("s", "user_message", messageId="m", content=[])
+    agent.answer(asked, {"messageId": "m"})
+    assert world.hub.open_turns == 1
+    agent.update("s", "state_update", state="idle", stopReason="end_turn")
+    assert world.hub.open_turns == 0
+    assert client.kinds() == ["state_update", "user_message", "result", "state_update"]
+    assert watcher.kinds() == ["state_update", "user_message", "state_update", "turn_complete"]
 
 
 def test_a_turn_of_version_2_whose_prompt_is_answered_last() -> None:
@@ -147,6 +184,27 @@ def test_a_version_2_id_is_not_null() -> None:
     assert agent.one()["id"] is None
 
 
+def test_an_id_in_use_is_refused() -> None:
+    world = World()
+    client = world.client("one")
+    agent = client.begin()
+    client.send(id="x", method="authenticate", params={})
+    client.send(id="\u0078", method="authenticate", params={})
+    assert "still in use" in client.one()["error"]["message"]
+    agent.answer(agent.one(), {})
+    client.send(id="x", method="authenticate", params={})
+    assert not client.take()[1:]
+    agent.one()
+    # So is one of the chain's.
+    agent.send(id=1, method="_a", params={})
+    agent.send(id=1, method="_b", params={})
+    assert "still in use" in agent.one()["error"]["message"]
+    client.answer(client.take()[-1], {})
+    agent.one()
+    agent.send(id=1, method="_c", params={})
+    assert client.one()["method"] == "_c"
+
+
 def test_what_was_never_asked_is_dropped() -> None:
     world = World()
     client = world.client("one")
@@ -174,6 +232,35 @@ def test_what_was_never_asked_is_dropped() -> None:
     assert world.hub.from_chain("nobody", b"{}", 0) == []
     assert world.hub.left("nobody") == []
     assert world.hub.chain_ended("nobody", "") == []
+
+
+def test_notifications_without_a_session_pass() -> None:
+    world = World()
+    client = world.client("one")
+    agent = client.begin()
+    client.notify("_a", x=1)
+    assert agent.one() == {"jsonrpc": "2.0", "method": "_a", "params": {"x": 1}}
+    agent.notify("_b")
+    assert client.one()["method"] == "_b"
+
+
+def test_a_request_is_cancelled_hop_by_hop() -> None:
+    world = World()
+    client = world.client("one")
+    agent = client.begin()
+    asked = client.ask("authenticate", methodId="x")
+    sent = agent.one()["id"]
+    client.notify("$/cancel_request", requestId=asked)
+    assert agent.one()["params"] == {"requestId": sent}
+    agent.send(id=sent, error={"code": -32800, "message": "cancelled"})
+    assert client.result(asked)["code"] == -32800
+    client.take()
+    question = agent.ask("_ask")
+    got = client.one()["id"]
+    agent.notify("$/cancel_request", requestId=question)
+    assert client.one()["params"] == {"requestId": got}
+    client.send(id=got, error={"code": -32800, "message": "cancelled"})
+    assert agent.one()["error"]["code"] == -32800
 
 
 def test_an_answer_without_result_and_error_is_an_error() -> None:

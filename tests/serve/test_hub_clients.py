@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
@@ -41,6 +42,38 @@ def loaded(world: World, name: str) -> Client:
 
 
 # -- who sees what ---------------------------------------------------------------------------------
+
+
+def test_all_see_a_turn() -> None:
+    world, home, agent = opened()
+    editor, phone = loaded(world, "editor"), joined(world, "phone", role="viewer")
+    home.prompt("s")
+    asked = agent.one()
+    agent.update("s", content=TEXT)
+    agent.update("s", "tool_call", toolCallId="t")
+    agent.answer(asked, {"stopReason": "end_turn"})
+    assert home.kinds() == ["agent_message_chunk", "tool_call", "result"]
+    assert set(editor.scopes) == {"s"}
+    assert editor.kinds() == ["user_message_chunk", "agent_message_chunk", "tool_call"]
+    shown = phone.take()
+    assert [kind_of(one) for one in shown] == [
+        *("prompt_received", "user_message_chunk", "agent_message_chunk", "tool_call"),
+        "turn_complete",
+    ]
+    assert updates(shown)[0]["sentBy"] == {"clientId": "client-1"}
+    assert updates(shown)[1]["content"] == TEXT
+    assert updates(shown)[-1]["stopReason"] == "end_turn"
+
+
+def test_any_driver_prompts() -> None:
+    world, home, agent = opened()
+    editor = loaded(world, "editor")
+    other = [one for one in world.agents.values() if one is not agent]
+    prompt = editor.prompt("s")
+    agent.answer(agent.one(), {"stopReason": "end_turn"})
+    assert editor.result(prompt) == {"stopReason": "end_turn"}
+    assert home.kinds() == ["user_message_chunk"]
+    assert not other[0].seen  # its own chain has no part in it
 
 
 def test_notifications_of_a_session_reach_all() -> None:
@@ -93,6 +126,38 @@ def test_an_agent_that_repeats_the_prompt() -> None:
     assert later.kinds() == ["user_message_chunk", *seen, "result"]
 
 
+def test_load_in_the_middle_of_a_turn() -> None:
+    world, home, agent = opened()
+    home.prompt("s", "first")
+    agent.answer(agent.one(), {"stopReason": "end_turn"})
+    home.prompt("s", "second")
+    asked = agent.one()
+    agent.update("s", content=TEXT)
+    agent.permission("s")
+    editor = world.client("editor")
+    editor.begin()
+    load = editor.ask("session/load", sessionId="s", cwd="/", mcpServers=[])
+    assert editor.result(load) == {}
+    *history, answer, question = editor.take()
+    assert [one["content"]["text"] for one in updates(history)] == ["first", "second", "hello"]
+    assert kind_of(answer) == "result"
+    assert question["params"]["toolCall"] == {"toolCallId": "t1"}
+    agent.update("s", content=TEXT)
+    agent.answer(asked, {"stopReason": "end_turn"})
+    assert editor.kinds() == ["agent_message_chunk"]
+
+
+def test_resume_replays_nothing() -> None:
+    world, home, agent = opened()
+    home.prompt("s")
+    editor = world.client("editor")
+    editor.begin()
+    editor.ask("session/resume", sessionId="s", cwd="/", mcpServers=[])
+    assert editor.kinds() == ["result"]
+    agent.update("s", content=TEXT)
+    assert editor.kinds() == ["agent_message_chunk"]
+
+
 def test_resume_of_version_2() -> None:
     world, home, agent = opened(version=2)
     home.prompt("s")
@@ -125,6 +190,15 @@ def test_the_end_of_a_replay_and_suggestions_are_no_part_of_a_history() -> None:
     assert editor.kinds() == [
         *("user_message", "cursor_update", "replay_complete", "state_update", "result"),
     ]
+
+
+def test_another_version_cannot_be_attached() -> None:
+    world, _, _ = opened()
+    other = world.client("other")
+    other.begin(2)
+    for method in ("session/attach", "session/resume"):
+        other.ask(method, sessionId="s")
+        assert "version 1" in other.one()["error"]["message"]
 
 
 def test_what_attach_answers() -> None:
@@ -272,6 +346,30 @@ def test_a_viewer_sees_how_a_question_ends_and_answers_none(how: str) -> None:
     outcomes = {"answered": YES["outcome"], "error": None}
     assert ended.get("outcome") == outcomes.get(how, NO["outcome"])
     assert all("permission" not in kind for kind in watcher.kinds())
+
+
+def test_of_an_answer_with_both_members_the_one_counts_that_is_not_null() -> None:
+    _, home, agent = opened()
+    wrong = {"code": 1, "message": "no"}
+    for members, member in (
+        ({"result": YES, "error": None}, "result"),
+        ({"result": None, "error": wrong}, "error"),
+    ):
+        agent.permission("s", "t9")
+        home.raw(json.dumps({"jsonrpc": "2.0", "id": home.one()["id"], **members}).encode())
+        assert agent.one()[member] == members[member]
+        home.take()
+
+
+def test_a_permission_of_version_2() -> None:
+    world, home, agent = opened(version=2)
+    phone = joined(world, "phone", 2)
+    subject = {"type": "tool_call", "toolCall": {"toolCallId": "t2"}}
+    agent.ask("session/request_permission", sessionId="s", title="?", subject=subject, options=[])
+    home.answer(home.one(), NO)
+    resolved = updates(phone.take())[0]
+    assert (resolved["toolCallId"], resolved["outcome"]) == ("t2", NO["outcome"])
+    assert "chosenOptionId" not in resolved
 
 
 def test_an_error_is_an_answer_where_no_other_is_left() -> None:
@@ -512,6 +610,74 @@ def test_a_client_that_is_not_attached() -> None:
 # -- who leaves ------------------------------------------------------------------------------------
 
 
+def test_a_turn_goes_on_while_a_driver_is_left() -> None:
+    world, home, agent = opened()
+    phone = joined(world, "phone")
+    home.prompt("s")
+    asked = agent.one()
+    agent.permission("s")
+    world.left(home)
+    assert not agent.seen
+    assert world.closed == []
+    question = phone.take()[-1]
+    phone.answer(question, YES)
+    agent.one()
+    agent.answer(asked, {"stopReason": "end_turn"})
+    assert phone.kinds() == ["permission_resolved", "turn_complete"]
+    assert world.hub.open_turns == 0
+    prompt = phone.prompt("s")
+    agent.answer(agent.one(), {"stopReason": "end_turn"})
+    assert phone.result(prompt) == {"stopReason": "end_turn"}
+    world.left(phone)
+    assert not world.agents
+
+
+def test_a_turn_is_cancelled_where_no_driver_is_left() -> None:
+    world, home, agent = opened()
+    viewer = joined(world, "viewer", role="viewer")
+    home.prompt("s")
+    asked = agent.one()
+    agent.permission("s")
+    world.left(home)
+    assert [one.get("method", one.get("result")) for one in agent.take()] == [NO, "session/cancel"]
+    agent.answer(asked, {"stopReason": "cancelled"})
+    assert viewer.kinds()[-1] == "turn_complete"
+    world.left(viewer)
+    assert not world.agents
+
+
+def test_the_last_one_leaves() -> None:
+    world, home, agent = opened()
+    home.ask("authenticate")
+    home.prompt("s")
+    agent.take()
+    frames: list[Any] = world.hub.left("home")
+    assert [type(one).__name__ for one in frames][-1] == "CloseChain"
+    assert world.hub.sessions == []
+    assert world.hub.open_turns == 0
+
+
+def test_a_session_of_a_shared_chain_is_closed() -> None:
+    world = World(shares=True)
+    one, two = world.client("one"), world.client("two")
+    agent = one.begin()
+    assert two.begin() is agent
+    one.new(agent, "s")
+    two.new(agent, "t")
+    one.ask("authenticate")
+    sent = agent.one()["id"]
+    one.prompt("s")
+    agent.one()
+    world.left(one)
+    assert [message["method"] for message in agent.take()] == [
+        *("$/cancel_request", "session/cancel", "session/close"),
+    ]
+    agent.answer({"id": sent}, {})
+    assert [info.session for info in world.hub.sessions] == ["t"]
+    agent.update("s", content=TEXT)
+    assert not two.seen
+
+
 def test_detach() -> None:
     world, home, agent = opened()
     phone = joined(world, "phone")
@@ -533,7 +699,61 @@ def test_detach() -> None:
     assert world.hub.sessions == []
 
 
+def test_a_chain_stays_for_an_answer_that_somebody_waits_for() -> None:
+    world, home, agent = opened()
+    phone = joined(world, "phone")
+    world.left(home)
+    asked = phone.ask("session/status", sessionId="s")
+    phone.ask("session/detach", sessionId="s")
+    assert agent.name in world.agents
+    agent.answer(agent.take()[0], {"status": "open"})
+    assert phone.result(asked) == {"status": "open"}
+    assert world.closed == [agent.name]
+
+
+def test_the_chain_of_an_attached_client_ends() -> None:
+    world, _home, agent = opened()
+    phone = joined(world, "phone")
+    (own,) = [one for one in world.agents.values() if one is not agent]
+    world.ended(own)
+    phone.prompt("s")
+    asked = agent.one()
+    phone.ask("session/new")
+    assert phone.take()[-1]["error"]["message"] == "the chain has ended"
+    world.ended(agent)
+    assert {kind_of(one) for one in phone.take()} == {
+        "error",
+        "turn_complete",
+        "session_closed",
+    }
+    agent.answer(asked, {})
+    assert not phone.seen
+
+
 # -- sessions that are not live --------------------------------------------------------------------
+
+
+def test_load_from_the_agent() -> None:
+    world = World(owned=["s"])
+    one, two, three = (world.client(name) for name in ("one", "two", "three"))
+    agent = one.begin()
+    two.begin()
+    three.begin()
+    one.ask("session/load", sessionId="s")
+    asked = agent.one()
+    agent.update("s", "user_message_chunk", content=TEXT)
+    waits = two.ask("session/load", sessionId="s")
+    cancelled = three.ask("session/attach", sessionId="s")
+    three.notify("$/cancel_request", requestId=cancelled)
+    assert three.one()["error"]["code"] == -32800
+    three.ask("session/attach", sessionId="s")
+    world.left(three)
+    assert not two.seen
+    agent.update("s", content=TEXT)
+    agent.answer(asked, {"configOptions": []})
+    assert one.kinds() == ["user_message_chunk", "agent_message_chunk", "result"]
+    assert two.result(waits) == {"configOptions": []}
+    assert two.kinds() == ["user_message_chunk", "agent_message_chunk", "result"]
 
 
 def test_load_that_fails() -> None:
@@ -546,6 +766,21 @@ def test_load_that_fails() -> None:
     agent.send(id=agent.one()["id"], error={"code": -32002, "message": "gone"})
     assert one.one()["error"] == two.one()["error"] == {"code": -32002, "message": "gone"}
     assert world.hub.sessions == []
+
+
+def test_who_loads_leaves() -> None:
+    world = World(owned=["s"])
+    one, two = world.client("one"), world.client("two")
+    agent = one.begin()
+    own = two.begin()
+    one.ask("session/load", sessionId="s")
+    asked = agent.one()
+    waits = two.ask("session/load", sessionId="s")
+    world.left(one)
+    own.answer(own.one(), {})
+    assert two.result(waits) == {}
+    assert agent.name not in world.agents
+    agent.answer(asked, {})
 
 
 def test_a_history_that_is_not_complete() -> None:
@@ -708,6 +943,21 @@ def test_who_shares_a_chain() -> None:
     different = world.client("different")
     different.ask("initialize", protocolVersion=1, clientCapabilities={"x": 2})
     assert len(world.agents) == 3
+
+
+def test_who_waits_for_a_chain_that_does_not_begin() -> None:
+    world = World(shares=True)
+    one, two = world.client("one"), world.client("two")
+    one.ask("initialize", protocolVersion=1)
+    two.ask("initialize", protocolVersion=1)
+    (agent,) = world.agents.values()
+    world.left(one)
+    assert [message["method"] for message in agent.take()] == ["initialize"]
+    world.ended(agent, "it did not start")
+    assert two.one()["error"]["message"] == "it did not start"
+    two.begin()
+    two.ask("session/new")
+    assert not two.seen
 
 
 def test_two_principals_never_meet() -> None:

@@ -151,6 +151,15 @@ def test_one_that_is_trusted_is_told_of_as_well() -> None:
         pb >> ("agent", result(Hole("a-a"), DONE)) << ("g", "s", result(Hole("g-a"), DONE))
 
 
+def test_without_params() -> None:
+    with chain_of(guest(grants="methods=_*"), audited={"g"}) as pb:
+        pb >> ("client", {"jsonrpc": "2.0", "method": "_n"})
+        pb << ("g", "p", {"jsonrpc": "2.0", "method": "_n"})
+        pb >> ("g", "s", {"jsonrpc": "2.0", "method": "_n", "params": {}})
+        for one in changed(pb):  # if it may
+            assert one == ("modified", "notification", "down", None, {})
+
+
 def test_requests_and_answers_that_leave_after_what_came_later() -> None:
     with audited() as pb:
         given(pb, "one", asked="a")

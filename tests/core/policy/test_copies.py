@@ -150,6 +150,19 @@ def test_a_program_passes_copies_on_under_ids_of_its_library(kind: str) -> None:
         skip(pb)
 
 
+def test_a_program_that_may_prompt_by_itself_is_understood_by_ids_alone() -> None:
+    with chain(profile="observer", grants="turns=unprompted", kind="acp", ids="kept") as pb:
+        pb >> ("client", request("a", PROMPT, prompt("hi")))
+        pb << ("g", request(Hole("g-a"), PROMPT, prompt("hi")))
+        pb << ("agent", request(Hole("a-a"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole("a-a"), 1)) << ("client", result("a", 1))
+        pb >> ("g", wrapped("acp", request("own", PROMPT, prompt("hi"))))
+        pb << ("agent", request(Hole("a-own"), PROMPT, prompt("hi")))
+        pb >> ("g", wrapped("acp", request(Hole("g-a"), PROMPT, prompt("hi"))))
+        pb << ("g", result(Hole("g-a"), 1))
+        pb >> ("agent", result(Hole("a-own"), 2)) << ("g", result("own", 2))
+
+
 # -- notifications -------------------------------------------------------------------------------
 
 

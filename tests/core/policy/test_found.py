@@ -18,6 +18,7 @@ from tests.harness.router.policed import (
     PROMPT,
     V1,
     Hole,
+    Playbook,
     broke,
     chain,
     chain_of,
@@ -59,6 +60,19 @@ def test_a_request_that_goes_past_after_all_is_not_overtaken_by_what_waited_behi
         lacks(pb, "answer", PROMPT)
         pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
         pb << ("agent", request(Hole("m"), "session/set_mode", mode()))
+
+
+def test_who_is_trusted_uses_an_id_again_though_it_is_watched() -> None:
+    with chain_of(trusted("g"), audited=["g"]) as pb:
+        given(pb)
+        pb >> ("g", "p", result(Hole("g-a"), DONE))
+        skip(pb)
+        pb >> ("g", "s", request(Hole("g-a"), PROMPT, prompt("once more")))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert changed.change == "originated"
+        assert isinstance(sent, Send)
+        assert sent.peer == "agent"
 
 
 def test_what_a_program_with_two_connections_drops_is_on_record() -> None:
@@ -104,6 +118,26 @@ def test_a_cancellation_that_comes_back_after_the_next_prompt_is_still_a_copy() 
         pb << ("agent", request(Hole("a"), PROMPT, prompt("hi")))
         pb.router.delivering("g")
         pb >> ("g", "s", stop())
+
+
+def test_initialize_is_on_record_like_all_else() -> None:
+    router = Router([trusted("g"), Component("agent")], options=RouterOptions(audited=["g"]))
+    with Playbook(router) as pb:
+        pb >> ("client", request("i", "initialize", V1))
+        pb << ("g", "p", request(Hole("g"), "initialize", V1))
+        claims = {**V1, "clientCapabilities": {"terminal": True}}
+        pb >> ("g", "s", request(Hole("g"), "initialize", claims))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert (changed.change, changed.kind, changed.source_id) == ("modified", "request", '"i"')
+        assert isinstance(sent, Send)
+        pb >> ("agent", result(1, V1)) << ("g", "s", result(Hole("g"), V1))
+        pb >> ("g", "p", result(Hole("g"), {**V1, "agentCapabilities": {}}))
+        (changed, sent) = skip(pb)
+        assert isinstance(changed, Changed)
+        assert (changed.change, changed.kind, changed.target_id) == ("modified", "response", '"i"')
+        pb >> ("g", "s", request("own", "initialize", V1))
+        assert [one.change for one in skip(pb) if isinstance(one, Changed)] == ["originated"]
 
 
 def test_who_is_trusted_may_answer_what_it_has_passed_on_and_that_is_on_record() -> None:

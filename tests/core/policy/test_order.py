@@ -224,6 +224,20 @@ def test_closing_a_session_waits_for_no_prompt() -> None:
         pb << ("agent", request(Hole("c"), "session/close", {"sessionId": "S"}))
 
 
+def test_a_cancellation_answers_no_prompt_that_is_a_notification() -> None:
+    setup = {"sessionId": "S", "cwd": "/w", "mcpServers": []}
+    said, stopped = (
+        notification(PROMPT, prompt("hi")),
+        notification("session/cancel", {"sessionId": "S"}),
+    )
+    with chain("down:session/load:carry") as pb:
+        pb >> ("client", request("l", "session/load", setup))
+        pb << ("g", "p", request(Hole("l"), "session/load", setup))
+        pb >> ("client", said) >> ("client", stopped) << ("agent", stopped)
+        pb >> ("g", "s", request(Hole("l"), "session/load", setup))
+        pb << ("agent", request(Hole("al"), "session/load", setup)) << ("agent", said)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 def test_settings_hold_up_what_comes_after_them(kind: str) -> None:
     """What goes past keeps its order among itself, deadlines or not."""

@@ -82,6 +82,23 @@ def test_with_no_right_it_goes_past_and_so_does_its_answer(r: Route) -> None:
         refused(pb, "own", "`,allow=extension:_q` lets it", side=r.outlet)
 
 
+@ROUTES
+def test_with_all_of_them_it_passes_on_and_amends(r: Route) -> None:
+    with chain(**Q) as pb:
+        r.given(pb)
+        r.passed(pb)
+        pb >> (r.target, result(Hole("t-a"), 5)) << ("g", r.outlet, result(Hole("g-a"), 5))
+        pb >> ("g", r.inlet, result(Hole("g-a"), 6)) << (r.source, result("a", 6))
+        assert settled(pb.router)
+
+
+@ROUTES
+def test_it_answers_instead(r: Route) -> None:
+    with chain(**Q) as pb:
+        r.given(pb)
+        pb >> ("g", r.inlet, result(Hole("g-a"), 7)) << (r.source, result("a", 7))
+
+
 @pytest.mark.proves("conductor does not mistake a")
 @ROUTES
 def test_two_of_one_session_are_told_apart_by_their_ids(r: Route) -> None:
