@@ -1,9 +1,9 @@
 """One cell: everything measured of one chain, once."""
 
 import os
-import shutil
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
@@ -91,14 +91,12 @@ class Cell:
 def environment(cache: Path, own: Mapping[str, str] = os.environ) -> dict[str, str]:
     """The chain's environment: bytecode is cached, as on any installed system.
 
-    Not beside the sources, though: nothing here writes into a source tree. The state folder is
-    empty: a user's own would make figures depend on earlier runs, and would fill up with prompts.
+    Not beside the sources, though: nothing here writes into a source tree. Nor is the state folder
+    a user's own, which would fill up with prompts.
     """
-    state = cache / "state"
-    shutil.rmtree(state, ignore_errors=True)
     env = {name: value for name, value in own.items() if name != "PYTHONDONTWRITEBYTECODE"}
     env.setdefault("PYTHONPYCACHEPREFIX", str(cache / "pycache"))
-    return env | {"XDG_STATE_HOME": str(state)}
+    return env | {"XDG_STATE_HOME": str(cache / "state")}
 
 
 def warm_up(chain: Chain, cast: Cast, load: Workload, env: Mapping[str, str]) -> None:
@@ -117,6 +115,14 @@ def measure(
     chain: Chain, cast: Cast, load: Workload, steps: Collection[Step], env: Mapping[str, str]
 ) -> Cell:
     """All wished steps of one chain. Raises ChainError when the chain fails."""
+    # What chains before it have kept of prompts would be looked through.
+    with tempfile.TemporaryDirectory() as state:
+        return _measured(chain, cast, load, steps, {**env, "XDG_STATE_HOME": state})
+
+
+def _measured(
+    chain: Chain, cast: Cast, load: Workload, steps: Collection[Step], env: Mapping[str, str]
+) -> Cell:
     cell = Cell()
     agent = cast.programs.agent
     client, words = cast.programs.client, command(chain, cast)

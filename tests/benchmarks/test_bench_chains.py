@@ -212,12 +212,10 @@ def test_programs_by_command_line() -> None:
     assert find_reference("/r/ref") == ("/r/ref",)
 
 
-def test_the_chain_has_its_own_bytecode_and_an_empty_state_folder(tmp_path: Path) -> None:
-    (tmp_path / "state").mkdir()
-    env = environment(tmp_path, {"PYTHONDONTWRITEBYTECODE": "1", "HOME": "/h"})
-    bytecode, state = tmp_path / "pycache", tmp_path / "state"
-    assert env == {"HOME": "/h", "PYTHONPYCACHEPREFIX": str(bytecode), "XDG_STATE_HOME": str(state)}
-    assert not state.exists()
+def test_the_chain_has_its_own_bytecode_and_state_folder() -> None:
+    env = environment(Path("/cache"), {"PYTHONDONTWRITEBYTECODE": "1", "HOME": "/h"})
+    own = {"PYTHONPYCACHEPREFIX": "/cache/pycache", "XDG_STATE_HOME": "/cache/state"}
+    assert env == {"HOME": "/h", **own}
 
 
 def test_every_step_has_a_metric_and_every_metric_a_name_of_its_own() -> None:
