@@ -13,8 +13,7 @@ from conductor.core.policy.headings import session_of
 from conductor.errors import counted
 from conductor.fleet.journal import C2A, MARK
 from conductor.fleet.journal_reader import Written
-from conductor.record.trace.chain import FORMAT
-from conductor.record.turns.line import AGENT, CLIENT
+from conductor.record.turns.line import AGENT, CLIENT, FORMAT
 
 _NULL: Final = msgspec.Raw(b"null")
 _DISPUTED: Final = (

@@ -5,21 +5,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final, Literal
+from typing import Any, Literal
 
 import msgspec
 
 from conductor.core import json_text
 from conductor.core.policy.words import PolicyWords
 from conductor.errors import ConductorError
-from conductor.record.turns.line import Line, read_line
+from conductor.record.turns.line import FORMAT, Line, read_line
 from conductor.spec import digests, secrets
 from conductor.spec.model import Kind, Spec
 from conductor.spec.plan import Plan
 from conductor.spec.redaction import redacted
-
-FORMAT: Final = 1
-"""Of traces; goes up when older readers would misunderstand them."""
 
 
 class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):

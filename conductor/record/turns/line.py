@@ -17,6 +17,9 @@ from conductor.record.turns.messages import Update, read_update
 
 QUESTIONS: Final = frozenset({PERMISSION, "elicitation/create"})
 """Requests that a person answers."""
+FORMAT: Final = 1
+"""Of traces; goes up when older readers would misunderstand them."""
+
 CLIENT: Final = "client"
 AGENT: Final = "agent"
 CONDUCTOR: Final = "conductor"

@@ -20,6 +20,7 @@ from conductor.record.turns.line import (
     AGENT,
     CLIENT,
     CONDUCTOR,
+    FORMAT,
     LONGEST,
     Line,
     Own,
@@ -381,31 +382,30 @@ def _of_ring(ring: Ring) -> str:
 
 
 def opened(path: str) -> Reader:
-    """Reads the whole trace in a file. Raises `UsageError` for one that cannot be read, or has no
+    """Reads the whole trace in a file. Raises `UsageError` as `check` does, and for one that has no
     event."""
+    check(path)
     lines = FileLines(path)
     reader = Reader(lines, path)
     read_on(reader, lines)
     if lines.cut:
         reader.gap(CUT)
-    head = reader.head()
-    if not head.events and head.content == "unknown":
-        raise _no_trace(path)
     return reader
 
 
 def check(path: str) -> None:
-    """Raises `UsageError` for what `opened` does not read, as soon as that is known."""
+    """Raises `UsageError` for a file that is no trace, or one of a later format, as soon as that is
+    known."""
     lines = FileLines(path)
     while (text := lines.next()) is not None:
         line = read_line(text)
-        if line is not None and (line.is_event or line.components is not None):
-            return
-    raise _no_trace(path)
-
-
-def _no_trace(path: str) -> UsageError:
-    return UsageError(
+        if line is None or not (line.is_event or line.components is not None):
+            continue
+        if line.format is not None and line.format > FORMAT:
+            later = f"`{path}` is a trace of format {line.format}, this conductor reads {FORMAT}"
+            raise UsageError(later, "read it with the conductor that wrote it, or a later one")
+        return
+    raise UsageError(
         f"`{path}` is no trace",
         "`conductor agent --trace FILE …` writes one; so does the reference conductor",
     )

@@ -497,6 +497,7 @@ def test_what_a_trace_makes_a_reader_keep_is_bounded() -> None:
         (b"hello\nworld\n", "is no trace"),
         (b'{"level":"info","msg":"another program"}\n' * 50, "is no trace"),
         (b"\x00" * 100_000, "is no trace"),
+        (b'{"type":"_conductor","format":2,"components":[]}\n', "this conductor reads 1"),
         (None, "cannot read the trace"),
     ],
 )
