@@ -426,6 +426,9 @@ def _refusal(head: h11.Request) -> int:
         return 405
     if head.http_version not in (b"1.0", b"1.1"):
         return 505
+    packed = (value for name, value in head.headers if name == b"content-encoding")
+    if any(value.lower() != b"identity" for value in packed):
+        return 415  # nobody here unpacks a body
     # A server in front may believe the other length, and see another request behind it. HTTP/1.0
     # knows no `Transfer-Encoding`.
     names = {name for name, _ in head.headers}

@@ -191,6 +191,7 @@ def test_an_answer_to_head_has_no_body() -> None:
         ),
         (b"POST / HTTP/1.0\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n0\r\n\r\n", b"400"),
         (b"PRI * HTTP/2.0\r\n" + HOST + b"\r\n", b"505"),
+        (b"POST / HTTP/1.1\r\n" + HOST + b"Content-Encoding: gzip\r\n\r\n", b"415"),
         (b"CONNECT x:1 HTTP/1.1\r\n" + HOST + b"\r\n", b"405"),
         (b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: gzip\r\n\r\n", b"501"),
         (b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\nzz\r\n", b"400"),
