@@ -15,7 +15,7 @@ from conductor.spec.options import Options
 from conductor.transports.base import Transport
 
 
-class Flow:
+class Backpressure:
     """Decides which peers are paused, from how much each transport holds."""
 
     def __init__(

@@ -51,7 +51,7 @@ class PeerEvents:
 
     def drained(self) -> None:
         """Some of what was queued has left."""
-        self._runtime.flow.drained(self._name)
+        self._runtime.backpressure.drained(self._name)
 
     def ended(self, how: Ended) -> None:
         """The connection is gone."""

@@ -21,7 +21,7 @@ from conductor.core.router import Router, RouterOptions
 from conductor.editor.transport import DeskTransport
 from conductor.errors import ComponentError, counted, one_line, place_of
 from conductor.mcp.transport import BridgedTransport
-from conductor.run.backpressure import Flow
+from conductor.run.backpressure import Backpressure
 from conductor.run.connections import Connections
 from conductor.run.outboxes import ChainOutboxes
 from conductor.run.owner import Owner
@@ -117,7 +117,7 @@ class Runtime:
         peers = [p.name for p in planned if p.component.peer_agent]
         terminals = (UPSTREAM, *([self._tail] if self._tail else []), *peers)
         stalled = lambda name: self.guarded(self._stalled, name)  # noqa: E731
-        self.flow = Flow(transports, terminals, options, stalled)
+        self.backpressure = Backpressure(transports, terminals, options, stalled)
         self._teardown = Teardown(self.router)
         if options.audit_rule:
             for sink in records.entries.sinks:
@@ -317,7 +317,7 @@ class Runtime:
             self.services.forget(name)
             self.forget(name)
         for key, name in joined.items():
-            self.flow.drop(key)
+            self.backpressure.drop(key)
             self.connections.rename(key, name)
         self.records.rearranged(planned, joined)
         self.planned.clear()
@@ -330,7 +330,7 @@ class Runtime:
     def forget(self, name: str) -> None:
         """A component has left: its connection is closed, and nothing waits for it."""
         self.records.entries.forget(name)
-        self.flow.drop(name)
+        self.backpressure.drop(name)
         self.outboxes.taken(name)
         self.outboxes.lost.pop(name, None)
         self.connections.remove(name)
@@ -430,7 +430,7 @@ class Runtime:
             if transport is not None:
                 transport.write(data)
                 if transport.buffered:
-                    self.flow.wrote(name, source)
+                    self.backpressure.wrote(name, source)
         self._hand_on()
 
     def _hand_on(self) -> None:
@@ -551,7 +551,7 @@ class Runtime:
 
     def component_ended(self, name: str, reason: Closure, *, final: bool = False) -> None:
         """A component has ended. `final`: it will not get better."""
-        self.flow.forget(name)
+        self.backpressure.forget(name)
         self.outboxes.taken(name)
         self.services.forget(name)
         self._report_lost(name)

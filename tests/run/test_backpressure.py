@@ -1,4 +1,4 @@
-"""Who waits while a peer cannot take more: of a chain, and of `Flow` alone."""
+"""Who waits while a peer cannot take more: of a chain, and of `Backpressure` alone."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable
 
 from conductor.core import UPSTREAM
-from conductor.run.backpressure import Flow
+from conductor.run.backpressure import Backpressure
 from conductor.spec.options import Options
 from conductor.transports.memory import Channel, MemoryTransport
 from tests.run.chains import Chain, agent, answer, proxy, run
@@ -34,13 +34,17 @@ class Held(MemoryTransport):
         self.paused = False
 
 
-def flowing(play: Callable[[Flow, dict[str, Held], list[str]], None], options: Options) -> None:
+def flowing(
+    play: Callable[[Backpressure, dict[str, Held], list[str]], None], options: Options
+) -> None:
     """Plays with the flow of client, proxies `p` and `q`, and agent `a`."""
 
     async def whole() -> None:
         transports = {name: Held() for name in (UPSTREAM, "p", "q", "a")}
         stalled: list[str] = []
-        play(Flow(transports, [UPSTREAM, "a"], options, stalled.append), transports, stalled)
+        play(
+            Backpressure(transports, [UPSTREAM, "a"], options, stalled.append), transports, stalled
+        )
 
     asyncio.run(whole())
 
@@ -51,7 +55,7 @@ def waiting(transports: dict[str, Held]) -> list[str]:
 
 
 def test_the_ends_wait_first_and_proxies_above_the_hard_mark_only() -> None:
-    def play(flow: Flow, peers: dict[str, Held], _: list[str]) -> None:
+    def play(flow: Backpressure, peers: dict[str, Held], _: list[str]) -> None:
         peers["q"].bytes = 1000
         flow.wrote("q", "p")
         assert waiting(peers) == []
@@ -72,7 +76,7 @@ def test_the_ends_wait_first_and_proxies_above_the_hard_mark_only() -> None:
 
 
 def test_nobody_waits_for_its_own_outbox_and_who_waits_for_two_waits_for_both() -> None:
-    def play(flow: Flow, peers: dict[str, Held], _: list[str]) -> None:
+    def play(flow: Backpressure, peers: dict[str, Held], _: list[str]) -> None:
         peers[UPSTREAM].bytes = peers["p"].bytes = 50_000
         flow.wrote(UPSTREAM, UPSTREAM)
         assert waiting(peers) == ["a"]
