@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Final
 
 from conductor.cli import report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
-from conductor.cli.log_show import matching
 from conductor.cli.typer_options import option, output_option, paragraphs
 from conductor.errors import UsageError, counted, visible_path
 from conductor.record.turns import filter as filters
@@ -83,7 +82,7 @@ def _chosen(trace: turns.Reader, chosen: filters.Filter) -> set[int] | None:
     """The numbers of the turns with an event that a filter matches; None: all."""
     if not chosen.text.strip():
         return None
-    found = {row.turn for row in matching(trace, chosen)}
+    found = {row.turn for row in trace.matching(chosen)}
     if not found:
         raise UsageError("no event matches the filter", "`conductor log show` shows what is there")
     return found

@@ -22,7 +22,6 @@ from conductor.record.turns.model import (
     OTHER_CLIENT,
     Edit,
     Head,
-    Row,
     Share,
     Turn,
     TurnDetail,
@@ -120,22 +119,12 @@ def _turns(
     return 0
 
 
-def matching(trace: turns.Reader, chosen: filters.Filter) -> Iterator[Row]:
-    """The events that a filter chooses."""
-
-    def text(number: int) -> str:
-        return trace.line(number).decode("utf-8", "replace")
-
-    rows = map(trace.row, range(len(trace)))
-    return (row for row in rows if row is not None and chosen.matches(row, text))
-
-
 def _chosen(
     trace: turns.Reader, every: list[Turn], chosen: filters.Filter, number: int | None
 ) -> Iterator[Turn]:
     """The turns that are wanted. What belongs to none is shown only where it is asked for."""
     is_filtered = bool(chosen.text.strip())
-    found = {row.turn for row in matching(trace, chosen)} if is_filtered else set()
+    found = {row.turn for row in trace.matching(chosen)} if is_filtered else set()
     for turn in every:
         if number is not None:
             if turn.number != number:

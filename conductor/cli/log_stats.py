@@ -10,7 +10,7 @@ import msgspec
 from conductor.cli import report
 from conductor.cli.log_kinds import TracePath, Wanted, kind_for
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, Line, duration
-from conductor.cli.log_show import about_head, matching
+from conductor.cli.log_show import about_head
 from conductor.cli.typer_options import JsonArray, paragraphs
 from conductor.errors import one_line
 from conductor.record.turns import counts
@@ -73,7 +73,7 @@ class _Counter(msgspec.Struct):
 def counted(trace: turns.Reader, chosen: filters.Filter) -> list[Stat]:
     """The figures of every component and method, in the order of the chain."""
     counters: dict[tuple[str, str], _Counter] = {}
-    for row in matching(trace, chosen):
+    for row in trace.matching(chosen):
         if not counts.counts(row):
             continue
         counter = counters.setdefault((row.source, row.method), _Counter())

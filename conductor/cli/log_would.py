@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.cli import log_audit, log_show, report
+from conductor.cli import log_audit, report
 from conductor.cli.log_kinds import AUDIT, EMPTY, Kind
 from conductor.cli.log_rows import DIM, HEAD, PLAIN, Rows
 from conductor.cli.log_verify import records
@@ -58,7 +58,7 @@ def show(path: str, chosen: Filter, kind: Kind, *, as_json: bool, whole: bool) -
 
 def _of_trace(path: str, chosen: Filter) -> Iterator[Watched]:
     trace = turns.opened(path)
-    for row in log_show.matching(trace, chosen):
+    for row in trace.matching(chosen):
         if row.kind == WOULD:
             yield _watched(_decode(trace.line(row.n))["verdict"])
 

@@ -15,6 +15,7 @@ from typing import Final
 import msgspec
 
 from conductor.errors import UsageError
+from conductor.record.turns.filter import Filter
 from conductor.record.turns.fold import Event, Fold
 from conductor.record.turns.line import (
     AGENT,
@@ -220,6 +221,14 @@ class Reader:
 
     def _made(self, turn: OpenTurn) -> Turn:
         return turn.shown(self.components, self.top, self._lines.line)
+
+    def matching(self, chosen: Filter) -> Iterator[Row]:
+        """The events that a filter chooses."""
+        rows = map(self.row, range(len(self)))
+        return (row for row in rows if row is not None and chosen.matches(row, self._text))
+
+    def _text(self, number: int) -> str:
+        return self.line(number).decode("utf-8", "replace")
 
     # -- reading -------------------------------------------------------------------------------
 
