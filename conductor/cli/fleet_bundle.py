@@ -51,34 +51,34 @@ Keys: TypeAlias = Annotated[
 BUNDLE: Final = "oci://HOST/NAME:TAG, or a folder; also with @sha256:HEX."
 
 
+_Out = Annotated[
+    str, option("--out -o", "WHERE", "oci://HOST/NAME:TAG, or a new folder: an OCI layout.")
+]
+_Folder = Annotated[str, argument("[FOLDER]", "The folder of conductor.toml. Default: this one.")]
+_Key = Annotated[
+    str, option("--key", "FILE", "Sign it with this private key (PEM, without a password).")
+]
+_Policy = Annotated[str, option("--policy", "FILE", "A managed policy that holds on the workers.")]
+_AddComponents = Annotated[
+    bool, switch("--components", "Add the sandboxed components that the lock files name.")
+]
+_Include = Annotated[
+    list[str] | None,
+    option("--include", "FILE", "Add another file of FOLDER; may be repeated."),
+]
+_Replace = Annotated[
+    bool, switch("--replace", "Let the tag name this, if it names something else.")
+]
+
+
 def bundle(
-    out: Annotated[
-        str,
-        option("--out -o", "WHERE", "oci://HOST/NAME:TAG, or a new folder: an OCI layout."),
-    ],
-    folder: Annotated[
-        str,
-        argument("[FOLDER]", "The folder of conductor.toml. Default: this one."),
-    ] = ".",
-    key: Annotated[
-        str,
-        option("--key", "FILE", "Sign it with this private key (PEM, without a password)."),
-    ] = "",
-    policy: Annotated[
-        str,
-        option("--policy", "FILE", "A managed policy that holds on the workers."),
-    ] = "",
-    components: Annotated[
-        bool,
-        switch("--components", "Add the sandboxed components that the lock files name."),
-    ] = False,
-    include: Annotated[
-        list[str] | None,
-        option("--include", "FILE", "Add another file of FOLDER; may be repeated."),
-    ] = None,
-    replace: Annotated[
-        bool, switch("--replace", "Let the tag name this, if it names something else.")
-    ] = False,
+    out: _Out,
+    folder: _Folder = ".",
+    key: _Key = "",
+    policy: _Policy = "",
+    components: _AddComponents = False,
+    include: _Include = None,
+    replace: _Replace = False,
 ) -> int:
     """Makes a bundle."""
     from conductor.fleet import bundle_files

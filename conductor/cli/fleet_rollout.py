@@ -46,42 +46,36 @@ _SETTLED: Final = 30.0
 """Seconds that workers have to use what they have prepared."""
 
 
+_Bundle = Annotated[str | None, argument("[BUNDLE]", BUNDLE)]
+_Pool = Annotated[str, option("--pool", "NAME", "The pool of the workers.")]
+_At = Annotated[int, option("--at", "PERCENT", "How many workers must be ready.", min=0, max=100)]
+_Wait = Annotated[int, option("--wait", "SECONDS", "How long they may take for it.", min=0)]
+_Back = Annotated[bool, switch("--back", "Go back to what ran before; workers still have it.")]
+_Status = Annotated[bool, switch("--status", "Show what the pool runs, and what each worker has.")]
+_Key = Annotated[
+    str,
+    option(
+        "--key",
+        "FILE",
+        "Sign what the pool runs with this private key (PEM, no password); workers have its "
+        "`--bundle-key`.",
+    ),
+]
+
+
 @takes("fleet")
 def rollout(
-    bundle: Annotated[
-        str | None,
-        argument("[BUNDLE]", BUNDLE),
-    ] = None,
-    pool: Annotated[
-        str, option("--pool", "NAME", "The pool of the workers.")
-    ] = "main",
-    at: Annotated[
-        int,
-        option("--at", "PERCENT", "How many workers must be ready.", min=0, max=100),
-    ] = 100,
-    wait: Annotated[
-        int,
-        option("--wait", "SECONDS", "How long they may take for it.", min=0),
-    ] = 300,
-    back: Annotated[
-        bool, switch("--back", "Go back to what ran before; workers still have it.")
-    ] = False,
-    status: Annotated[
-        bool, switch("--status", "Show what the pool runs, and what each worker has.")
-    ] = False,
-    key: Annotated[
-        str,
-        option(
-            "--key",
-            "FILE",
-            "Sign what the pool runs with this private key (PEM, no password); workers have its "
-            "`--bundle-key`.",
-        ),
-    ] = "",
+    bundle: _Bundle = None,
+    pool: _Pool = "main",
+    at: _At = 100,
+    wait: _Wait = 300,
+    back: _Back = False,
+    status: _Status = False,
+    key: _Key = "",
     bundle_key: Keys = None,
     json_: Json = False,
     **values: Any,
-) -> int:  # fmt: skip
+) -> int:
     """Rolls a bundle out."""
     from conductor.fleet import names
 

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Annotated, Final
 
 from conductor.cli import configured, report
 from conductor.cli.log_kinds import TracePath, kind_for
 from conductor.cli.typer_options import Json, argument, option, paragraphs, switch, takes
 from conductor.errors import UsageError
 from conductor.spec import catalog
+
+if TYPE_CHECKING:
+    from conductor.cli.log_replay_chain import Wanted
 
 _LIMIT: Final = 10.0
 _CHAIN_LIMIT: Final = 60.0
@@ -83,11 +87,8 @@ def replay(
     kind_for(file, "replay")
     alone, of_chain = components or [], bool(swapped or without)
     if policy is not None:
-        from conductor.cli import log_policy
-
-        if alone or of_chain or agent or diff or trace or name or output:
-            raise UsageError("--policy runs nothing", "leave out --policy, or all but FILE")
-        return log_policy.judge(file, policy, as_json=json_)
+        is_run = any((alone, of_chain, agent, diff, trace, name, output))
+        return _judge(file, policy, is_run=is_run, as_json=json_)
     about_one = name is not None or output is not None
     if (
         (alone and of_chain)
@@ -100,23 +101,42 @@ def replay(
     from conductor.cli import log_replay_chain
     from conductor.cli.log_replay_chain import Wanted
 
-    config = configured.here()
+    config, limit = configured.here(), timeout
+    if limit is None:
+        limit = _LIMIT if alone else _CHAIN_LIMIT
+    named = log_replay_chain.named(swapped or [])
+    wanted = Wanted(file, named, tuple(without or ()), trace, limit, config, output=output)
     if not alone:
-        limit = _CHAIN_LIMIT if timeout is None else timeout
-        named = log_replay_chain.named(swapped or [])
-        wanted = Wanted(file, named, tuple(without or ()), trace, limit, config)
         return log_replay_chain.run(wanted, show=diff, as_json=json_)
-    if len(alone) > 1 and (about_one or trace):
-        option = "--as" if name is not None else "--output" if output is not None else "--trace"
-        raise UsageError(f"{option} is about one component", "replay each component by itself")
-    limit = _LIMIT if timeout is None else timeout
+    return _replay_each(alone, name, wanted, show=diff, as_json=json_)
+
+
+def _judge(file: str, policy: str, *, is_run: bool, as_json: bool) -> int:
+    """Says what a policy would have refused. Raises `UsageError` if something is to run, too."""
+    from conductor.cli import log_policy
+
+    if is_run:
+        raise UsageError("--policy runs nothing", "leave out --policy, or all but FILE")
+    return log_policy.judge(file, policy, as_json=as_json)
+
+
+def _replay_each(
+    components: Sequence[str], name: str | None, wanted: Wanted, *, show: bool, as_json: bool
+) -> int:
+    """Replays components, each by itself; the highest exit code. Raises `UsageError`."""
+    from conductor.cli import log_replay_chain
+
+    flags = {"--as": name, "--output": wanted.output, "--trace": wanted.trace}
+    given = [flag for flag, value in flags.items() if value is not None]
+    if given and len(components) > 1:
+        raise UsageError(f"{given[0]} is about one component", "replay each component by itself")
     codes = []
-    for component in alone:
-        shown = name or catalog.resolve(component, config).name
-        wanted = Wanted(file, {shown: component}, (), trace, limit, config, shown, output)
-        codes.append(log_replay_chain.run(wanted, show=diff, as_json=json_))
-    if output is not None and not json_:
-        report.say(f"written {output}")
+    for component in components:
+        shown = name or catalog.resolve(component, wanted.config).name
+        alone = wanted._replace(swapped={shown: component}, alone=shown)
+        codes.append(log_replay_chain.run(alone, show=show, as_json=as_json))
+    if wanted.output is not None and not as_json:
+        report.say(f"written {wanted.output}")
     return max(codes)
 
 

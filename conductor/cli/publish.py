@@ -114,13 +114,20 @@ def publish(
     entry = registry_entry.entry(package.manifest, pinned, repository)
     if output is not None:
         publishing.save(ready, output)
-    if dry_run:
-        report.say(*_described(ready), f"would be published as {pinned}")
-    else:
-        was_there = publishing.push(ready, replace=replace)
-        report.say(f"{'was there already' if was_there else 'published'}: {pinned}")
+    _send(ready, replace=replace, dry_run=dry_run)
     _say_next(pinned, entry, is_signed=sign is not None)
     return 0
+
+
+def _send(ready: Publication, *, replace: bool, dry_run: bool) -> None:
+    """Sends it to its registry, or shows what would be sent. Raises `ConductorError`."""
+    from conductor.packages.oci import publish as publishing
+
+    if dry_run:
+        report.say(*_described(ready), f"would be published as {ready.pinned}")
+        return
+    was_there = publishing.push(ready, replace=replace)
+    report.say(f"{'was there already' if was_there else 'published'}: {ready.pinned}")
 
 
 def _say_next(pinned: str, entry: Mapping[str, Any], *, is_signed: bool) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Annotated, Any, Final
 
 from conductor.cli import configured, report, silence
@@ -56,18 +56,14 @@ def run_tests(
     if against is not None:
         return _against(against, words, only, timeout, as_json=json_)
     if only:
-        from conductor.author.check.table import CHECKS
-
-        known = [*(check.name for check in CHECKS), _SCENARIOS]
-        test_checks.refuse_unknown(only, known)
+        _refuse_unknown(only)
     config = configured.here()
     if build:
         _build(places, report.write if json_ else report.say)
-    checked = _checked(places) if component is None and not update else ""
     played = not _is_component(places) and (not only or _SCENARIOS in only)
     rules = [name for name in only if name != _SCENARIOS]
-    if not checked or (only and not rules):
-        checked, rules = "", []
+    has_checks = component is None and not update and (not only or bool(rules))
+    checked = _checked(places) if has_checks else ""
     found: dict[str, Any] = {}
     code = 0
     if played and (not checked or only or test_scenarios.below(places[0])):
@@ -77,12 +73,18 @@ def run_tests(
     if checked:
         checks = test_checks.run(checked, config, rules, timeout, as_json=json_)
         found |= checks
-        if test_checks.broken(checks):
-            code = test_scenarios.EXIT_DIFFERENT
-            test_checks.complain(checked, checks, chosen=bool(rules))
+        code = _code(checked, checks, chosen=bool(rules)) or code
     if json_:
         report.say_json({"ok": not code, **found})
     return code
+
+
+def _refuse_unknown(only: Sequence[str]) -> None:
+    """Raises `UsageError` for the name of no check."""
+    from conductor.author.check.table import CHECKS
+    from conductor.cli import test_checks
+
+    test_checks.refuse_unknown(only, [*(check.name for check in CHECKS), _SCENARIOS])
 
 
 def _against(
@@ -94,19 +96,27 @@ def _against(
     as_json: bool,
 ) -> int:
     """Checks an agent or a conductor of anybody's; the exit code. Raises `ConductorError`."""
-    from conductor.cli import test_checks, test_scenarios
+    from conductor.cli import test_checks
 
     if words:
         raise UsageError(
             "`--against` names all that is tested", f"leave out {', '.join(map(visible, words))}"
         )
     found = test_checks.against(command, only, timeout, as_json=as_json)
-    code = test_scenarios.EXIT_DIFFERENT if test_checks.broken(found) else 0
+    code = _code(command, found, chosen=bool(only))
     if as_json:
         report.say_json({"ok": not code, **found})
-    if code:
-        test_checks.complain(command, found, chosen=bool(only))
     return code
+
+
+def _code(component: str, found: Mapping[str, Any], *, chosen: bool) -> int:
+    """The exit code of checks; reports the broken rules."""
+    from conductor.cli import test_checks, test_scenarios
+
+    if not test_checks.broken(found):
+        return 0
+    test_checks.complain(component, found, chosen=chosen)
+    return test_scenarios.EXIT_DIFFERENT
 
 
 def _build(places: Sequence[str], say: Callable[[str], None]) -> None:

@@ -94,21 +94,11 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
     is_named = bool(wanted) or wanted.is_free
     wanted = signatures.as_before(wanted, _signer_before(source, name))
     found = package.read(source.fetch(there, wanted))
-    chosen = name
+    is_chosen = bool(name)
     name = name or (entry.name if entry is not None else found.spec.name)
     check_name(name)
     before = store.receipt(name)
-    if not chosen and before is None and (program := which(name)) is not None:
-        raise UsageError(
-            f"`{name}` is a program here, {visible_path(program)}, which chains would no longer "
-            "find under its name",
-            f"give the component another name with `--name`; `--name {name}` takes this one",
-        )
-    if isinstance(before, Receipt) and origin(before) != source.origin:
-        raise UsageError(
-            f"`{name}` is installed already, from {visible_path(before.source)}",
-            f"give this one another name with `--name`, or first `conductor remove {name}`",
-        )
+    _check_free(name, before, source, is_chosen=is_chosen)
     signer = found.fetched.signer
     held = before.signer if isinstance(before, Receipt) else None
     if held is not None and held != signer and not is_named:  # its name was not known before
@@ -127,6 +117,24 @@ def candidate(source: Source, folder: str, name: str = "", wanted: Demand = ANYB
     )
     spec = msgspec.structs.replace(found.spec, name=name, source=name, receipt=receipt)
     return Candidate(found, receipt, before, spec)
+
+
+def _check_free(
+    name: str, before: Receipt | Damaged | None, source: Source, *, is_chosen: bool
+) -> None:
+    """Raises `UsageError` for a name of something else: a program, or a component from another
+    source."""
+    if not is_chosen and before is None and (program := which(name)) is not None:
+        raise UsageError(
+            f"`{name}` is a program here, {visible_path(program)}, which chains would no longer "
+            "find under its name",
+            f"give the component another name with `--name`; `--name {name}` takes this one",
+        )
+    if isinstance(before, Receipt) and origin(before) != source.origin:
+        raise UsageError(
+            f"`{name}` is installed already, from {visible_path(before.source)}",
+            f"give this one another name with `--name`, or first `conductor remove {name}`",
+        )
 
 
 def _signer_before(source: Source, name: str) -> Signer | None:

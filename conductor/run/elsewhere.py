@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final
 
@@ -29,21 +29,8 @@ def carriers(
 ) -> tuple[Transport, Callable[[], Transport]]:
     """What dials a component at its address, the first time and again. Raises `UsageError` where
     nobody can dial it so."""
-    assert spec.address is not None
-    places = addresses.parse_all(spec.address)
-    if any(place.has_tls for place in places) and stand_ins.is_without_tls():
-        raise UsageError(
-            f"{spec.label('component')} joins a chain that was started without TLS",
-            "start the chain again: then it is there from the beginning",
-        )
-    token = _token(spec) if spec.token else None
-    if token is not None:
-        try:
-            shown(token)
-        except ComponentError as error:  # nothing runs yet: it is a mistake of the user
-            raise UsageError(error.text, error.hint) from None
+    places, token = _places(spec), _token(spec)
     note = partial(on_stderr, spec.name)
-
     patience = backoff.PATIENCE if len(places) == 1 else _ELSEWHERE
 
     def dialled(place: Address) -> Transport:
@@ -78,8 +65,28 @@ def carriers(
     return first(), again if component.revived else first
 
 
-def _token(spec: Spec) -> Callable[[], str]:
-    """What reads the token, each time anew."""
+def _places(spec: Spec) -> Sequence[Address]:
+    """The addresses of a component. Raises `UsageError`."""
+    assert spec.address is not None
+    places = addresses.parse_all(spec.address)
+    if any(place.has_tls for place in places) and stand_ins.is_without_tls():
+        raise UsageError(
+            f"{spec.label('component')} joins a chain that was started without TLS",
+            "start the chain again: then it is there from the beginning",
+        )
+    return places
+
+
+def _token(spec: Spec) -> Callable[[], str] | None:
+    """What reads the token, each time anew; None: there is none. Raises `UsageError` for one that
+    nobody can read now."""
+    if not spec.token:
+        return None
     from conductor.spec import secrets
 
-    return partial(secrets.read, spec.token, spec.name)
+    token = partial(secrets.read, spec.token, spec.name)
+    try:
+        shown(token)
+    except ComponentError as error:  # nothing runs yet: it is a mistake of the user
+        raise UsageError(error.text, error.hint) from None
+    return token

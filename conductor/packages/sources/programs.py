@@ -64,21 +64,26 @@ def bounded(
             cwd="/",
             start_new_session=True,
         )
-        try:
-            code = process.wait(max(0.0, until - time.monotonic()))
-        except BaseException as error:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-            if isinstance(error, subprocess.TimeoutExpired):
-                text = f"`{name}` has taken too long"
-                raise ConductorError(text, "try again later; nothing was changed") from None
-            raise
+        code = _ended(process, name, until)
         if code == 0:
             answer.seek(0)
             return answer.read()
         if code == -signal.SIGXFSZ:
             raise ProgramError(f"it has more than {largest // _MIB} MiB for us")
         raise ProgramError(_last_words(complaint) or f"`{name}` ended with {code}")
+
+
+def _ended(process: subprocess.Popen[bytes], name: str, until: float) -> int:
+    """Waits for the end of a program; its exit code. No error leaves anything of it behind."""
+    try:
+        return process.wait(max(0.0, until - time.monotonic()))
+    except BaseException as error:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        if isinstance(error, subprocess.TimeoutExpired):
+            text = f"`{name}` has taken too long"
+            raise ConductorError(text, "try again later; nothing was changed") from None
+        raise
 
 
 def _last_words(complaint: IO[bytes]) -> str:

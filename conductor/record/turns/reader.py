@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Iterator
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
 
 import msgspec
 
@@ -343,17 +343,9 @@ def row_of(
         change: See `Reader.change`.
         asked: Of a response its request, if the response does not say what that was.
     """
-    about, kind = line.verdict or line.happened, "verdict" if line.verdict else "notice"
+    about = line.verdict or line.happened
     if about is not None:
-        kind = "would" if line.verdict and about.get("would") else kind
-        words = {k: v for k, v in about.items() if isinstance(v, str)}
-        return Row(
-            n=number, at=line.ts, kind=kind, source=words.get("component", ""),
-            target=CONDUCTOR, method=words.get("method") or words.get("event", ""),
-            session=words.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
-            change="", protocol="acp", error=words.get("rule", ""), pair=-1,
-            turn=turn,
-        )  # fmt: skip
+        return _row_about(number, line, turn, about)
     if not line.is_event:
         return None
     own = line.own or Own()
@@ -378,6 +370,20 @@ def row_of(
         pair=pair,
         turn=turn,
     )
+
+
+def _row_about(number: int, line: Line, turn: int, about: Mapping[str, Any]) -> Row:
+    """A verdict, or what has happened to a component, in short."""
+    kind = "verdict" if line.verdict else "notice"
+    kind = "would" if line.verdict and about.get("would") else kind
+    words = {k: v for k, v in about.items() if isinstance(v, str)}
+    return Row(
+        n=number, at=line.ts, kind=kind, source=words.get("component", ""),
+        target=CONDUCTOR, method=words.get("method") or words.get("event", ""),
+        session=words.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
+        change="", protocol="acp", error=words.get("rule", ""), pair=-1,
+        turn=turn,
+    )  # fmt: skip
 
 
 def _of_ring(ring: Ring) -> str:
