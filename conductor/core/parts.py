@@ -99,10 +99,17 @@ MODULES: Final = (
 )
 """Those modules, and what else waits for a session."""
 
+OF_CLIENTS: Final = (
+    *(f"conductor.core.{name}" for name in ("early_updates", "logins", "own_folders", "replays")),
+    "json",
+)
+"""What also waits for one at a client's end: no host of guests has that."""
 
-def load() -> None:
-    """Loads all of them: a chain that lasts may not find them as they were when it began."""
-    for module in MODULES:
+
+def load(*, client: bool) -> None:
+    """Loads all of them: a chain that lasts may not find them as they were when it began.
+    `client`: for a client's end."""
+    for module in (*MODULES, *(OF_CLIENTS if client else ())):
         import_module(module)
 
 

@@ -95,7 +95,8 @@ class Launcher:
             own = tuple(each for each in would if each.peer in members)
             planned.append(msgspec.structs.replace(new, specs=tuple(group), would=own))
         started = {id(each.transport) for each in running}
-        for each in planned:
+        # The agent first: it takes longest. The host of guests runs already.
+        for each in reversed(planned):
             if isinstance(each.transport, ProcessTransport) and id(each.transport) not in started:
                 # All at once, while the event loop is still being imported: that hides their start.
                 with contextlib.suppress(ComponentError):  # `open` tries again, and reports it

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVarTuple
 
 import msgspec
@@ -165,7 +166,7 @@ class Runtime:
         """Serves until the client is done or the chain fails; 0 or 1."""
         loop = asyncio.get_running_loop()
         self._tidying = Tidying(loop)
-        loads = loop.call_later(_LOADS, parts.load)
+        loads = loop.call_later(_LOADS, partial(parts.load, client=True))
         self.apply(self.router.start())
         for spec, text in self._lacking():
             self._log("warning", spec.name, text)

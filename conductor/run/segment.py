@@ -34,6 +34,7 @@ from conductor.core import (
     Violated,
     Wake,
     json_text,
+    parts,
 )
 from conductor.core.accounts import Cause
 from conductor.core.effects import Effects
@@ -412,18 +413,21 @@ class Segment:
 class _Input:
     """Lines of the parent on descriptor 0; reads more at once while a long one comes in."""
 
-    def __init__(self, line_limit: int) -> None:
+    def __init__(self, line_limit: int, begun: bytes) -> None:
+        """`begun`: what has been read already."""
         self._splitter = LineSplitter(line_limit)
+        self.early = self._splitter.feed(begun)
+        """The complete lines of that."""
         self._chunk = CHUNK
-        self.large = False
-        """Whether something large came since memory was last given back."""
+        self.untidy = True
+        """Whether the host started, or something large came, since it was last tidied up."""
 
     def read(self) -> list[bytes] | None:
         """Complete lines; None at the end of the input. Blocks until there is something."""
         data = os.read(0, self._chunk)
         if not data:
             return None
-        self.large = self.large or len(data) >= CHUNK
+        self.untidy = self.untidy or len(data) >= CHUNK
         lines = self._splitter.feed(data)
         if self._splitter.held < CHUNK:
             self._chunk = CHUNK
@@ -433,21 +437,22 @@ class _Input:
         return lines
 
 
-def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
-    """Serves until the input ends; the exit code.
+def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes) -> int:
+    """Serves until the input ends; the exit code. `begun`: the part of it that has been read.
 
     The loop blocks: there is nothing else to do than to read, route, deliver and write. It polls
     only where it waits for more than input, which spares a system call a message.
     """
     segment.start()
-    source, poll = _Input(line_limit + _ROOM), select.poll()
+    source, poll = _Input(line_limit + _ROOM, begun), select.poll()
+    segment.feed(source.early)
     while True:
         wait = segment.settle()
         if segment.failed:
             break
         # What is to be done in a minute, as a look at a request that a guest holds, is not now.
         idle = (wait is None or wait > QUIET) and not output.unsent
-        if idle and source.large:
+        if idle and source.untidy:
             wait = QUIET
         if output.unsent or wait is not None:
             reads = output.unsent < _HIGH_WATER and segment.incoming < _HIGH_WATER
@@ -455,7 +460,8 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int) -> int:
             poll.register(1, select.POLLOUT if output.unsent else 0)
             ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
             if idle and not ready:
-                source.large = False
+                source.untidy = False
+                parts.load(client=False)  # now nobody waits for it
                 give_back()
             segment.run_due()
             if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):

@@ -19,6 +19,7 @@ from conductor.run.guest_module import load, memory, optimised_later
 from conductor.run.report_lines import failed_line, ready_line
 from conductor.run.segment import EXIT_GUEST_FAILED, ParentOutput, Segment, serve
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
+from conductor.transports.buffers import CHUNK
 from conductor.transports.guest import explain
 from wasm_host.calls import core_api
 from wasm_host.engine import engine_for
@@ -45,16 +46,16 @@ LOADED_LATE: Final = (
 """What no first message needs. A host that is locked up has the code of these in memory."""
 
 
-def _read_spec() -> SegmentSpec:
-    """The first line of the input, read without taking a byte beyond it."""
-    # Byte by byte: messages may follow at once, and only `Segment` splits them into lines.
-    line = bytearray()
-    while not line.endswith(b"\n"):
-        byte = os.read(0, 1)
-        if not byte:
+def _read_spec() -> tuple[SegmentSpec, bytes]:
+    """The first line of the input, and what was read with it: messages may follow at once."""
+    data = b""
+    while b"\n" not in data:
+        more = os.read(0, CHUNK)
+        if not more:
             raise SystemExit(0)
-        line += byte
-    return json_text.decode(bytes(line), type=SegmentSpec)
+        data += more
+    line, _, begun = data.partition(b"\n")
+    return json_text.decode(line, type=SegmentSpec), begun
 
 
 def main(cache: CodeCache) -> NoReturn:
@@ -70,12 +71,12 @@ def main(cache: CodeCache) -> NoReturn:
     cache.hold(("conductor.core", *_PYTHONS), LOADED_LATE)
     cache.keep()
     cache.close()
-    code = _run(_read_spec(), cache)
+    code = _run(*_read_spec(), cache)
     sys.stderr.flush()
     os._exit(code)  # nothing is left to be torn down, and an editor is waiting
 
 
-def _run(spec: SegmentSpec, cache: CodeCache) -> int:
+def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
     """Loads the guests, gives up what the process no longer needs, and serves; the exit code."""
     from wasm_host import harden
     from wasm_host.ticker import TICKER
@@ -119,7 +120,7 @@ def _run(spec: SegmentSpec, cache: CodeCache) -> int:
     gc.freeze()
     gc.set_threshold(20_000, 50, 50)
     gc.enable()
-    return serve(segment, output, spec.line_limit)
+    return serve(segment, output, spec.line_limit, begun)
 
 
 def _not_hardened(missing: Sequence[harden.Layer]) -> int:
