@@ -90,6 +90,11 @@ class Place(msgspec.Struct, frozen=True, kw_only=True):
         asked = any(url.partition("://")[0] in _SECURE for url in self.nats)
         return asked or bool(self.ca or self.cert or self.key)
 
+    @property
+    def shown(self) -> str:
+        """Its addresses, as people may read them."""
+        return ", ".join(without_login(url) for url in self.nats)
+
 
 class Unanswered(ConductorError):  # noqa: N818 - nobody is to blame
     """Nobody has answered a request. `absent`: NATS knows that nobody listens there."""
@@ -165,6 +170,10 @@ class Bus:
         self._place, self._name, self.log = place, name, log
         self._client = _Client(place.is_secure)
         self._js: JetStreamContext | None = None
+        self._trying = anyio.CancelScope()
+        """Ends the try to connect."""
+        self._error: Exception | None = None
+        """The last one of the client."""
         self._prefix = _PLAIN
         self._loop = asyncio.get_running_loop()
         self._was_cut = self._closing = False
@@ -216,41 +225,18 @@ class Bus:
 
     async def connect(self) -> None:
         """Connects. Raises `ConductorError` where that does not succeed in time."""
-        place = self._place
-        others: dict[str, Any] = {}
-        if place.creds:
-            others["user_credentials"] = place.creds
-        if place.user:
-            others |= {"user": place.user, "password": place.password}
-        if place.ca or place.cert:
-            others["tls"] = _tls(place)
-        failed: list[Exception] = []
-        servers = ", ".join(without_login(url) for url in place.nats)
-
-        async def note(error: Exception) -> None:
-            # `connect` of the client tries again by itself; only its errors come here.
-            if self._js is None and not failed and not _is_final(error):
-                self.log(f"NATS at {servers} is not there yet ({_why(error)}); waiting")
-            failed.append(error)
-            del failed[:-1]
-            if self._js is None and _is_final(error):
-                limit.deadline = 0.0
-            if isinstance(error, errors.SlowConsumerError):
-                self.log(f"NATS has sent more than was taken: {error}")
-            elif "permissions violation" in str(error).lower():
-                self.log(f"NATS refuses what this user may not do: {error}")
-
+        place, login = self._place, _login(self._place)
         await self._tasks.__aenter__()
         deadline = self._loop.time() + place.wait
         while True:
             # Not asyncio's timeout, which cancels once: what the client awaits may swallow that.
-            limit = anyio.CancelScope(deadline=deadline)
+            self._trying = limit = anyio.CancelScope(deadline=deadline)
             try:
                 with limit:
                     await self._client.connect(
                         [*place.nats],
                         name=self._name,
-                        error_cb=note,
+                        error_cb=self._failed,
                         disconnected_cb=self._lost,
                         reconnected_cb=self._found,
                         closed_cb=self._ended,
@@ -260,21 +246,34 @@ class Bus:
                         reconnect_time_wait=_RETRY,  # type: ignore[arg-type]
                         max_reconnect_attempts=-1,
                         pending_size=_UNSENT,
-                        **others,
+                        **login,
                     )
                 if not limit.cancelled_caught:
                     break
                 raise TimeoutError
             except (TimeoutError, OSError, errors.Error, ValueError) as error:
-                why = _why(failed[-1] if failed else error)
-                if _is_final(failed[-1] if failed else error) or self._loop.time() >= deadline:
+                cause = self._error or error
+                if _is_final(cause) or self._loop.time() >= deadline:
                     raise ConductorError(
-                        f"no connection to NATS at {servers}: {why}",
+                        f"no connection to NATS at {place.shown}: {_why(cause)}",
                         "`--nats` says where it is; `conductor fleet dev` starts one of its own",
                     ) from None
                 await asyncio.sleep(_RETRY)
         self._prefix = await self._found_prefix()
         self._js = self._client.jetstream(prefix=self._prefix, timeout=ASKED)
+
+    async def _failed(self, error: Exception) -> None:
+        """The client has met an error. Its `connect` tries again by itself."""
+        is_connecting = self._js is None
+        if is_connecting and self._error is None and not _is_final(error):
+            self.log(f"NATS at {self._place.shown} is not there yet ({_why(error)}); waiting")
+        self._error = error
+        if is_connecting and _is_final(error):
+            self._trying.deadline = 0.0
+        if isinstance(error, errors.SlowConsumerError):
+            self.log(f"NATS has sent more than was taken: {error}")
+        elif "permissions violation" in str(error).lower():
+            self.log(f"NATS refuses what this user may not do: {error}")
 
     async def _found_prefix(self) -> str:
         """Where JetStream is asked: of another account, or else of this one."""
@@ -736,6 +735,18 @@ def _is_final(error: Exception) -> bool:
 def _why(error: Exception) -> str:
     text = getattr(error, "description", None) or str(error)
     return text.removeprefix("nats: ").strip("'\" ") or type(error).__name__
+
+
+def _login(place: Place) -> dict[str, Any]:
+    """How the client shows who it is."""
+    login: dict[str, Any] = {}
+    if place.creds:
+        login["user_credentials"] = place.creds
+    if place.user:
+        login |= {"user": place.user, "password": place.password}
+    if place.ca or place.cert:
+        login["tls"] = _tls(place)
+    return login
 
 
 def _tls(place: Place) -> ssl.SSLContext:

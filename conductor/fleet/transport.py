@@ -129,12 +129,8 @@ class RoomTransport(Framed):
             key=gateway.identity.public.hex(),
             version=messages.VERSION,
         )
-        subject = names.opening(lease.worker)
         try:
-            raw = await gateway.bus.request(subject, messages.write(request), _OPEN)
-            opened = messages.read(raw, messages.Opened)
-            facts = messages.facts(request, lease.worker, opened.number)
-            keys = gateway.identity.keys(messages.key(opened.key), lease.worker, facts)
+            opened, seal = await self._asked(request, lease.worker)
         except ConductorError as error:
             self._drop()
             if isinstance(error, Unanswered):
@@ -147,7 +143,7 @@ class RoomTransport(Framed):
             gateway.bus,
             f"{connection}.{lease.epoch}",
             names.packets("worker", lease.worker, connection),
-            Seal(*keys),
+            seal,
             Limits(frame=min(gateway.message, opened.message)),
             self._link_failed,
             self._worker_silent,
@@ -159,6 +155,14 @@ class RoomTransport(Framed):
             self._carried.pause()
         self._carried.begin()
         gateway.workers.watch(lease.worker, self, self._worker_lost)
+
+    async def _asked(self, request: messages.Open, worker: str) -> tuple[messages.Opened, Seal]:
+        """A worker opens the connection, and has keys for it. Raises `ConductorError`."""
+        gateway = self._gateway
+        raw = await gateway.bus.request(names.opening(worker), messages.write(request), _OPEN)
+        opened = messages.read(raw, messages.Opened)
+        facts = messages.facts(request, worker, opened.number)
+        return opened, Seal(*gateway.identity.keys(messages.key(opened.key), worker, facts))
 
     def write(self, data: bytes) -> None:
         """Queues whole lines."""

@@ -443,12 +443,7 @@ class Worker:
             return messages.write(messages.Refused(text=error.text, hint=error.hint))
 
     def _opened(self, request: messages.Open) -> messages.Opened | messages.Refused:
-        for id_ in (request.connection, request.gateway):
-            if not names.is_id(id_) or id_ in self._arrivals:
-                raise ConductorError(
-                    f"`{id_:.80}` is no id of a gateway, or of a new connection",
-                    "gateways make ids themselves, and each connection has another",
-                )
+        self._check_ids(request)
         held = self._held.get(request.principal)
         if held is None or held.epoch != request.epoch or held.state is not State.HELD:
             return messages.Refused(
@@ -483,6 +478,15 @@ class Worker:
         return messages.Opened(
             message=server.settings.message, key=self._identity.public.hex(), number=number
         )
+
+    def _check_ids(self, request: messages.Open) -> None:
+        """Raises `ConductorError` for ids that no gateway has made for a new connection."""
+        for id_ in (request.connection, request.gateway):
+            if not names.is_id(id_) or id_ in self._arrivals:
+                raise ConductorError(
+                    f"`{id_:.80}` is no id of a gateway, or of a new connection",
+                    "gateways make ids themselves, and each connection has another",
+                )
 
     def forget(self, connection: str, outlet: RoomOutlet) -> None:
         """A connection is over."""

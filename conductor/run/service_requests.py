@@ -185,16 +185,17 @@ class ServiceRequests:
     def _open(self) -> ServiceExecutor:
         if self._executor is None:
             from conductor.services.executor import ServiceExecutor
-            from conductor.services.files import Files
             from conductor.services.metrics import Metrics
+            from conductor.services.timers import Timers
 
             self._executor = ServiceExecutor(
                 self._grantees,
-                Files(),
-                lambda *said: self._runtime.guarded(self._tell, *said),
                 self._log,
                 start=self._runtime.carry,
-                held=lambda name: self._runtime.connections.held(self._hosts.get(name, name)),
+                timers=Timers(
+                    lambda *said: self._runtime.guarded(self._tell, *said),
+                    lambda name: self._runtime.connections.held(self._hosts.get(name, name)),
+                ),
                 store=self._values(),
                 metrics=Metrics(self._options.metrics, self._log),
             )

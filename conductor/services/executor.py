@@ -45,11 +45,9 @@ class ServiceExecutor:
 
     Args:
         grantees: The proxies of the chain, by name.
-        files: What reads and writes files.
-        tell: Sends a notification to a component: name, method, params.
         log: Writes a line: level, component name, text.
         start: Starts a task for a call.
-        held: Bytes that a component has not taken yet.
+        timers: What wakes components.
         store: What keeps values.
         metrics: What components count.
     """
@@ -57,26 +55,24 @@ class ServiceExecutor:
     def __init__(
         self,
         grantees: Mapping[str, Grantee],
-        files: Files,
-        tell: Callable[[str, str, bytes], None],
         log: Callable[[str, str, str], None],
         *,
         start: Callable[[Coroutine[Any, Any, None]], asyncio.Task[None]],
-        held: Callable[[str], int],
+        timers: Timers,
         store: Values,
         metrics: Metrics,
     ) -> None:
         self._grantees = grantees
         self._log = log
         self._start_task = start
-        self._timers = Timers(lambda name, params: tell(name, "timer/fired", params), held)
+        self._timers = timers
         self._store = store
-        self.files = files
+        self.files = files = Files()
         self.metrics = metrics
         self.functions: dict[str, Function] = {
             "metric": metrics.add,
-            "timer/start": self._timers.start,
-            "timer/stop": self._timers.stop,
+            "timer/start": timers.start,
+            "timer/stop": timers.stop,
             "kv/get": store.get,
             "kv/set": store.set,
             "kv/delete": store.delete,

@@ -43,17 +43,16 @@ class Fired(msgspec.Struct, omit_defaults=True):
 
 
 class Timers:
-    """The timers of all components of one chain. `fire` is called with component and params.
+    """The timers of all components of one chain. `tell` sends a notification to a component: name,
+    method, params.
 
     A timer does not fire for a component that still has bytes to take (`held`), or a slow one would
     fill the conductor's memory: a repeating timer skips that time and counts it, any other waits.
     Methods that perform a call raise `ServiceError`.
     """
 
-    def __init__(
-        self, fire: Callable[[str, bytes], None], held: Callable[[str], int] = lambda name: 0
-    ) -> None:
-        self._fire = fire
+    def __init__(self, tell: Callable[[str, str, bytes], None], held: Callable[[str], int]) -> None:
+        self._tell = tell
         self._held = held
         self._running: dict[str, dict[str, asyncio.TimerHandle]] = {}
         self._number = 0
@@ -113,4 +112,4 @@ class Timers:
             fired.count += 1
             self._running[component].pop(fired.timer)
         if not busy:
-            self._fire(component, json_text.encode(fired))
+            self._tell(component, "timer/fired", json_text.encode(fired))

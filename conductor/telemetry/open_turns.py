@@ -173,29 +173,14 @@ class Turns:
         update: Update,
         asked: Callable[[Turn], Span | None],
     ) -> None:
-        line = event.line
-        id_ = call.id
-        span = turn.tools.get(id_)
+        span = turn.tools.get(call.id)
         if span is None:
             if call.first != event.number:
                 return  # it has ended
-            parent = asked(turn) or turn.span
             name = payloads.name_of(update.held.get("name"))
-            span = turn.tools[id_] = Span(
-                what=What.TOOL,
-                name=f"{names.EXECUTE} {name}".rstrip(),
-                context=self._progress.ids.below(parent.context),
-                parent=parent.context,
-                start=line.ts,
-                end=line.ts,
-                attributes={names.OPERATION: names.EXECUTE, names.TOOL_ID: id_},
-                place=self._progress.place(TOOLS),
-                origin=parent.place,
-                event=event.number,
-            )
-            if name:
-                span.attributes[names.TOOL_NAME] = name
+            span = self._tool_began(event, call, name, asked(turn) or turn.span)
             span.attributes[names.CONVERSATION] = turn.of.session[: payloads.MOST_NAME]
+            turn.tools[call.id] = span
         if kind := payloads.name_of(update.held.get("kind")):
             span.attributes[names.TOOL_KIND] = kind
         if self._progress.content:
@@ -206,12 +191,30 @@ class Turns:
                 if member in update.held and (text := payloads.value_text(update.held[member])):
                     span.attributes[name] = text
         if call.is_done:
-            del turn.tools[id_]
+            del turn.tools[call.id]
             if call.status == "failed":
                 span.error = span.attributes[names.ERROR] = "tool_error"
             elif call.status == "cancelled":
                 span.attributes[names.CANCELLED] = True
-            self._end_tool(span, line.ts)
+            self._end_tool(span, event.line.ts)
+
+    def _tool_began(self, event: Event, call: ToolCall, name: str, parent: Span) -> Span:
+        """The span of a tool call."""
+        span = Span(
+            what=What.TOOL,
+            name=f"{names.EXECUTE} {name}".rstrip(),
+            context=self._progress.ids.below(parent.context),
+            parent=parent.context,
+            start=event.line.ts,
+            end=event.line.ts,
+            attributes={names.OPERATION: names.EXECUTE, names.TOOL_ID: call.id},
+            place=self._progress.place(TOOLS),
+            origin=parent.place,
+            event=event.number,
+        )
+        if name:
+            span.attributes[names.TOOL_NAME] = name
+        return span
 
     def _end_tool(self, span: Span, at: float) -> None:
         self._progress.free(span.place)

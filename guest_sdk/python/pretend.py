@@ -72,7 +72,11 @@ class Services:
         self._timers: dict[int, dict[str, Any]] = {}
         self._drawn = 0
         self._turns = 0
-        self._answers: dict[str, Callable[[dict[str, Any]], Any]] = {
+        self._answers = self._table()
+
+    def _table(self) -> dict[str, Callable[[dict[str, Any]], Any]]:
+        """What answers each method."""
+        return {
             "clock": self._clock,
             "random": self._random,
             "log": self._log,

@@ -15,10 +15,9 @@ import pytest
 
 from conductor.services.calls import ServiceError
 from conductor.services.executor import ServiceExecutor
-from conductor.services.files import Files
 from conductor.services.kv import Store
 from conductor.services.metrics import Metrics
-from conductor.services.timers import DATA_BYTES
+from conductor.services.timers import DATA_BYTES, Timers
 from conductor.spec.limits import DEFAULT_LIMITS
 from tests.services.support import grantee
 
@@ -43,11 +42,9 @@ class Office:
         self.heard = asyncio.Event()
         self.executor = ServiceExecutor(
             grantees,
-            Files(),
-            self._tell,
             self._log,
             start=lambda work: asyncio.get_running_loop().create_task(work),
-            held=lambda name: self.held,
+            timers=Timers(self._tell, lambda name: self.held),
             store=Store(str(folder / "kv.sqlite"), "/"),
             metrics=Metrics(str(folder / "metrics.txt"), self._log),
         )

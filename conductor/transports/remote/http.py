@@ -221,12 +221,8 @@ class HttpTransport:
             ):
                 head.reschedule(None)
                 self._cookies.take(client.named(answer.headers, "Set-Cookie"))
-                kind = "".join(client.named(answer.headers, "Content-Type")[:1])
-                kind = kind.partition(";")[0].strip().lower()
-                if answer.status != 200:
-                    why, status = f"got HTTP status {answer.status}", answer.status
-                elif kind != wire.EVENTS:
-                    why, status = f"is `{kind[:40]}`, and no event stream", 406
+                if (refusal := _refusal(answer)) is not None:
+                    why, status = refusal
                 else:
                     if listen.tries:
                         self._log(f"linked to {self._address} again")
@@ -304,6 +300,15 @@ async def _pause(tries: int) -> None:
     """Before a try: the second follows the first at once."""
     if tries > 1:
         await backoff.wait(tries - 1)
+
+
+def _refusal(answer: Response) -> tuple[str, int] | None:
+    """Why an answer is no stream of events, and its status; None: it is one."""
+    if answer.status != 200:
+        return f"got HTTP status {answer.status}", answer.status
+    kind = "".join(client.named(answer.headers, "Content-Type")[:1])
+    kind = kind.partition(";")[0].strip().lower()
+    return None if kind == wire.EVENTS else (f"is `{kind[:40]}`, and no event stream", 406)
 
 
 async def _read(answer: Response, limit: int) -> bytes:
