@@ -96,12 +96,12 @@ message of a chain needs few parts, and an editor waits for its answer."""
 MODULES: Final = (
     *(f"conductor.core.{place.partition(':')[0]}" for place in _MADE.values()),
     *(f"conductor.core.guards.{name}" for name in ("capabilities", "modes", "servers")),
+    "json",
 )
 """Those modules, and what else waits for a session."""
 
-OF_CLIENTS: Final = (
-    *(f"conductor.core.{name}" for name in ("early_updates", "logins", "own_folders", "replays")),
-    "json",
+OF_CLIENTS: Final = tuple(
+    f"conductor.core.{name}" for name in ("early_updates", "logins", "own_folders", "replays")
 )
 """What also waits for one at a client's end: no host of guests has that."""
 
