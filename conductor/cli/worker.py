@@ -50,11 +50,6 @@ EPILOG: Final = paragraphs(
     "  conductor fleet worker --bundle ./pool --bundle-key key.pub",
 )
 
-_POOL: Final = "main"
-_ROOMS: Final = 1000
-_JOURNAL_DAYS: Final = 30.0
-
-
 _Components = Annotated[
     list[str] | None,
     argument("COMPONENT", "The proxies from the client's side on, then the agent."),
@@ -73,16 +68,15 @@ def worker(context: typer.Context, components: _Components = None, **values: Any
         children.run_as(user)
     else:
         _warn_of_files(where)
-    pool = names.word(values.pop("pool", _POOL), "the pool")
-    rooms = values.pop("rooms", _ROOMS)
-    project = values.pop("project_id", pool)
-    journal = values.pop("journal", "off"), values.pop("journal_days", _JOURNAL_DAYS)
+    given = {name: values.pop(name) for name in _Member.__struct_fields__ if name in values}
+    member = _Member(**given)
+    names.word(member.pool, "the pool")
     rest = [Written(context.obj)] if context.obj else []
     typed = [*(components or []), *rest]
     values.setdefault("listen", ())
     bundles = Bundles.of(typed, values)
     wanted = partial(serving.wanted, "fleet worker", typed, values)
-    return run_loop(_Worker(wanted, bundles, where, pool, rooms, project, journal).run)
+    return run_loop(_Worker(wanted, bundles, where, member).run)
 
 
 def _warn_of_files(where: Place) -> None:
@@ -96,6 +90,17 @@ def _warn_of_files(where: Place) -> None:
         )
 
 
+class _Member(msgspec.Struct, frozen=True, kw_only=True):
+    """What a worker is in its fleet; by the names of options."""
+
+    pool: str = "main"
+    rooms: int = 1000
+    project_id: str = ""
+    """Empty: that of the pool."""
+    journal: str = "off"
+    journal_days: float = 30.0
+
+
 class _Worker(Serving):
     """A server whose clients are gateways."""
 
@@ -104,15 +109,11 @@ class _Worker(Serving):
         wanted: Callable[[], Wanted],
         bundles: Bundles | None,
         where: Place,
-        pool: str,
-        rooms: int,
-        project: str,
-        journal: tuple[str, float],
+        member: _Member,
     ) -> None:
         self._bundles = bundles
         super().__init__("fleet worker", wanted if bundles is None else bundles.wanted)
-        self._where, self._pool, self._rooms, self._project = where, pool, rooms, project
-        self._kind, self._days = journal
+        self._where, self._member = where, member
         self._journal: Journal | None = None
         self._values: WeakValueDictionary[str, FleetValues] = WeakValueDictionary()
         """What keeps the values of components, by principal."""
@@ -138,7 +139,11 @@ class _Worker(Serving):
         bus.over = self.fail
         await bus.connect()
         self._part = Worker(
-            bus, self._pool, self._rooms, lambda: self._wanted.chains, self._complain
+            bus,
+            self._member.pool,
+            self._member.rooms,
+            lambda: self._wanted.chains,
+            self._complain,
         )
         self._part.drain = self.stop
         if (bundles := self._bundles) is not None:
@@ -146,11 +151,11 @@ class _Worker(Serving):
             if bundles.follows:
                 self._follow(self._part, bundles)
         await self._part.prepare()
-        if self._kind != "off":
+        if (kind := self._member.journal) != "off":
             from conductor.fleet.journal import Journal
 
-            self._journal = Journal(bus, self._complain, is_required=self._kind == "required")
-            await self._journal.begin(self._days)
+            self._journal = Journal(bus, self._complain, is_required=kind == "required")
+            await self._journal.begin(self._member.journal_days)
             self._part.settle = self._journal.flush
         return self._part.owners
 
@@ -159,8 +164,8 @@ class _Worker(Serving):
         from conductor.fleet.kv import FleetValues
 
         assert self._part is not None
-        whose = about.principal
-        values = self._values.get(whose) or FleetValues(self._part.bus, self._project, whose)
+        whose, project = about.principal, self._member.project_id or self._member.pool
+        values = self._values.get(whose) or FleetValues(self._part.bus, project, whose)
         self._values[whose] = values
         options = msgspec.structs.replace(parsed.options, keeper=values)
         if self._journal is not None:
@@ -175,7 +180,7 @@ class _Worker(Serving):
     def shown(self) -> Sequence[str]:
         """Who this is."""
         assert self._part is not None
-        return (f"the pool `{self._pool}` as worker {self._part.id}",)
+        return (f"the pool `{self._member.pool}` as worker {self._part.id}",)
 
     async def begin(self, server: Server) -> None:
         """Takes rooms from now on."""

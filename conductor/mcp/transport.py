@@ -14,6 +14,8 @@ import re
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+import msgspec
+
 from conductor.errors import ComponentError
 from conductor.transports.base import Ended, Transport, Wrapper
 
@@ -205,8 +207,7 @@ class BridgedTransport(Wrapper):
 
         self._keeper, nonce = self._new_keeper(), os.urandom(6).hex()
         return Bridge(
-            self._support or Support(),
-            self._kind,
+            msgspec.structs.replace(self._support or Support(), wanted=self._kind),
             nonce=nonce,
             panels=self._panels(),
             pins=self._keeper.pins,

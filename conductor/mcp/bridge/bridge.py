@@ -51,17 +51,15 @@ class Bridge:
     def __init__(
         self,
         support: Support,
-        kind: str = "auto",
         *,
         nonce: str,
         panels: bool = False,
         pins: Pins | None = None,
         reaches: bool = False,
     ) -> None:
-        """`kind`: one of `conductor.mcp.KINDS`. `nonce`: makes the bridge's ids differ from all
-        others in the chain. `panels`: whether the client shows panels. `pins`: what servers offered
-        before; None: nothing is compared. `reaches`: the client's servers are reached in the
-        agent's place."""
+        """`nonce`: makes the bridge's ids differ from all others in the chain. `panels`: whether
+        the client shows panels. `pins`: what servers offered before; None: nothing is compared.
+        `reaches`: the client's servers are reached in the agent's place."""
         self._pins = pins
         if pins is not None:
             pins.emit = self._emit
@@ -74,14 +72,7 @@ class Bridge:
         self._apps = Apps(self._clients, log, shown=panels)
         self._native = NativeClients(self._clients, self._apps, self._agent)
         self._setups = Setups(
-            support,
-            kind,
-            self._clients,
-            self._native,
-            self._emit,
-            self._chain,
-            pins,
-            reaches=reaches,
+            support, self._clients, self._native, self._emit, pins, reaches=reaches
         )
         self._connections: dict[str, tuple[McpClient, DoorConnection]] = {}
         """Clients that came in through a door."""

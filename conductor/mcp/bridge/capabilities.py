@@ -30,6 +30,8 @@ class Support(msgspec.Struct, frozen=True):
     """Servers with an `acp:` URL (the `mcp_acp_transport` flag of the first generations)."""
     scp: bool = False
     """Servers of type `scp`: an agent of SCP has `"proxy": false` in its `symposium` section."""
+    wanted: str = "auto"
+    """What the user wants declarations to become: one of `conductor.mcp.KINDS`."""
 
     @property
     def form(self) -> str:
@@ -38,10 +40,11 @@ class Support(msgspec.Struct, frozen=True):
             return "acp"
         return "url" if self.old else "scp"
 
-    def kind(self, wanted: str = "auto") -> str:
-        """What a declaration of ACP transport becomes; `wanted`: one of `conductor.mcp.KINDS`."""
-        if wanted != "auto":
-            return wanted
+    @property
+    def kind(self) -> str:
+        """What a declaration of ACP transport becomes."""
+        if self.wanted != "auto":
+            return self.wanted
         if self.acp or self.old or self.scp:
             return "acp"
         return "http" if self.http else "stdio"

@@ -19,7 +19,7 @@ from conductor.mcp.bridge.capabilities import Support
 from conductor.mcp.bridge.clients import Clients
 from conductor.mcp.bridge.declarations import Declaration, Declared, Entry, Place
 from conductor.mcp.bridge.effects import CloseListener, Effect, Listen, Log, ToAgent, Wait
-from conductor.mcp.bridge.endpoints import AcpEndpoint, Endpoint
+from conductor.mcp.bridge.endpoints import Endpoint
 from conductor.mcp.bridge.json import NULL, bytes_of, read
 from conductor.mcp.bridge.native import NativeClients
 from conductor.mcp.bridge.offers import Server as Pinnable
@@ -54,22 +54,19 @@ class Setups:
     def __init__(
         self,
         support: Support,
-        kind: str,
         clients: Clients,
         native: NativeClients,
         emit: Callable[[Effect], None],
-        chain: AcpEndpoint,
         pins: Pins | None,
         *,
         reaches: bool,
     ) -> None:
-        """`kind`: of `conductor.mcp.KINDS`. `chain`: where components are. `pins`, `reaches`: see
-        `Bridge`."""
+        """`pins`, `reaches`: see `Bridge`."""
         self._reaches = reaches
         self._form = support.form
         self._version = support.version
-        self._kind = support.kind(kind)
-        self._chain = chain
+        self._kind = support.kind
+        self._chain = clients.chain
         self._pins = pins
         self._clients = clients
         self._native = native

@@ -13,6 +13,8 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 
+import msgspec
+
 from conductor.mcp.bridge import effects as kinds
 from conductor.mcp.bridge.bridge import Bridge
 from conductor.mcp.bridge.capabilities import Support
@@ -110,9 +112,8 @@ class BridgeRig:
         panels: bool = False,
         reaches: bool = False,
     ) -> None:
-        self.bridge = Bridge(
-            support or Support(), kind, nonce="n", panels=panels, pins=pins, reaches=reaches
-        )
+        found = msgspec.structs.replace(support or Support(), wanted=kind)
+        self.bridge = Bridge(found, nonce="n", panels=panels, pins=pins, reaches=reaches)
         self.links: dict[str, list[Json]] = {}
         """What the servers of open links got."""
         self.reached: list[kinds.OpenLink] = []
