@@ -11,8 +11,8 @@ from __future__ import annotations
 import asyncio
 import os
 import re
-from collections.abc import Callable, Coroutine, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Coroutine, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -22,14 +22,11 @@ from conductor.transports.base import Ended, Transport, Wrapper
 if TYPE_CHECKING:
     from conductor.mcp.bridge.bridge import Bridge
     from conductor.mcp.bridge.capabilities import Support
-    from conductor.mcp.bridge.effects import Differs, Effect
-    from conductor.mcp.bridge.offers import Offer
-    from conductor.mcp.bridge.pins import Pins
+    from conductor.mcp.bridge.effects import Effect
+    from conductor.mcp.chain import Chain, PinKeeper
     from conductor.mcp.doors.doors import Doors
     from conductor.mcp.links import Links
     from conductor.transports.process_groups import Guardian
-
-Log = Callable[[str, str, str], None]
 
 _NAME: Final = "mcp"
 """The component's name in log lines."""
@@ -50,51 +47,28 @@ _HEAD: Final = 80
 """Bytes of a line that have its method, as the router writes lines."""
 
 
-class PinKeeper(Protocol):
-    """Keeps what MCP servers offer, and has the user asked what differs from that."""
-
-    pins: Pins
-
-    def known(self) -> Mapping[str, Mapping[str, Offer]]:
-        """What is kept now, by the keys and the names of servers."""
-
-    def differs(self, effect: Differs) -> None:
-        """Asks about a change, or reports it."""
-
-
 class BridgedTransport(Wrapper):
     """The agent's transport, with a bridge before it. It implements `DoorEvents`, too."""
 
     def __init__(
         self,
         inner: Transport,
+        chain: Chain,
         kind: str,
         *,
-        log: Log,
         line_limit: int,
-        proxied: Callable[[], bool],
-        panels: Callable[[], bool],
-        failed: Callable[[Exception], None],
-        keeper: Callable[[], PinKeeper],
         reaches: bool = False,
         guardian: Guardian | None = None,
     ) -> None:
-        """`kind`: of `conductor.mcp.KINDS`. `proxied`: whether there are proxies, which need to see
-        support of ACP transport; called when the agent is initialized. `panels`: whether the client
-        shows panels; called for the first session with servers. `failed` hears of what nobody
-        expects. `keeper` makes what keeps the tools of servers. `reaches`: the MCP servers of the
-        client are reached in the agent's place; `guardian` ends their processes."""
+        """`kind`: of `conductor.mcp.KINDS`. `reaches`: the MCP servers of the client are reached in
+        the agent's place; `guardian` ends their processes."""
         self._reaches = reaches
         self._guardian = guardian
         self._links: Links | None = None
         super().__init__(inner)
+        self._chain = chain
         self._kind = kind
-        self._log = log
         self._line_limit = line_limit
-        self._proxied = proxied
-        self._panels = panels
-        self._failed = failed
-        self._new_keeper = keeper
         self._keeper: PinKeeper | None = None
         self._bridge: Bridge | None = None
         self._support: Support | None = None
@@ -196,7 +170,7 @@ class BridgedTransport(Wrapper):
         """A bridge, if a line to the agent is the first that needs one."""
         head = line[:_HEAD]
         if b'"method":"initialize"' in head:
-            if self._proxied() or self._reaches:
+            if self._chain.is_proxied() or self._reaches:
                 self._initialize.add(line[line.index(b'"id":') + 5 : line.index(b',"method"')])
             return None
         may_declare = self._reaches or _MAY_DECLARE(line)
@@ -205,11 +179,11 @@ class BridgedTransport(Wrapper):
         from conductor.mcp.bridge.bridge import Bridge
         from conductor.mcp.bridge.capabilities import Support
 
-        self._keeper, nonce = self._new_keeper(), os.urandom(6).hex()
+        self._keeper, nonce = self._chain.new_keeper(), os.urandom(6).hex()
         return Bridge(
             msgspec.structs.replace(self._support or Support(), wanted=self._kind),
             nonce=nonce,
-            panels=self._panels(),
+            panels=self._chain.shows_panels(),
             pins=self._keeper.pins,
             reaches=self._reaches,
         )
@@ -244,7 +218,7 @@ class BridgedTransport(Wrapper):
         try:
             self._watch(bridge, frames)
         except Exception as error:
-            self._failed(error)
+            self._chain.defect(error)
 
     def _watch(self, bridge: Bridge | None, frames: list[bytes]) -> None:
         for frame in frames:
@@ -279,7 +253,7 @@ class BridgedTransport(Wrapper):
             try:
                 self._perform(self._bridge.from_client(connection, frame))
             except Exception as error:
-                self._failed(error)
+                self._chain.defect(error)
             self._flush()
 
     def client_closed(self, connection: str) -> None:
@@ -297,7 +271,7 @@ class BridgedTransport(Wrapper):
             try:
                 self._perform(self._bridge.link_received(link, frame))
             except Exception as error:
-                self._failed(error)
+                self._chain.defect(error)
             self._flush()
 
     def link_ended(self, link: str, why: str) -> None:
@@ -312,7 +286,7 @@ class BridgedTransport(Wrapper):
 
             self._links = Links(
                 self,
-                log=self._log,
+                log=self._chain.log,
                 line_limit=self._line_limit,
                 start=self.carry,
                 guardian=self._guardian,
@@ -343,7 +317,7 @@ class BridgedTransport(Wrapper):
                 case kinds.Wait(token, seconds):
                     self._wait(token, seconds)
                 case kinds.Log(level, text):
-                    self._log(level, _NAME, text)
+                    self._chain.log(level, _NAME, text)
                 case kinds.Differs() if self._keeper is not None:
                     self._keeper.differs(effect)
                 case kinds.Differs():
@@ -375,7 +349,7 @@ class BridgedTransport(Wrapper):
                 try:
                     self._perform(self._bridge.expired(token))
                 except Exception as error:
-                    self._failed(error)
+                    self._chain.defect(error)
                 self._flush()
 
         timer = asyncio.get_running_loop().call_later(seconds, expire)
@@ -386,7 +360,9 @@ class BridgedTransport(Wrapper):
         if self._doors is None:
             from conductor.mcp.doors.doors import Doors
 
-            self._doors = Doors(self, log=self._log, line_limit=self._line_limit, start=self.carry)
+            self._doors = Doors(
+                self, log=self._chain.log, line_limit=self._line_limit, start=self.carry
+            )
         try:
             declaration = await self._doors.listen(listener, kind)
         except ComponentError as error:

@@ -94,7 +94,7 @@ class Runtime:
         self.options = options
         self.records = records = records or Records(lambda level, name, text: None)
         self.owner = owner or Owner()
-        self._log = records.log
+        self.log = records.log
         self.rearrangement: Rearrangement | None = None
         """Made once the components are to be others, or one is paused."""
         self._pauses: Pauses | None = None
@@ -169,7 +169,7 @@ class Runtime:
         loads = loop.call_later(_LOADS, partial(parts.load, client=True))
         self.apply(self.router.start())
         for spec, text in self._lacking():
-            self._log("warning", spec.name, text)
+            self.log("warning", spec.name, text)
         try:
             async with asyncio.TaskGroup() as self._carrying:
                 try:
@@ -252,7 +252,7 @@ class Runtime:
         if self.failure is None:
             self.fail(why)
         else:
-            self._log("error", "conductor", why.text)
+            self.log("error", "conductor", why.text)
 
     def lacks(self) -> list[str]:
         """Which components do not do all that they are there for, in a line each."""
@@ -470,25 +470,22 @@ class Runtime:
         """The client's transport with the desk before it, that of an agent with the bridge: that
         gives it the MCP servers of proxies in a form it accepts."""
         if name == UPSTREAM:
-            log, adapted = self._log, self.records.adapted
+            log, adapted = self.log, self.records.adapted
             return DeskTransport(transport, self.router, log, adapted, self.defect)
         if name not in self._agents:
             return transport
         self._bridged[name] = BridgedTransport(
             transport,
+            self,
             self.planned[name].mcp_bridge,
-            log=self._log,
             line_limit=self.options.line_limit,
-            proxied=self._is_proxied,
-            panels=self._shows_panels,
-            failed=self.defect,
-            keeper=self._new_pinning,
             reaches=self.options.pin_mcp and self.router.mode != "proxy",
             guardian=self.owner.launcher.guardian if self.owner.launcher is not None else None,
         )
         return self._bridged[name]
 
-    def _new_pinning(self) -> Pinning:
+    def new_keeper(self) -> Pinning:
+        """Makes what keeps the tools of an agent's MCP servers."""
         from conductor.run.pinning import Pinning  # no start waits for it
 
         self._pinnings.append(Pinning(self))
@@ -501,13 +498,13 @@ class Runtime:
             bridged.agreed()
         return next(filter(None, problems), "")
 
-    def _is_proxied(self) -> bool:
+    def is_proxied(self) -> bool:
         """Whether somebody may declare MCP servers of ACP transport: a proxy, or a client that
         takes part in SCP."""
         scp = has_section(self.router.initialized)
         return self.router.mode == "agent" and (len(self.planned) > 1 or scp)
 
-    def _shows_panels(self) -> bool:
+    def shows_panels(self) -> bool:
         """Whether the client shows panels."""
         if b"html_panel" not in self.router.initialized:
             return False
@@ -518,7 +515,7 @@ class Runtime:
     def oversized(self, name: str, head: bytes, limit: int) -> None:
         """A line beyond the limit was skipped: a request in it is answered, if its id was read."""
         text = f"a line longer than {limit} bytes was skipped"
-        self._log("warning", name, f"{text}: {one_line(repr(head), 120)}")
+        self.log("warning", name, f"{text}: {one_line(repr(head), 120)}")
         self.apply(self.router.skipped(name, head, text))
 
     def undeliverable(self, name: str, frame: bytes, why: str) -> None:
@@ -532,7 +529,7 @@ class Runtime:
             self._client_ended(how)
             return
         if "function" in how.data and self.is_closing:
-            self._log("error", name, f"it {how.text}")  # nothing else would tell
+            self.log("error", name, f"it {how.text}")  # nothing else would tell
         if name not in self.planned and self.component(name) is not None:
             self.apply(self.router.closed(name, self._closure(name, how)))
             return
@@ -541,7 +538,7 @@ class Runtime:
 
     def _client_ended(self, how: Ended) -> None:
         if self._teardown.phase is Phase.SERVING and how.data.get("broken"):
-            self._log("info", UPSTREAM, how.text)
+            self.log("info", UPSTREAM, how.text)
             # It cannot read answers any more, so nothing is worth waiting for.
             self.options = msgspec.structs.replace(self.options, drain=0.0)
         elif "function" in how.data:  # the client is a function, and has failed
@@ -569,7 +566,7 @@ class Runtime:
         lost = self.outboxes.lost.pop(name, 0) + self.router.forget_lost(name)
         if lost:
             text = f"it was too slow for {counted(lost, 'copy')} of what it observes"
-            self._log("warning", name, text)
+            self.log("warning", name, text)
 
     def _closure(self, name: str, how: Ended) -> Closure:
         last_words = self.performer.reports.last_words.pop(name, None)
@@ -609,7 +606,7 @@ class Runtime:
     async def _save_ring(self, why: str) -> None:
         path = await self.save_ring(why)
         if path:
-            self._log("warning", "conductor", f"the last messages are in `{path}`")
+            self.log("warning", "conductor", f"the last messages are in `{path}`")
 
     async def save_ring(self, why: str) -> str:
         """See `Records.save_ring`."""

@@ -167,21 +167,32 @@ class Keeper:
 
 
 class Stage:
-    """A bridged agent, opened."""
+    """A bridged agent, opened, and the chain that it is in."""
 
     def __init__(self, *, proxied: bool = True) -> None:
-        self.agent, self.chain = AgentTransport(), ChainEvents()
-        self.log: list[tuple[str, str, str]] = []
-        self.transport = BridgedTransport(
-            self.agent,
-            "auto",
-            log=lambda *line: self.log.append(line),
-            line_limit=1000,
-            proxied=lambda: proxied,
-            panels=lambda: False,
-            failed=lambda error: pytest.fail(repr(error)),
-            keeper=Keeper,
-        )
+        self.agent, self.chain, self._proxied = AgentTransport(), ChainEvents(), proxied
+        self.logged: list[tuple[str, str, str]] = []
+        self.transport = BridgedTransport(self.agent, self, "auto", line_limit=1000)
+
+    def log(self, level: str, name: str, text: str) -> None:
+        """Keeps the line."""
+        self.logged.append((level, name, text))
+
+    def is_proxied(self) -> bool:
+        """As the test says."""
+        return self._proxied
+
+    def shows_panels(self) -> bool:
+        """No."""
+        return False
+
+    def new_keeper(self) -> Keeper:
+        """Makes one."""
+        return Keeper()
+
+    def defect(self, error: Exception) -> None:
+        """Must not be."""
+        pytest.fail(repr(error))
 
     async def open(self) -> None:
         """Opens it."""
@@ -267,7 +278,7 @@ def test_the_setup_waits_for_the_address_and_all_behind_it() -> None:
         entry = json.loads(stage.agent.written[1])["params"]["mcpServers"][0]
         assert entry["command"] == "shim"
         assert stage.agent.did == ["finish"]
-        assert stage.log == [("info", "mcp", "MCP server `n` is offered to the agent by stdio")]
+        assert stage.logged == [("info", "mcp", "MCP server `n` is offered to the agent by stdio")]
 
     asyncio.run(play())
 
