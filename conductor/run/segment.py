@@ -419,15 +419,17 @@ class _Input:
         self.early = self._splitter.feed(begun)
         """The complete lines of that."""
         self._chunk = CHUNK
-        self.untidy = True
-        """Whether the host started, or something large came, since it was last tidied up."""
+        self.tidying: float | None = 0.0
+        """Seconds without input after which the host tidies up: at once after its start, later
+        after something large; None: it is tidy."""
 
     def read(self) -> list[bytes] | None:
         """Complete lines; None at the end of the input. Blocks until there is something."""
         data = os.read(0, self._chunk)
         if not data:
             return None
-        self.untidy = self.untidy or len(data) >= CHUNK
+        if len(data) >= CHUNK:
+            self.tidying = QUIET
         lines = self._splitter.feed(data)
         if self._splitter.held < CHUNK:
             self._chunk = CHUNK
@@ -452,15 +454,15 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes)
             break
         # What is to be done in a minute, as a look at a request that a guest holds, is not now.
         idle = (wait is None or wait > QUIET) and not output.unsent
-        if idle and source.untidy:
-            wait = QUIET
+        if idle and source.tidying is not None:
+            wait = source.tidying
         if output.unsent or wait is not None:
             reads = output.unsent < _HIGH_WATER and segment.incoming < _HIGH_WATER
             poll.register(0, select.POLLIN if reads else 0)
             poll.register(1, select.POLLOUT if output.unsent else 0)
             ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
             if idle and not ready:
-                source.untidy = False
+                source.tidying = None
                 parts.load(client=False)  # now nobody waits for it
                 give_back()
             segment.run_due()
