@@ -219,9 +219,7 @@ class _Worker(Serving):
             await part.queue_up()
 
         follower = Follower(part.bus, part.pool, bundles.keys, use, self._noted)
-        part.bundles = follower.report
-        part.record = lambda: (follower.record, follower.refused)
-        self._follower = follower
+        self._follower = part.follower = follower
 
     async def _take(self, wanted: Wanted) -> None:
         try:

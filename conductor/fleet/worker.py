@@ -14,6 +14,8 @@ import socket
 from collections.abc import Awaitable, Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Final
 
+import msgspec
+
 from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.arrivals import Arrivals
@@ -26,6 +28,7 @@ from conductor.fleet.sealed import Identity, Seal, fresh
 from conductor.version import version
 
 if TYPE_CHECKING:
+    from conductor.fleet.bundle_follower import Follower
     from conductor.serve.server import Server
     from conductor.serve.settings import Settings
 
@@ -73,6 +76,13 @@ class Worker:
         owners: Which principal has which session.
     """
 
+    owners: KeptOwners
+    _rooms: Bucket
+    """Both are there once `prepare` has returned …"""
+    _server: Server
+    _arrivals: Arrivals
+    """… and both once `begin` has been called."""
+
     def __init__(
         self,
         bus: Bus,
@@ -86,24 +96,18 @@ class Worker:
         self._identity = Identity()
         self.id = self._identity.id
         self.bus, self.pool, self._most, self._log = bus, pool, most, log
-        self.owners: KeptOwners
         self.drain: Callable[[], None] = lambda: None
         """Called when an order says that this worker is to end."""
         self.settle: Callable[[], Awaitable[None]] | None = None
         """Awaited when a room has ended, and before its lease does."""
-        self.bundles: Callable[[], dict[str, str] | None] = lambda: None
-        """What it has of the bundles of its pool; None: it follows no rollouts."""
-        self.record: Callable[[], tuple[str, str]] = lambda: ("", "")
-        """The newest signed record of its pool that it knows, and why that of NATS is refused."""
+        self.follower: Follower | None = None
+        """What follows the rollouts of its pool; None: nothing does."""
         self.config: Callable[[], str] = lambda: ""
         """Where the bundle is that new chains start from, by its digest; empty: none."""
         self._gateways = Beats(bus, "worker", "gateway", self.id)
         self._gateways.lag = self._verify_soon
-        self._server: Server
-        self._rooms: Bucket
         self._held: dict[str, Held] = {}
         """By principal."""
-        self._arrivals: Arrivals
         self._taking: dict[str, asyncio.Future[messages.Placed | messages.Refused]] = {}
         """By principal, the rooms that are being taken."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -522,20 +526,22 @@ class Worker:
         if not self._chains():
             state = "waiting"
         counts = self._server.counts() | {"rooms": len(self._held)}
-        record, refused = self.record()
-        return messages.write(
-            messages.Status(
-                kind="worker",
-                id=self.id,
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                version=version(),
-                pool=self.pool,
-                state="draining" if self._draining else state,
-                config=self.config(),
-                bundles=self.bundles(),
-                record=record,
-                refused=refused,
-                counts=counts,
-            )
+        status = messages.Status(
+            kind="worker",
+            id=self.id,
+            host=socket.gethostname(),
+            pid=os.getpid(),
+            version=version(),
+            pool=self.pool,
+            state="draining" if self._draining else state,
+            config=self.config(),
+            counts=counts,
         )
+        if (follower := self.follower) is not None:
+            status = msgspec.structs.replace(
+                status,
+                record=follower.record,
+                refused=follower.refused,
+                bundles=follower.report(),
+            )
+        return messages.write(status)

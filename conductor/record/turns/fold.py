@@ -35,7 +35,7 @@ from conductor.record.turns.line import (
 from conductor.record.turns.messages import Update
 from conductor.record.turns.model import OTHER_CLIENT, Change, Usage
 from conductor.record.turns.open_turn import SHOWN, OpenTurn, ToolCall
-from conductor.record.turns.seen import Asked, Seen
+from conductor.record.turns.seen import Asked, Bodies, Seen
 
 _REMEMBERED: Final = 100_000
 """Messages whose numbers are known, to find what passes them on."""
@@ -43,12 +43,7 @@ _MOST_OPEN: Final = 10_000
 """Requests without an answer, and turns, that are known."""
 _MOST_NAMES: Final = 1_000
 _LARGEST: Final = 4 * 1024 * 1024
-"""Bytes of two messages that are compared by their values …"""
-_MOST_BODIES: Final = 1024 * 1024
-"""… and of all that are kept for that: those that were passed on go first. Of others only hashes
-are known."""
-_SMALLEST: Final = 256
-"""Bytes that each of those takes, roughly, however short it is."""
+"""Bytes of two messages, at most, that are compared by their values."""
 
 _SPOKEN: Final = frozenset(
     {
@@ -140,9 +135,7 @@ class Fold:
         """The last turn that began."""
         self._seen: OrderedDict[int, Seen] = OrderedDict()
         """By number of the message."""
-        self._bodies: OrderedDict[int, Seen] = OrderedDict()
-        """Those that have their bodies still, by event: the ones first that were passed on."""
-        self._size = 0
+        self._bodies = Bodies()
         self._open: OrderedDict[Any, Asked] = OrderedDict()
         """By number of the request, else by requester, receiver and id."""
         self._guesses = Guesses()
@@ -336,20 +329,13 @@ class Fold:
         if line.type != "response":
             self._guesses.got(seen, line, self.direction(line.source, line.target))
         if line.target not in ENDS and len(line.body) < _LARGEST:
-            # A copy: a view would keep the whole line.
-            seen.body = msgspec.Raw(bytes(line.body))
-            self._bodies[seen.event] = seen
-            self._size += _SMALLEST + len(seen.body)
-            while self._size > _MOST_BODIES and len(self._bodies) > 1:
-                oldest = self._bodies.popitem(last=False)[1]
-                self._size -= _SMALLEST + len(oldest.body or b"")
-                oldest.body = None
+            self._bodies.keep(seen, line.body)
 
     def _compared(self, line: Line, got: Seen) -> Change:
         """Whether a message has another value than the one that it passes on."""
         before, body = got.body, line.body
         if before is not None:
-            self._bodies.move_to_end(got.event, last=False)
+            self._bodies.passed_on(got)
         if got.fingerprint == line.fingerprint:
             return Change.SAME
         if before is None or got.hidden != line.hidden or bytes(body) == b"null":

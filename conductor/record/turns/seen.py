@@ -2,9 +2,17 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from typing import Final
+
 import msgspec
 
 from conductor.record.turns.open_turn import OpenTurn
+
+_MOST_BODIES: Final = 1024 * 1024
+"""Bytes of all bodies that are kept. Of other messages only hashes are known."""
+_SMALLEST: Final = 256
+"""Bytes that each of those takes, roughly, however short it is."""
 
 
 class Seen(msgspec.Struct, eq=False):
@@ -50,3 +58,27 @@ class Asked(Seen, kw_only=True, eq=False):
         if self.since is not None:
             self.outside += max(answer.at - self.since, 0.0)
             self.since = None
+
+
+class Bodies:
+    """The messages that have their bodies still: those that were passed on lose them first."""
+
+    def __init__(self) -> None:
+        self._seen: OrderedDict[int, Seen] = OrderedDict()
+        """By event."""
+        self._size = 0
+
+    def keep(self, seen: Seen, body: msgspec.Raw) -> None:
+        """Keeps the body of a message."""
+        # A copy: a view would keep the whole line.
+        seen.body = msgspec.Raw(bytes(body))
+        self._seen[seen.event] = seen
+        self._size += _SMALLEST + len(seen.body)
+        while self._size > _MOST_BODIES and len(self._seen) > 1:
+            oldest = self._seen.popitem(last=False)[1]
+            self._size -= _SMALLEST + len(oldest.body or b"")
+            oldest.body = None
+
+    def passed_on(self, seen: Seen) -> None:
+        """A message that has its body was passed on."""
+        self._seen.move_to_end(seen.event, last=False)
