@@ -9,13 +9,14 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
 
 from conductor.http import limits
 from conductor.http.request import LateBody, Request
+from conductor.transports.deadline import Deadline
 from conductor.transports.turns import Turns
 
 if TYPE_CHECKING:
@@ -37,6 +38,15 @@ _BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
 _LINGERS: Final = "the rest of a body that nobody takes"
 _IDLE: Final = "between two requests"
 _LEAVES: Final = "what was written last"
+
+_SECONDS: Final[dict[Any, Callable[[limits.Patience], float]]] = {
+    h11.IDLE: lambda patience: patience.head,
+    h11.SEND_BODY: lambda patience: patience.body,
+    _LINGERS: lambda _: limits.LINGER_SECONDS,
+    _IDLE: lambda patience: patience.idle,
+    _LEAVES: lambda _: limits.LEAVE_SECONDS,
+}
+"""How long each state of a connection may last; any other lasts as long as its answer."""
 
 
 class Home(Protocol):
@@ -100,7 +110,7 @@ class Connection(asyncio.BufferedProtocol):
         self._roomy.set()
         self._state: Any = None
         self._since = 0.0
-        self._timer: asyncio.TimerHandle | None = None
+        self._deadline = Deadline(self._expired)
 
     @property
     def is_idle(self) -> bool:
@@ -192,7 +202,7 @@ class Connection(asyncio.BufferedProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._is_ending = True
         self._transport = None
-        self._wait_in(None)
+        self._deadline.stop()
         self._home.leave(self)
         if self._socket is not None:
             self._socket.lost()
@@ -242,7 +252,7 @@ class Connection(asyncio.BufferedProtocol):
         for _ in range(_EVENTS):
             if not self.is_open:
                 return False
-            if self._http.their_state is h11.SEND_BODY and not self._takes_body:
+            if self._has_nothing():
                 return False
             try:
                 event = self._http.next_event()
@@ -261,6 +271,13 @@ class Connection(asyncio.BufferedProtocol):
             elif event in (h11.NEED_DATA, h11.PAUSED):
                 return False
         return True
+
+    def _has_nothing(self) -> bool:
+        """Whether there is no event now: h11 need not be asked."""
+        state: Any = self._http.their_state
+        if state is h11.SEND_BODY:
+            return not self._takes_body
+        return state is h11.DONE or (state is h11.IDLE and not self._http.trailing_data[0])
 
     def _begin(self, head: h11.Request) -> None:
         if refused := _refusal(head):
@@ -386,20 +403,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _wait_in(self, state: Any) -> None:
         self._state = state
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        patience = self._home.patience()
-        seconds = {
-            h11.IDLE: patience.head,
-            h11.SEND_BODY: patience.body,
-            _LINGERS: limits.LINGER_SECONDS,
-            _IDLE: patience.idle,
-            _LEAVES: limits.LEAVE_SECONDS,
-        }.get(state)
-        if seconds is not None:
+        seconds = _SECONDS.get(state)
+        if seconds is None:
+            self._deadline.set(None)
+        else:
             self._since = self._loop.time()
-            self._timer = self._loop.call_later(seconds, self._expired)
+            self._deadline.set(self._since + seconds(self._home.patience()))
 
     def _expired(self) -> None:
         if self._state is _LEAVES:
@@ -409,7 +418,7 @@ class Connection(asyncio.BufferedProtocol):
         if is_body and request is not None:
             more = self._since + self._home.patience().body + request.came / limits.RATE
             if more > self._loop.time():
-                self._timer = self._loop.call_at(more, self._expired)
+                self._deadline.set(more)
             else:
                 request.fail(LateBody())
             return

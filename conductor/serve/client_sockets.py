@@ -57,7 +57,7 @@ class HttpAddress(HttpServer):
     def patience(self) -> Patience:
         """Who has not shown a token yet has the time of a login for everything."""
         login = self.owner.settings.login
-        return super().patience()._replace(head=login, body=login)
+        return Patience(head=login, body=login, idle=super().patience().idle)
 
     def made(self) -> ClientSocket:
         """A new connection."""

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
+from conductor.transports.deadline import Deadline
 from conductor.transports.remote import wire
 
 if TYPE_CHECKING:
@@ -169,6 +170,9 @@ class Reader:
         self.over = False
         self._streams = streams
         self._idle = 0
+        self._is_late = False
+        self._loop = asyncio.get_running_loop()
+        self._deadline = Deadline(self._late)
 
     @property
     def after(self) -> int:
@@ -181,18 +185,27 @@ class Reader:
             if self.over or self._streams.closed:
                 return None
             self.wake.clear()
-            try:
-                async with asyncio.timeout(seconds):
-                    await self.wake.wait()
-            except TimeoutError:
+            self._is_late = False
+            self._deadline.set(self._loop.time() + seconds)
+            await self.wake.wait()
+            if self._is_late:
                 self._idle += 1
                 if self._idle == _QUIET:
                     self.stream.settle()
                 return []
+            self._deadline.set(None)
         self._idle = 0
         events = self.stream.take()
         self._streams.drained()
         return events
+
+    def _late(self) -> None:
+        self._is_late = True
+        self.wake.set()
+
+    def leave(self) -> None:
+        """Nobody takes its events any more."""
+        self._deadline.stop()
 
 
 class Streams:
@@ -321,6 +334,7 @@ class Streams:
 
     def leave(self, reader: Reader) -> None:
         """A reader has gone."""
+        reader.leave()
         stream, session = reader.stream, reader.session
         if stream.reader is not reader:
             return
