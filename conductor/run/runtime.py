@@ -82,6 +82,9 @@ class Runtime:
         owner: Who has it run; None: nobody who wants to hear of it.
     """
 
+    _carrying: asyncio.TaskGroup
+    """What connections need until they are closed, which lasts as long as the chain."""
+
     def __init__(
         self,
         planned: Sequence[Planned],
@@ -104,34 +107,22 @@ class Runtime:
         self.planned = {p.name: p for p in planned}
         """What runs, by name, in order."""
         self.router = self._new_router(mode)
-        transports = {UPSTREAM: upstream, **{n: p.transport for n, p in self.planned.items()}}
-        self._transports = transports
-        self.connections = Connections(self, transports, options.grace)
+        self._transports = {UPSTREAM: upstream, **{p.name: p.transport for p in planned}}
+        self.connections = Connections(self, self._transports, options.grace)
         self._tail = planned[-1].name if mode != "proxy" else ""
         """The last component, where that may be an agent."""
         self._bridged: dict[str, BridgedTransport] = {}
         """The transports of agents with which sessions are set up by the client."""
-        further = {name for each in planned for name in each.component.agents}
-        self._agents = {self._tail, *further}
+        self._agents = {self._tail, *(name for p in planned for name in p.component.agents)}
         self._pinnings: list[Pinning] = []
         """What keeps the tools of servers, for each of them that needs it."""
-        peers = [p.name for p in planned if p.component.peer_agent]
-        terminals = (UPSTREAM, *([self._tail] if self._tail else []), *peers)
-        stalled = lambda name: self.guarded(self._stalled, name)  # noqa: E731
-        self.backpressure = Backpressure(transports, terminals, options, stalled)
+        self.backpressure = self._new_backpressure()
         self._teardown = Teardown(self.router)
-        if options.audit_rule:
-            for sink in records.entries.sinks:
-                sink.must_last(self._unrecorded)
-        self._carrying: asyncio.TaskGroup
-        """What connections need until they are closed, which lasts as long as the chain."""
+        self._heed_audit_rule()
         self._beside: asyncio.TaskGroup | None = None
         """What ends before connections are closed; None: no such task may begin any more."""
         self.performer = Performer(self)
-        room = options.high_water // 2
-        perform, entries = self.performer.perform, records.entries
-        entry = entries.add if entries.wants(Entry) else None
-        self.outboxes = ChainOutboxes(self.router, perform, self.connections.held, room, entry)
+        self.outboxes = self._new_outboxes()
         self.services = ServiceRequests(self, planned)
         self.supervisor = Supervisor(self)
 
@@ -151,6 +142,24 @@ class Runtime:
                 keeping=options.keeping != "nowhere",
             ),
         )
+
+    def _new_backpressure(self) -> Backpressure:
+        peers = [p.name for p in self.planned.values() if p.component.peer_agent]
+        terminals = (UPSTREAM, *([self._tail] if self._tail else []), *peers)
+        stalled = lambda name: self.guarded(self._stalled, name)  # noqa: E731
+        return Backpressure(self._transports, terminals, self.options, stalled)
+
+    def _new_outboxes(self) -> ChainOutboxes:
+        perform, entries = self.performer.perform, self.records.entries
+        entry = entries.add if entries.wants(Entry) else None
+        room = self.options.high_water // 2
+        return ChainOutboxes(self.router, perform, self.connections.held, room, entry)
+
+    def _heed_audit_rule(self) -> None:
+        """The chain ends where it may not run without an audit, and one can be written no more."""
+        if self.options.audit_rule:
+            for sink in self.records.entries.sinks:
+                sink.must_last(self._unrecorded)
 
     @property
     def failure(self) -> Closure | None:
