@@ -317,10 +317,17 @@ class Connection(asyncio.BufferedProtocol):
         """Whether nobody takes now what comes."""
         if self._socket is not None:
             return self._socket.is_much
-        if self._http.their_state is h11.SEND_BODY:
-            much = self._request is not None and self._request.is_much
-            return much or (self._request is not None and not self._takes_body)
-        return self._http.their_state is not h11.IDLE and bool(self._http.trailing_data[0])
+        state: Any = self._http.their_state
+        if state is h11.IDLE:
+            return False
+        if state is not h11.SEND_BODY:
+            return bool(self._http.trailing_data[0])
+        if self._request is None:
+            return False
+        if self._takes_body:
+            return self._request.is_much
+        # Most bodies are taken at once: who has shown a secret is not stopped for that moment.
+        return not self.principal or len(self._http.trailing_data[0]) > limits.AHEAD
 
     # -- what leaves ---------------------------------------------------------------------------
 
