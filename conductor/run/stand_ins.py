@@ -109,7 +109,7 @@ _STAND_INS: dict[str, dict[str, dict[str, object] | str | None]] = {
     "subprocess": {"locale": {}},
     # It and asyncio encrypt connections for Python components of others and for components at an
     # address alone: a chain that starts with one loads all, and one that joins later has no such
-    # TLS. The other modules describe code and failures.
+    # TLS. Nobody races connections. The other modules describe code and failures.
     "uvloop": {
         "ssl": {
             **dict.fromkeys(("SSLContext", "MemoryBIO", "create_default_context"), object),
@@ -119,6 +119,8 @@ _STAND_INS: dict[str, dict[str, dict[str, object] | str | None]] = {
             "SSL_ERROR_WANT_WRITE": 0,
             "SSL_ERROR_SYSCALL": 0,
         },
+        "asyncio.sslproto": {},
+        "asyncio.staggered": {},
         "inspect": {
             "iscoroutinefunction": _is_coroutine_function,
             "isfunction": lambda function: isinstance(function, _FUNCTION),
