@@ -94,6 +94,12 @@ class CodeCache:
         _, _, offset, length = self._kept[name]
         return os.pread(self._fd, length, self._begin + offset)
 
+    def taken(self, name: str) -> bytes:
+        """The same, for a module that is being loaded: its code is held no longer."""
+        code = self.code(name)
+        self._held.pop(name, None)
+        return code
+
     def keep(self) -> None:
         """Writes the file anew if modules were loaded from the folders."""
         new = {} if sys.dont_write_bytecode else self._new()
@@ -167,7 +173,7 @@ class _Loader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType | None:
         try:
-            code: CodeType = marshal.loads(self._cache.code(fullname))  # noqa: S302
+            code: CodeType = marshal.loads(self._cache.taken(fullname))  # noqa: S302
         except (OSError, EOFError, ValueError, TypeError):
             return super().get_code(fullname)
         return code
