@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from conductor.fleet import messages
 from conductor.fleet.bus import Bus
@@ -23,6 +22,16 @@ _STILL: Final = 10.0
 says that it has closed it may have been lost."""
 
 
+class Holder(Protocol):
+    """Has a link, and hears of its end."""
+
+    def link_failed(self, error: LinkError) -> None:
+        """The link cannot go on."""
+
+    def link_silent(self) -> None:
+        """The other end does not answer any more, while NATS is there."""
+
+
 class Carried:
     """A link. Whoever has it hands over what comes, and calls `close`."""
 
@@ -33,13 +42,10 @@ class Carried:
         to: str,
         seal: Seal,
         limits: Limits,
-        failed: Callable[[LinkError], None],
-        silent: Callable[[], None],
+        holder: Holder,
     ) -> None:
-        """`to`: where packets for the other end go, closed by `seal`. `failed` is called
-        when the link cannot go on, `silent` when the other end does not answer any more while NATS
-        is there."""
-        self._bus, self._to, self._failed, self._silent = bus, to, failed, silent
+        """`to`: where packets for the other end go, closed by `seal`."""
+        self._bus, self._to, self._holder = bus, to, holder
         self._seal = seal
         self._link = Link(epoch, limits)
         self._loop = asyncio.get_running_loop()
@@ -125,7 +131,7 @@ class Carried:
             frames = self._link.received(packet)
         except LinkError as error:
             if error.reason not in (Reason.EPOCH, Reason.EARLY):
-                self._failed(error)
+                self._holder.link_failed(error)
             return []
         self.flush()
         if frames and self._ack is None:
@@ -151,7 +157,7 @@ class Carried:
             self._missed += 1
             self._link.overdue()
         else:
-            self._silent()
+            self._holder.link_silent()
             return
         self.flush()
 

@@ -43,8 +43,7 @@ class RoomOutlet:
             names.packets("gateway", request.gateway, request.connection),
             seal,
             Limits(frame=message, queue=max(unread, message)),
-            self._fail,
-            self.gateway_lost,
+            self,
         )
         self.holds: Entry | None = None
         """What has come of frames that are not complete, and packets that wait for their turn."""
@@ -91,7 +90,7 @@ class RoomOutlet:
         try:
             self.carried.send(frame)
         except ConductorError as error:
-            self._fail(error)
+            self.link_failed(error)
 
     def flush(self) -> None:
         """Sends what may go."""
@@ -179,7 +178,12 @@ class RoomOutlet:
             self._held.outlets.pop(self._id, None)
             self._worker.forget(self._id, self)
 
-    def _fail(self, error: ConductorError) -> None:
+    def link_silent(self) -> None:
+        """The gateway does not answer any more."""
+        self.gateway_lost()
+
+    def link_failed(self, error: ConductorError) -> None:
+        """The link cannot go on."""
         if not self._over:
             self.say(messages.Closed(text=f"is lost: {error.text}", hint=error.hint))
             self.drop()

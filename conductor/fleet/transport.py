@@ -145,8 +145,7 @@ class RoomTransport(Framed):
             names.packets("worker", lease.worker, connection),
             seal,
             Limits(frame=min(gateway.message, opened.message)),
-            self._link_failed,
-            self._worker_silent,
+            self,
         )
         if self._ended:  # the client has left meanwhile
             return
@@ -227,7 +226,7 @@ class RoomTransport(Framed):
         try:
             self._fill(carried)
         except LinkError as error:
-            self._link_failed(error)
+            self.link_failed(error)
             return
         carried.flush()
         self._finish_if_done()
@@ -308,10 +307,12 @@ class RoomTransport(Framed):
             )
         )
 
-    def _worker_silent(self) -> None:
+    def link_silent(self) -> None:
+        """The worker does not answer any more: it has forgotten the connection."""
         self._report(Ended("is cut: its worker has forgotten the connection", data=_LOST))
 
-    def _link_failed(self, error: LinkError) -> None:
+    def link_failed(self, error: LinkError) -> None:
+        """The link cannot go on."""
         self._report(Ended(f"is lost: {error.text}", hint=error.hint))
 
     def _report(self, how: Ended) -> None:
