@@ -413,11 +413,8 @@ class Segment:
 class _Input:
     """Lines of the parent on descriptor 0; reads more at once while a long one comes in."""
 
-    def __init__(self, line_limit: int, begun: bytes) -> None:
-        """`begun`: what has been read already."""
+    def __init__(self, line_limit: int) -> None:
         self._splitter = LineSplitter(line_limit)
-        self.early = self._splitter.feed(begun)
-        """The complete lines of that."""
         self._chunk = CHUNK
         self.tidying: float | None = 0.0
         """Seconds without input after which the host tidies up: at once after its start, later
@@ -426,8 +423,10 @@ class _Input:
     def read(self) -> list[bytes] | None:
         """Complete lines; None at the end of the input. Blocks until there is something."""
         data = os.read(0, self._chunk)
-        if not data:
-            return None
+        return self.lines(data) if data else None
+
+    def lines(self, data: bytes) -> list[bytes]:
+        """The lines that `data` completes."""
         if len(data) >= CHUNK:
             self.tidying = QUIET
         lines = self._splitter.feed(data)
@@ -446,8 +445,8 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes)
     only where it waits for more than input, which spares a system call a message.
     """
     segment.start()
-    source, poll = _Input(line_limit + _ROOM, begun), select.poll()
-    segment.feed(source.early)
+    source, poll = _Input(line_limit + _ROOM), select.poll()
+    segment.feed(source.lines(begun))
     while True:
         wait = segment.settle()
         if segment.failed:

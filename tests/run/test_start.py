@@ -11,7 +11,9 @@ from typing import Final
 
 import pytest
 
+from conductor.core import json_text
 from conductor.run import spawn
+from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import catalog
 from tests.places import ROOT
 
@@ -491,6 +493,28 @@ def test_the_second_host_starts_without_what_no_first_message_needs(tmp_path: Pa
     late = AT_A_CHANGE | AT_A_PROMPT
     assert among(host_modules(*place), late) == late
     assert among(host_modules(*place), late | PYTHONS) == set()
+
+
+INITIALIZE: Final = (
+    b'p{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1}}\n'
+)
+
+
+@pytest.mark.parametrize("at", [0, 30, len(INITIALIZE)])
+def test_a_host_may_get_messages_with_its_first_line(tmp_path: Path, at: int) -> None:
+    guest = GuestSpec(name="passthrough", wasm=str(catalog.resolve("passthrough").wasm))
+    spec = json_text.encode(SegmentSpec([guest], cache=str(tmp_path))) + b"\n"
+    with subprocess.Popen(
+        spawn.child_command(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, env={}
+    ) as host:
+        assert host.stdin is not None
+        assert host.stdout is not None
+        host.stdin.write(spec + INITIALIZE[:at])
+        host.stdin.flush()
+        assert b'"ready"' in host.stdout.readline()
+        host.stdin.write(INITIALIZE[at:])
+        host.stdin.flush()
+        assert host.stdout.readline() == b"s" + INITIALIZE[1:]
 
 
 SEALED: Final = """
