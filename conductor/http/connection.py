@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import h11
 
 from conductor.http import limits
+from conductor.http.headers import Headers
 from conductor.http.request import LateBody, Request
 from conductor.transports.deadline import Deadline
 from conductor.transports.turns import Turns
@@ -32,7 +33,7 @@ _EVENTS: Final = 32
 _CLOSE: Final = (b"connection", b"close")
 _EMPTY: Final = (b"content-length", b"0")
 
-_BODY: Final = frozenset({b"content-length", b"transfer-encoding"})
+_BODY: Final = frozenset({"content-length", "transfer-encoding"})
 """Headers of a request that has a body."""
 
 _LINGERS: Final = "the rest of a body that nobody takes"
@@ -99,6 +100,9 @@ class Connection(asyncio.BufferedProtocol):
         self._takes_body = False
         self._thrown = 0
         """Bytes of its body that nobody takes."""
+        self._said: tuple[int, list[tuple[bytes, bytes]]] | None = None
+        self._head: h11.Response
+        """The head of the answer before."""
         self._socket: WebSocket | None = None
         """What it has become."""
         self._has_served = False
@@ -280,14 +284,18 @@ class Connection(asyncio.BufferedProtocol):
         return state is h11.DONE or (state is h11.IDLE and not self._http.trailing_data[0])
 
     def _begin(self, head: h11.Request) -> None:
-        if refused := _refusal(head):
+        if len(head.headers) > limits.HEADERS:
+            self._refuse(431)
+            return
+        request = Request(self, head, self._home.port)
+        if refused := _refusal(head, request.headers):
             self._refuse(refused)
             return
         self._has_served = True
         # The end of a request without a body is nothing to take.
-        self._takes_body = not _BODY.intersection(name for name, _ in head.headers)
-        self._request = Request(self, head, self._home.port)
-        self._task = self._home.serve(self, self._request)
+        self._takes_body = _BODY.isdisjoint(request.headers)
+        self._request = request
+        self._task = self._home.serve(self, request)
 
     def _refuse(self, status: int) -> None:
         """The client does not speak HTTP."""
@@ -332,8 +340,11 @@ class Connection(asyncio.BufferedProtocol):
     # -- what leaves ---------------------------------------------------------------------------
 
     def write_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
-        """Writes the head of an answer."""
-        self._send(h11.Response(status_code=status, headers=headers))
+        """Writes the head of an answer. Most are like the one before, which h11 has checked."""
+        if (status, headers) != self._said:
+            self._said = status, headers
+            self._head = h11.Response(status_code=status, headers=headers)
+        self._send(self._head)
 
     def write(self, data: bytes) -> None:
         """Writes a part of an answer."""
@@ -434,19 +445,17 @@ class Connection(asyncio.BufferedProtocol):
         self._close()
 
 
-def _refusal(head: h11.Request) -> int:
+def _refusal(head: h11.Request, headers: Headers) -> int:
     """With which status a head is refused that h11 takes; 0: with none."""
-    if len(head.headers) > limits.HEADERS:
-        return 431
     if head.method == b"CONNECT":
         return 405
     if head.http_version not in (b"1.0", b"1.1"):
         return 505
-    packed = (value for name, value in head.headers if name == b"content-encoding")
-    if any(value.lower() != b"identity" for value in packed):
-        return 415  # nobody here unpacks a body
+    if "content-encoding" in headers:
+        packed = (value for name, value in head.headers if name == b"content-encoding")
+        if any(value.lower() != b"identity" for value in packed):
+            return 415  # nobody here unpacks a body
     # A server in front may believe the other length, and see another request behind it. HTTP/1.0
     # knows no `Transfer-Encoding`.
-    names = {name for name, _ in head.headers}
-    is_odd = head.http_version == b"1.0" and b"transfer-encoding" in names
-    return 400 if is_odd or names >= _BODY else 0
+    is_odd = head.http_version == b"1.0" and "transfer-encoding" in headers
+    return 400 if is_odd or headers.keys() >= _BODY else 0

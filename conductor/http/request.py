@@ -67,7 +67,9 @@ class Request:
         self.method = head.method.decode("latin-1")
         # An encoded slash ends no part of a path: a server in front may not read it as one.
         self.path = unquote(target.replace("%2f", "%252F").replace("%2F", "%252F"))
-        self.query: dict[str, str] = dict(parse_qsl(query, keep_blank_values=True))
+        self.query: dict[str, str] = {}
+        if query:
+            self.query.update(parse_qsl(query, keep_blank_values=True))
         self.headers = Headers(head.headers)
         self.port = port
         self.parts: Mapping[str, str] = {}
@@ -134,8 +136,9 @@ class Request:
         """Begins an answer."""
         self.is_begun = True
         given = [*headers]
-        names = {name.lower() for name, _ in given}
-        given += [each for each in self.more if each[0].lower() not in names]
+        if self.more:
+            names = {name.lower() for name, _ in given}
+            given += [each for each in self.more if each[0].lower() not in names]
         self.connection.write_head(status, _lines(given))
 
     async def send(self, data: bytes) -> None:
