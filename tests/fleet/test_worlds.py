@@ -13,6 +13,7 @@ import sys
 import threading
 import time
 import uuid
+import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -123,7 +124,9 @@ def test_two_machines_are_parted_and_a_third_reaches_both() -> None:
 
 @needs_namespaces
 def test_worlds_do_not_meet_and_leave_nothing() -> None:
-    gc.collect()  # what earlier tests have left open is closed now, and not in between
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()  # what earlier tests have left open is closed now, and not in between
     before = os.listdir("/sys/class/net"), len(os.listdir("/proc/self/fd"))
     with World("one") as here, World("one") as other:
         assert here["one"].address == other["one"].address

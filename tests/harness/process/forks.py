@@ -112,7 +112,8 @@ class Copy:
     def send_signal(self, number: int) -> None:
         """Sends it a signal, if it has not ended."""
         if self.poll() is None:
-            os.kill(self.pid, number)
+            with contextlib.suppress(ProcessLookupError):  # it has ended, and has not said so yet
+                os.kill(self.pid, number)
 
     def kill(self) -> None:
         """Kills it, if it has not ended."""
