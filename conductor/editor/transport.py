@@ -171,11 +171,8 @@ class DeskTransport(Wrapper):
         effects: list[Effect] = []
         others: list[bytes] = []
         for entry in map(bytes, entries):
-            try:
-                message = jsonrpc.parse(entry)
-            except jsonrpc.Malformed:
-                message = []
-            found = self._taken(message) if isinstance(message, Message) else None
+            message = jsonrpc.message_of(entry)
+            found = None if message is None else self._taken(message)
             if found is None:
                 others.append(entry)
             else:

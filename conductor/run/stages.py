@@ -6,7 +6,6 @@ line on a terminal, the log and the log file show the same sentences.
 
 from __future__ import annotations
 
-import contextlib
 import itertools
 import shlex
 from collections import defaultdict
@@ -216,12 +215,11 @@ class Stages:
             return []
         said = []
         for line in data.splitlines():
-            with contextlib.suppress(jsonrpc.Malformed):
-                message = jsonrpc.parse(line)
-                if isinstance(message, Message) and isinstance(message.id, msgspec.Raw):
-                    key = jsonrpc.canonical_id(message.id)
-                    method = methods.get(key) if key is not None else None
-                    said.append(self._remark(method, message) if method is not None else "")
+            message = jsonrpc.message_of(line)
+            if message is not None and isinstance(message.id, msgspec.Raw):
+                key = jsonrpc.canonical_id(message.id)
+                method = methods.get(key) if key is not None else None
+                said.append(self._remark(method, message) if method is not None else "")
         return [*filter(None, said)]
 
     def _remark(self, method: str, message: Message) -> str:

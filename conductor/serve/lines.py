@@ -18,7 +18,6 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import jsonrpc
-from conductor.core.message import Message
 from conductor.errors import ConductorError
 from conductor.serve.connections import Connection, Farewell, Outlet
 from conductor.serve.hub import frames
@@ -192,8 +191,8 @@ class LinesLink:
 
     def _refuse(self, frame: bytes, error: ConductorError) -> None:
         """Answers `initialize` with why there is no connection, and ends the link."""
-        message = jsonrpc.parse(frame)
-        asked = message.id if isinstance(message, Message) else None
+        message = jsonrpc.message_of(frame)
+        asked = None if message is None else message.id
         id_ = jsonrpc.canonical_id(asked) if isinstance(asked, Raw) else None
         refusal = frames.error(id_ or b"null", jsonrpc.INTERNAL_ERROR, error.text, error.hint)
         self._outlet.send(refusal, None)

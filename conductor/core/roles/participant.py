@@ -143,11 +143,8 @@ def repeated(frame: bytes) -> bytes | None:
     """The answer to a request `_scp/proxy` once there is a chain; None for every other frame."""
     if b"_scp" not in frame:
         return None
-    try:
-        message = jsonrpc.parse(frame)
-    except Malformed:
-        return None
-    if not isinstance(message, Message) or message.method != LAUNCH:
+    message = jsonrpc.message_of(frame)
+    if message is None or message.method != LAUNCH:
         return None
     key = jsonrpc.canonical_id(message.id) if isinstance(message.id, Raw) else None
     if key is None:

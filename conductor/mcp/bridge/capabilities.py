@@ -100,11 +100,8 @@ def response(
         The id of that request, the agent's support (None if it answers with an error), and the
         line for proxies. None if the line answers none of them.
     """
-    try:
-        message = jsonrpc.parse(frame)
-    except jsonrpc.Malformed:
-        return None
-    if isinstance(message, list) or isinstance(message.method, str):
+    message = jsonrpc.message_of(frame)
+    if message is None or isinstance(message.method, str):
         return None
     id_ = bytes(message.id) if isinstance(message.id, Raw) else None
     if id_ is None or id_ not in pending:

@@ -451,11 +451,9 @@ def _read(frame: bytes) -> _Heading:
         return _heading.decode(frame)
     except (msgspec.DecodeError, UnicodeDecodeError):
         pass
-    try:
-        message = jsonrpc.parse(frame)  # slower, but takes a mark of bytes' order and half an emoji
-    except jsonrpc.Malformed:
-        return _NOTHING
-    if isinstance(message, list):
+    # Slower, but takes a mark of bytes' order and half an emoji.
+    message = jsonrpc.message_of(frame)
+    if message is None:
         return _NOTHING
     raw = [
         member if isinstance(member, Raw) else Raw()
