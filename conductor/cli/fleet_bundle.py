@@ -9,7 +9,7 @@ from typing import Annotated, Final, TypeAlias
 import msgspec
 
 from conductor.cli import report
-from conductor.cli.typer_options import Json, argument, option, paragraphs, switch
+from conductor.cli.typer_options import Json, Replace, argument, option, paragraphs, switch
 from conductor.errors import ConductorError, counted
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle import Where
@@ -66,9 +66,6 @@ _Include = Annotated[
     list[str] | None,
     option("--include", "FILE", "Add another file of FOLDER; may be repeated."),
 ]
-_Replace = Annotated[
-    bool, switch("--replace", "Let the tag name this, if it names something else.")
-]
 
 
 def bundle(
@@ -78,7 +75,7 @@ def bundle(
     policy: _Policy = "",
     components: _AddComponents = False,
     include: _Include = None,
-    replace: _Replace = False,
+    replace: Replace = False,
 ) -> int:
     """Makes a bundle."""
     from conductor.fleet import bundle_files

@@ -9,7 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 from conductor.cli import report
-from conductor.cli.typer_options import argument, option, output_option, paragraphs, switch
+from conductor.cli.typer_options import (
+    Replace,
+    argument,
+    option,
+    output_option,
+    paragraphs,
+    switch,
+)
 from conductor.errors import UsageError, counted
 from conductor.spec.paths import MANIFEST
 
@@ -60,9 +67,6 @@ _Sign = Annotated[
     str | None,
     option("--sign", "KEY", "Sign it with this private key (PEM, without a password)."),
 ]
-_Replace = Annotated[
-    bool, switch("--replace", "Let the tag name this, if it names something else.")
-]
 _Repository = Annotated[
     str,
     option("--repository", "URL", "Where its source code is, for the entry."),
@@ -83,7 +87,7 @@ def publish(
     dry_run: _DryRun = False,
     output: _Output = None,
     sign: _Sign = None,
-    replace: _Replace = False,
+    replace: Replace = False,
     repository: _Repository = "",
     include: _Include = None,
 ) -> int:

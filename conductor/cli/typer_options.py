@@ -40,6 +40,7 @@ def paragraphs(*texts: str) -> str:
 
 Json = Annotated[bool, switch("--json", "Print one JSON object.")]
 JsonArray = Annotated[bool, switch("--json", "Print one JSON array.")]
+Replace = Annotated[bool, switch("--replace", "Let the tag name this, if it names something else.")]
 
 
 def _parameter(option: options.Option) -> inspect.Parameter:
