@@ -38,15 +38,7 @@ from conductor.core.session import (
     TurnState,
     WorkEvent,
 )
-from conductor.core.state import (
-    Forwarded,
-    Lane,
-    Peer,
-    Visit,
-    Waiting,
-    own_visit,
-    unread,
-)
+from conductor.core.state import Forwarded, Lane, Peer, Visit, Waiting, own_visit, unread
 from conductor.core.turn_queue import MOST_WAIT, TurnQueue
 
 MOST_TURNS: Final = 64

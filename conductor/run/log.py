@@ -172,8 +172,8 @@ class Sink(Generic[Taken_contra]):
         one and nothing more can be written, or now if that is so already."""
 
     def close(self) -> None:
-        """Nothing more will come: it passes on what it holds. That may take seconds, so this is
-        called in a thread of its own."""
+        """Nothing more will come: it passes on what it holds. That may take seconds, so a chain
+        that is watched calls this in a thread of its own."""
 
 
 class ChainLog:

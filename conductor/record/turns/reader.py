@@ -397,8 +397,7 @@ def _of_ring(ring: Ring) -> str:
 
 
 def opened(path: str) -> Reader:
-    """Reads the whole trace in a file. Raises `UsageError` as `check` does, and for one that has no
-    event."""
+    """Reads the whole trace in a file. Raises `UsageError` as `check` does."""
     check(path)
     lines = FileLines(path)
     reader = Reader(lines, path)
