@@ -1,13 +1,13 @@
 """The command line: `main` is what the installed `conductor` runs.
 
-    commands       the table of commands; options: the table of the options of most
+    commands       the table of commands; options: the options of those that run no chain
     fast           starts what another program waits for, from both tables, without typer
     app            makes typer's commands of the tables, with typer_options
     manual         makes the help, the man page and the completion of the tables, with topics
     pages          lays out pages for a terminal
     usage          explains what is wrong with a command line
     surroundings   the standard streams, the locale and the folder that a process starts with
-    configured     what files, variables and a command line say together: option_layers
+    configured     a command line with the layers below it, and what is said of those
     chains         runs `agent`, `proxy`, `exec` and `connect`
     run            starts a chain, and runs it on this process's standard input and output
     connection     how `connect`, `attach` and `chat` reach an address

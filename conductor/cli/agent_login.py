@@ -17,11 +17,12 @@ from conductor.cli import report
 from conductor.errors import ComponentError, UsageError, did_you_mean
 from conductor.spec import gates, managed, trust
 from conductor.spec.model import Spec
+from conductor.spec.parsed import planned
 from conductor.spec.settings import environment
 from conductor.transports import descriptors
 
 if TYPE_CHECKING:
-    from conductor.cli.options import Parsed
+    from conductor.spec.parsed import Parsed
 
 
 def execute(parsed: Parsed) -> NoReturn:
@@ -42,11 +43,9 @@ def execute(parsed: Parsed) -> NoReturn:
 def _started(parsed: Parsed) -> Spec:
     """The agent that is named, with the arguments that follow, where the chain might start it so.
     Raises `ConductorError`."""
-    from conductor.cli import run
-
     name, *arguments = parsed.values["agent_login"]
     log = report.logger(parsed.log)
-    plan = gates.locked(run.planned(parsed), lambda peer, text: log("warning", peer, text))
+    plan = gates.locked(planned(parsed), lambda peer, text: log("warning", peer, text))
     agents = {spec.name: spec for spec in plan.components if plan.is_agent(spec)}
     if name not in agents:
         raise UsageError(

@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from conductor.cli import configured, option_layers, options, readiness
-from conductor.cli.configured import Only
-from conductor.cli.options import Parsed
+from conductor.cli import configured, readiness
 from conductor.errors import ConductorError, UsageError
 from conductor.fleet.bundle import POLICY
-from conductor.spec import managed, paths
+from conductor.spec import managed, option_layers, paths
 from conductor.spec.config import reading
 from conductor.spec.config.model import Config
 from conductor.spec.managed.file import Managed
 from conductor.spec.model import Spec
+from conductor.spec.parsed import Only, Parsed, assembled, relied_on, rely_on
 
 if TYPE_CHECKING:
     from conductor.serve.settings import Settings
@@ -61,10 +60,9 @@ class Bundled(msgspec.Struct, frozen=True):
         """
         with kept_on_error():
             managed.bring(self.policy)
-            configured.rely_on(self.only)
+            rely_on(self.only)
             chains = {
-                name: configured.applied(options.assembled("agent", [name], {}))
-                for name in self.names
+                name: configured.applied(assembled("agent", [name], {})) for name in self.names
             }
             if not chains:
                 raise UsageError(
@@ -76,11 +74,11 @@ class Bundled(msgspec.Struct, frozen=True):
 @contextlib.contextmanager
 def kept_on_error() -> Iterator[None]:
     """What this process relies on stays as it is where the block fails."""
-    only, policy = configured.relied_on(), managed.brought()
+    only, policy = relied_on(), managed.brought()
     try:
         yield
     except BaseException:
-        configured.rely_on(only)
+        rely_on(only)
         managed.bring(policy)
         raise
 

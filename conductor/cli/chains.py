@@ -72,9 +72,10 @@ def proxy(words: list[str], rest: list[str] | None, values: dict[str, Any]) -> i
 
 
 def _run(command: str, words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:
-    from conductor.cli import options, run  # --help does not need them
+    from conductor.cli import run  # --help does not need them
+    from conductor.spec.parsed import assemble
 
-    return run.chain(options.assemble(command, words, rest, **values))
+    return run.chain(assemble(command, words, rest, **values))
 
 
 def exec_(words: list[str], rest: list[str] | None, values: dict[str, Any]) -> int:

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from conductor.cli import chains, options
+from conductor.cli import chains
 from conductor.cli.log_view import NoOpen, Port
 from conductor.cli.typer_options import argument, option, paragraphs, switch, takes
 
@@ -49,8 +49,9 @@ def chat(
 ) -> int:
     """Serves a page that is the client of a chain."""
     from conductor.cli import chat_page, configured
+    from conductor.spec.parsed import assemble
 
-    parsed = options.assemble("chat", components or [], context.obj, **values)
+    parsed = assemble("chat", components or [], context.obj, **values)
     parsed = configured.applied(parsed)
     return chat_page.execute(
         parsed, port=port, opens=not no_open, attach=attach, view=view, **parsed.values

@@ -34,7 +34,7 @@ from conductor.transports.memory import MemoryTransport
 if TYPE_CHECKING:
     import socket
 
-    from conductor.cli.options import Parsed
+    from conductor.spec.parsed import Parsed
 
 _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _START: Final = "chat.html"

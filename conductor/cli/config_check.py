@@ -13,13 +13,14 @@ from typing import Any
 
 import msgspec
 
-from conductor.cli import configured, consent, option_layers, options, report
-from conductor.cli.run import planned
+from conductor.cli import consent, report
 from conductor.errors import ConductorError, UsageError, one_line
-from conductor.spec import gates
+from conductor.spec import gates, layering, option_layers
 from conductor.spec.config import layers, names, reading
 from conductor.spec.config.layers import State
 from conductor.spec.config.model import Config, Written, WrittenOption
+from conductor.spec.option_table import is_isolated
+from conductor.spec.parsed import assembled, planned
 from conductor.spec.plan import Plan
 
 
@@ -55,7 +56,7 @@ def check(file: str | None, values: Mapping[str, Any]) -> int:
     if "c" in values:
         raise UsageError("`-c` is in no file", "`conductor config show -c KEY=VALUE` reads it")
     found = _Findings()
-    folder = configured.project(values)
+    folder = layering.project(values)
     configs = [_file(file, found)] if file is not None else list(_files(folder, values, found))
     if file is None:
         found.variables, complaints = option_layers.from_environment(values)
@@ -95,7 +96,7 @@ def _file(path: str, found: _Findings) -> Config:
 
 def _files(folder: str, values: Mapping[str, Any], found: _Findings) -> Iterator[Config]:
     """The configurations of the user and of the project, trusted or not."""
-    if option_layers.is_isolated(values):
+    if is_isolated(values):
         return
     for find in layers.FINDERS:
         try:
@@ -105,7 +106,7 @@ def _files(folder: str, values: Mapping[str, Any], found: _Findings) -> Iterator
             continue
         if layer.state is not State.ABSENT:
             yield _parsed(layer.content, layer.path, found)
-        for text in configured.ignored([layer]):
+        for text in layering.ignored([layer]):
             found.note(text)
 
 
@@ -153,8 +154,8 @@ def _planned(
 ) -> Plan | None:
     """The plan that a start would make of a component or a chain; None if there is none."""
     try:
-        parsed = options.assembled("agent", [component], {})
-        parsed = configured.over(parsed, config, [found.variables], found.heard)
+        parsed = assembled("agent", [component], {})
+        parsed = layering.over(parsed, config, [found.variables], found.heard)
         # A chain may be for other projects altogether.
         if names.flat(parsed.components, parsed.config or config):
             return planned(parsed, found.note)

@@ -13,14 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from conductor.cli import option_layers, pages
-from conductor.cli.options import NUMBER, OPTIONAL_SIZE, SECONDS, SERVE, SIZE, Option
+from conductor.cli import pages
 from conductor.core.dialects import DIALECTS
 from conductor.core.policy import words
 from conductor.core.restart_state import CHOICES
 from conductor.mcp import KINDS
-from conductor.spec import component_options, limits
+from conductor.spec import component_options, limits, option_layers
 from conductor.spec.config import model
+from conductor.spec.option_table import NUMBER, OPTIONAL_SIZE, SECONDS, SERVE, SIZE, Option
 from conductor.spec.programs import NAME_RULE
 from conductor.spec.syntax import ComponentObject
 

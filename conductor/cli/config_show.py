@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 import msgspec
 
-from conductor.cli import configured, option_layers, report
-from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE
+from conductor.cli import report
 from conductor.core import json_text
-from conductor.spec import managed, secrets, syntax
+from conductor.spec import layering, managed, option_layers, secrets, syntax
 from conductor.spec.config.layers import State
+from conductor.spec.option_table import FILE, FOLDER, OPTIONAL_FILE
 from conductor.spec.redaction import redacted
 
 if TYPE_CHECKING:
@@ -46,7 +46,7 @@ def page() -> list[str]:
 
 def _found(values: Mapping[str, Any]) -> Shown:
     """What the managed policy, files and variables say together."""
-    layers, config, spoken = configured.loaded(values)
+    layers, config, spoken = layering.loaded(values)
     variables, complaints = option_layers.from_environment(values)
     for complaint in complaints:
         report.write(complaint, word="warning")

@@ -1,33 +1,20 @@
-"""What files and variables say besides a command line (docs/configuration.md).
-
-From the lowest to the highest: the user's file, the project's, the options of the chains that the
-command line names, `CONDUCTOR_` variables, `-c KEY=VALUE` and flags of the command line. An editor
-waits for this module: where there is neither a file nor a variable it looks for both, and imports
-nothing more.
+"""A command line with the layers below it, for commands that report to a terminal or an editor what
+is ignored.
 """
 
 from __future__ import annotations
 
-import os
-import shlex
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from functools import partial
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Callable, Iterable, Mapping
+from typing import TYPE_CHECKING, Any
 
-import msgspec
-
-from conductor.cli import option_layers, options, report
-from conductor.cli.options import Parsed
-from conductor.errors import UsageError, visible_path
-from conductor.spec import paths
-from conductor.spec.origins import COMMAND_LINE
+from conductor.cli import report
+from conductor.spec.parsed import Parsed, anything, layered
 
 if TYPE_CHECKING:
-    from conductor.spec.config.choose import Chosen
+    from typing import TypeAlias
+
     from conductor.spec.config.entries import Say
-    from conductor.spec.config.layers import Layer
-    from conductor.spec.config.model import Config, WrittenOption
-    from conductor.spec.config.project import Project
+    from conductor.spec.config.model import Config
 
     Log: TypeAlias = Callable[[str, str, str], None]
 
@@ -37,74 +24,23 @@ def applied(parsed: Parsed, *, served: bool = False) -> Parsed:
 
     Reports on standard error what it ignores. `served`: a server runs the chain.
     """
-    if not _anything(parsed.values):
-        return parsed
-    layers, config, spoken = loaded(parsed.values)
-    _refuse_twice(parsed.values, spoken)
-    _refuse_foreign(parsed.command, spoken)
-    _refuse_served({} if served else config.serve)
+    return _heard(lambda say: layered(parsed, say, served=served))
+
+
+def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
+    """The same for a chain that runs: see `conductor.spec.layering.again`."""
+    from conductor.spec import layering
+
+    return _heard(lambda say: layering.again(parsed, files, say))
+
+
+def _heard(made: Callable[[Say], Parsed]) -> Parsed:
     heard = _Heard()
-    variables, unknown = option_layers.from_environment(parsed.values)
-    for text in [*unknown, *ignored(layers)]:
-        heard.say("warning", text)
-    whole = over(parsed, config, [variables, spoken], heard.say)
+    whole = made(heard.say)
     if whole.options.log_format == "json":
         report.log_as_json()
     heard.goes_to(report.logger(whole.log))
     return whole
-
-
-def over(
-    parsed: Parsed, config: Config, above: Sequence[Mapping[str, WrittenOption]], say: Say
-) -> Parsed:
-    """A command line over all layers below it. Raises `UsageError`.
-
-    Args:
-        config: What files configure.
-        above: Options that stand above those, the lowest first.
-        say: Hears what the project decides.
-    """
-    project, config = _judged(parsed, config, say)
-    chosen = _chosen(parsed, config, project)
-    components = parsed.components if chosen is None else chosen.components
-    written = [config.options, option_layers.of_chains(components, config), *above]
-    settings = option_layers.laid(written, parsed.command, parsed.values)
-    merged = {name: setting.value for name, setting in settings.items()}
-    if _only and merged.get("locked") and "lock_file" not in merged:
-        merged["lock_file"] = os.path.join(_only[0].folder, paths.LOCK_FILE)
-    whole = options.assembled(parsed.command, components, merged, config)
-    set_by = {name: setting.written.origin for name, setting in settings.items()}
-    whole = msgspec.structs.replace(whole, typed=parsed, project=project, set_by=set_by)
-    if chosen is None:
-        return whole
-    say("info", chosen.why)
-    return msgspec.structs.replace(whole, chosen=(config.folder, chosen.why))
-
-
-class Only(msgspec.Struct, frozen=True):
-    """The one file that configures chains: that of a bundle, which a signature vouches for."""
-
-    path: str
-    content: bytes
-
-    @property
-    def folder(self) -> str:
-        """The folder of the bundle's files."""
-        return os.path.dirname(self.path)
-
-
-_only: list[Only] = []
-"""None: the files of the user and the project do."""
-
-
-def rely_on(only: Only | None) -> None:
-    """From now on this file alone configures the chains of this process; None: none does."""
-    _only[:] = [only] if only is not None else []
-
-
-def relied_on() -> Only | None:
-    """The file that alone configures chains; None: there is none."""
-    return _only[0] if _only else None
 
 
 class _Heard:
@@ -127,198 +63,17 @@ class _Heard:
             self.say(level, text)
 
 
-def _judged(parsed: Parsed, config: Config, say: Say) -> tuple[Project | None, Config]:
-    """The project by which choices and entries of chains are judged, and the configuration with
-    which they are. A chain that runs keeps its project, and all that was found."""
-    entries = (entry for chain in config.chains.values() for entry in chain.components)
-    if not config.choose and all(entry.when is None for entry in entries):
-        return None, config
-    from conductor.spec.config.entries import Entries
-    from conductor.spec.config.project import Project
-
-    project = parsed.project or Project(config.folder, partial(say, "warning"))
-    return project, msgspec.structs.replace(config, fits=Entries(project, say))
-
-
-def _chosen(parsed: Parsed, config: Config, project: Project | None) -> Chosen | None:
-    """The chain that fits the project, for a command line that names none."""
-    if not config.choose or parsed.mode == "proxy" or project is None:
-        return None
-    from conductor.spec.config import choose
-
-    if not choose.is_asked(parsed.components):
-        return None
-    return choose.chosen(parsed.components, config, project)
-
-
 def here(values: Mapping[str, Any] | None = None) -> Config | None:
     """What files configure, for commands that run no chain; None: nothing. Raises `UsageError`.
 
     Reports on standard error what it ignores. `values` are those of the command line.
     """
     values = values or {}
-    if not _anything(values):
+    if not anything(values):
         return None
-    layers, config, _ = loaded(values)
-    for text in ignored(layers):
+    from conductor.spec import layering
+
+    layers, config, _ = layering.loaded(values)
+    for text in layering.ignored(layers):
         report.write(text, word="warning")
     return config
-
-
-def read(values: Mapping[str, Any]) -> Config | None:
-    """The same, without a report: the command line is to be read with it, and applied later."""
-    return loaded(values)[1] if _anything(values) else None
-
-
-def option(key: str, values: Mapping[str, Any]) -> Any:
-    """What files, variables and the command line set an option to, for commands that run no chain;
-    None: nothing. Raises `UsageError`."""
-    if not _anything(values):
-        return None
-    _, config, spoken = loaded(values)
-    found = option_layers.laid([config.options, option_layers.from_environment(values)[0], spoken])
-    setting = found.get(option_layers.ROWS[key].name)
-    return None if setting is None else setting.value
-
-
-def _anything(values: Mapping[str, Any]) -> bool:
-    """Whether there is a file, a variable or a `-c` that counts, whatever it holds."""
-    if "c" in values:
-        return True
-    if option_layers.is_isolated(values):
-        return False
-    if _only:
-        return True
-    if "project" in values or any(map(option_layers.is_ours, os.environ)):
-        return True
-    user = paths.user_config()
-    if user and paths.exists(user):
-        return True
-    try:
-        return bool(paths.project_config(os.getcwd()))
-    except OSError:  # somebody has removed the current folder
-        return False
-
-
-def loaded(
-    values: Mapping[str, Any],
-) -> tuple[list[Layer], Config, dict[str, WrittenOption]]:
-    """The files, lowest first; what they and `-c` say together; and the options of `-c`, which
-    stand above variables. Raises `UsageError`.
-
-    `values` are those of a command line.
-    """
-    files, config = _files(values)
-    if "c" not in values:
-        return files, config, {}
-    from conductor.spec.config import typed
-
-    both = typed.over(config, values["c"])
-    for key in both.config.serve:
-        option_layers.of_server(key, both.config.serve[key])
-    return files, both.config, both.options
-
-
-def _refuse_twice(values: Mapping[str, Any], spoken: Mapping[str, WrittenOption]) -> None:
-    """Raises `UsageError` for what a flag and `-c` set."""
-    for key in spoken:
-        row = option_layers.ROWS.get(key)
-        if row is not None and row.name in values:
-            flag = row.flags.split()[0]
-            raise UsageError(f"`{flag}` and `-c {key}` set the same", "give one of them")
-
-
-def _refuse_foreign(command: str, spoken: Mapping[str, WrittenOption]) -> None:
-    """Raises `UsageError` for what `-c` sets and this command does not take. In a file, which is
-    for all commands, it is no mistake."""
-    for key, written in spoken.items():
-        row = option_layers.ROWS.get(key)
-        if row is not None and not row.configures(command):
-            takers = [f"`conductor {name}`" for name in options.ALL if row.configures(name)]
-            raise UsageError(
-                f"{written.origin}: `{key}` is an option of {' and '.join(takers)}",
-                "leave it out here; `[options]` of conductor.toml may set it for those commands",
-            )
-
-
-def _refuse_served(serve: Mapping[str, WrittenOption]) -> None:
-    """Raises `UsageError` for what `-c` sets of a server, for a chain that no server runs."""
-    for key, written in serve.items():
-        if written.origin.startswith(COMMAND_LINE):
-            raise UsageError(
-                f"{written.origin}: `serve.{key}` is an option of `conductor serve`",
-                "leave it out here",
-            )
-
-
-def _files(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
-    from conductor.spec.config import layers
-    from conductor.spec.config.model import Config
-
-    if option_layers.is_isolated(values):
-        return [], Config()
-
-    if _only:
-        only = _only[0]
-        state = layers.State.READ
-        layer = layers.Layer(
-            kind=layers.Kind.PROJECT, path=only.path, state=state, content=only.content
-        )
-        return [layer], layers.load([layer], only.folder)
-    folder = project(values)
-    files = layers.find(folder)
-    return files, layers.load(files, folder)
-
-
-def project(values: Mapping[str, Any]) -> str:
-    """The folder from which the project's file is searched upward. Raises `UsageError`."""
-    from conductor.spec.config import layers
-
-    return layers.start(values.get("project") or os.environ.get(option_layers.PROJECT) or None)
-
-
-def again(parsed: Parsed, files: Iterable[str]) -> Parsed:
-    """What files and variables say now, for a chain that runs. What the project decided stays.
-
-    `files` are those that its configuration was read from. Raises `UsageError` also where one of
-    them is not in force any more: who may write in the project, as an agent may, must not rid the
-    chain of what it sets.
-    """
-    typed = msgspec.structs.replace(
-        parsed.typed or parsed, components=parsed.components, project=parsed.project
-    )
-    if not _only:  # else another bundle is in force by now, in a folder of its own
-        _refuse_lost(files, read(typed.values))  # before what else is missed with the file
-    fresh = applied(typed)
-    if not _only:
-        _refuse_lost(files, fresh.config)
-    return fresh
-
-
-def _refuse_lost(files: Iterable[str], config: Config | None) -> None:
-    """Raises `UsageError` for a file that is not in force any more."""
-    now = config.files if config is not None else ()
-    for path in files:
-        if path not in now:
-            folder = shlex.quote(os.path.dirname(path))
-            raise UsageError(
-                f"{visible_path(path)} is gone, or you do not trust it as it is now: the chain "
-                "stays as it was",
-                f"put it back, or read it and `conductor trust {folder}`",
-            )
-
-
-def ignored(layers: Iterable[Layer]) -> list[str]:
-    """What to say of files that are not in force."""
-    from conductor.spec import trust
-    from conductor.spec.config.layers import State
-
-    texts = []
-    for layer in layers:
-        if layer.state is State.UNTRUSTED:
-            folder = shlex.quote(os.path.dirname(layer.path))
-            why = trust.known()[1] or "you have not trusted it, or it has changed since"
-            texts.append(
-                f"{layer.path} is ignored: {why}; read it, then `conductor trust {folder}`"
-            )
-    return texts

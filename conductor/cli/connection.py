@@ -26,8 +26,9 @@ TOKEN: Final = "CONDUCTOR_TOKEN"  # noqa: S105 - the variable's name, not a secr
 
 def run(address: str, token_file: str | None = None, ca: str | None = None) -> int:
     """Connects standard input and output to an address, until either end is done; the exit code."""
-    from conductor.cli import options, report
+    from conductor.cli import report
     from conductor.cli import run as running
+    from conductor.spec.parsed import assemble
 
     try:
         component = _component(addresses.parse_all(address), token_file, ca)
@@ -35,7 +36,7 @@ def run(address: str, token_file: str | None = None, ca: str | None = None) -> i
         report.error(error.text, error.hint)
         running.tell_client(error)
         return error.exit_code
-    return running.chain(options.assemble("agent", [component]))
+    return running.chain(assemble("agent", [component]))
 
 
 def _component(places: Sequence[Address], token_file: str | None, ca: str | None) -> str:

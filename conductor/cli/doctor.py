@@ -20,10 +20,11 @@ from typing import Any, Final
 import msgspec
 
 from conductor import installation
-from conductor.cli import configured, consent, doctor_editors, pages, report
+from conductor.cli import consent, doctor_editors, pages, report
 from conductor.cli.typer_options import Json, paragraphs, takes
 from conductor.errors import ConductorError, UsageError, counted, one_line
 from conductor.spec import catalog, installed, lacking, managed, paths, plan, retention
+from conductor.spec.layering import option
 from conductor.spec.limits import size_in_words
 from conductor.spec.python_guest import scripts
 from wasm_host.cache import store
@@ -81,7 +82,7 @@ def doctor(json_: Json = False, **values: Any) -> int:
             yes="yes" in values,
         )
     if "data" not in values and clean is None:
-        return show(configured.option("cache", values), as_json=json_)
+        return show(option("cache", values), as_json=json_)
     from conductor.cli import doctor_data
 
     if clean is None:

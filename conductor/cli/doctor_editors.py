@@ -8,13 +8,15 @@ import shutil
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from conductor.cli import configured, consent, fast
+import msgspec
+
+from conductor.cli import consent, fast
 from conductor.editors import apply, launcher, table
 from conductor.editors.target import ENTRY, Launch, Target
 from conductor.errors import ConductorError, UsageError, one_line, visible_path
 from conductor.spec import lacking
 from conductor.spec.lock.entries import redacted
-from conductor.spec.plan import made
+from conductor.spec.parsed import layered, planned
 
 
 class Finding(NamedTuple):
@@ -96,11 +98,10 @@ def _check(launch: Launch) -> list[str]:
             f"conductor does not understand its arguments: {_arguments(launch)}",
             "`conductor help agent` lists its options",
         )
-    mode = "proxy" if wraps_any else "agent"
-    config = configured.read(parsed.values)
     if not parsed.components:
         return []  # `[[choose]]` chooses them where the editor works
-    plan, _ = consent.kept(made(parsed.components, parsed.options, mode=mode, config=config))
+    parsed = msgspec.structs.replace(layered(parsed), mode="proxy" if wraps_any else "agent")
+    plan, _ = consent.kept(planned(parsed))
     return [f"`{spec.name}`: {text}" for spec in plan.components for text in lacking.notes(spec)]
 
 

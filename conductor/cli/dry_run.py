@@ -13,7 +13,7 @@ from conductor.spec import lacking, origins
 from conductor.spec.options import Options
 
 if TYPE_CHECKING:
-    from conductor.cli.options import Parsed
+    from conductor.spec.parsed import Parsed
     from conductor.spec.plan import Plan
 
 

@@ -13,15 +13,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from conductor.cli import configured, exec_prompt, options, report, silence
+from conductor.cli import configured, exec_prompt, report, silence
 from conductor.cli.run import Started
 from conductor.errors import ConductorError, UsageError
 from conductor.run import spawn
 from conductor.spec import paths
 from conductor.spec.consent import Where
+from conductor.spec.parsed import assemble, read
 
 if TYPE_CHECKING:
-    from conductor.cli.options import Parsed
+    from conductor.spec.parsed import Parsed
 
 EXIT_FAILED: Final = 1
 EXIT_TIMEOUT: Final = 3
@@ -72,11 +73,11 @@ def command(words: list[str], rest: list[str] | None, values: dict[str, Any]) ->
         ConductorError: The command line is wrong, or the chain cannot be started.
     """
     if "prompt" not in values:
-        config = configured.read(values)
+        config = read(values)
         with silence.during("reading the chain"):
             found, prompt = exec_prompt.found(words, behind=rest is not None, config=config)
         words, values = found, {**values, "prompt": prompt}
-    parsed = configured.applied(options.assemble("exec", words, rest, **values))
+    parsed = configured.applied(assemble("exec", words, rest, **values))
     return execute(parsed, **parsed.values)
 
 

@@ -13,11 +13,11 @@ import stat
 from collections.abc import Sequence
 from typing import Final, Literal, TypeAlias
 
-from conductor.cli import run
 from conductor.errors import UsageError, one_line
 from conductor.spec import catalog, syntax
 from conductor.spec.config.model import Config
 from conductor.spec.model import Spec
+from conductor.spec.parsed import nothing
 
 STDIN: Final = "-"
 """As a prompt: it is read from standard input."""
@@ -43,7 +43,7 @@ def found(words: list[str], *, behind: bool, config: Config | None) -> tuple[lis
     if is_piped():
         return words, STDIN
     if not words and not behind:
-        raise run.nothing("exec")
+        raise nothing("exec")
     _refuse_unknown(words, config)
     chain = shlex.join(words) + " -- …" * behind
     raise UsageError(

@@ -13,9 +13,11 @@ from conductor.cli.commands import Trait
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
-    from conductor.cli.options import Parsed
+    from conductor.spec.option_table import Option
+    from conductor.spec.parsed import Parsed
 
 _LOGIN = "--agent-login="
 """Begins the argument behind which a client appends those of an agent's login by terminal
@@ -82,22 +84,33 @@ def unread(given: list[str]) -> list[str]:
 
 def parse(arguments: list[str]) -> Parsed | None:
     """The chain that a command line describes, or None where typer has to explain something."""
-    from conductor.cli import options
+    from conductor.spec.parsed import assemble
 
     found = words(arguments)
     if found is None:
         return None
-    return options.assemble(arguments[0], found.typed, found.rest, **found.values)
+    return assemble(arguments[0], found.typed, found.rest, **found.values)
+
+
+def _flags(command: str) -> Sequence[Option]:
+    """The flags of a command; a chain's start does not load those of other commands."""
+    from conductor.spec import option_table
+
+    if command in option_table.ALL:
+        return option_table.of(command, option_table.CHAIN)
+    from conductor.cli import options
+
+    return options.of(command)
 
 
 def words(arguments: list[str]) -> Words | None:
     """A command line taken apart, or None where typer has to explain something."""
-    from conductor.cli import options, surroundings
+    from conductor.cli import surroundings
 
     if surroundings.unfit(arguments) is not None:
         return None
     command, *left = arguments
-    rows = {flag: row for row in options.of(command) for flag in row.flags.split()}
+    rows = {flag: row for row in _flags(command) for flag in row.flags.split()}
     found = Words()
     while left and left[0] != "--":
         flag, equals, text = left[0].partition("=")

@@ -11,11 +11,11 @@ import msgspec
 
 import wasm_host
 from conductor.author.caged import CagedReader
-from conductor.cli import configured, consent, options, report
+from conductor.cli import configured, consent, report
 from conductor.cli.typer_options import argument, option, paragraphs, switch, takes
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError, counted
-from conductor.spec import digests, syntax
+from conductor.spec import digests, option_table, syntax
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file, offers
 from conductor.spec.lock.entries import entries as entries_of
@@ -23,12 +23,13 @@ from conductor.spec.lock.entries import redacted
 from conductor.spec.lock.file import Entry, Lock, Server
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
+from conductor.spec.parsed import assemble, planned
 from conductor.spec.paths import LOCK_FILE
 from conductor.spec.plan import Plan
 from conductor.version import version
 
 if TYPE_CHECKING:
-    from conductor.cli.options import Parsed
+    from conductor.spec.parsed import Parsed
 
 HELP: Final = paragraphs(
     "Write a lock file: what the components of a chain are, and the most that each may do. "
@@ -65,7 +66,7 @@ _LockAgent = Annotated[
 ]
 
 EXIT_STALE = 1
-_on: Final = options.one_of("on", "off")
+_on: Final = option_table.one_of("on", "off")
 _BY_SHAPE = ("core", "component")
 """Carriers that speak the channel by their ABI."""
 
@@ -80,10 +81,10 @@ def lock(
     **values: Any,
 ) -> int:
     """Writes the lock file of a chain."""
-    parsed = options.assemble("proxy" if proxy else "agent", components or [], **values)
+    parsed = assemble("proxy" if proxy else "agent", components or [], **values)
     pinned = None
     if lock_agent is not None:
-        pinned = options.read("--lock-agent", lock_agent, _on) == "on"
+        pinned = option_table.read("--lock-agent", lock_agent, _on) == "on"
     return run(configured.applied(parsed), components or [], output, pinned=pinned, check=check)
 
 
@@ -104,8 +105,6 @@ def run(
         pinned: Whether another program of the agent is refused; None: as the file says.
         check: Write nothing.
     """
-    from conductor.cli.run import planned
-
     if not parsed.components:
         chains = sorted(parsed.config.chains) if parsed.config is not None else []
         named = f", or a chain of the configuration: @{', @'.join(chains)}" if chains else ""

@@ -23,6 +23,7 @@ from conductor.cli.typer_options import argument, paragraphs
 from conductor.errors import UsageError, did_you_mean, hint_of
 from conductor.spec import catalog, component_options
 from conductor.spec.limits import LIMITS
+from conductor.spec.option_table import LISTED
 
 Foreign: TypeAlias = Any
 """An object of typer's parser. Its classes have no public names."""
@@ -98,7 +99,7 @@ def _metavar(parameter: Foreign) -> str:
 
 def _options(command: Foreign, name: str, *, whole: bool) -> Iterator[Section]:
     rows = {row.flags.split()[0]: row for row in options.of(name)}
-    short = not whole and name in options.LISTED
+    short = not whole and name in LISTED
     panels: dict[str, list[Entry]] = {}
     for parameter in command.params:
         flag = parameter.opts[0]

@@ -7,14 +7,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from conductor.cli import consent, report
-from conductor.cli.run import planned
 from conductor.run import compiled, in_process
 from conductor.spec import gates
+from conductor.spec.parsed import planned
 
 if TYPE_CHECKING:
-    from conductor.cli.options import Parsed
     from conductor.spec.gates import Warn
     from conductor.spec.model import Spec
+    from conductor.spec.parsed import Parsed
     from conductor.spec.plan import Plan
 
 

@@ -25,9 +25,9 @@ from conductor.record import wanted
 from conductor.run import spawn
 from conductor.run.owner import Owner
 from conductor.spec import lacking, limits, paths
-from conductor.spec import plan as plans
 from conductor.spec.consent import Where
-from conductor.spec.origins import COMMAND_LINE, bare
+from conductor.spec.origins import bare
+from conductor.spec.parsed import planned
 from conductor.transports import descriptors
 from conductor.transports.process_groups import adopt_orphans, end_strays, reaping
 
@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from contextlib import AbstractContextManager
 
-    from conductor.cli.options import Parsed
     from conductor.cli.status import Shown, Status
     from conductor.control.server import About, Server
     from conductor.core import Closure
@@ -47,6 +46,7 @@ if TYPE_CHECKING:
     from conductor.spec.consent.agreements import Agreements
     from conductor.spec.consent.tools import ToolsQuestion
     from conductor.spec.model import Spec
+    from conductor.spec.parsed import Parsed
     from conductor.spec.plan import Plan
     from conductor.telemetry.live import Telemetry
     from conductor.transports.base import Transport
@@ -433,21 +433,6 @@ class Started(Owner):
         return (*self._files, paths.trust()) if self._files else ()
 
 
-def planned(parsed: Parsed, note: Callable[[str], None] | None = None) -> Plan:
-    """The plan of a chain, before anybody is asked. `note` hears what a name hides. Raises
-    `ConductorError`."""
-    if parsed.mode != "proxy" and not parsed.components:
-        raise nothing(parsed.command)
-    return plans.made(
-        parsed.components,
-        parsed.options,
-        mode=parsed.mode,
-        set_by=parsed.set_by or dict.fromkeys(parsed.values, COMMAND_LINE),
-        config=parsed.config,
-        note=note,
-    )
-
-
 def _telemetry(parsed: Parsed, specs: Sequence[Spec], log: ChainLog) -> Telemetry | None:
     """The telemetry that is wanted. Raises `UsageError`."""
     options = parsed.options
@@ -461,15 +446,6 @@ def _telemetry(parsed: Parsed, specs: Sequence[Spec], log: ChainLog) -> Telemetr
 def _files(parsed: Parsed) -> Sequence[str]:
     """The files that configure a chain."""
     return parsed.config.files if parsed.config is not None else ()
-
-
-def nothing(command: str) -> UsageError:
-    """The error for a chain without any component."""
-    return UsageError(
-        f"`conductor {command}` needs a COMPONENT",
-        f"see `conductor {command} --help`; or let `[[choose]]` in conductor.toml choose a chain "
-        "by the project",
-    )
 
 
 def _listen(parsed: Parsed) -> int:

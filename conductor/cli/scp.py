@@ -35,7 +35,7 @@ from conductor.transports.stdio import StdioTransport
 from conductor.version import version
 
 if TYPE_CHECKING:
-    from conductor.cli.options import Parsed
+    from conductor.spec.parsed import Parsed
 
 _PLAIN_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 _MOST_UNREAD: Final = 1024 * 1024

@@ -19,15 +19,16 @@ import msgspec
 import typer
 
 from conductor import installation, signals, tasks
-from conductor.cli import configured, option_layers, options, report
+from conductor.cli import configured, report
 from conductor.cli.chain_failures import Failures
-from conductor.cli.options import Parsed
 from conductor.cli.run import Started, run_loop, settled_memory
 from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.control.server import About
 from conductor.errors import ConductorError, UsageError, place_of
-from conductor.spec import paths
+from conductor.spec import option_layers, paths
 from conductor.spec.consent import Where
+from conductor.spec.option_table import SERVE
+from conductor.spec.parsed import Parsed, assembled, read
 from conductor.transports.process_groups import end_strays
 from conductor.transports.remote import address as addresses
 
@@ -153,7 +154,7 @@ def in_file(command: str, values: Mapping[str, Any]) -> Settings:
     from conductor.serve.settings import Settings
 
     config = configured.here(values)
-    has = {row.key for row in options.SERVE if command in row.commands}
+    has = {row.key for row in SERVE if command in row.commands}
     found = (config.serve if config is not None else {}).items()
     read = dict(option_layers.of_server(key, written) for key, written in found if key in has)
     return Settings(**{**read, **{name: each for name, each in values.items() if name != "c"}})
@@ -162,17 +163,17 @@ def in_file(command: str, values: Mapping[str, Any]) -> Settings:
 def wanted(command: str, typed: Sequence[Any], values: Mapping[str, Any]) -> Wanted:
     """What the command line and the configuration say now. Raises `ConductorError`."""
     settings = in_file(command, values)
-    config = configured.read(values)
+    config = read(values)
     chains, said = {}, {"c": values["c"]} if "c" in values else {}
     if typed:
-        chains[""] = options.assembled("agent", typed, said)
+        chains[""] = assembled("agent", typed, said)
     for name in settings.chain:
         if config is None or name not in config.chains:
             raise UsageError(
                 f"`--chain {name}`: there is no such chain in the configuration",
                 "`conductor config show` lists the chains",
             )
-        chains[name] = options.assembled("agent", [name], said)
+        chains[name] = assembled("agent", [name], said)
     if not chains:
         raise UsageError(
             f"`conductor {command}` needs a COMPONENT, or `--chain NAME`",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import msgspec
 import typer
@@ -17,7 +17,6 @@ from conductor.editors.record import Settings
 from conductor.editors.target import ENTRY, Edit, Launch, Target
 from conductor.errors import ComponentError, UsageError, one_line, visible_path
 from conductor.spec import paths
-from conductor.spec.config.model import Config, Written
 from conductor.spec.lock.entries import redacted
 from conductor.spec.redaction import clean_text, is_secret
 from conductor.transports.process_groups import adopt_orphans, end_strays
@@ -140,7 +139,7 @@ def setup(
     )
     if print_:
         return _print(request)
-    _prepare(words, rest, config, wrapped=bool(wrap))
+    _prepare(words, rest, folder, wrapped=bool(wrap))
     return _write(request) if found.file() else _say_how(request)
 
 
@@ -201,20 +200,18 @@ def _say_how(request: Request) -> int:
     return 0
 
 
-def _prepare(words: list[str], rest: list[str], config: Config | None, *, wrapped: bool) -> None:
+def _prepare(words: list[str], rest: list[str], folder: str, *, wrapped: bool) -> None:
     """Finds out what the components are, and compiles them. Raises `ConductorError`."""
     from conductor.cli import consent
     from conductor.run import compiled
-    from conductor.spec import gates, plan
-    from conductor.spec.options import Options
+    from conductor.spec import gates
+    from conductor.spec.parsed import assemble, layered, planned
 
-    whole: list[str | Written] = [*words]
-    if rest:
-        whole.append(Written(rest))
-    if not whole:
+    if not (words or rest):
         return  # `[[choose]]` does
-    mode = "proxy" if wrapped else "agent"
-    made = plan.made(whole, Options(), mode=mode, config=config)
+    values: dict[str, Any] = {"project": folder} if folder else {}
+    parsed = layered(assemble("agent", words, rest or None, **values))
+    made = planned(msgspec.structs.replace(parsed, mode="proxy" if wrapped else "agent"))
     if not wrapped:
         gates.refuse_end(made.components)
     consent.say_lacking(made)

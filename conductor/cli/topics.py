@@ -14,6 +14,7 @@ from conductor.core.policy.key_table import row_of
 from conductor.packages import sources
 from conductor.record.turns.filter import TERMS, TOGETHER
 from conductor.spec import component_options, limits
+from conductor.spec.option_table import ALL, SERVE, Option
 from conductor.spec.syntax import WRITTEN
 
 _MOST_LISTED: Final = 12
@@ -67,10 +68,10 @@ def _sources() -> Page:
 
 def _options() -> Page:
     # What `-c` is the page says at its head.
-    runs = [r for r in options.TABLE if {*r.commands} & {*options.ALL} and r.key != "c"]
-    keys = [row for row in runs if row.configures(*options.ALL)]
-    serve = [row for row in options.SERVE if not row.is_flag]
-    served = [row for row in (*options.SERVE, *options.FLEET) if row.is_flag]
+    runs = [r for r in options.TABLE if {*r.commands} & {*ALL} and r.key != "c"]
+    keys = [row for row in runs if row.configures(*ALL)]
+    serve = [row for row in SERVE if not row.is_flag]
+    served = [row for row in (*SERVE, *options.FLEET) if row.is_flag]
     sections = [
         *_by_panel("Flags", [row for row in runs if row.is_flag], _flag),
         *_by_panel("Keys", [row for row in keys if not row.is_flag], _key),
@@ -96,21 +97,19 @@ def _options() -> Page:
     )
 
 
-def _by_panel(
-    title: str, rows: list[options.Option], word: Callable[[options.Option], str]
-) -> Iterator[Section]:
+def _by_panel(title: str, rows: list[Option], word: Callable[[Option], str]) -> Iterator[Section]:
     for panel in dict.fromkeys(row.panel for row in rows):
         named = title if panel == "Options" else f"{title} ({panel.lower()})"
         of_panel = ((word(row), row.help + _only(row)) for row in rows if row.panel == panel)
         yield Section(named, entries(of_panel))
 
 
-def _flag(row: options.Option) -> str:
+def _flag(row: Option) -> str:
     flags = ", ".join(options.in_order(row.flags.split()))
     return f"{flags} {row.kind.metavar}".rstrip()
 
 
-def _key(row: options.Option) -> str:
+def _key(row: Option) -> str:
     metavar = row.kind.metavar or "true|false"
     if row.kind.many:
         name, _, value = metavar.partition("=")
@@ -118,10 +117,10 @@ def _key(row: options.Option) -> str:
     return f"{row.key}={metavar}"
 
 
-def _only(row: options.Option) -> str:
+def _only(row: Option) -> str:
     """For which commands it is, where it is not for all that run a chain."""
-    taking = [command for command in options.ALL if command in row.commands]
-    return f" For {' and '.join(taking)}." if len(taking) < len(options.ALL) else ""
+    taking = [command for command in ALL if command in row.commands]
+    return f" For {' and '.join(taking)}." if len(taking) < len(ALL) else ""
 
 
 def _rights() -> Page:

@@ -11,6 +11,7 @@ import typer
 
 from conductor.cli import options
 from conductor.cli.commands import Command, Trait
+from conductor.spec.option_table import Option, read
 
 
 def switch(flags: str, what: str) -> Any:
@@ -43,7 +44,7 @@ JsonArray = Annotated[bool, switch("--json", "Print one JSON array.")]
 Replace = Annotated[bool, switch("--replace", "Let the tag name this, if it names something else.")]
 
 
-def _parameter(option: options.Option) -> inspect.Parameter:
+def _parameter(option: Option) -> inspect.Parameter:
     declared = typer.Option(
         *option.flags.split(),
         help=option.help,
@@ -61,10 +62,10 @@ def _parameter(option: options.Option) -> inspect.Parameter:
     )
 
 
-def _each(row: options.Option, texts: list[str]) -> tuple[Any, ...]:
+def _each(row: Option, texts: list[str]) -> tuple[Any, ...]:
     """The values of an option that may be repeated. Raises `UsageError`."""
     assert row.kind.read is not None
-    return tuple(options.read(row.flags, text, row.kind.read) for text in texts)
+    return tuple(read(row.flags, text, row.kind.read) for text in texts)
 
 
 def takes(name: str) -> Callable[[Callable[..., int]], Any]:
@@ -84,7 +85,7 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
                     if value:
                         values[row.name] = _each(row, value)
                 elif row.kind.read is not None and value is not None:
-                    values[row.name] = options.read(row.flags.split()[0], value, row.kind.read)
+                    values[row.name] = read(row.flags.split()[0], value, row.kind.read)
                 elif value:
                     values[row.name] = value
             return command(**values)

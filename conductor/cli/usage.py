@@ -14,6 +14,7 @@ from conductor.cli.meant import meant, nearly_meant
 from conductor.core import logins
 from conductor.errors import UsageError, a, did_you_mean
 from conductor.spec.catalog import may_be
+from conductor.spec.option_table import SERVE
 
 Foreign: TypeAlias = Any
 """An object of typer's parser. Its classes have no public names."""
@@ -110,7 +111,7 @@ def _options_like(option: str, context: Foreign) -> str:
         value = "false" if option.startswith("--no-") else "VALUE"
         return f"write `-c {key}={value}`; `conductor help options` explains it"
     command = [] if context is None else context.command_path.split()[1:]
-    served = next((row for row in options.SERVE if row.key == key), None)
+    served = next((row for row in SERVE if row.key == key), None)
     if served is not None and " ".join(command) in served.commands:
         return f"write `-c serve.{key}=VALUE`, or put it into `[serve]` of conductor.toml"
     if option == "--chain" and table.has(command, table.PATHS):

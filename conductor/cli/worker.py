@@ -22,7 +22,6 @@ from conductor.errors import UsageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Sequence
 
-    from conductor.cli.options import Parsed
     from conductor.cli.serve import Wanted
     from conductor.control.server import About
     from conductor.fleet.bundle_follower import Follower
@@ -34,6 +33,7 @@ if TYPE_CHECKING:
     from conductor.serve.owners import Ownership
     from conductor.serve.server import Server
     from conductor.serve.settings import Settings
+    from conductor.spec.parsed import Parsed
     from conductor.transports.base import Transport
     from conductor.transports.remote.address import Address
 

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
-from conductor.cli import bundled, configured
+from conductor.cli import bundled
 from conductor.errors import UsageError
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle_cache import BundleCache
 from conductor.spec import managed
+from conductor.spec.parsed import relied_on, rely_on
 
 if TYPE_CHECKING:
     from conductor.cli.serve import Wanted
@@ -37,7 +38,7 @@ class Bundles:
                 "`conductor fleet check` of it shows its reference with `@sha256:`; name that",
             )
         self._folder = ""
-        self._before = configured.relied_on(), managed.brought()
+        self._before = relied_on(), managed.brought()
 
     @classmethod
     def of(cls, typed: Sequence[object], values: dict[str, Any]) -> Bundles | None:
@@ -78,7 +79,7 @@ class Bundles:
         before, unless `undo` is called. Raises `ConductorError`."""
         from conductor.cli.serve import Wanted, in_file
 
-        self._before = configured.relied_on(), managed.brought()
+        self._before = relied_on(), managed.brought()
         if not folder:
             return Wanted(in_file("fleet worker", self._values), {})
         with bundled.kept_on_error():
@@ -90,6 +91,6 @@ class Bundles:
     def undo(self) -> None:
         """What `use` has returned is not served: the bundle before holds."""
         only, policy = self._before
-        configured.rely_on(only)
+        rely_on(only)
         managed.bring(policy)
         self._folder = only.folder if only is not None else ""

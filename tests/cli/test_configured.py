@@ -9,9 +9,12 @@ from typing import Any
 
 import pytest
 
-from conductor.cli import configured, fast, option_layers, options, report
-from conductor.cli.options import Option, Parsed
+from conductor.cli import configured, fast, report
 from conductor.errors import UsageError
+from conductor.spec import option_layers
+from conductor.spec import option_table as options
+from conductor.spec.option_table import Option
+from conductor.spec.parsed import Parsed, assemble
 from tests.cli.configurations import Place, place
 from tests.cli.test_parsers import refused, samples
 
@@ -73,15 +76,15 @@ def test_files_and_variables_read_what_the_command_line_reads(
             read = row.kind.read(text)
             typed = (read,) if row.kind.many else read
         here.user(f"[options]\n{row.key} = {written(row, text)}")
-        values = configured.applied(options.assemble(command, ["demo"])).values
+        values = configured.applied(assemble(command, ["demo"])).values
         base = os.path.dirname(here.user_file)
         kinds = (options.FILE, options.FOLDER, options.OPTIONAL_FILE)
         path = row.kind in kinds and (row.kind != options.OPTIONAL_FILE or typed != "none")
         assert values == {row.name: os.path.join(base, typed) if path else typed}
         here.user_file.unlink()
-        monkeypatch.setenv(option_layers.variable(row), text)
-        assert configured.applied(options.assemble(command, ["demo"])).values == {row.name: typed}
-        monkeypatch.delenv(option_layers.variable(row))
+        monkeypatch.setenv(row.variable, text)
+        assert configured.applied(assemble(command, ["demo"])).values == {row.name: typed}
+        monkeypatch.delenv(row.variable)
 
 
 @pytest.mark.parametrize("row", option_layers.ROWS.values(), ids=lambda row: row.key)
@@ -95,7 +98,7 @@ def test_what_the_command_line_refuses_is_an_error_with_its_place(
             parsed("demo")
     here.user_file.unlink()
     if wrong := "maybe" if switch else refused(row):
-        variable = option_layers.variable(row)
+        variable = row.variable
         monkeypatch.setenv(variable, wrong)
         with pytest.raises(UsageError, match=rf"{variable}: `{row.key}` cannot be `{wrong}`"):
             parsed("demo")
@@ -133,7 +136,7 @@ def test_verbose_is_above_the_level_of_a_file(here: Place) -> None:
 
 def test_a_conductor_within_another_does_not_write_to_its_files(here: Place) -> None:
     here.user('[options]\ntrace = "t"\nmetrics = "m"\naudit = "a"')
-    values = configured.applied(options.assemble("proxy", [])).values
+    values = configured.applied(assemble("proxy", [])).values
     assert values == {"audit": str(here.user_file.with_name("a"))}
 
 
@@ -175,8 +178,8 @@ def test_an_option_that_no_file_has(key: str, text: str, hint: str, here: Place)
 
 def test_options_of_other_commands_are_checked_but_left_out(here: Place) -> None:
     here.user('[options]\nstall = 5\nfs = "read"')
-    assert configured.applied(options.assemble("exec", ["demo"])).values == {"fs": "read"}
-    assert configured.applied(options.assemble("agent", ["demo"])).values == {"stall": 5}
+    assert configured.applied(assemble("exec", ["demo"])).values == {"fs": "read"}
+    assert configured.applied(assemble("agent", ["demo"])).values == {"stall": 5}
 
 
 def test_chains_that_contradict_each_other_are_refused(here: Place) -> None:
@@ -293,7 +296,7 @@ def test_a_folder_that_was_removed_has_no_project(
     gone.mkdir()
     monkeypatch.chdir(gone)
     gone.rmdir()
-    line = options.assemble("agent", ["demo"])  # the command line itself refuses to run there
+    line = assemble("agent", ["demo"])  # the command line itself refuses to run there
     found = configured.applied(line)
     assert found.config is not None
     assert (found.options.stall, found.config.folder) == (2, "")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from conductor.cli import app, main, options
+from conductor.cli import app, main
 from conductor.cli import commands as command_table
 from conductor.cli import pages as help_pages
 from conductor.cli.commands import HEADINGS
@@ -19,6 +19,7 @@ from conductor.core.policy import words
 from conductor.spec import catalog
 from conductor.spec.component_options import NAMES
 from conductor.spec.limits import LIMITS
+from conductor.spec.option_table import LISTED, SERVE
 from tests.docs.tables import MAN_PAGE
 from tests.harness.process.command import conductor, environment
 
@@ -119,7 +120,7 @@ def test_a_group_alone_shows_its_page(group: str, capsys: pytest.CaptureFixture[
 def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     for path, command in commands():
         page = shown([*path, "--help"], capsys)
-        if path[0] in options.LISTED:
+        if path[0] in LISTED:
             page += shown(["help", "options"], capsys)
         for parameter in command.params:
             if getattr(parameter, "hidden", False):
@@ -137,7 +138,7 @@ def test_pages_name_commands_and_addresses_that_there_are(
     assert [command_table.row_of(name.split()) for name in re.findall(r"`([a-z -]+)`", lead)].count(
         None
     ) == 0
-    listening = {option.default for option in options.SERVE if option.key == "listen"}
+    listening = {option.default for option in SERVE if option.key == "listen"}
     every = " ".join(shown(arguments, capsys) for arguments in pages())
     assert set(re.findall(r"ws://127\.0\.0\.1:\d+", every)) == listening
 

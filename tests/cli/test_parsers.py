@@ -11,11 +11,12 @@ import msgspec
 import pytest
 
 from conductor.cli import app, fast, options, run
-from conductor.cli.options import Option, Parsed
 from conductor.errors import UsageError
-from conductor.spec import catalog, syntax
+from conductor.spec import catalog, option_table, syntax
 from conductor.spec.config.model import Written
+from conductor.spec.option_table import ALL, Option
 from conductor.spec.options import Options
+from conductor.spec.parsed import Parsed
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -92,7 +93,7 @@ def by_typer(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> Parsed | 
 def test_every_row_is_a_field_of_the_options_or_of_the_command_line() -> None:
     own = {"c", "prompt", "cwd", "permissions", "fs", "timeout", "json"}
     own |= {"listen", "agent_login", "dry_run"}
-    rows = [row for row in options.TABLE if {*row.commands} & {*options.ALL}]
+    rows = [row for row in options.TABLE if {*row.commands} & {*ALL}]
     names = {row.name for row in rows} - {"dialect", "log", "project", "isolated"} - own
     assert names <= set(Options.__struct_fields__)
     flags = [flag for row in rows for flag in row.flags.split()]
@@ -195,13 +196,13 @@ def test_a_command_line_may_name_no_component(
     ("text", "bytes_"), [("1", 1), ("2k", 2048), ("3KiB", 3072), ("4mb", 4 << 20), ("1G", 1 << 30)]
 )
 def test_sizes(text: str, bytes_: int) -> None:
-    assert options.size(text) == bytes_
+    assert option_table.size(text) == bytes_
 
 
 @pytest.mark.parametrize("text", ["", "0", "-1", "1.5M", "M", "1T", "\u0661", "1e3", " 1"])
 def test_no_sizes(text: str) -> None:
     with pytest.raises(ValueError, match="a size is"):
-        options.size(text)
+        option_table.size(text)
 
 
 @pytest.mark.parametrize(

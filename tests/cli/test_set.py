@@ -8,7 +8,9 @@ from typing import Any
 
 import pytest
 
-from conductor.cli import app, configured, fast, option_layers, options, report
+from conductor.cli import app, configured, fast, report
+from conductor.spec import option_layers
+from conductor.spec.option_table import Option
 from tests.cli.test_parsers import refused, samples
 from tests.harness.process.command import Ran, conductor, environment
 
@@ -61,7 +63,7 @@ def shown(*arguments: str) -> Ran:
     return conductor("config", "show", "--origin", *arguments, env=environment())
 
 
-def word_of(row: options.Option, value: str) -> str:
+def word_of(row: Option, value: str) -> str:
     """How `-c` sets a key."""
     return f"{row.key}.{value}" if row.kind.many else f"{row.key}={value}"
 
@@ -78,7 +80,7 @@ def test_every_key_can_be_set_and_as_a_variable_sets_it(
         pairs = switches if row.kind.read is None else [(one, one) for one in samples(row)]
         for text, typed in pairs:
             with monkeypatch.context() as patch:
-                patch.setenv(option_layers.variable(row), text)
+                patch.setenv(row.variable, text)
                 by_variable = configured.applied(fast.parse(["agent", "demo"])).values[row.name]  # type: ignore[arg-type]
             assert applied(word_of(row, typed))[row.name] == by_variable, (row.key, typed)
     assert applied('peer.a=["datetime", "demo"]', "peer.b=codex")["peer"] == (

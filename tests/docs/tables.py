@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from conductor.cli import app as command_line
-from conductor.cli import commands, config_schema, manual, option_layers, topics
-from conductor.cli import options as option_table
+from conductor.cli import commands, config_schema, manual, topics
 from conductor.core.dialects import DIALECTS, Dialect
 from conductor.core.guards import GUARDS
 from conductor.core.policy import words
@@ -27,7 +26,15 @@ from conductor.http import limits as http
 from conductor.mcp import limits as mcp
 from conductor.packages import sources as package_kinds
 from conductor.record.turns.filter import TERMS, TOGETHER
-from conductor.spec import agents, catalog, component_options, syntax, toml_files
+from conductor.spec import (
+    agents,
+    catalog,
+    component_options,
+    option_layers,
+    option_table,
+    syntax,
+    toml_files,
+)
 from conductor.spec.limits import SHORT, TABLE, Limit
 from conductor.spec.manifest import drawn as drawn_manifests
 from conductor.spec.options import Options

@@ -11,11 +11,12 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.cli import inspect_, option_layers, options
+from conductor.cli import inspect_
 from conductor.errors import ConductorError, UsageError
-from conductor.spec import component_options, limits, origins, plan
+from conductor.spec import component_options, limits, option_layers, origins, plan
 from conductor.spec.config import reading
 from conductor.spec.config.model import ConfigFile
+from conductor.spec.option_table import ALL, Option
 from conductor.spec.options import Options
 from conductor.spec.origins import DEFAULT
 from conductor.spec.syntax import ComponentObject
@@ -38,7 +39,7 @@ WORDS: Final = sorted(
         word
         for page in DOCUMENTS
         for line in pages.commands(pages.read(page))
-        if line[0] in options.ALL
+        if line[0] in ALL
         for word in line[1:]
         if _OPTIONS.match(word)
     }
@@ -185,7 +186,7 @@ def test_conductor_and_editors_refuse_the_same(text: str, here: Place) -> None:
 
 
 @pytest.mark.parametrize("row", option_layers.ROWS.values(), ids=lambda row: row.key)
-def test_editors_accept_what_the_command_line_accepts(row: options.Option) -> None:
+def test_editors_accept_what_the_command_line_accepts(row: Option) -> None:
     from tests.cli.test_parsers import samples
 
     held = VALIDATOR.schema["$defs"]["Options"]["properties"][row.key]

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 import typer
 
-from conductor.cli import app, commands, exec_, fast, option_layers, report, usage
+from conductor.cli import app, commands, exec_, fast, report, usage
 from conductor.errors import UsageError
-from conductor.spec import catalog, component_options
+from conductor.spec import catalog, component_options, option_layers
 from conductor.spec.config import typed
 from conductor.spec.config.model import Config
 from tests.docs import pages, tables

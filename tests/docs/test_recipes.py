@@ -272,7 +272,7 @@ def test_a_turn_through_named_pipes(tmp_path: Path) -> None:
                 "    isolation: str =",
             ),
             Edit(
-                "conductor/cli/options.py",
+                "conductor/spec/option_table.py",
                 '    Option("--nap", SECONDS, "How long to nap."),\n',
                 '    Option(\n        "--prompt -p"',
             ),

@@ -7,13 +7,13 @@ import sys
 
 import pytest
 
-from conductor.cli.option_layers import value
 from conductor.errors import UsageError
 from conductor.run.planned import ports
 from conductor.spec import catalog, peer_agents
 from conductor.spec.config.model import WrittenOption
 from conductor.spec.managed import chain, file
 from conductor.spec.model import Spec
+from conductor.spec.option_layers import value
 from conductor.spec.options import Options
 from conductor.spec.plan import Plan
 

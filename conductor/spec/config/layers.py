@@ -1,6 +1,6 @@
 """The files of configuration: the user's, and above it the project's once the user trusts it.
 
-Variables and the command line are above both (`conductor.cli.configured`).
+Variables and the command line are above both (`conductor.spec.layering`).
 """
 
 from __future__ import annotations

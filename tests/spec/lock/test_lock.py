@@ -13,7 +13,6 @@ import msgspec
 import pytest
 
 from conductor.cli import lock as locking
-from conductor.cli import options
 from conductor.core.accounts import Allowance
 from conductor.core.policy import words
 from conductor.errors import ComponentError, UsageError
@@ -24,6 +23,7 @@ from conductor.spec.catalog import resolve_all
 from conductor.spec.lock import compare, entries
 from conductor.spec.lock import file as lock_file
 from conductor.spec.options import ISOLATIONS, Options
+from conductor.spec.parsed import assembled
 from conductor.spec.paths import LOCK_FILE, components_folder
 from conductor.spec.plan import Plan
 from conductor.spec.programs import module_file
@@ -39,7 +39,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def lock(*components: str, check: bool = False, **values: Any) -> None:
-    chain = options.assembled("agent", components, values)
+    chain = assembled("agent", components, values)
     assert locking.run(chain, components, check=check) == 0
 
 

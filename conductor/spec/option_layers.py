@@ -1,5 +1,5 @@
 """The layers of options: what variables set, how each value is read, and how layers lie above each
-other. `conductor.cli.configured` says which layers a command line has.
+other. `conductor.spec.layering` says which layers a chain has.
 """
 
 from __future__ import annotations
@@ -10,42 +10,30 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
-from conductor.cli import options
-from conductor.cli.options import FILE, FOLDER, OPTIONAL_FILE, Option
 from conductor.errors import UsageError, did_you_mean
+from conductor.spec.option_table import (
+    ALL,
+    CHAIN,
+    FILE,
+    FOLDER,
+    ISOLATED,
+    NATS,
+    OPTIONAL_FILE,
+    PREFIX,
+    PROJECT,
+    SERVE,
+    Option,
+    is_isolated,
+    is_ours,
+    switch,
+)
 from conductor.spec.origins import COMMAND_LINE
 
 if TYPE_CHECKING:
     from conductor.spec.config.model import Config, Written, WrittenOption
 
-PREFIX: Final = "CONDUCTOR_"
-ISOLATED: Final = "CONDUCTOR_ISOLATED"
-NATS: Final = ("CONDUCTOR_NATS_USER", "CONDUCTOR_NATS_PASSWORD")
-"""Who a part of a fleet is to NATS (`conductor/cli/fleet_place.py`)."""
-PROJECT: Final = "CONDUCTOR_PROJECT"
-
-_OTHERS: Final = (
-    # Set by conductor for programs that it starts, by its tests, and for `connect`.
-    *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN", "CONDUCTOR_TERMINAL", "CONDUCTOR_TOKEN"),
-    *("CONDUCTOR_PEERS_", "CONDUCTOR_UNDER_TEST", "CONDUCTOR_E2E_RUN"),
-)
-"""How variables begin that are no options."""
-
-ROWS: Final = {row.key: row for row in options.TABLE if row.configures(*options.ALL)}
+ROWS: Final = {row.key: row for row in CHAIN if row.configures(*ALL)}
 """The options that files and variables may set."""
-
-
-def is_isolated(values: Mapping[str, Any]) -> bool:
-    """Whether neither files nor variables count."""
-    text = os.environ.get(ISOLATED, "")
-    return bool(values.get("isolated")) or bool(
-        text and options.read(ISOLATED, text, options.switch)
-    )
-
-
-def is_ours(variable: str) -> bool:
-    """Whether a variable is meant for conductor's users to set."""
-    return variable.startswith(PREFIX) and not variable.startswith(_OTHERS)
 
 
 def from_environment(values: Mapping[str, Any]) -> tuple[dict[str, WrittenOption], list[str]]:
@@ -56,7 +44,7 @@ def from_environment(values: Mapping[str, Any]) -> tuple[dict[str, WrittenOption
     complaints: list[str] = []
     if is_isolated(values):
         return found, complaints
-    known = {variable(row): row for row in ROWS.values()}
+    known = {row.variable: row for row in ROWS.values()}
     for name, text in sorted(os.environ.items()):
         if name in known and text:  # an empty variable counts as unset
             found[known[name].key] = WrittenOption(text, name)
@@ -64,11 +52,6 @@ def from_environment(values: Mapping[str, Any]) -> tuple[dict[str, WrittenOption
             hint = did_you_mean(name, [*known, ISOLATED, PROJECT], "docs/configuration.md has all")
             complaints.append(f"the variable {name} means nothing; {hint}")
     return found, complaints
-
-
-def variable(row: Option) -> str:
-    """The variable that sets an option."""
-    return PREFIX + row.name.upper()
 
 
 def of_chains(components: Sequence[str | Written], config: Config) -> dict[str, WrittenOption]:
@@ -146,7 +129,7 @@ def _typed_layer(typed: Mapping[str, Any]) -> dict[str, Setting]:
 
 def of_server(key: str, written: WrittenOption) -> tuple[str, Any]:
     """The name and the value of an option of `[serve]`. Raises `UsageError`."""
-    rows = {row.key: row for row in options.SERVE if row.key != "days"}
+    rows = {row.key: row for row in SERVE if row.key != "days"}
     if key not in rows:
         hint = did_you_mean(key, rows, f"options are: {', '.join(rows)}")
         raise UsageError(f"{written.origin}: there is no option `{key}` of `serve`", hint)
@@ -174,7 +157,7 @@ def value(key: str, written: WrittenOption) -> Any:
     row = ROWS.get(key)
     if row is None:
         hint = _meant(key, written.value)
-        typed_only = {row.key for row in options.TABLE if {*row.commands} & {*options.ALL}}
+        typed_only = {row.key for row in CHAIN}
         if key in typed_only:
             raise UsageError(f"{written.origin}: `{key}` is for the command line only", hint)
         raise UsageError(f"{written.origin}: there is no option `{key}`", hint)
@@ -198,7 +181,7 @@ def _meant(key: str, given: Any) -> str:
             "settings and limits of a component stand behind it: `datetime,config.KEY=VALUE`, "
             "`datetime,limit.KEY=VALUE`, or in `components.NAME`"
         )
-    if any(row.key == key for row in options.SERVE):
+    if any(row.key == key for row in SERVE):
         return f"did you mean `serve.{key}`?"
     known = f"options are: {', '.join(ROWS)}; tables are: {', '.join(TABLES)}"
     return did_you_mean(key, ROWS, known)
@@ -217,7 +200,7 @@ def _typed(row: Option, written: WrittenOption) -> Any:
     if row.kind.read is None:
         if from_file and not isinstance(given, bool):
             raise ValueError("a switch is true or false")
-        return given if from_file else options.switch(given)
+        return given if from_file else switch(given)
     if row.kind in (FILE, FOLDER) or (row.kind is OPTIONAL_FILE and given != "none"):
         return _path(given, written.here)
     if row.kind.many:
