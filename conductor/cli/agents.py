@@ -139,26 +139,30 @@ async def _found(wanted: Sequence[KnownAgent], seconds: float) -> list[Finding]:
     waiting = dict.fromkeys(id_ for id_, path in paths.items() if path is not None)
 
     async def ask(agent: KnownAgent, path: str, deadline: float) -> None:
+        has_waited = turns.locked()
         async with turns:
-            found[agent.id] = await _asked(agent, path, deadline, seconds)
+            share = deadline - loop.time() if has_waited else seconds
+            found[agent.id] = await _asked(agent, path, share, seconds)
         del waiting[agent.id]
 
+    loop = asyncio.get_running_loop()
     async with status.waiting(lambda: f"waiting for {', '.join(waiting)}"), tasks.group() as asking:
-        deadline = asyncio.get_running_loop().time() + seconds
+        deadline = loop.time() + seconds
         for agent in wanted:
             if path := paths[agent.id]:
                 asking.start_soon(ask, agent, path, deadline)
     return sorted(found.values(), key=lambda each: not each.installed)
 
 
-async def _asked(agent: KnownAgent, path: str, deadline: float, seconds: float) -> Finding:
+async def _asked(agent: KnownAgent, path: str, share: float, seconds: float) -> Finding:
+    """What an agent is found to be in its share of the seconds for all."""
     try:
         spec = Spec(name=agent.id, command=[path, *agent.command[1:]], source=agent.id)
         managed.tried(spec, agent=True)
     except UsageError as error:
         return _finding(agent, path, Probe(error=f"was not started: {error.text}"))
     loop = asyncio.get_running_loop()
-    share = deadline - loop.time()
+    deadline = loop.time() + share
     found = Probe(error="was not asked: the time was over")
     if share > 0:
         command = spec.command or []

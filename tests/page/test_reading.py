@@ -175,6 +175,7 @@ def test_no_key_throws_where_there_is_nothing(
     with Viewed(empty.path) as nothing, Viewed(full.path) as view:
         secretless = [each.address.split("#")[0] for each in (fancy, view)]
         other = browser.new_page()
+        other.set_default_timeout(_DEADLINE)
         wrong: list[str] = []
         other.on("pageerror", lambda error: wrong.append(str(error)))
         for address in (

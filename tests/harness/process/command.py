@@ -28,6 +28,8 @@ COMMAND: Final = tuple(shlex.split(UNDER_TEST)) or (sys.executable, "-m", "condu
 
 ERROR = re.compile(r"error: \S.*\n\nhint: \S.*\n\Z", re.DOTALL)
 """How every error ends: what is wrong, a blank line, what to do."""
+_LATE = re.compile(r"^(?:waiting|loading) .*, (?:[5-9]|\d\d+) s …\n", re.MULTILINE)
+"""The line about a stage that lasts 5 s: on a busy machine any may."""
 
 
 def environment(**extra: str) -> dict[str, str]:
@@ -38,7 +40,7 @@ def environment(**extra: str) -> dict[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What a command came to."""
+    """What a command came to; `err` without the lines about stages that last long."""
 
     code: int
     out: str
@@ -62,7 +64,7 @@ def conductor(
 ) -> Ran:
     """Runs `conductor ARGUMENTS` to its end; `command` is what runs in place of `conductor`."""
     code, out, err = forks.run([*command, *arguments], stdin, cwd, env or environment())
-    return Ran(code, out.decode(), err.decode())
+    return Ran(code, out.decode(), _LATE.sub("", err.decode()))
 
 
 class Running:
