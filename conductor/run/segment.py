@@ -62,7 +62,6 @@ from conductor.services.log_lines import LogLines
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
 from conductor.transports.framing import LineSplitter
-from wasm_host.capi.library import give_back_code
 
 if TYPE_CHECKING:
     from conductor.run.host_record import HostRecord
@@ -465,7 +464,6 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes)
                 source.tidying = None
                 parts.load(client=False)  # now nobody waits for it
                 give_back()
-                give_back_code()
             segment.run_due()
             if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
                 continue

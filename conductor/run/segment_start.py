@@ -19,7 +19,7 @@ from conductor.run.guest_module import load, memory, optimised_later
 from conductor.run.report_lines import failed_line, ready_line
 from conductor.run.segment import EXIT_GUEST_FAILED, ParentOutput, Segment, serve
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
-from conductor.transports.buffers import CHUNK
+from conductor.transports.buffers import CHUNK, library_code
 from conductor.transports.guest import explain
 from wasm_host.calls import core_api
 from wasm_host.engine import engine_for
@@ -97,6 +97,7 @@ def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
     # Files have been used for the last time, and no guest has run yet.
     for module in modules.values():
         module.warm()
+    library_code()
     harden.seal(memory=memory(modules.values()))
     sys.meta_path.insert(0, cache)
     if spec.require_hardening and (missing := harden.missing()):

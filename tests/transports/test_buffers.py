@@ -28,7 +28,31 @@ print(before - held())
 """
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only glibc is told to")
+CODE: Final = """
+from pathlib import Path
+from conductor.transports.buffers import give_back_code
+import msgspec, unicodedata
+
+def resident():
+    lines = Path("/proc/self/status").read_text().splitlines()
+    return next(int(line.split()[1]) for line in lines if line.startswith("RssFile"))
+
+before = resident()
+give_back_code()
+print(before, resident())
+"""
+
+needs_linux: Final = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is told to")
+
+
+@needs_linux
 def test_what_lies_between_pieces_in_use_is_given_back() -> None:
     done = subprocess.run([sys.executable, "-c", PIECES], capture_output=True, check=True)
     assert int(done.stdout) > 40_000, "KiB"
+
+
+@needs_linux
+def test_code_that_only_the_start_needed_takes_no_memory() -> None:
+    done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, check=True)
+    before, after = map(int, done.stdout.split())
+    assert after < 0.8 * before, "KiB"

@@ -317,20 +317,6 @@ def test_thousands_of_instances_leave_nothing_behind(way: str) -> None:
     assert resident() - before < 1500 * 200
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="only Linux counts a library's pages in /proc")
-def test_code_that_only_the_start_needed_takes_no_memory() -> None:
-    def pages() -> int:
-        mappings = Path("/proc/self/smaps").read_text().split("VmFlags:")
-        library_s = (text for text in mappings if "_libwasmtime" in text and " r-xp " in text)
-        return sum(int(text.partition("\nRss:")[2].split()[0]) for text in library_s)
-
-    guest = wasm_host.load(core("(i64.const 0)")).instantiate("it")
-    before = pages()
-    library.give_back_code()
-    assert pages() < before / 4
-    assert guest.deliver(b"p1\n") == b""
-
-
 def test_dropping_an_instance_frees_its_store(monkeypatch: pytest.MonkeyPatch) -> None:
     freed: list[int] = []
     own = capi.Store._own

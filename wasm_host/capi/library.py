@@ -6,7 +6,6 @@ import ctypes
 import functools
 import importlib.util
 import os
-import struct
 import sys
 from typing import Any, Final
 
@@ -154,29 +153,6 @@ def untyped(name: str, *, keep_gil: bool = False, returns: Any = None) -> Any:
     function = (ctypes.PyDLL(None, handle=library._handle) if keep_gil else library)[name]
     function.restype = returns
     return function
-
-
-_HEADER: Final = struct.Struct("<32xQ14xHH")
-"""Of an ELF file: where the table of its segments is, the size of an entry, how many there are."""
-_SEGMENT: Final = struct.Struct("<II8xQ16xQ")
-"""Kind, rights, address from where the library begins, bytes in memory."""
-_LOADED, _WRITABLE = 1, 2
-_MADV_DONTNEED: Final = 4
-
-
-def give_back_code() -> None:
-    """Gives back the pages of the library's code: to make an engine and to load modules takes ten
-    times as many as calls of guests, which read theirs from the file again."""
-    if sys.platform != "linux" or missing():
-        return
-    library, system = _loaded(), ctypes.CDLL(None)
-    base = ctypes.c_size_t.from_address(library._handle).value  # of `link_map`, in link.h
-    table, size, count = _HEADER.unpack(ctypes.string_at(base, _HEADER.size))
-    for place in range(base + table, base + table + size * count, size):
-        kind, rights, start, length = _SEGMENT.unpack(ctypes.string_at(place, _SEGMENT.size))
-        if kind == _LOADED and not rights & _WRITABLE:
-            before = start % os.sysconf("SC_PAGE_SIZE")
-            system.madvise(_P(base + start - before), _SIZE(length + before), _MADV_DONTNEED)
 
 
 class _Library:
