@@ -16,7 +16,7 @@ import pytest
 from conductor.cli import chain_log_file, doctor
 from conductor.cli.chain_log_file import LogFile, opened
 from conductor.spec import retention
-from tests.harness.process.command import COMMAND, Ran, conductor, environment
+from tests.harness.process.command import COMMAND, NO_BYTECODE, Ran, conductor, environment
 from tests.places import DEADLINE
 
 KEPT = retention.LOGS.most
@@ -271,7 +271,7 @@ def test_on_a_full_disk_the_chain_goes_on(logs: Path, tmp_path: Path) -> None:
             [*COMMAND, "exec", "demo", "-p", "hi", *wanted],
             capture_output=True,
             preexec_fn=small,
-            env=environment(),
+            env=environment(**NO_BYTECODE),
             timeout=DEADLINE,
             check=False,
         )

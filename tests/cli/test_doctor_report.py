@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.process.command import COMMAND, Ran, conductor, environment
+from tests.harness.process.command import COMMAND, NO_BYTECODE, Ran, conductor, environment
 from tests.places import DEADLINE
 from tests.record.test_secret_shapes import HARMLESS, LINES, SECRETS
 
@@ -111,7 +111,7 @@ def test_a_full_disk_is_one_error_and_leaves_nothing(alice: Path) -> None:
         [*COMMAND, "doctor", "--report", "--yes", "-o", "r.txt"],
         capture_output=True,
         preexec_fn=small,
-        env=environment(HOME=str(alice)),
+        env=environment(HOME=str(alice), **NO_BYTECODE),
         cwd=alice,
         timeout=DEADLINE,
         check=False,

@@ -8,12 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.process.command import environment
+from tests.harness.process.command import NO_BYTECODE, environment
 
 LIMITED = """
 import resource, sys
 sys.argv[1:] = {arguments!r}
-sys.dont_write_bytecode = True  # Python keeps half a file of bytecode, and fails at it later
 from conductor.cli import main
 resource.setrlimit(resource.RLIMIT_FSIZE, ({most}, {most}))
 sys.exit(main())
@@ -30,7 +29,7 @@ def test_nothing_half_written_stays(
     ran = subprocess.run(
         [sys.executable, "-c", LIMITED.format(arguments=arguments, most=most)],
         cwd=tmp_path,
-        env=environment(XDG_STATE_HOME=str(tmp_path_factory.mktemp("state"))),
+        env=environment(XDG_STATE_HOME=str(tmp_path_factory.mktemp("state")), **NO_BYTECODE),
         capture_output=True,
         text=True,
         check=False,

@@ -38,6 +38,11 @@ def environment(**extra: str) -> dict[str, str]:
     return kept | {"PYTHONPATH": str(ROOT), "NO_COLOR": "1", "COLUMNS": "100", **extra}
 
 
+NO_BYTECODE: Final = {"PYTHONDONTWRITEBYTECODE": "1"}
+"""For a process whose files may not grow: Python keeps half a file of bytecode, and all later
+processes fail at it."""
+
+
 @dataclass(frozen=True, slots=True)
 class Ran:
     """What a command came to; `err` without the lines about stages that last long."""
