@@ -134,9 +134,9 @@ class Replays:
     def agent_gets(self, lane: Lane, pending: Visit, sent: Raw, got: Raw) -> None:
         """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
         below = pending.session or ""
+        if self._keeps_nothing(below):
+            return  # alone, the agent calls it as the client does
         session = self._exchange.outermost(lane, below)
-        if self._keeps_nothing(session):
-            return
         users: list[additions.Block] | None = []
         if not pending.flow.by:
             users = additions.blocks(self._users(session, pending.flow, sent))

@@ -26,7 +26,7 @@ _OWN: Final = b"c"
 """The first byte of the conductor's own lines for a guest (`channel/1`)."""
 _now: Final = time.monotonic
 _MOST_READS: Final = 1 << 16
-"""Messages of which is known when they were read."""
+"""Chunks of which is known when they were read."""
 
 
 class QueuedFrames(msgspec.Struct, eq=False):
@@ -44,25 +44,29 @@ class QueuedFrames(msgspec.Struct, eq=False):
 
 
 class _Reads:
-    """When messages were read, by their numbers: these rise as messages are read."""
+    """When chunks were read, by the numbers of their messages: these rise as messages are read."""
 
     def __init__(self) -> None:
-        self.before = array("q", [0])
-        """The last number before each message …"""
-        self.times = array("d", [0.0])
-        """… and when that was read."""
+        self.last = 0
+        """The last number before the latest chunk."""
+        self._before = array("q", [0])
+        """That of each chunk …"""
+        self._times = array("d", [0.0])
+        """… and when the chunk was read."""
 
-    def trim(self) -> None:
-        """Forgets the oldest, where it knows very many."""
-        if len(self.times) > _MOST_READS:
-            del self.before[: _MOST_READS // 2], self.times[: _MOST_READS // 2]
+    def begin(self, last: int) -> None:
+        """A chunk is read now, behind the message with this number."""
+        self.last = last
+        self._before.append(last)
+        self._times.append(_now())
+        if len(self._times) > _MOST_READS:
+            del self._before[: _MOST_READS // 2], self._times[: _MOST_READS // 2]
 
     def stamp(self, entry: Entry) -> None:
-        """Says in an entry when its message was read, if that has waited."""
-        if entry.number <= self.before[-1]:
-            place = bisect_left(self.before, entry.number) - 1
-            if place >= 0:  # else it was read in another process, or long ago
-                force_setattr(entry, "read", self.times[place])
+        """Says in an entry of an earlier chunk's message when that was read."""
+        place = bisect_left(self._before, entry.number) - 1
+        if place >= 0:  # else it was read in another process, or long ago
+            force_setattr(entry, "read", self._times[place])
 
 
 _Queued = TypeVar("_Queued")
@@ -99,17 +103,12 @@ class Outboxes(ABC, Generic[_Queued]):
 
     def feed(self, peer: str, frames: Sequence[bytes]) -> None:
         """Routes frames of one peer, in order."""
-        router, apply, reads = self.router, self.apply, self._reads
-        receive, is_logged = router.receive, self._entry is not None
-        before, times = reads.before.append, reads.times.append
-        if is_logged:
-            reads.trim()
+        router, apply = self.router, self.apply
+        if self._entry is not None:
+            self._reads.begin(router.received)
         for frame in frames:
-            if is_logged:
-                before(router.received)
-                times(_now())
             try:
-                effects = receive(peer, frame)
+                effects = router.receive(peer, frame)
             except MemoryError:
                 # A message may be too large to be decoded: that costs its sender, not the chain.
                 effects = router.skipped(peer, frame, "there is no memory for it")
@@ -126,7 +125,8 @@ class Outboxes(ABC, Generic[_Queued]):
     def _does(self, effect: Effect) -> None:
         """Has an effect performed that sends nothing, or put into the log."""
         if type(effect) is Entry and self._entry is not None:
-            self._reads.stamp(effect)
+            if effect.number <= self._reads.last:  # it has waited
+                self._reads.stamp(effect)
             self._entry(effect)
         else:
             self._perform(effect)

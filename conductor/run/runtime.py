@@ -452,9 +452,11 @@ class Runtime:
         """Has the log hand on its entries, now or soon."""
         entries = self.records.entries
         entries.mode = self.router.mode
+        if not entries.waits:
+            return  # nobody watches
         if entries.is_due:
             entries.drain()
-        elif entries.waits and not self._hands_on:
+        elif not self._hands_on:
             self._hands_on = True
             asyncio.get_running_loop().call_later(_SOON, self.guarded, self._handed_on)
 
