@@ -138,6 +138,15 @@ def test_a_login_by_terminal_is_held_to_its_arguments(machine: Machine) -> None:
     assert (ran.code, ran.err) == (0, "")
 
 
+@pytest.mark.proves("the tools of authors run nothing else")
+def test_a_program_that_is_tested_is_held_to_it(machine: Machine) -> None:
+    machine.allow(f'[[agents]]\nsource = "{machine.opt}/agent"\n')
+    test = ("test", "--only", "handshake", "--against")
+    machine.refuses(machine.conductor(*test, f"{machine.home}/agent"), "agents")
+    machine.refuses(machine.conductor(*test, f"{machine.home}/agent {{agent}}"), "agents")
+    assert machine.conductor(*test, f"{machine.opt}/agent").code == 0
+
+
 def test_variables_are_those_that_are_named(machine: Machine) -> None:
     agent = f'[[agents]]\nsource = "{machine.opt}/agent"\n'
     written = json.dumps({"command": f"{machine.opt}/agent", "env": {"MODEL": "x"}})

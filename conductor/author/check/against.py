@@ -19,6 +19,9 @@ from conductor.author.check.program import AGENT, ProgramChain
 from conductor.author.check.scripted_chain import Fault, Skipped, first
 from conductor.author.check.suite import TIMEOUT, CheckOutcome, outcome_of, outcome_of_fault
 from conductor.author.check.table import CHECKS, Check
+from conductor.spec import managed
+from conductor.spec.model import Spec
+from conductor.spec.programs import which
 
 GRACE: Final = 5.0
 """Seconds that a program may take to end once its input has ended."""
@@ -116,9 +119,11 @@ def outcomes(
         timeout: Seconds that one check may take.
 
     Raises:
-        ComponentError: The program cannot be started.
+        ConductorError: The program cannot be started, or the managed policy forbids it.
     """
-    every = checks(words)
+    command = [which(words[0]) or words[0], *words[1:]]
+    spec = managed.tried(Spec(name=words[0], source=words[0], command=command), agent=True)
+    command, every = spec.command or command, checks(words)
     with tempfile.TemporaryDirectory(prefix="conductor-test-") as place:
         folder = os.path.realpath(place)
         stuck = False
@@ -128,7 +133,7 @@ def outcomes(
             if stuck:
                 yield outcome_of(check, "skip", why="it does not get past `initialize`")
                 continue
-            outcome = asyncio.run(_tried(check, list(words), folder, timeout))
+            outcome = asyncio.run(_tried(check, command, folder, timeout))
             stuck = outcome.stuck and check is every[0]
             yield outcome
 
