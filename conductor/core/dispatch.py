@@ -23,7 +23,7 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.entries import Entry, Notification
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import OF_EDITOR, STOP, UPDATE
@@ -47,12 +47,11 @@ _MOST_ENTRIES: Final = 1000
 _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
-class Dispatcher:
+class Dispatcher(Part):
     """The part of a router that takes frames. `max_depth`: how deep a frame may nest."""
 
     def __init__(self, parts: Parts, max_depth: int) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._max_depth = max_depth
 
     def read(self, peer: Peer, frame: bytes) -> None:
@@ -201,7 +200,7 @@ class Dispatcher:
                 return
             message = restored
         if lane.peer.names is not None:
-            known = self._exchange.moving.comes(lane, message, batch)
+            known = self._parts.moving.comes(lane, message, batch)
             if known is None:
                 return
             message = known

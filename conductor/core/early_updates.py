@@ -10,16 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.core.jsonrpc import Params
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import Message, read_message
 from conductor.core.policy.withheld import TOOLS
 from conductor.core.session import Standing
 from conductor.core.state import Lane, Next, Source, Waiting
-
-if TYPE_CHECKING:
-    from conductor.core.parts import Parts
 
 _MOST: Final = 1000
 """Notifications that wait, at most …"""
@@ -31,11 +29,11 @@ _UNHEARD: Final = (Standing.NAMED, Standing.SET_UP, Standing.CLOSED)
 """The sessions that the client has not named."""
 
 
-class EarlyUpdates:
+class EarlyUpdates(Part):
     """What waits while the client has asked for new sessions."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self._client = parts.exchange.upstream
         self._sessions = parts.exchange.sessions
         self._opening = 0
@@ -45,14 +43,14 @@ class EarlyUpdates:
     def opens(self) -> None:
         """The client asks for a new session."""
         self._opening += 1
-        self.any = self._parts.exchange.may_keep = True
+        self.any = self._exchange.may_keep = True
 
     def opened(self) -> None:
         """It has its answer: what is of sessions that it knows now goes on; all, with the last."""
         self._opening -= 1
         self._go_on(lambda message: not self._opening or self._knows(message.session))
         self.any = self._opening > 0
-        self._parts.exchange.watch(mends=self._parts.exchange.mends)
+        self._exchange.watch(mends=self._exchange.mends)
 
     def keeps(self, lane: Lane, method: str, params: Params, source: Source) -> bool:
         """Whether a notification waits."""

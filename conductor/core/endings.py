@@ -15,7 +15,7 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure, Reopen
 from conductor.core.json_text import has_object
 from conductor.core.jsonrpc import Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import CLOSING, STATE_KIND, STOP
@@ -54,12 +54,8 @@ def _goes_on_inside(host: Peer, session: str) -> bool:
     return False
 
 
-class Endings:
+class Endings(Part):
     """The part of a router that settles the requests of peers, turns and chains that end."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     # -- a peer is gone ------------------------------------------------------------------------
 
@@ -71,7 +67,7 @@ class Endings:
         peer.move(Life.GONE, reason)
         self._settle(peer, reason, goes_on=False)
         if peer.component.peer_agent and peer.names is not None:
-            self._exchange.moving.gone(peer, reason)
+            self._parts.moving.gone(peer, reason)
         if peer.role not in (Role.CLIENT, Role.OUTER) and not peer.component.peer_agent:
             self._exchange.chain_fails(peer, reason)
 

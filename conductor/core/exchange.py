@@ -7,9 +7,8 @@ has failed.
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from functools import cached_property
 from itertools import count
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from msgspec import Raw, UnsetType
 
@@ -55,13 +54,6 @@ from conductor.core.state import (
 from conductor.core.topology import Topology, join, onward
 from conductor.core.tracing import Entries, with_number
 from conductor.errors import marked
-
-if TYPE_CHECKING:
-    from conductor.core.early_updates import EarlyUpdates
-    from conductor.core.logins import Logins
-    from conductor.core.moving import Moving
-    from conductor.core.own_folders import OwnFolders
-    from conductor.core.replays import Replays
 
 _OWN_ID: Final = '"c{}"'
 """The ids of requests that a host of guests sends of their own to the conductor above it …"""
@@ -197,7 +189,7 @@ class Exchange:
 
     def is_at(self, agent: Peer, session: Session) -> bool:
         """Whether a session is at this agent now, and not at another with which it goes on."""
-        return agent.names is None or self.moving.agent(self.below(agent, session)) is agent
+        return agent.names is None or self._parts.moving.agent(self.below(agent, session)) is agent
 
     def at_agent(self, lane: Lane, session: str) -> Session:
         """The session that an agent, which sends by `lane`, calls so."""
@@ -246,68 +238,34 @@ class Exchange:
     def forward(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it, or the folders that
         it names are known."""
-        own = self.own_folders if method in SETUP and self._options.resolving else None
+        own = self._parts.own_folders if method in SETUP and self._options.resolving else None
         if own is None or not own.keeps(lane, method, params, pending):
             self.go(lane, method, params, pending)
-
-    @cached_property
-    def _logins(self) -> Logins:
-        from conductor.core.logins import Logins  # no host of guests has a client
-
-        return Logins(self._parts)
-
-    @cached_property
-    def early(self) -> EarlyUpdates:
-        """What waits at the client's end for the answer that names its session."""
-        from conductor.core.early_updates import EarlyUpdates  # no start waits for it
-
-        return EarlyUpdates(self._parts)
-
-    @cached_property
-    def moving(self) -> Moving:
-        """Which agent each session goes on with, in a chain with several."""
-        from conductor.core.moving import Moving  # few chains need it
-
-        return Moving(self._parts)
-
-    @cached_property
-    def own_folders(self) -> OwnFolders:
-        """The set-ups of components that wait for the real places of their folders."""
-        from conductor.core.own_folders import OwnFolders  # no start waits for it
-
-        return OwnFolders(self._parts)
 
     @property
     def keeps(self) -> bool:
         """Whether what components add to prompts is kept: by the conductor next to the client."""
         return self._options.keeping and self.topology.mode == "agent"
 
-    @cached_property
-    def replays(self) -> Replays:
-        """What takes it out of what the client gets."""
-        from conductor.core.replays import Replays  # no start waits for it
-
-        return Replays(self._parts)
-
     def watch(self, *, mends: bool) -> None:
         """From now on updates for the client may hold what components added, or may not."""
         self.mends = mends
-        self.may_keep = mends or self.early.any
+        self.may_keep = mends or self._parts.early.any
 
     def go(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
         """Sends a request out on `lane`: now, or once its peer is ready for it."""
         if lane.mates:
             try:
-                lane = self.moving.leads(lane, method, params, pending)
+                lane = self._parts.moving.leads(lane, method, params, pending)
             except Malformed as wrong:
                 self.refuse(pending, wrong)
                 return
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p:
             if not method.startswith(NO_QUESTIONS):
-                self.early.asked()
+                self._parts.early.asked()
             if self.mends:
-                self.replays.comes(session_of(params))
+                self._parts.replays.comes(session_of(params))
         if peer.ready:
             self.send(lane, method, params, pending)
         elif peer.closure is not None:
@@ -323,13 +281,13 @@ class Exchange:
     def notify(self, lane: Lane, method: str, params: Params, source: Source) -> None:
         """Sends a notification of `source` out on `lane`: now, or once its peer is ready for it."""
         if lane.mates:
-            lane = self.moving.leads(lane, method, params, None)
+            lane = self._parts.moving.leads(lane, method, params, None)
         peer = lane.peer
         if self.may_keep and lane is self.upstream.p:
-            if self.early.keeps(lane, method, params, source):
+            if self._parts.early.keeps(lane, method, params, source):
                 return
             if self.mends:
-                shown = self.replays.shown(method, params, source)
+                shown = self._parts.replays.shown(method, params, source)
                 if shown is None:
                     return
                 source = source.changed(shown is not params)
@@ -405,7 +363,7 @@ class Exchange:
             if peer.untaken:
                 params = adaptation.adapt(self._parts, peer, params, pending.session)
             if self.keeps and not lane.port:
-                self.replays.agent_gets(lane, pending, sent, params)
+                self._parts.replays.agent_gets(lane, pending, sent, params)
         return params
 
     def _noted(
@@ -482,9 +440,9 @@ class Exchange:
         followers, copies, passed_on = pending.followers, pending.copies, pending.passes_on
         pending.followers, pending.copies, pending.passes_on = (), (), None
         if self.may_keep and pending.origin is self.upstream.p:
-            self.early.answers(pending.names)
+            self._parts.early.answers(pending.names)
             if self.mends:
-                self.replays.comes(pending.names)
+                self._parts.replays.comes(pending.names)
         if pending.rewriters:
             member, body = self._parts.requests.rewritten(pending, member, bytes(body))
         if pending.traced is not None:
@@ -512,7 +470,7 @@ class Exchange:
         ended = None
         if origin is self.upstream.p and self.topology.mode == "agent":
             if member == b"error" or pending.method == INITIALIZE:
-                body = self._logins.shown(member, body)
+                body = self._parts.logins.shown(member, body)
             elif self.version == 2:
                 body, ended = self._in_version_2(pending, body)
         frame = origin.writer.answer(pending.raw_id, member, body)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from conductor.core.effects import Held
 from conductor.core.jsonrpc import Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import read_message, session_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, CLOSING, PROMPT
 from conductor.core.policy.turns import REFUSED, turn_cancelled
@@ -16,13 +16,12 @@ from conductor.core.session import Session
 from conductor.core.state import Lane, Next, Visit, Waiting
 
 
-class HeldPrompts:
+class HeldPrompts(Part):
     """The part of a router that holds prompts of upstream. They stand in their sessions; what is of
     no session, in one without a name."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._sessions: dict[Session, None] = {}
         """Those in which any is held."""
         self.on = 0

@@ -15,9 +15,9 @@ from msgspec import Raw
 from conductor.core import json_text
 from conductor.core.effects import LogLine
 from conductor.core.json_text import elements, member_at, read_members, text_of, write_members
+from conductor.core.parts import Part, Parts
 
 if TYPE_CHECKING:
-    from conductor.core.parts import Parts
     from conductor.core.state import Peer
 
 FLAG: Final = "--agent-login="
@@ -35,11 +35,11 @@ _NO_TERMINAL: Final = "needs a client that can start it in a terminal, and this 
 _NOT_ITS_OWN: Final = "is none that the agent offers"
 
 
-class Logins:
+class Logins(Part):
     """What the client is shown of the agent's logins."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self._topology = parts.exchange.topology
 
     def shown(self, member: bytes, body: Raw | bytes) -> Raw | bytes:
@@ -74,9 +74,7 @@ class Logins:
                 kept.append(usable)
             elif logs:
                 name = text_of(member_at(method, "name"))
-                self._parts.exchange.emit(
-                    LogLine("warning", agent.name, f"the login `{name}` {usable}")
-                )
+                self._exchange.emit(LogLine("warning", agent.name, f"the login `{name}` {usable}"))
         # An agent elsewhere is a stranger: what it writes must read the same to every client.
         same = kept == methods and agent.component.logins
         return listed if same else Raw(json_text.encode(kept))

@@ -36,7 +36,7 @@ from conductor.core.jsonrpc import (
     read_error,
 )
 from conductor.core.message import Message
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import addresses, session_of, size_of
 from conductor.core.policy.key_table import (
     CLOSING,
@@ -105,12 +105,11 @@ class Move(msgspec.Struct, eq=False):
     refused: Refused = {}
 
 
-class Moving:
+class Moving(Part):
     """The part of a router that knows which agent each session goes on with."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._agent = parts.exchange.topology.agent
         """The chain's agent."""
         self._places: dict[str, Place] = {}

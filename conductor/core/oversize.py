@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw
 from conductor.core import jsonrpc
 from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
 from conductor.core.message import Message
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy.states import State
 from conductor.core.state import Lane, Peer
 from conductor.patterns import lazy_pattern
@@ -32,12 +32,8 @@ _ANSWERS: Final = (b"result", b"error")
 _LOST: Final = "the answer could not be delivered"
 
 
-class Oversize:
+class Oversize(Part):
     """The part of a router that answers for frames nobody took."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     def skipped(self, peer: Peer, head: bytes, why: str, *, whole: bool = False) -> bool:
         """A line of `peer` was too long, too deep or too costly to be taken.

@@ -8,7 +8,7 @@ has named are the user's choice, and stay as they are written.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import msgspec
 from msgspec import Raw
@@ -19,21 +19,19 @@ from conductor.core.effects import Resolve
 from conductor.core.guards.paths import inside
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.sessions import guest_of
 from conductor.core.state import Lane, Next, Visit, Waiting
 
-if TYPE_CHECKING:
-    from conductor.core.parts import Parts
-
 _FOLDERS: Final = ("cwd", "additionalDirectories")
 
 
-class OwnFolders:
+class OwnFolders(Part):
     """The set-ups of components that wait."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
+        super().__init__(parts)
         self._sessions = parts.exchange.sessions
         self._waiting: dict[int, tuple[Visit, Waiting, tuple[str, ...]]] = {}
         """By token, with their folders as they are written."""
@@ -50,7 +48,7 @@ class OwnFolders:
         self._last += 1
         waiting = Waiting(Next.ARRIVES, lane, pending, read_message(method, params))
         self._waiting[self._last] = pending, waiting, folders
-        self._parts.exchange.emit(Resolve(lane.peer.name, self._last, folders, theirs))
+        self._exchange.emit(Resolve(lane.peer.name, self._last, folders, theirs))
         return True
 
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> None:
@@ -63,7 +61,7 @@ class OwnFolders:
             origin = pending.flow.lane
             text = f"the folder {outside[0]!a:.200} of a session leads out of the user's folders"
             data = {"component": origin.peer.name} if origin is not None else None
-            self._parts.exchange.refuse(pending, Malformed(INVALID_REQUEST, text, data=data))
+            self._exchange.refuse(pending, Malformed(INVALID_REQUEST, text, data=data))
             return
         if real:
             params = _written(waiting.message.params, real)

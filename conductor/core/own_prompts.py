@@ -12,7 +12,7 @@ from typing import Final
 
 from conductor.core.effects import Violated
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import MCP_FAMILIES, PROMPT, Direction
 from conductor.core.policy.sessions import guest_of
@@ -27,12 +27,11 @@ ANOTHER_AFTER: Final = 600.0
 """… with one of these back after so many seconds."""
 
 
-class OwnPrompts:
+class OwnPrompts(Part):
     """The accounts of one chain."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._refused: set[str] = set()
         """The components that have been refused a prompt."""
 

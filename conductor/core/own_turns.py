@@ -23,7 +23,7 @@ from conductor.core.jsonrpc import (
     or_empty,
 )
 from conductor.core.own_prompts import OwnPrompts
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy import words
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PROMPT, STATE_KIND, STOP, UPDATE
@@ -64,12 +64,11 @@ class _Named(msgspec.Struct):
     turn: Annotated[str, Meta(min_length=1)]  # a turn that waits has no id yet
 
 
-class OwnTurns:
+class OwnTurns(Part):
     """The part of a router that gives components turns."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self.own_prompts = OwnPrompts(parts)
         self._hosted = parts.exchange.topology.hosted
         self.queue = TurnQueue(parts)

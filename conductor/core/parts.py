@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from functools import cached_property
+from collections.abc import Collection, Iterable, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -13,11 +12,15 @@ from conductor.core.dialects import Dialect
 from conductor.core.jsonrpc import MAX_DEPTH
 
 if TYPE_CHECKING:
+    from conductor.core.early_updates import EarlyUpdates
     from conductor.core.editor import EditorMessages
     from conductor.core.endings import Endings
     from conductor.core.exchange import Exchange
     from conductor.core.held_prompts import HeldPrompts
+    from conductor.core.logins import Logins
+    from conductor.core.moving import Moving
     from conductor.core.oversize import Oversize
+    from conductor.core.own_folders import OwnFolders
     from conductor.core.own_turns import OwnTurns
     from conductor.core.policy.checks import Checks
     from conductor.core.policy.handshake import PolicedHandshake
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from conductor.core.questions import Questions
     from conductor.core.rearranging import Rearranging
     from conductor.core.rebinding import Rebinding
+    from conductor.core.replays import Replays
     from conductor.core.requests import Requests
     from conductor.core.reviving import Reviving
     from conductor.core.roles.detection import Detection
@@ -70,22 +74,28 @@ _MADE: Final = {
     "checks": "policy.checks:Checks",
     "deadlines": "waits:Deadlines",
     "detection": "roles.detection:Detection",
+    "early": "early_updates:EarlyUpdates",
     "editor": "editor:EditorMessages",
     "endings": "endings:Endings",
     "handshake": "policy.handshake:PolicedHandshake",
     "held": "held_prompts:HeldPrompts",
     "initializer": "roles.initialize:Initializer",
+    "logins": "logins:Logins",
     "mcp_ownership": "policy.ownership:McpOwnership",
+    "moving": "moving:Moving",
     "notifications": "policy.notifications:PolicedNotifications",
     "observers": "policy.observers:Observers",
     "oversize": "oversize:Oversize",
+    "own_folders": "own_folders:OwnFolders",
     "own_turns": "own_turns:OwnTurns",
     "policed": "policy.requests:PolicedRequests",
     "ports": "ports:Ports",
     "questions": "questions:Questions",
     "rearranging": "rearranging:Rearranging",
     "rebinding": "rebinding:Rebinding",
+    "replays": "replays:Replays",
     "requests": "requests:Requests",
+    "reviving": "reviving:Reviving",
     "services": "services:Services",
     "turns": "policy.turns:Turns",
     "waits": "waits:Waits",
@@ -93,17 +103,24 @@ _MADE: Final = {
 """Where the class of each part is. A part is made when somebody first asks for it: the first
 message of a chain needs few parts, and an editor waits for its answer."""
 
+_OF_CLIENTS: Final = ("early", "logins", "own_folders", "replays")
+"""Those that only a client's end needs: no host of guests has that."""
+_OF_FEW: Final = ("moving", "reviving")
+"""Those that few chains need."""
+
+
+def _modules(names: Iterable[str]) -> tuple[str, ...]:
+    return tuple(f"conductor.core.{_MADE[name].partition(':')[0]}" for name in names)
+
+
 MODULES: Final = (
-    *(f"conductor.core.{place.partition(':')[0]}" for place in _MADE.values()),
+    *_modules(name for name in _MADE if name not in (*_OF_CLIENTS, *_OF_FEW)),
     *(f"conductor.core.guards.{name}" for name in ("capabilities", "modes", "servers")),
     "json",
 )
-"""Those modules, and what else waits for a session."""
+"""The modules of all others, and what else waits for a session."""
 
-OF_CLIENTS: Final = tuple(
-    f"conductor.core.{name}" for name in ("early_updates", "logins", "own_folders", "replays")
-)
-"""What also waits for one at a client's end: no host of guests has that."""
+OF_CLIENTS: Final = _modules(_OF_CLIENTS)
 
 
 def load(*, client: bool) -> None:
@@ -111,6 +128,14 @@ def load(*, client: bool) -> None:
     `client`: for a client's end."""
     for module in (*MODULES, *(OF_CLIENTS if client else ())):
         import_module(module)
+
+
+class Part:
+    """One part of a router, which finds the others by `parts`."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._exchange = parts.exchange
 
 
 class Parts:
@@ -143,15 +168,14 @@ class Parts:
     questions: Questions
     editor: EditorMessages
     oversize: Oversize
+    logins: Logins
+    moving: Moving
+    reviving: Reviving
+    replays: Replays
     # What waits.
     waits: Waits
-
-    @cached_property
-    def reviving(self) -> Reviving:
-        """What brings an agent back."""
-        from conductor.core.reviving import Reviving  # no host of guests has an agent
-
-        return Reviving(self)
+    early: EarlyUpdates
+    own_folders: OwnFolders
 
     if not TYPE_CHECKING:  # pragma: no branch - else every name would be that of a part
 

@@ -29,7 +29,7 @@ from conductor.core.jsonrpc import (
     Params,
     error_object,
 )
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.checks import WATCH, error, refusal
 from conductor.core.policy.headings import addresses, heading, session_of
 from conductor.core.policy.key_table import (
@@ -66,12 +66,11 @@ _GRANTS: Final = Grants(sessions="own")
 _COMMANDS: Final = COMMANDS_KIND.encode()
 
 
-class Ports:
+class Ports(Part):
     """The part of a router that knows what may pass at ports."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._sessions: dict[str, Sessions] = {}
         """By port: the sessions with its peer agent. Another agent may use the same ids."""
 

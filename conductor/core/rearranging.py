@@ -16,7 +16,7 @@ from conductor.core.component import Component, Role, newcomer
 from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.roles.initialize import is_waited_for, successor_name
 from conductor.core.state import Answer, AnswerTo, Life, Peer, unread
@@ -24,12 +24,11 @@ from conductor.core.state import Answer, AnswerTo, Life, Peer, unread
 _NOT_USED: Final = Closure("it is not used")
 
 
-class Rearranging:
+class Rearranging(Part):
     """The part of a router that changes which components its chain has, and their order."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._topology = parts.exchange.topology
         self._peers = parts.exchange.peers
         self._order: Sequence[Component] = ()

@@ -19,7 +19,7 @@ from conductor.core.guards.modes import SET_MODE, Refused
 from conductor.core.guards.names import folded, head
 from conductor.core.guards.reading import written
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy.key_table import MODE_KINDS, PROMPT
 from conductor.core.policy.sessions import FOLLOWED, places
 from conductor.core.service_table import REBIND, TURN_END
@@ -44,12 +44,8 @@ class _Kept(msgspec.Struct):
     """The params of `turn/end` for each."""
 
 
-class Rebinding:
+class Rebinding(Part):
     """The part of the services that binds sessions. `relay`: to the conductor above a host."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     def ask(self, peer: Peer, params: Params, pending: Visit | None) -> None:
         """A component calls `rebind`."""

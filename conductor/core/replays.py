@@ -26,7 +26,7 @@ from conductor.core.json_text import (
     write_members,
 )
 from conductor.core.jsonrpc import Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import heading, read_message, session_of
 from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
 from conductor.core.session import Beginning
@@ -71,12 +71,11 @@ class _Recalled(Replayed, msgspec.Struct):
     records: Sequence[tuple[str, bytes]]
 
 
-class Replays:
+class Replays(Part):
     """The part of a router that takes out again what components added to prompts."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._given: dict[Flow, tuple[str, Params]] = {}
         """The prompts of the client that have no answer, and no agent has got by another's."""
         self._repeating: dict[str, _Session] = {}

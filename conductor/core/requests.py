@@ -21,7 +21,7 @@ from conductor.core.jsonrpc import (
     Params,
 )
 from conductor.core.message import Message
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy import own_terminals
 from conductor.core.policy.headings import read_message, session_of, size_of
 from conductor.core.policy.key_table import (
@@ -80,12 +80,8 @@ _NOTIFIED: Final = "Method not found: `{}` is no request; what begins with `$/` 
 _MISPLACED: Final = "`{}` is only exchanged between the conductor and the proxies it initialized"
 
 
-class Requests:
+class Requests(Part):
     """The part of a router that handles requests and answers."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -257,7 +253,7 @@ class Requests:
             exchange.sessions.closes(session_of(params), pending)
         if lane is exchange.upstream.p:
             self._client_asks(method, params, pending)
-            if exchange.keeps and exchange.replays.client_asks(lane, method, params, pending):
+            if exchange.keeps and self._parts.replays.client_asks(lane, method, params, pending):
                 return
         elif method == PROMPT and trusted and lane.direction is Direction.DOWN:
             pending.names = session_of(params)
@@ -283,7 +279,7 @@ class Requests:
             if method == PROMPT:
                 self._parts.own_turns.client_prompts(pending)
             elif method in MAKES_ONE and self._exchange.topology.mode == "agent":
-                self._exchange.early.opens()
+                self._parts.early.opens()
         elif method == LIST:
             pending.rewriters = (Followed(sessions),)
         elif method in CLOSING:
@@ -456,7 +452,7 @@ class Requests:
                 case AtPort():
                     member, body = self._parts.ports.answers(rewriter, pending, member, body)
                 case Replayed():
-                    body = self._exchange.replays.rewritten(rewriter, pending, member, body)
+                    body = self._parts.replays.rewritten(rewriter, pending, member, body)
                 case Straight(peer):
                     body = event_answer(peer, member, body)
                 case _:  # the user's list of sessions: those of components are in nobody else's
@@ -481,7 +477,7 @@ class Requests:
                 follower.sessions.answered(follower, pending, member, body)
                 one = follower.client and pending.method in MAKES_ONE
                 if one and self._exchange.topology.mode == "agent":
-                    self._exchange.early.opened()
+                    self._parts.early.opened()
             case QueuedTurn():
                 own_turns.decided(follower, pending, member, body)
             case AgentPrompt():
@@ -491,7 +487,7 @@ class Requests:
             case AtPort(port):
                 parts.ports.answered(port, pending, member, body)
             case Replayed():
-                self._exchange.replays.answered(follower, pending, member, body)
+                self._parts.replays.answered(follower, pending, member, body)
             case Settled():
                 parts.policed.settling.answered(follower, pending, member, body)
             case Rebind():
@@ -503,9 +499,9 @@ class Requests:
                 parts.mcp_ownership.opened(follower, pending, member, body)
                 lane = pending.flow.lane
                 if lane is not None and lane.peer.names is not None:
-                    self._exchange.moving.connected(lane, pending.method, member, body)
+                    self._parts.moving.connected(lane, pending.method, member, body)
             case Step():
-                self._exchange.moving.answered(follower, pending, member, body)
+                self._parts.moving.answered(follower, pending, member, body)
             case Straight(peer) if peer is self._exchange.upstream:
                 parts.questions.answered(pending, member, body)
             case _:

@@ -22,7 +22,7 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
 from conductor.core.json_text import read_members
 from conductor.core.jsonrpc import AUTH_REQUIRED, Params, read_error
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.key_table import UPDATE
 from conductor.core.policy.own_terminals import RELEASE
 from conductor.core.roles.initialize_params import version_of
@@ -33,12 +33,11 @@ _Script = Generator[tuple[str, Params], tuple[bytes, bytes], None]
 """Requests, one after the other; each gets its answer."""
 
 
-class Reviving:
+class Reviving(Part):
     """The part of a router that brings an agent back."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._asked: Visit | None = None
         """What the present process has not answered: what an earlier one has not, is over."""
         self._script: _Script

@@ -438,12 +438,12 @@ class Router:
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> Effects:
         """A `Resolve` effect was performed: both lists without links; empty where the agent is on
         another machine."""
-        self._exchange.own_folders.resolved(token, folders, theirs)
+        self._parts.own_folders.resolved(token, folders, theirs)
         return self._exchange.taken()
 
     def recalled(self, token: int, records: Sequence[tuple[str, bytes]]) -> Effects:
         """A `Recall` effect was performed: each record with its session, the oldest first."""
-        self._exchange.replays.recalled(token, records)
+        self._parts.replays.recalled(token, records)
         return self._exchange.taken()
 
     def woken(self, token: int) -> Effects:

@@ -23,7 +23,7 @@ from conductor.core.jsonrpc import (
     Malformed,
     Params,
 )
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy import words
 from conductor.core.policy.headings import size_of
 from conductor.core.policy.word_table import FAMILIES
@@ -95,12 +95,11 @@ def _service_of(name: str) -> str:
     return CALLS[name].service if name in CALLS else name[:_SHOWN]
 
 
-class Services:
+class Services(Part):
     """Grants and refuses calls, and answers those that the shell has performed."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self._open: dict[int, Visit] = {}
         """The calls that the shell performs, by token."""
         self._tokens = count(1)
@@ -172,7 +171,7 @@ class Services:
 
     def _use_agent(self, peer: Peer, params: Params, pending: Visit | None) -> None:
         if not self._exchange.topology.hosted:
-            self._exchange.moving.ask(peer, peer.name, params, pending)
+            self._parts.moving.ask(peer, peer.name, params, pending)
             return
         members = read_members(params) or {}  # the conductor above has the agents
         named = text_of(members.get("sessionId"))
@@ -192,7 +191,7 @@ class Services:
         if name == REBIND:
             self._parts.rebinding.relayed(peer, guest, Raw(params), pending)
         elif name == USE_AGENT:
-            self._exchange.moving.ask(peer, guest, Raw(params), pending)
+            self._parts.moving.ask(peer, guest, Raw(params), pending)
         elif name == TURN_END:
             self._parts.own_turns.end(peer, Raw(params), pending, guest)
         else:

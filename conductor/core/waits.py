@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from conductor.core.effects import Wake
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.entries import Notification, WaitingInOrder
 from conductor.core.policy.states import State
 from conductor.core.session import Limit, Session
@@ -135,11 +135,8 @@ class Deadlines:
                 assert due is None  # an earlier one of the same token
 
 
-class Waits:
+class Waits(Part):
     """The part of a router that lets messages go on."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
 
     def release(self, lane: Lane) -> None:
         """Sends on, in order, what waits behind the component at `lane`, and need not any more."""

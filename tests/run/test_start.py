@@ -562,14 +562,8 @@ def test_what_a_host_loads_late_is_there_before_it_is_locked_up() -> None:
     }
     # The chain of a host has no agent that could be started again.
     of_agents = {
-        ("conductor.core.parts", "conductor.core.reviving"),
         ("conductor.core.topology", "conductor.core.agent_sessions"),
         ("conductor.core.router", "conductor.core.agent_sessions"),
-        ("conductor.core.exchange", "conductor.core.own_folders"),
-        ("conductor.core.exchange", "conductor.core.logins"),
-        ("conductor.core.exchange", "conductor.core.moving"),
-        ("conductor.core.exchange", "conductor.core.early_updates"),
-        ("conductor.core.exchange", "conductor.core.replays"),
     }
     # `segment_start` loads these for the guests, audits and traces that need them; what words mean
     # is for agreements.

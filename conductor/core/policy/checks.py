@@ -13,7 +13,7 @@ from conductor.core.guards import Violation
 from conductor.core.guards.reading import MOST_JUDGED
 from conductor.core.json_text import too_many_values
 from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy import words
 from conductor.core.policy.entries import Notification
 from conductor.core.policy.headings import Heading, Message
@@ -83,11 +83,8 @@ def same_answer(upstream: tuple[bytes, bytes] | None, member: bytes, body: bytes
     return upstream is not None and upstream[0] == member and equal(body, upstream[1])
 
 
-class Checks:
+class Checks(Part):
     """The checks, and the reports of violations."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._exchange = parts.exchange
 
     def originates(
         self, lane: Lane, message: Message, rights: int, *, is_request: bool

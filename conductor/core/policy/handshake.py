@@ -7,7 +7,7 @@ from typing import Final
 from conductor.core.dialects import INITIALIZE
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, passes
 from conductor.core.policy.headings import Heading, Message
@@ -19,12 +19,8 @@ _DOWN: Final = Direction.DOWN
 _HEADING: Final = Heading(INITIALIZE, None)
 
 
-class PolicedHandshake:
+class PolicedHandshake(Part):
     """The part of a router that handles `initialize`."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     @staticmethod
     def takes_part(peer: Peer) -> bool:

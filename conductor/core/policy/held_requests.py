@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw
 
 from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy import changes
 from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, error, lacks, same_answer
 from conductor.core.policy.entries import Excuse
@@ -40,12 +40,8 @@ HOLD_SETUP: Final = 60.0
 _BOUNDED: Final = frozenset({*SETUP, *SETTINGS, LIST, "session/status"})
 
 
-class HeldRequests(ABC):
+class HeldRequests(Part, ABC):
     """The requests that components hold; `PolicedRequests` adds how they come to them and leave."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     @abstractmethod
     def route(self, lane: Lane, message: Message, pending: Visit) -> None:

@@ -8,7 +8,7 @@ from msgspec import Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.jsonrpc import Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy import changes
 from conductor.core.policy.checks import equal, lacks, passes, paused
 from conductor.core.policy.entries import Notification, WaitingInOrder
@@ -37,12 +37,8 @@ _MOST_QUEUED: Final = 8192
 """Entries of one queue; above it the oldest carried notification holds up nothing any more."""
 
 
-class PolicedNotifications:
+class PolicedNotifications(Part):
     """The part of a router that handles notifications."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     # -- a notification leaves a peer ------------------------------------------------------------
 

@@ -12,7 +12,7 @@ from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.json_text import read_members, write_members
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy.entries import Notification, WaitingInOrder, meant
 from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import ORIGINATE, PROMPT, STAMP
@@ -24,12 +24,8 @@ _MOST_BYTES_WAITING: Final = 32 * 1024 * 1024
 """Copies that wait for a component that is still being initialized."""
 
 
-class Observers:
+class Observers(Part):
     """The copies that components get, and what they do with them."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     # -- notifications -------------------------------------------------------------------------
 

@@ -5,19 +5,15 @@ from __future__ import annotations
 
 from conductor.core.guards.modes import Refused, Settings, choice
 from conductor.core.jsonrpc import read_error
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy.headings import read_message
 from conductor.core.policy.key_table import SETTINGS
 from conductor.core.session import OwnPrompt, Rebind, Settled
 from conductor.core.state import AnswerTo, Lane, Visit
 
 
-class Settling:
+class Settling(Part):
     """The part of a router that sets what is to be set in a session."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     def now(self, lane: Lane, session: str) -> Settings:
         """What is set in a session that has this id where messages go down by `lane`."""

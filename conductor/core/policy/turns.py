@@ -20,7 +20,7 @@ from conductor.core.dialects import CANCEL
 from conductor.core.guards import Violation
 from conductor.core.json_text import member_at
 from conductor.core.jsonrpc import INVALID_REQUEST, REQUEST_CANCELLED, Params
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.policy import words
 from conductor.core.policy.checks import RIGHTS
 from conductor.core.policy.headings import Heading, Message
@@ -71,12 +71,8 @@ _UNSEEN: Final = jsonrpc.error_object(
 )
 
 
-class Turns:
+class Turns(Part):
     """The part of a router that knows of turns."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     # -- cancelled -----------------------------------------------------------------------------
 

@@ -19,7 +19,7 @@ from conductor.core.dialects import (
 )
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import read_error, unknown_method
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.roles.initialize import successor_name
 from conductor.core.state import (
     AnswerTo,
@@ -32,12 +32,8 @@ from conductor.core.state import (
 )
 
 
-class Detection:
+class Detection(Part):
     """The part of a router that finds out dialects, and joins launched successors."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     def envelope_seen(self, peer: Peer, form: Dialect, method: str) -> None:
         """A peer of uncertain dialect has sent `method` in an envelope of `form`, which

@@ -24,7 +24,7 @@ from conductor.core.jsonrpc import (
     read_error,
     unknown_method,
 )
-from conductor.core.parts import Parts
+from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import Heading, Message
 from conductor.core.roles.initialize_params import (
     EMPTY,
@@ -65,12 +65,11 @@ def successor_name(name: str) -> str:
     return f"{name}/successor"
 
 
-class Initializer:
+class Initializer(Part):
     """The part of a router that handles `initialize` and role requests."""
 
     def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
+        super().__init__(parts)
         self.upstream = UpstreamRole(parts.exchange)
         self.peer_agents = PeerAgents(parts)
 

@@ -18,7 +18,7 @@ from conductor.core.dialects import INITIALIZE
 from conductor.core.effects import Closure
 from conductor.core.json_text import read_members, write_members
 from conductor.core.jsonrpc import Params, or_empty, read_error
-from conductor.core.parts import Parts
+from conductor.core.parts import Part
 from conductor.core.roles.initialize_params import version_of
 from conductor.core.state import AnswerTo, Life, Peer, Visit
 
@@ -28,12 +28,8 @@ _META: Final = "_meta"
 _INFO: Final[tuple[str, ...]] = ("clientInfo", "info")
 
 
-class PeerAgents:
+class PeerAgents(Part):
     """The part of a router that initializes peer agents."""
-
-    def __init__(self, parts: Parts) -> None:
-        self._parts = parts
-        self._exchange = parts.exchange
 
     def greet(self) -> None:
         """The chain is initialized: so are its peer agents, once."""
