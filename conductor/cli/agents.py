@@ -95,7 +95,7 @@ def show(names: Sequence[str], *, timeout: float, as_json: bool) -> int:
 
     Returns 1 if one that is named is not installed or does not answer, else 0. Raises `UsageError`.
     """
-    wanted = list(dict.fromkeys(map(_named, names))) or list(known_agents.TABLE)
+    wanted = list(dict.fromkeys(map(_named, names))) or list(known_agents.table())
     adopt_orphans()
     if sys.platform != "win32":
         for number in (signal.SIGTERM, signal.SIGHUP):

@@ -180,7 +180,7 @@ def check_name(name: str) -> None:
         )
     if is_reserved(name):
         raise UsageError(f"a component cannot be called `{name}`: logs use that word", hint)
-    programs = (program for agent in agents.TABLE for program in agent.all_programs)
+    programs = (program for agent in agents.table() for program in agent.all_programs)
     for other in catalog.bundled():
         if looks_like(name, other):
             text = f"`{other}` is the name of a component that comes with conductor"

@@ -408,14 +408,14 @@ def known_agents() -> str:
             f"`{one.install}`".replace("|", "\\|"),
             one.login,
         )
-        for one in agents.TABLE
+        for one in agents.table()
     ]
     return table(("named", "is", "starts", "to install", "to log in"), rows)
 
 
 def agent_quirks() -> str:
     """What is peculiar of known agents."""
-    rows = [(f"`{one.id}`", quirk) for one in agents.TABLE for quirk in one.quirks]
+    rows = [(f"`{one.id}`", quirk) for one in agents.table() for quirk in one.quirks]
     return table(("agent", "quirk"), rows)
 
 

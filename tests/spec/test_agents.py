@@ -53,14 +53,14 @@ def _refused(word: str) -> UsageError:
 
 
 def test_each_word_means_one_agent() -> None:
-    words = [word for agent in agents.TABLE for word in (agent.id, *agent.aliases)]
-    programs = [program for agent in agents.TABLE for program in agent.all_programs]
+    words = [word for agent in agents.table() for word in (agent.id, *agent.aliases)]
+    programs = [program for agent in agents.table() for program in agent.all_programs]
     for all_of_them in (words, programs):
         assert [word for word, number in Counter(all_of_them).items() if number > 1] == []
-    assert [agent.id for agent in agents.TABLE] == sorted(agent.id for agent in agents.TABLE)
+    assert [agent.id for agent in agents.table()] == sorted(agent.id for agent in agents.table())
 
 
-@pytest.mark.parametrize("agent", agents.TABLE, ids=lambda agent: agent.id)
+@pytest.mark.parametrize("agent", agents.table(), ids=lambda agent: agent.id)
 def test_a_row_is_complete_and_in_its_form(agent: agents.KnownAgent) -> None:
     for word in (agent.id, *agent.aliases):
         assert is_name(word)

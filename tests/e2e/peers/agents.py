@@ -81,7 +81,7 @@ def main() -> int:
     root = cache_root() / "agents"
     failed = 0
     print("| agent | version | `initialize` | `session/new` without a login |\n|---|---|---|---|")
-    for agent in agents.TABLE:
+    for agent in agents.table():
         chosen = agent.id in sys.argv[1:] if sys.argv[1:] else bool(agent.package)
         if not chosen:
             continue
