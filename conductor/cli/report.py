@@ -402,8 +402,6 @@ def relay(
     An empty name stands for the process that hosts sandboxed proxies. Its log entries of `level`
     and above look like all others; any other line of it is marked `[host]`.
     """
-    from conductor.run.report_lines import ENTRY, FURTHER  # `conductor join` must start without
-
     hidden = False
     in_entry = False
     notices: set[str] = set()
@@ -414,7 +412,10 @@ def relay(
             if not lines.admits(name, line):
                 return
             write(name, _COLOURED.sub("", line))
-        elif (entry := ENTRY.fullmatch(line)) and not is_reserved(entry[2]):
+            return
+        from conductor.run.report_lines import ENTRY, FURTHER  # a chain without hosts needs none
+
+        if (entry := ENTRY.fullmatch(line)) and not is_reserved(entry[2]):
             hidden, in_entry = _RANK[entry[1]] < _RANK[level], True
             lines.say(entry[1], entry[2], entry[3])
         elif in_entry and line.startswith(FURTHER):

@@ -21,9 +21,6 @@ from conductor.patterns import lazy_pattern
 NAMES: Final = ("sessionId", "session_id", "senderSessionId", "recipientSessionId")
 """The members that name a session, wherever they stand."""
 
-KEPT: Final = "conductor.aliases"
-"""The member of what a component keeps that has its aliases; it is the conductor's own."""
-
 MOST: Final = 1024
 """Sessions that one component may have bound."""
 

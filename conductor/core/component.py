@@ -104,6 +104,10 @@ class Component(msgspec.Struct, frozen=True):
     happens."""
 
 
+KEPT_ALIASES: Final = "conductor.aliases"
+"""The member of what a component keeps that has its aliases; it is the conductor's own."""
+
+
 class KeptMembers:
     """The members that one component has kept with `keep`, the latest last.
 

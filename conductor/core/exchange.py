@@ -13,8 +13,8 @@ from typing import Final
 from msgspec import Raw, UnsetType
 
 from conductor.core import adaptation, agent_turns, jsonrpc
-from conductor.core.aliases import KEPT, Aliases, renamed, to_json
-from conductor.core.component import Component, Role
+from conductor.core.aliases import Aliases, renamed, to_json
+from conductor.core.component import KEPT_ALIASES, Component, Role
 from conductor.core.dialects import CANCEL, INITIALIZE
 from conductor.core.effects import Closure, Effect, Effects, Fail, LogLine, Propagate, Send, Serve
 from conductor.core.json_text import write_members
@@ -161,7 +161,7 @@ class Exchange:
         if lane.across is not None and lane.across.across is lane:
             join(lane, lane.across)
         # So another instance goes on with them, also where that is in another host.
-        kept = bytes(write_members({KEPT: Raw(to_json(lane.aliases))}))
+        kept = bytes(write_members({KEPT_ALIASES: Raw(to_json(lane.aliases))}))
         peer.kept.update(kept)
         self.emit(Serve(peer.name, "keep", None, kept))
 

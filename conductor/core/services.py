@@ -12,8 +12,7 @@ from typing import Final
 from msgspec import Raw, UnsetType
 
 from conductor.core import json_text
-from conductor.core.aliases import KEPT
-from conductor.core.component import Role
+from conductor.core.component import KEPT_ALIASES, Role
 from conductor.core.effects import Reached, Serve
 from conductor.core.json_text import member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import (
@@ -210,8 +209,8 @@ class Services(Part):
 
     def _keep(self, peer: Peer, params: Params, pending: Visit | None) -> None:
         members = read_members(params)
-        if members is not None and KEPT in members:
-            self._decline(peer, KEEP, f"`{KEPT}` is the conductor's own", pending)
+        if members is not None and KEPT_ALIASES in members:
+            self._decline(peer, KEEP, f"`{KEPT_ALIASES}` is the conductor's own", pending)
             return
         if isinstance(params, UnsetType) or not peer.kept.update(params):
             self._decline(peer, KEEP, f"`{KEEP}` takes an object: what is to be kept", pending)

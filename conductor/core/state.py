@@ -19,7 +19,7 @@ from msgspec import UNSET, Raw
 
 from conductor.core import aliases
 from conductor.core.aliases import Aliases, Names
-from conductor.core.component import Component, KeptMembers, Role, Side
+from conductor.core.component import KEPT_ALIASES, Component, KeptMembers, Role, Side
 from conductor.core.dialects import DETECTION, INITIALIZE, LAUNCH, PLAIN, Dialect
 from conductor.core.effects import Closure
 from conductor.core.jsonrpc import Params
@@ -803,7 +803,7 @@ class Peer(msgspec.Struct, eq=False):
         self.s = Lane(self, Side.S, requests, plain)
         self.c = Lane(self, Side.P, requests, plain)
         self.p.other, self.s.other = self.s, self.p
-        self.s.aliases = aliases.of_json(self.kept.get(aliases.KEPT))
+        self.s.aliases = aliases.of_json(self.kept.get(KEPT_ALIASES))
         self.id_spaces = [requests]
         for name in self.component.ports:
             self.ports[name] = port = Lane(self, Side.S, requests, plain)

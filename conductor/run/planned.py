@@ -13,8 +13,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.aliases import KEPT
-from conductor.core.component import Component, KeptMembers
+from conductor.core.component import KEPT_ALIASES, Component, KeptMembers
 from conductor.core.effects import Violated
 from conductor.errors import ConductorError
 from conductor.services.calls import Grantee
@@ -61,7 +60,7 @@ class Belongings:
 
     def aliases(self, guests: Iterable[str]) -> list[bytes]:
         """Those of the sessions of guests, in order, as each keeps them."""
-        return [bytes(self.kept[guest].get(KEPT) or b"{}") for guest in guests]
+        return [bytes(self.kept[guest].get(KEPT_ALIASES) or b"{}") for guest in guests]
 
     def started(self, guests: Iterable[str]) -> None:
         """Guests are started once more."""

@@ -426,6 +426,8 @@ def _of_name(word: str, names: _Names) -> Spec:
 def _of_agent(word: str, names: _Names) -> Spec | None:
     """The known agent that a word means; None if it means none. Raises `UsageError` if the agent is
     not installed, or stands elsewhere than last."""
+    if os.path.dirname(word):
+        return None
     from conductor.spec import agents
 
     agent = agents.named(word)
