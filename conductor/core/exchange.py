@@ -123,24 +123,33 @@ class Exchange:
         self.count += 1
         return self.count
 
-    def deliver(self, peer: Peer, frame: bytes, number: int = 0, *, copy: bool = False) -> None:
+    def deliver(
+        self,
+        peer: Peer,
+        frame: bytes,
+        number: int = 0,
+        *,
+        copy: bool = False,
+        stamped: tuple[bytes, str, bytes] | None = None,
+    ) -> None:
         """Has a frame written to a peer: whatever anybody is told goes through here.
 
         Args:
+            peer: who is told.
+            frame: whole lines.
             number: that of the message, for a peer that is to know it; 0: nobody has to.
             copy: it may be left out where the peer is too slow.
+            stamped: instead of the frame: id, method and params of a request, which the shell
+                writes with the trace context in it.
         """
         if peer.deaf:
+            return
+        if stamped is not None:
+            self.effects.append(Propagate(peer.name, *stamped, number))
             return
         if number and peer.numbers is not None:
             frame = with_number(peer, number, frame)
         self.effects.append(Send(peer.name, frame, copy))
-
-    def _deliver_stamped(
-        self, peer: Peer, id_: bytes, method: str, params: bytes, number: int
-    ) -> None:
-        """The same for a request that the shell puts the trace context into."""
-        self.effects.append(Propagate(peer.name, id_, method, params, number))
 
     def emit(self, effect: Effect) -> None:
         """Adds an effect to those of the step that runs."""
@@ -335,7 +344,7 @@ class Exchange:
         propagating = self._options.propagating and peer.role is Role.AGENT
         if propagating and not isinstance(params, UnsetType):
             named = bytes(params) if peer.names is None else renamed(params, peer.names.down)
-            self._deliver_stamped(peer, id_, method, named, pending.number)
+            self.deliver(peer, frame, pending.number, stamped=(id_, method, named))
         else:
             frame = lane.writer.request(id_, method, params)
             self.deliver(peer, frame, pending.number)
