@@ -5,6 +5,7 @@ here those of the others. Must not import typer: an editor waits for `connect` t
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Final
 
 from conductor.spec import option_table
@@ -21,120 +22,97 @@ from conductor.spec.option_table import (
     choice,
 )
 
-_FLEET: Final = "Fleet"
+_fleet = partial(Option, panel="Fleet")
 _PARTS: Final = ("fleet gateway", "fleet worker", "fleet")
 """The commands that are a part of a fleet, or look at it."""
 
 FLEET: Final = (
-    Option(
+    _fleet(
         "--nats",
         Kind("URL", str, many=True),
         "Where NATS is. May be repeated, or have commas, for the servers of a cluster.",
-        commands=_PARTS,
-        panel=_FLEET,
+        _PARTS,
         default="nats://127.0.0.1:4222",
     ),
-    Option(
+    _fleet(
         "--nats-creds",
         FILE,
         "Credentials for NATS: the file (JWT and key) of this part of the fleet. A user and a "
         "password stand in the variables CONDUCTOR_NATS_USER and CONDUCTOR_NATS_PASSWORD instead.",
-        commands=_PARTS,
-        panel=_FLEET,
+        _PARTS,
     ),
-    Option(
+    _fleet(
         "--nats-ca",
         FILE,
         "Authorities to trust at NATS: the file of their certificates, instead of the system's.",
-        commands=_PARTS,
-        panel=_FLEET,
+        _PARTS,
     ),
-    Option(
-        "--nats-cert",
-        FILE,
-        "The certificate for NATS: that of this part of the fleet.",
-        commands=_PARTS,
-        panel=_FLEET,
+    _fleet(
+        "--nats-cert", FILE, "The certificate for NATS: that of this part of the fleet.", _PARTS
     ),
-    Option("--nats-key", FILE, "The key of that certificate.", _PARTS, panel=_FLEET),
-    Option(
-        "--nats-wait",
-        SECONDS,
-        "How long NATS may be away at first.",
-        commands=_PARTS,
-        panel=_FLEET,
-        default="30",
-    ),
-    Option(
+    _fleet("--nats-key", FILE, "The key of that certificate.", _PARTS),
+    _fleet("--nats-wait", SECONDS, "How long NATS may be away at first.", _PARTS, default="30"),
+    _fleet(
         "--listen",
         Kind("ADDRESS", str, many=True),
         "Show health and numbers at http://HOST:PORT: /health, /ready, /metrics. May be repeated.",
-        commands=("fleet worker",),
-        panel=_FLEET,
+        ("fleet worker",),
     ),
-    Option(
+    _fleet(
         "--pool",
         Kind("NAME", str),
         "Its workers take the same rooms.",
-        commands=("fleet gateway", "fleet worker"),
-        panel=_FLEET,
+        ("fleet gateway", "fleet worker"),
         default="main",
     ),
-    Option(
+    _fleet(
         "--run-as",
         Kind("USER", str),
         "The user that agents run as: they cannot read the worker's login. It needs root.",
-        commands=("fleet worker",),
-        panel=_FLEET,
+        ("fleet worker",),
     ),
-    Option(
+    _fleet(
         "--bundle-key",
         Kind("FILE", str, many=True),
         "Take bundles that are rolled out: chains and policy of the pool, if they are "
         "signed with this public key (PEM). May be repeated: one of them.",
-        commands=("fleet worker",),
-        panel=_FLEET,
+        ("fleet worker",),
     ),
-    Option(
+    _fleet(
         "--bundle",
         Kind("BUNDLE", str),
         "Take this bundle: chains and policy, signed with the `--bundle-key`, instead of those "
         "that are rolled out: oci://HOST/NAME@sha256:HEX, or a folder with an OCI layout.",
-        commands=("fleet worker",),
-        panel=_FLEET,
+        ("fleet worker",),
     ),
-    Option(
+    _fleet(
         "--rooms",
         NUMBER,
         "Rooms (principals) at once; a full worker takes no more.",
-        commands=("fleet worker",),
-        panel=_FLEET,
+        ("fleet worker",),
         default="1000",
     ),
-    Option(
+    _fleet(
         "--journal",
         choice("off", "on", "required"),
         "Keep a journal in JetStream: what passes at the client's end, without secrets. With "
         "`required` no prompt begins while that lags.",
-        commands=("fleet worker",),
-        panel=_FLEET,
+        ("fleet worker",),
         default="off",
     ),
-    Option(
+    _fleet(
         "--journal-days",
         DAYS,
         "Days that a journal keeps; 0: for ever. For a new one only.",
-        commands=("fleet worker",),
-        panel=_FLEET,
+        ("fleet worker",),
         default="30",
     ),
-    Option(
+    _fleet(
         "--project-id",
         Kind("NAME", str),
         "The project that values (`storage`) belong to: those of the scope `project`, on all "
         "workers.",
-        commands=("fleet worker",),
-        panel=_FLEET,
+        ("fleet worker",),
         default="the pool",
     ),
 )
@@ -189,10 +167,7 @@ _INSTALLING: Final = ("add", "update")
 
 _INSTALL: Final = (
     Option(
-        "--yes -y",
-        SWITCH,
-        "Install without a question; it gets the default rights.",
-        _INSTALLING,
+        "--yes -y", SWITCH, "Install without a question; it gets the default rights.", _INSTALLING
     ),
     Option(
         "--allow-all",
@@ -263,26 +238,21 @@ TABLE: Final = (
         "--timeout",
         SECONDS,
         "How long nothing may move in the chain.",
-        commands=("log replay",),
+        ("log replay",),
         default="60; with COMPONENT 10",
     ),
-    Option(
-        "--trace",
-        FILE,
-        "Write the new run to this file, as a trace.",
-        commands=("log replay",),
-    ),
+    Option("--trace", FILE, "Write the new run to this file, as a trace.", ("log replay",)),
     Option(
         "--agent",
         SWITCH,
         "Play the agent of the trace on standard input and output, at the end of a chain.",
-        commands=("log replay",),
+        ("log replay",),
     ),
     Option(
         "--agent",
         Kind("COMPONENT", str),
         "The agent behind the component, written as for `conductor agent`.",
-        commands=("dev",),
+        ("dev",),
         default="demo",
     ),
     Option(
@@ -290,27 +260,27 @@ TABLE: Final = (
         FILE,
         "Also write what the component gets and returns in the replay, as a transcript for "
         "`conductor test`. Only of a sandboxed component.",
-        commands=("log replay",),
+        ("log replay",),
     ),
     Option(
         "--component",
         Kind("COMPONENT", str),
         "Play the scenarios against this component.",
-        commands=("test",),
+        ("test",),
         default="the component whose folder holds them",
     ),
     Option(
         "--match",
         choice("bytes", "json"),
         "How to compare lines.",
-        commands=("test",),
+        ("test",),
         default="the manifest's setting, else bytes",
     ),
     Option(
         "--update",
         SWITCH,
         "Replace the expected lines in the transcripts by the lines that the component returned.",
-        commands=("test",),
+        ("test",),
     ),
 )
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -238,14 +239,15 @@ class Option(msgspec.Struct, frozen=True):
 
 
 _ANSWERS: Final = ("deny", "ask", "allow-once")
-_SANDBOX: Final = "Sandbox"
-_LIMITS: Final = "Limits"
-_OUTPUT: Final = "Output"
+
+# Options below one heading of the help.
+_who = partial(Option, panel="Who may connect")
+_sandboxed = partial(Option, panel="Sandbox")
+_limited = partial(Option, panel="Limits")
+_output = partial(Option, panel="Output")
 
 _ONE_WRITER: Final = ("proxy",)
 """A conductor within another one must not write to the file that the outer one writes."""
-
-_WHO: Final = "Who may connect"
 
 _SERVE: Final = ("serve",)
 _CLIENTS: Final = ("serve", "fleet gateway")
@@ -260,178 +262,136 @@ SERVE: Final = (
         Kind("ADDRESS", str, many=True),
         "Where clients connect: ws://HOST:PORT, http://HOST:PORT, wss:// or https:// with TLS, "
         "unix:PATH, tcp://HOST:PORT. May be repeated; port 0 takes any that is free.",
-        commands=_CLIENTS,
+        _CLIENTS,
         default="ws://127.0.0.1:8790",
     ),
     Option(
         "--chain",
         Kind("NAME", str, many=True),
         "Serve this chain of the configuration at /acp/NAME. May be repeated.",
-        commands=_ROOMS,
+        _ROOMS,
     ),
     Option(
         "--share",
         SWITCH,
         "Let connections of one principal share a chain: where their clients can do the same. By "
         "default each has a chain of its own.",
-        commands=_ROOMS,
+        _ROOMS,
     ),
-    Option(
+    _who(
         "--tokens",
         FILE,
         "The file of principals and the digests of their tokens; `conductor serve token NAME` adds "
         "to it. Without one, and without an issuer, everybody who can reach the address is the "
         "principal `local`.",
-        commands=_CLIENTS,
-        panel=_WHO,
+        _CLIENTS,
     ),
-    Option(
+    _who(
         "oidc-issuer",
         Kind("URL", str),
         "Take tokens of this issuer of OpenID Connect too; the principal is the token's `sub`.",
-        commands=_CLIENTS,
-        panel=_WHO,
+        _CLIENTS,
     ),
-    Option(
+    _who(
         "oidc-audience",
         Kind("TEXT", str),
         "The audience that tokens of the issuer must be for.",
-        commands=_CLIENTS,
-        panel=_WHO,
+        _CLIENTS,
     ),
-    Option(
+    _who(
         "--tls-cert",
         FILE,
         "The certificate of this server, with those between it and its authority, in PEM.",
-        commands=_CLIENTS,
-        panel=_WHO,
+        _CLIENTS,
     ),
-    Option("--tls-key", FILE, "The key of the certificate.", commands=_CLIENTS, panel=_WHO),
-    Option(
+    _who("--tls-key", FILE, "The key of the certificate.", commands=_CLIENTS),
+    _who(
         "--insecure",
         SWITCH,
         "Serve addresses beyond this machine without TLS, or without tokens.",
-        commands=_CLIENTS,
-        panel=_WHO,
+        _CLIENTS,
     ),
-    Option(
+    _who(
         "--host",
         Kind("NAME", str, many=True),
         "A name by which clients call this server; beside that of its address. May be repeated.",
-        commands=_SERVERS,
-        panel=_WHO,
+        _SERVERS,
     ),
-    Option(
+    _who(
         "origin",
         Kind("ORIGIN", str, many=True),
         "An origin whose web pages may connect, such as https://chat.example.org. May be repeated.",
-        commands=_CLIENTS,
-        panel=_WHO,
+        _CLIENTS,
         default="none",
     ),
-    Option(
+    _who(
         "owners",
         OPTIONAL_FILE,
         "Where the server keeps which principal has which session. `none` forgets it at the end.",
-        commands=_SERVE,
-        panel=_WHO,
+        _SERVE,
         default="in the user's state folder",
     ),
-    Option(
+    _limited(
         "linger",
         SECONDS,
         "How long a connection whose link is cut, and its turn, wait for the client.",
-        commands=_SERVERS,
-        panel=_LIMITS,
+        _SERVERS,
         default="60",
     ),
-    Option(
+    _limited(
         "wind-down",
         SECONDS,
         "How long running turns may go on once the server is to end.",
-        commands=_SERVERS,
-        panel=_LIMITS,
+        _SERVERS,
         default="30",
     ),
-    Option(
+    _limited(
         "login",
         SECONDS,
         "How long a network connection may take to show who it is from.",
-        commands=_CLIENTS,
-        panel=_LIMITS,
+        _CLIENTS,
         default="10",
     ),
-    Option(
-        "connections",
-        NUMBER,
-        "Connections of one principal at once.",
-        commands=_SERVERS,
-        panel=_LIMITS,
-        default="64",
+    _limited(
+        "connections", NUMBER, "Connections of one principal at once.", _SERVERS, default="64"
     ),
-    Option(
+    _limited(
         "sockets",
         NUMBER,
         "Network connections over HTTP of one principal at once; a WebSocket, a stream of events "
         "and a request each have one.",
-        commands=_SERVE,
-        panel=_LIMITS,
+        _SERVE,
         default="512",
     ),
-    Option(
+    _limited(
         "all-connections",
         NUMBER,
         "Connections of all principals at once.",
-        commands=_CLIENTS,
-        panel=_LIMITS,
+        _CLIENTS,
         default="1000",
     ),
-    Option(
-        "sessions",
-        NUMBER,
-        "Live sessions of one principal.",
-        commands=_ROOMS,
-        panel=_LIMITS,
-        default="1000",
-    ),
-    Option(
-        "message",
-        SIZE,
-        "The longest message of a client.",
-        commands=_SERVERS,
-        panel=_LIMITS,
-        default="64M",
-    ),
-    Option(
+    _limited("sessions", NUMBER, "Live sessions of one principal.", _ROOMS, default="1000"),
+    _limited("message", SIZE, "The longest message of a client.", _SERVERS, default="64M"),
+    _limited(
         "unread",
         SIZE,
         "How much a client may leave unread until the server sends it away.",
-        commands=_SERVERS,
-        panel=_LIMITS,
+        _SERVERS,
         default="64M",
     ),
-    Option(
+    _limited(
         "history",
         SIZE,
         "How much of each live session is kept for clients that come later.",
-        commands=_ROOMS,
-        panel=_LIMITS,
+        _ROOMS,
         default="16M",
     ),
-    Option(
-        "prompt-time",
-        SECONDS,
-        "How long a turn may take; 0: any time.",
-        commands=_ROOMS,
-        panel=_LIMITS,
-        default="0",
-    ),
-    Option(
+    _limited("prompt-time", SECONDS, "How long a turn may take; 0: any time.", _ROOMS, default="0"),
+    _who(
         "--days",
         DAYS,
         "How many days what `token` makes is valid, for ever with 0.",
-        commands=_SERVE,
-        panel=_WHO,
+        _SERVE,
         default="0",
     ),
 )
@@ -462,47 +422,34 @@ CHAIN: Final = (
         "--prompt -p",
         Kind("TEXT", str),
         "The prompt, or `-` for standard input.",
-        commands=("exec",),
+        ("exec",),
         default="the words behind the agent, else standard input",
         typed=ALL,
     ),
-    Option(
-        "--cwd",
-        FOLDER,
-        "Folder of the session.",
-        commands=TURNS,
-        typed=ALL,
-        default="the current one",
-    ),
+    Option("--cwd", FOLDER, "Folder of the session.", TURNS, typed=ALL, default="the current one"),
     Option(
         "--permissions",
         Kind("|".join(_ANSWERS), one_of(*_ANSWERS, "none", "once"), _ANSWERS),
         "How to answer the agent's requests for permission; `none` means `deny`, `once` means "
         "`allow-once`. No answer holds for longer than once.",
-        commands=("exec",),
+        ("exec",),
         default="ask on a terminal, else deny",
     ),
     Option(
         "--fs",
         choice("none", "read", "write"),
         "Files below the working directory that the chain gets.",
-        commands=TURNS,
+        TURNS,
         default="none",
     ),
     Option("--timeout", SECONDS, "Cancel the turn after this time.", ("exec",), default="no limit"),
-    Option(
-        "--json",
-        SWITCH,
-        "Print each message received, one a line.",
-        ("exec",),
-        typed=ALL,
-    ),
+    Option("--json", SWITCH, "Print each message received, one a line.", ("exec",), typed=ALL),
     Option(
         "--listen",
         Kind("ADDRESS", str),
         "Serve clients at this address of this machine; not at standard input and output. Each has "
         "a chain of its own.",
-        commands=("agent",),
+        ("agent",),
         typed=ALL,
         page="See [remote.md](remote.md).",
     ),
@@ -511,7 +458,7 @@ CHAIN: Final = (
         Kind("AGENT", str, many=True),
         "Start no chain: run the command of this agent on the terminal, with all that follows on "
         "the command line. An editor appends this for a login by terminal.",
-        commands=("agent",),
+        ("agent",),
         typed=ALL,
         page="See [Logins by terminal](editors.md#logins-by-terminal).",
     ),
@@ -520,7 +467,7 @@ CHAIN: Final = (
         Kind("NAME", one_of(*DIALECTS), tuple(DIALECTS)),
         f"Dialect of the outer conductor: {', '.join(DIALECTS)}. With `scp` the client names "
         "the components behind this proxy.",
-        commands=("proxy",),
+        ("proxy",),
         typed=ALL,
         default="detected",
         page="See [A proxy of SCP](editors.md#a-proxy-of-scp).",
@@ -529,7 +476,7 @@ CHAIN: Final = (
         "--project",
         FOLDER,
         f"The project's folder: its `{CONFIG}`, or the nearest one above, is read.",
-        commands=(*ALL, "lock", "config"),
+        (*ALL, "lock", "config"),
         typed=ALL,
         default="the current one",
         page="See [configuration.md](configuration.md).",
@@ -538,107 +485,87 @@ CHAIN: Final = (
         "--isolated",
         SWITCH,
         f"Read no `{CONFIG}`, and no variable: none of `CONDUCTOR_…`.",
-        commands=(*ALL, "lock", "config"),
+        (*ALL, "lock", "config"),
         typed=ALL,
     ),
-    Option(
+    _sandboxed(
         "--require-sandbox",
         SWITCH,
         "Refuse every proxy that is not sandboxed: commands and Python code in this process. The "
         "agent is exempt.",
-        panel=_SANDBOX,
         page="`agent` then never runs as a proxy of another conductor.",
     ),
-    Option(
+    _sandboxed(
         "require-hardening",
         SWITCH,
         "Refuse to run sandboxed proxies unless this system also locks up their process; "
         "`conductor doctor` shows whether it does.",
-        panel=_SANDBOX,
         page="See [their process](security.md#the-process-of-sandboxed-proxies).",
     ),
-    Option(
+    _sandboxed(
         "--ask",
         choice(*ASKS),
         "Whether to ask before a stranger's component gets more: `auto`, "
         "once for each version of it; `never`; or `always`, also where you have agreed.",
-        panel=_SANDBOX,
         page="See [Consent](security.md#consent).",
     ),
-    Option(
+    _sandboxed(
         "--locked",
         SWITCH,
         "Refuse what the lock file does not allow: components that differ, or may do more.",
-        panel=_SANDBOX,
         page="`agent` then never runs as a proxy of another conductor. "
         "See [Locks](configuration.md#locks).",
     ),
-    Option(
-        "lock-file",
-        FILE,
-        "The lock file to enforce; implies `--locked`.",
-        panel=_SANDBOX,
-        default=LOCK_FILE,
+    _sandboxed(
+        "lock-file", FILE, "The lock file to enforce; implies `--locked`.", default=LOCK_FILE
     ),
-    Option(
+    _sandboxed(
         "isolation",
         choice(*ISOLATIONS),
         "Where sandboxed proxies run: `process`, neighbours share one child process; `separate`, "
         "each has a child process of its own; `inline`, all run in this process.",
-        panel=_SANDBOX,
     ),
-    Option(
-        "cache",
-        FOLDER,
-        "Folder of compiled modules.",
-        commands=ALL,
-        panel=_SANDBOX,
-        default="in the user's cache folder",
+    _sandboxed(
+        "cache", FOLDER, "Folder of compiled modules.", ALL, default="in the user's cache folder"
     ),
-    Option(
+    _sandboxed(
         "clock",
         TIME,
         "Fixed time that the `clock` service tells proxies, such as 2026-03-01T12:00:00+01:00; for "
         "runs that can be repeated.",
-        panel=_SANDBOX,
         default="the current time",
     ),
-    Option(
+    _limited(
         "line-limit",
         SIZE,
         "Longest message accepted. The conductor skips a longer one, and answers it with an error "
         "if it is a request.",
-        panel=_LIMITS,
     ),
-    Option(
+    _limited(
         "stall",
         SECONDS,
         "How long a component may read nothing while others wait for it. Then the conductor ends "
         "its connection.",
-        commands=LONG_LIVED,
-        panel=_LIMITS,
+        LONG_LIVED,
     ),
-    Option(
+    _limited(
         "grace",
         SECONDS,
         "Time that a component gets to end before each harder step: end of its input, SIGTERM, "
         "SIGKILL.",
-        panel=_LIMITS,
     ),
-    Option(
+    _limited(
         "drain",
         SECONDS,
         "How long open requests may go without a message after the editor closes its end.",
-        commands=LONG_LIVED,
-        panel=_LIMITS,
+        LONG_LIVED,
         page="Only messages of the agent and of other programs count, not those of guests.",
     ),
-    Option(
+    _limited(
         "drain-total",
         SECONDS,
         "How long open requests may take in total after the editor closes its end.",
-        commands=LONG_LIVED,
-        panel=_LIMITS,
+        LONG_LIVED,
     ),
     Option(
         "mcp-bridge",
@@ -682,95 +609,85 @@ CHAIN: Final = (
         page='In a file it is a table: `branch.a = "p1 p2"`. See '
         "[Branches](conversation.md#branches).",
     ),
-    Option(
+    _output(
         "--trace",
         FILE,
         "Write every message between components to this file; one JSON object a line. Overwrites "
         "the file.",
-        panel=_OUTPUT,
         typed=_ONE_WRITER,
         page="See [Traces](log.md#traces).",
     ),
-    Option(
+    _output(
         "trace-content",
         choice(*TRACE_CONTENTS),
         "How much of each message traces, rings and audits hold: `redacted`, all but what looks "
         "like a secret; `all`; or `none`, only sender, receiver, method and size.",
-        panel=_OUTPUT,
     ),
-    Option(
+    _output(
         "trace-size",
         OPTIONAL_SIZE,
         "How large the file of `--trace` may become. A trace that is full ends with a line that "
         "says so, and the chain goes on. `none` sets no bound.",
-        panel=_OUTPUT,
     ),
-    Option(
+    _output(
         "ring",
         OPTIONAL_SIZE,
         "How much of the last five minutes of messages the conductor keeps in memory. It writes "
         "them to a file when a component or the chain fails, and at the signal SIGUSR2. `none` "
         "keeps nothing.",
-        panel=_OUTPUT,
         page="See [Rings](log.md#rings).",
     ),
-    Option(
+    _output(
         "--audit",
         FILE,
         "Append a record of the run to this file: its components and their policies, what they "
         "changed, which rules they broke, how they failed. `conductor log verify` checks the "
         "file.",
-        panel=_OUTPUT,
         page="See [Audits](log.md#audits).",
     ),
-    Option(
+    _output(
         "metrics",
         FILE,
         "Keep the numbers of the chain in this file, and those that proxies count, in the text "
         "format of Prometheus. The conductor replaces the file at most once a second.",
-        panel=_OUTPUT,
         typed=_ONE_WRITER,
         page="See [Numbers](log.md#numbers).",
     ),
-    Option(
+    _output(
         "prometheus",
         Kind("PORT", port),
         "Let a Prometheus on this machine read the numbers of the chain at this port; 0 takes any "
         "that is free.",
-        panel=_OUTPUT,
         typed=_ONE_WRITER,
         page="See [Numbers](log.md#numbers).",
     ),
-    Option(
+    _output(
         "otlp",
         Kind("URL|env|none", collector),
         "Send spans and numbers of the chain to this collector of OpenTelemetry, such as "
         "http://127.0.0.1:4318; `env` takes it from the variables `OTEL_…`.",
-        panel=_OUTPUT,
         page="Needs the extra `otel`. Words of people and agents stay out unless you ask for them. "
         "See [Telemetry](log.md#telemetry).",
     ),
-    Option(
+    _output(
         "propagate",
         SWITCH,
         "Write the W3C trace context into what the agent gets, as `traceparent` in the `_meta` of "
         "requests, and as the variable TRACEPARENT of programs. Needs `otlp`.",
-        panel=_OUTPUT,
         page="See [Trace context](log.md#trace-context).",
     ),
-    Option(
+    _limited(
         "keep-values",
         DAYS,
         "How long values that a component keeps (`storage`) stay when it does not use them; 0: for "
         "ever.",
-        panel=_LIMITS,
         page="See [what conductor keeps](reference.md#what-conductor-keeps).",
     ),
     Option(
         "--dry-run",
         SWITCH,
         "Start nothing: show what would run, and who set each option, right, limit and setting.",
-        commands=LONG_LIVED,
+        LONG_LIVED,
         typed=LONG_LIVED,
     ),
     Option(
@@ -782,29 +699,26 @@ CHAIN: Final = (
         "configuration says.",
         commands=LONG_LIVED,
     ),
-    Option(
+    _output(
         "--log",
         choice(*LEVELS),
         "Lowest level of the log: on standard error `info` lists the stages of the chain, "
         "`debug` also every message by method and size.",
-        panel=_OUTPUT,
         default="warning",
         page="Unless it is `debug` or `info`, the log shows at most 20 lines of each component.",
     ),
-    Option(
+    _output(
         "log-format",
         choice("text", "json"),
         "How the log is written to standard error: `text`, for people; or `json`, one object a "
         "line, with `ts`, `level`, `component` and `text`.",
-        panel=_OUTPUT,
         page="See [the log as JSON](log.md#the-log-as-json).",
     ),
-    Option(
+    _output(
         "log-file",
         OPTIONAL_FILE,
         "Append the log to this file: the stages of the chain with times, warnings, and what "
         "components write to standard error; no message. `none` writes no log file.",
-        panel=_OUTPUT,
         default="a new file for each run in the user's state folder",
         page="See [Log files](log.md#log-files).",
     ),
@@ -814,7 +728,7 @@ CHAIN: Final = (
         "Whether `conductor ps` reaches this chain, by a socket that only you can open.",
         page="See [Running chains](log.md#running-chains).",
     ),
-    Option("--verbose -v", SWITCH, "The same as `--log debug`.", panel=_OUTPUT, typed=ALL),
+    _output("--verbose -v", SWITCH, "The same as `--log debug`.", typed=ALL),
 )
 """The options of the commands that run a chain."""
 
