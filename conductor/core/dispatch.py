@@ -100,7 +100,7 @@ class Dispatcher(Part):
         be read or judged. False: it is like any other message."""
         if type(entry) is Visit:
             if entry.lane is lane:
-                return self._parts.requests.answered_as_it_came(lane, entry)
+                return self._parts.answers.answered_as_it_came(lane, entry)
             return self._parts.requests.passed_as_it_came(lane, entry)
         assert type(entry) is Notification
         if lane.in_flight.unforwarded.items or not lane.peer.streams:
@@ -118,7 +118,7 @@ class Dispatcher(Part):
         if deep and self._parts.oversize.skipped(lane.peer, whole, why, whole=True):
             self._exchange.log("warning", lane.peer, f"{error.text}: {frame[:120]!r}")
         else:
-            self._exchange.reject_frame(lane, frame, error)
+            self._parts.rejections.reject_frame(lane, frame, error)
 
     def _too_costly(self, peer: Peer, frame: bytes, most: int) -> None:
         """Skips a line with too many values: a check or a record makes an object of each."""
@@ -138,13 +138,13 @@ class Dispatcher(Part):
         exchange, is_upstream = self._exchange, lane.peer is self._exchange.upstream
         if len(entries) > _MOST_ENTRIES:
             text = f"an array has at most {_MOST_ENTRIES} messages, this one has {len(entries)}"
-            exchange.reject_frame(lane, frame, Malformed(INVALID_REQUEST, text))
+            self._parts.rejections.reject_frame(lane, frame, Malformed(INVALID_REQUEST, text))
             return
         holds_any = entries if is_upstream else any(bytes(entry)[:1] == b"{" for entry in entries)
         if not holds_any or (exchange.version == 2 and is_upstream):
             text = "Invalid request" if is_upstream else "an array that holds no message"
             error = Malformed(INVALID_REQUEST, text, None, _NO_BATCHES)
-            exchange.reject_frame(lane, frame, error)
+            self._parts.rejections.reject_frame(lane, frame, error)
             return
         batch = Batch(len(entries))
         for entry in entries:
@@ -158,7 +158,7 @@ class Dispatcher(Part):
                     raise Malformed(INVALID_REQUEST, _NEITHER)
             except Malformed as error:
                 error.id = error.id if is_upstream else None
-                exchange.reject(lane, error, batch)
+                self._parts.rejections.reject(lane, error, batch)
             else:
                 self._dispatch(lane, message, batch)
 
@@ -179,7 +179,7 @@ class Dispatcher(Part):
             return
         if isinstance(message, Message) and (message.method is UNSET) != message.answers:
             text = _BOTH if message.answers else _NEITHER
-            exchange.reject_message(lane, message, text, None)
+            self._parts.rejections.reject_message(lane, message, text, None)
         elif not isinstance(message, Message) or isinstance(message.method, UnsetType):
             text = "only single requests and notifications on side c"
             exchange.log("warning", peer, text)
@@ -206,11 +206,11 @@ class Dispatcher(Part):
             message = known
         method = message.method
         if isinstance(method, UnsetType):
-            if not self._parts.requests.answer(lane, message):
-                self._exchange.reject_message(lane, message, _NEITHER, batch)
+            if not self._parts.answers.answer(lane, message):
+                self._parts.rejections.reject_message(lane, message, _NEITHER, batch)
                 return
         elif len(method) > _LONGEST_METHOD or message.jsonrpc != "2.0" or message.answers:
-            self._exchange.reject_message(lane, message, _malformed(message, method), batch)
+            self._parts.rejections.reject_message(lane, message, _malformed(message, method), batch)
             return
         elif message.id is UNSET:
             self._notification(lane, method, message.params)
@@ -242,13 +242,13 @@ class Dispatcher(Part):
     def _forged(self, lane: Lane, message: Message, error: Malformed, batch: Batch | None) -> None:
         """A message with a reference that its sender does not have: whoever waits gets an error."""
         if error.id is not None and message.method is not UNSET:
-            self._exchange.reject(lane, error, batch)
+            self._parts.rejections.reject(lane, error, batch)
             return
         self._exchange.log("warning", lane.peer, error.text)
         if message.method is UNSET:
             body = Raw(jsonrpc.error_object(INTERNAL_ERROR, error.text))
             answer = msgspec.structs.replace(message, result=UNSET, error=body)
-            self._parts.requests.answer(lane, answer)
+            self._parts.answers.answer(lane, answer)
         if batch is not None:
             self._exchange.add_to_batch(lane, batch, None)
 
@@ -333,7 +333,7 @@ class Dispatcher(Part):
             if known is not None:
                 known.showed(session, params)
             if state is not None and is_second:
-                works = self._exchange.at_agent(lane, session)
+                works = self._parts.names.at_agent(lane, session)
                 self._parts.own_turns.queue.reported(works, state)
 
     def _special_notification(self, lane: Lane, method: str, params: Params) -> None:

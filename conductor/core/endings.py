@@ -143,7 +143,7 @@ class Endings(Part):
         bound = ", ".join(f"`{session:.80}`" for session in lane.aliases.bound)
         text = f"{peer.label} is gone: the agent goes on without what it did in {bound} since"
         self._exchange.log("warning", peer, text)
-        self._exchange.alias(peer, Aliases())
+        self._parts.names.alias(peer, Aliases())
 
     def _end_subsessions(self, peer: Peer) -> None:
         """The sessions that a component has opened with the agent end with the component."""
@@ -151,7 +151,7 @@ class Endings(Part):
         for session in sessions.subsessions(peer.name):
             lane, id_ = peer.p.other, session
             inside = any(_goes_on_inside(host, session) for host in peers)
-            if self._exchange.is_set_aside(lane, session) or inside:
+            if self._parts.names.is_set_aside(lane, session) or inside:
                 continue  # it is the user's, and another instance goes on with the alias
             sessions.ended(session, peer.name)
             way = list(onward(lane))
@@ -291,23 +291,23 @@ class Endings(Part):
 
     def end_turn(self, peer: Peer, session: str, reason: Closure) -> None:
         """Version 2: cancels a turn of an agent, and tells the others why in the agent's place."""
-        known = self._exchange.sessions_of(peer).at(session)
+        known = self._parts.names.sessions_of(peer).at(session)
         if known.work is Work.STOPS:
             self.stopped(peer, known)  # it has not stopped
         else:
             known.does(WorkEvent.STOPPED)
-            self._stop_turns(peer, self._exchange.below(peer, known))
+            self._stop_turns(peer, self._parts.names.below(peer, known))
             self.complains(peer, known, reason)
 
     def complains(self, peer: Peer, session: Session, reason: Closure) -> None:
         """Version 2: tells why a turn is over whose prompt has its answer, in the agent's place."""
-        shows, below = self._parts.notifications.shows, self._exchange.below(peer, session)
+        shows, below = self._parts.notifications.shows, self._parts.names.below(peer, session)
         title, more = reason.text, reason.hint
         shows(peer, below, "notice", severity="error", title=title, description=more)
 
     def stopped(self, peer: Peer, session: Session) -> None:
         """Version 2: the session of such a turn is idle from now on, whatever its agent does."""
-        shows, below = self._parts.notifications.shows, self._exchange.below(peer, session)
+        shows, below = self._parts.notifications.shows, self._parts.names.below(peer, session)
         shows(peer, below, STATE_KIND, state="idle", stopReason="cancelled")
         self._parts.own_turns.queue.reported(session, "idle")
 

@@ -13,11 +13,10 @@ from typing import Final
 from msgspec import Raw, UnsetType
 
 from conductor.core import adaptation, agent_turns, jsonrpc
-from conductor.core.aliases import Aliases, renamed, to_json
-from conductor.core.component import KEPT_ALIASES, Component, Role
+from conductor.core.aliases import renamed
+from conductor.core.component import Component, Role
 from conductor.core.dialects import CANCEL, INITIALIZE
-from conductor.core.effects import Closure, Effect, Effects, Fail, LogLine, Propagate, Send, Serve
-from conductor.core.json_text import write_members
+from conductor.core.effects import Closure, Effect, Effects, Fail, LogLine, Propagate, Send
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
@@ -25,7 +24,6 @@ from conductor.core.jsonrpc import (
     Malformed,
     Params,
 )
-from conductor.core.message import Message
 from conductor.core.parts import Parts
 from conductor.core.policy.headings import read_message, session_of
 from conductor.core.policy.key_table import (
@@ -34,11 +32,9 @@ from conductor.core.policy.key_table import (
     PROMPT,
     SETUP,
     UPDATE,
-    Direction,
 )
 from conductor.core.policy.sessions import Sessions
 from conductor.core.policy.states import State
-from conductor.core.session import Session
 from conductor.core.state import (
     Batch,
     Lane,
@@ -51,7 +47,7 @@ from conductor.core.state import (
     Waiting,
     own_visit,
 )
-from conductor.core.topology import Topology, join, onward
+from conductor.core.topology import Topology
 from conductor.core.tracing import Entries, with_number
 from conductor.errors import marked
 
@@ -159,81 +155,6 @@ class Exchange:
         """The effects of the step that is over."""
         effects, self.effects = self.effects, []
         return effects
-
-    # -- aliases -------------------------------------------------------------------------------
-
-    def alias(self, peer: Peer, aliases: Aliases) -> None:
-        """A component has these aliases from now on."""
-        lane = peer.p.other
-        lane.aliases = aliases if aliases.down else None
-        self.sessions.adopted(peer.name, aliases)
-        if lane.across is not None and lane.across.across is lane:
-            join(lane, lane.across)
-        # So another instance goes on with them, also where that is in another host.
-        kept = bytes(write_members({KEPT_ALIASES: Raw(to_json(lane.aliases))}))
-        peer.kept.update(kept)
-        self.emit(Serve(peer.name, "keep", None, kept))
-
-    def is_set_aside(self, lane: Lane, session: str | None) -> bool:
-        """Whether an id, on the successor side of a component, is of what a session of others was
-        before it went on as the component's: to a policed component it names nothing."""
-        aliases = lane.aliases
-        if session is None or aliases is None or not aliases.sets_aside(session):
-            return False
-        return self.sessions.client(aliases.down[session]) != lane.peer.name
-
-    @staticmethod
-    def outermost(lane: Lane, session: str) -> str:
-        """What the client calls a session that has this id where messages go up by `lane`."""
-        for here, there in onward(lane):
-            session = (here.renames or {}).get(session, session)
-            if there.peer.role is Role.PROXY:
-                for aliases in reversed(there.peer.inside):
-                    session = aliases.up.get(session, session)
-        return session
-
-    def sessions_of(self, agent: Peer) -> Sessions:
-        """The table with the sessions of an agent: of the chain's, or of a peer agent."""
-        return self._parts.ports.sessions(agent.p.across) if agent.p.port else self.sessions
-
-    def is_at(self, agent: Peer, session: Session) -> bool:
-        """Whether a session is at this agent now, and not at another with which it goes on."""
-        return agent.names is None or self._parts.moving.agent(self.below(agent, session)) is agent
-
-    def at_agent(self, lane: Lane, session: str) -> Session:
-        """The session that an agent, which sends by `lane`, calls so."""
-        return self.sessions_of(lane.peer).at(self.outermost(lane, session))
-
-    def below(self, agent: Peer, session: Session) -> str:
-        """What an agent calls a session."""
-        return session.name if agent.p.port else self.innermost(self.upstream.p, session.name)
-
-    @staticmethod
-    def innermost(lane: Lane, session: str) -> str:
-        """What the agent calls a session that has this id where messages go down by `lane`."""
-        for here, there in onward(lane):
-            session = (here.renames or {}).get(session, session)
-            for aliases in there.peer.inside:
-                session = aliases.down.get(session, session)
-        return session
-
-    def follow(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
-        """A request that sets a session up, or something in it, leaves by `lane`."""
-        session = session_of(params)
-        below = None if session is None else self.innermost(lane, session)
-        client = lane is self.upstream.p
-        self.sessions.follow(method, params, pending, below, client=client)
-
-    def known_as(self, origin: Lane, session: str) -> str:
-        """What the client calls a session of a message that came in on this lane."""
-        if origin is self.upstream.p:
-            return session
-        up = origin
-        if origin.direction is Direction.DOWN:
-            up = origin.other
-            for aliases in reversed(origin.peer.inside):
-                session = aliases.up.get(session, session)
-        return self.outermost(up, session)
 
     # -- requests ------------------------------------------------------------------------------
 
@@ -453,7 +374,7 @@ class Exchange:
             if self.mends:
                 self._parts.replays.comes(pending.names)
         if pending.rewriters:
-            member, body = self._parts.requests.rewritten(pending, member, bytes(body))
+            member, body = self._parts.answers.rewritten(pending, member, bytes(body))
         if pending.traced is not None:
             self.entries.answered(pending, member, body)
         frame = b""
@@ -461,7 +382,7 @@ class Exchange:
             frame = self._answer(pending, pending.origin, member, body, copy=copy)
         # After the asker: what these lead to must not overtake the answer.
         for follower in followers:
-            self._parts.requests.follow(follower, pending, member, bytes(body))
+            self._parts.answers.follow(follower, pending, member, bytes(body))
         if passed_on is not None:
             self._parts.policed.came_back(passed_on, pending, member, bytes(body), frame)
         for copied in copies:
@@ -521,44 +442,6 @@ class Exchange:
         text, hint = marked(reason.text), marked(reason.hint)
         text = f"{text}\nhint: {hint}" if hint else text
         self.refuse(pending, Malformed(INTERNAL_ERROR, text, data=reason.data or None))
-
-    # -- what never became a visit --------------------------------------------------------------
-
-    def reject_frame(self, lane: Lane, frame: bytes, error: Malformed) -> None:
-        """Answers junk where somebody could use the answer: upstream, or where an id was read."""
-        if not frame.removeprefix(jsonrpc.BOM).strip():
-            return
-        self.log("warning", lane.peer, f"{error.text}: {frame[:120]!r}")
-        if error.id is None and lane.peer is not self.upstream:
-            return  # some agents choke on an unexpected error
-        body = jsonrpc.error_object(error.code, error.text, error.data)
-        self.deliver(lane.peer, lane.writer.answer(error.id or b"null", b"error", body))
-
-    def reject_message(self, lane: Lane, message: Message, text: str, batch: Batch | None) -> None:
-        """The same for a message that could be read but is not JSON-RPC 2.0: `text` says why."""
-        answers = batch is None or lane.peer is self.upstream
-        raw = jsonrpc.canonical_id(message.id) if answers and isinstance(message.id, Raw) else None
-        error = Malformed(INVALID_REQUEST, text, raw)
-        if raw is not None or batch is not None or lane.peer is self.upstream:
-            self.reject(lane, error, batch)
-        else:
-            self.log("warning", lane.peer, error.text)
-
-    def reject(self, lane: Lane, error: Malformed, batch: Batch | None) -> None:
-        """Answers under the id the error carries, or null, within its batch if it has one.
-
-        Upstream alone gets null within a batch: with any other peer it may have been no batch.
-        """
-        self.log("warning", lane.peer, error.text)
-        if batch is not None and error.id is None and lane.peer is not self.upstream:
-            self.add_to_batch(lane, batch, None)
-            return
-        body = jsonrpc.error_object(error.code, error.text)
-        frame = lane.writer.answer(error.id or b"null", b"error", body)
-        if batch is None:
-            self.deliver(lane.peer, frame)
-        else:
-            self.add_to_batch(lane, batch, frame)
 
     # -- reports -------------------------------------------------------------------------------
 

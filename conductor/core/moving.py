@@ -142,8 +142,8 @@ class Moving(Part):
         if wanted is None:
             self._decline(peer, "takes the id of a session, and the name of an agent", pending)
             return
-        outer = self._exchange.outermost(peer.p, wanted.sessionId)
-        session = self._exchange.innermost(self._exchange.upstream.p, outer)
+        outer = self._parts.names.outermost(peer.p, wanted.sessionId)
+        session = self._parts.names.innermost(self._exchange.upstream.p, outer)
         here = self.agent(session)
         to = next((name for name in agents if name == wanted.agent), here.name)
         move = Move(
@@ -165,7 +165,7 @@ class Moving(Part):
 
     def _unfit(self, move: Move) -> str | None:
         """Why a session may not go on with another agent now; None: it may."""
-        to, outer = move.to, self._exchange.outermost(move.peer.p, move.named)
+        to, outer = move.to, self._parts.names.outermost(move.peer.p, move.named)
         open_ = self._parts.rebinding.open_in(move.peer, {outer})
         if not self._is_asked(move):
             return "the user has not asked for it: it takes a prompt that waits for the component"
@@ -373,7 +373,7 @@ class Moving(Part):
         text = f"`{method}`: session `{session:.{_SHOWN}}` is not at {peer.label} now"
         key = canonical_id(message.id) if isinstance(message.id, Raw) else None
         if key is not None:
-            self._exchange.reject(lane, Malformed(INVALID_REQUEST, text, key), batch)
+            self._parts.rejections.reject(lane, Malformed(INVALID_REQUEST, text, key), batch)
         else:
             self._exchange.log("debug", peer, f"{text}; dropped")
             if batch is not None:
@@ -394,7 +394,7 @@ class Moving(Part):
     def gone(self, peer: Peer, reason: Closure) -> None:
         """A further agent has ended. Version 2: turns whose prompt has its answer are over."""
         for session, place in self._places.items():
-            known = self._exchange.sessions.at(self._exchange.outermost(peer.p, session))
+            known = self._exchange.sessions.at(self._parts.names.outermost(peer.p, session))
             if place.agent is peer and known.work is not Work.IDLE:
                 self._parts.endings.complains(peer, known, reason)
                 self._parts.endings.stopped(peer, known)

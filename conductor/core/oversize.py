@@ -59,7 +59,7 @@ class Oversize(Part):
         elif (pending := lane.requests.lose(raw)) is not None:
             text = f"the answer of {peer.label} to `{pending.method}` was lost: {why}"
             body = jsonrpc.error_object(INTERNAL_ERROR, text, {"component": peer.name})
-            self._parts.requests.complete(pending, b"error", body)
+            self._parts.answers.complete(pending, b"error", body)
         return True
 
     def undeliverable(self, peer: Peer, frame: bytes, why: str) -> None:
@@ -106,7 +106,7 @@ class Oversize(Part):
         text = f"{peer.label} was not given `{pending.method}`: {why}"
         body = jsonrpc.error_object(INVALID_REQUEST, text, {"component": peer.name})
         if pending.state is State.CLOSED:
-            self._parts.requests.complete(pending, b"error", body)
+            self._parts.answers.complete(pending, b"error", body)
         else:
             self._exchange.reply(pending, b"error", body)
 

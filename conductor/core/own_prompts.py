@@ -108,7 +108,7 @@ class OwnPrompts(Part):
             return sessions.latest
         if lane.port:
             return self._parts.ports.sessions(lane).payer(session) or sessions.latest
-        return sessions.payer(self._exchange.known_as(lane, session))
+        return sessions.payer(self._parts.names.known_as(lane, session))
 
     def _spends_free(self, prompt: FreePrompt) -> bool:
         spent = prompt.session.spent.get(prompt.component, 0)

@@ -112,20 +112,20 @@ class OwnTurns(Part):
 
     def _known(self, peer: Peer, session: str) -> Session:
         """The session that a component calls so."""
-        return self._exchange.sessions.at(self._exchange.outermost(peer.p, session))
+        return self._exchange.sessions.at(self._parts.names.outermost(peer.p, session))
 
     def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
         """Why a component may not begin a turn; None if it may."""
         peer, policy_state = lane.peer, lane.peer.policy_state
         if sum(turn.owner == (peer, guest) for turn in self.queue.turns()) >= MOST_TURNS:
             return f"has, or waits for, {MOST_TURNS} turns\nhint: it is to end them first"
-        known_as = self._exchange.outermost(peer.p, session)
+        known_as = self._parts.names.outermost(peer.p, session)
         client = self._exchange.sessions.find(known_as).client
         if client not in ("", peer.name):
             return "may not begin a turn in a session that another component has opened"
         if policy_state is None or not policy_state.enforced:
             return None
-        if self._exchange.is_set_aside(lane, session):
+        if self._parts.names.is_set_aside(lane, session):
             return "may not begin a turn in a session that the user's was before it went on as its"
         kind = policy_state.policy.grants.turns
         if policy_state.paused:
@@ -178,7 +178,7 @@ class OwnTurns(Part):
         """Version 2: the agent gets a prompt. It works until it reports that it is idle, or until
         it answers that its turn is over, or had been before."""
         if request.session is not None:
-            session = self._exchange.at_agent(lane, request.session)
+            session = self._parts.names.at_agent(lane, request.session)
             prompt = AgentPrompt(session, key_of(params), session.works)
             request.followers = (*request.followers, prompt)
             session.does(WorkEvent.GIVEN)

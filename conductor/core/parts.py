@@ -12,6 +12,7 @@ from conductor.core.dialects import Dialect
 from conductor.core.jsonrpc import MAX_DEPTH
 
 if TYPE_CHECKING:
+    from conductor.core.answers import Answers
     from conductor.core.early_updates import EarlyUpdates
     from conductor.core.editor import EditorMessages
     from conductor.core.endings import Endings
@@ -33,12 +34,14 @@ if TYPE_CHECKING:
     from conductor.core.questions import Questions
     from conductor.core.rearranging import Rearranging
     from conductor.core.rebinding import Rebinding
+    from conductor.core.rejections import Rejections
     from conductor.core.replays import Replays
     from conductor.core.requests import Requests
     from conductor.core.reviving import Reviving
     from conductor.core.roles.detection import Detection
     from conductor.core.roles.initialize import Initializer
     from conductor.core.services import Services
+    from conductor.core.session_names import SessionNames
     from conductor.core.waits import Deadlines, Waits
 
 
@@ -71,6 +74,7 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _MADE: Final = {
+    "answers": "answers:Answers",
     "checks": "policy.checks:Checks",
     "deadlines": "waits:Deadlines",
     "detection": "roles.detection:Detection",
@@ -83,6 +87,7 @@ _MADE: Final = {
     "logins": "logins:Logins",
     "mcp_ownership": "policy.ownership:McpOwnership",
     "moving": "moving:Moving",
+    "names": "session_names:SessionNames",
     "notifications": "policy.notifications:PolicedNotifications",
     "observers": "policy.observers:Observers",
     "oversize": "oversize:Oversize",
@@ -93,6 +98,7 @@ _MADE: Final = {
     "questions": "questions:Questions",
     "rearranging": "rearranging:Rearranging",
     "rebinding": "rebinding:Rebinding",
+    "rejections": "rejections:Rejections",
     "replays": "replays:Replays",
     "requests": "requests:Requests",
     "reviving": "reviving:Reviving",
@@ -162,6 +168,9 @@ class Parts:
     rearranging: Rearranging
     # What passes.
     requests: Requests
+    answers: Answers
+    rejections: Rejections
+    names: SessionNames
     ports: Ports
     services: Services
     rebinding: Rebinding

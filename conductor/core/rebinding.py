@@ -58,7 +58,7 @@ class Rebinding(Part):
             return
         # What runs in front of the host, or behind it, only the conductor above knows.
         ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
-        session, to = (self._exchange.outermost(peer.p, id_) for id_ in ids)
+        session, to = (self._parts.names.outermost(peer.p, id_) for id_ in ids)
         call = own_visit(REBIND)
         call.followers = (Rebind(peer, wanted, pending),)
         self._parts.services.perform(peer, REBIND, Raw(json_text.encode(Wanted(session, to))), call)
@@ -116,7 +116,7 @@ class Rebinding(Part):
             if not so:
                 was = self._now(peer, wanted.sessionId)
                 bound = aliases.bind(wanted.sessionId, wanted.to)
-                self._exchange.alias(peer, bound)
+                self._parts.names.alias(peer, bound)
                 self._record(peer, wanted, aliases)
                 if _is_policed(peer):
                     names = partial(_called_now, aliases, bound)
@@ -132,7 +132,7 @@ class Rebinding(Part):
     def _now(self, peer: Peer, session: str) -> Session:
         """What is known of the agent's session as which one goes on."""
         exchange = self._exchange
-        return exchange.sessions.find(exchange.innermost(peer.p.other, session))
+        return exchange.sessions.find(self._parts.names.innermost(peer.p.other, session))
 
     def _record(self, peer: Peer, wanted: Wanted, before: Aliases) -> None:
         """For an audit: which session of the agent's the user's was, and is."""
@@ -150,7 +150,7 @@ class Rebinding(Part):
 
     def _tell(self, peer: Peer, session: str, was: Session, refused: Refused) -> None:
         """Tells the user's client: what is set now, what is missing, and what could not be set."""
-        now, known_as = self._now(peer, session), self._exchange.outermost(peer.p, session)
+        now, known_as = self._now(peer, session), self._parts.names.outermost(peer.p, session)
         declared = self._exchange.sessions.find(known_as).servers
         away = peer.p.other.aliases is not None and session in peer.p.other.aliases.bound
         missing = list(declared) if away else []
@@ -216,7 +216,7 @@ class Rebinding(Part):
         there = sessions.find(to)
         if sessions.client(to) != peer.name or there.standing is Standing.CLOSED:
             return f"`{to[:_SHOWN]}` is no session that {peer.label} has opened itself, and is open"
-        known = sessions.get(self._exchange.outermost(peer.p, session))
+        known = sessions.get(self._parts.names.outermost(peer.p, session))
         if not known.known:
             return f"`{session[:_SHOWN]}` is no session that the client works in"
         if known.client or known.opened_by not in ("", peer.name):
@@ -241,7 +241,7 @@ class Rebinding(Part):
 
         A prompt that the component itself has been given and has not passed on may go either way.
         """
-        open_ = self.open_in(peer, {self._exchange.outermost(peer.p, one) for one in sessions})
+        open_ = self.open_in(peer, {self._parts.names.outermost(peer.p, one) for one in sessions})
         if open_ is None:
             return None
         return f"{open_} is open in one of the two sessions\nhint: wait until both are idle"
@@ -271,7 +271,7 @@ class Rebinding(Part):
                         counts = not waits and (target is None or target in behind)
                     else:
                         counts = origin in behind and target not in behind
-                    if counts and self._exchange.known_as(origin, request.names) in known:
+                    if counts and self._parts.names.known_as(origin, request.names) in known:
                         return f"`{request.method}`"
         return None
 

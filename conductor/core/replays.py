@@ -115,7 +115,7 @@ class Replays(Part):
 
     def _below(self, session: str) -> str:
         """What the agent calls a session of the client's."""
-        return self._exchange.innermost(self._exchange.upstream.p, session)
+        return self._parts.names.innermost(self._exchange.upstream.p, session)
 
     def answered(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> None:
         """A prompt is over, or in version 2 the agent has it; or the client has a new session, if
@@ -135,7 +135,7 @@ class Replays(Part):
         below = pending.session or ""
         if self._keeps_nothing(below):
             return  # alone, the agent calls it as the client does
-        session = self._exchange.outermost(lane, below)
+        session = self._parts.names.outermost(lane, below)
         users: list[additions.Block] | None = []
         if not pending.flow.by:
             users = additions.blocks(self._users(session, pending.flow, sent))

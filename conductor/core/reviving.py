@@ -57,7 +57,7 @@ class Reviving(Part):
         self._forget_closed(peer)
         self._release_terminals(peer)
         for known in self._exchange.sessions:
-            if known.work is not Work.IDLE and self._exchange.is_at(peer, known):
+            if known.work is not Work.IDLE and self._parts.names.is_at(peer, known):
                 # Its prompt has its answer: the client is told why.
                 self._parts.endings.complains(peer, known, reason)
                 self._parts.endings.stopped(peer, known)
@@ -66,7 +66,7 @@ class Reviving(Part):
         """Sessions that components have ended need not go on."""
         exchange, known = self._exchange, _known(peer)
         for session in known.open:
-            outermost = exchange.outermost(peer.p, session)
+            outermost = self._parts.names.outermost(peer.p, session)
             if exchange.sessions.get(outermost).standing is Standing.CLOSED:
                 known.forgets(session)
         known.returning = deque(known.open)
@@ -150,7 +150,7 @@ class Reviving(Part):
 
     def release(self, lane: Lane, session: Session, terminal: str) -> None:
         """Releases a terminal in the agent's place, by the way that its own messages go."""
-        below = self._exchange.below(lane.peer, session)
+        below = self._parts.names.below(lane.peer, session)
         params = Raw(json_text.encode({"sessionId": below, "terminalId": terminal}))
         pending = self._exchange.own_request(RELEASE)
         pending.answer_to = AnswerTo.CONDUCTOR

@@ -373,9 +373,9 @@ class Router:
     def turns(self, name: str) -> list[bytes]:
         """Version 2: keys of the turns that run in an agent with limited turns."""
         peer = self.peers[name]
-        known = self._exchange.sessions_of(peer) if peer.component.limited else ()
+        known = self._parts.names.sessions_of(peer) if peer.component.limited else ()
         works = (one for one in known if one.work in (Work.RUNS, Work.STOPS))
-        runs = (one.name for one in works if self._exchange.is_at(peer, one))
+        runs = (one.name for one in works if self._parts.names.is_at(peer, one))
         return [_TURN + name.encode(errors="surrogatepass") for name in runs]
 
     def end_turn(self, name: str, key: bytes, reason: Closure) -> Effects:

@@ -174,7 +174,7 @@ class Services(Part):
             return
         members = read_members(params) or {}  # the conductor above has the agents
         named = text_of(members.get("sessionId"))
-        outer = self._exchange.outermost(peer.p, named)
+        outer = self._parts.names.outermost(peer.p, named)
         known = write_members({**members, "sessionId": Raw(json_text.encode(outer))})
         self.perform(peer, USE_AGENT, known, pending)
 

@@ -62,7 +62,7 @@ _SET_LATER: Final = cast("Any", None)
 
 
 class AnswerTo(IntEnum):
-    """Who takes the answer to a visit (`Requests.complete`).
+    """Who takes the answer to a visit (`Answers.complete`).
 
     Integers, since the hash of other enum members is a call of a Python function.
     """
@@ -146,7 +146,7 @@ class TracedRequest(msgspec.Struct, eq=False):
 
 
 class Follower:
-    """What somebody keeps of a request until its answer (`conductor.core.requests` reads it)."""
+    """What somebody keeps of a request until its answer (`conductor.core.answers` reads it)."""
 
     __slots__ = ()
 

@@ -126,11 +126,11 @@ class Checks(Part):
         if lane.aliases is None or isinstance(message.params, msgspec.UnsetType):
             return False
         aside = [
-            id_ for id_ in named(bytes(message.params)) if self._exchange.is_set_aside(lane, id_)
+            id_ for id_ in named(bytes(message.params)) if self._parts.names.is_set_aside(lane, id_)
         ]
         if aside != [message.session]:
             return bool(aside)
-        was = self._exchange.outermost(peer.p, lane.aliases.down[aside[0]])
+        was = self._parts.names.outermost(peer.p, lane.aliases.down[aside[0]])
         return not self._exchange.sessions.repeats(was, message.method, message.params)
 
     def forwards(
@@ -247,7 +247,7 @@ class Checks(Part):
         if session is None or not policy_state.policy.grants.editor:
             return frozenset()
         peer = self._exchange.peers[policy_state.name]
-        known = self._exchange.sessions.get(self._exchange.outermost(peer.p, session))
+        known = self._exchange.sessions.get(self._parts.names.outermost(peer.p, session))
         return frozenset(one for one, owner in known.terminals.items() if owner is peer)
 
     def _prompted(self, policy_state: PolicyState) -> frozenset[str]:

@@ -192,7 +192,7 @@ class PolicedNotifications(Part):
             rights = lane.rights_now(heading)
             onward = lane.other
             renamed = lane.aliases is not None and policy_state.enforced
-            if renamed and self._exchange.is_set_aside(lane, heading.session):
+            if renamed and self._parts.names.is_set_aside(lane, heading.session):
                 text = f"`{method}` dropped: what the session was before goes on as another"
                 self._exchange.log("debug", lane.peer, text)
                 return

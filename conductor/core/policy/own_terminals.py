@@ -41,7 +41,7 @@ class Opening(Follower, msgspec.Struct):
 def asked(parts: Parts, lane: Lane, method: str, params: Params, pending: Visit) -> None:
     """A request of `FOLLOWED` goes on: the agent's, of a component's own, or of a program."""
     exchange, peer = parts.exchange, lane.peer
-    session = exchange.sessions.at(exchange.outermost(lane, session_of(params) or ""))
+    session = exchange.sessions.at(parts.names.outermost(lane, session_of(params) or ""))
     if method == CREATE:
         pending.followers = (*pending.followers, Opening(lane, session, peer.starts))
         return

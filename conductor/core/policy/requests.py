@@ -153,7 +153,7 @@ class PolicedRequests(HeldRequests):
         if policy_state.enforced:
             pending.flow = carried.flow
             if method in FOLLOWED:
-                self._exchange.follow(lane, method, params, pending)
+                self._parts.names.follow(lane, method, params, pending)
         else:
             if pending.flow is not carried.flow:
                 pending.flow.within = carried.flow.whole
@@ -233,7 +233,7 @@ class PolicedRequests(HeldRequests):
         if enforced and message.method in ENTERING:
             self._exchange.sessions.entered(message.session, policy_state.name)
         if enforced and message.method in FOLLOWED:
-            self._exchange.follow(lane, message.method, message.params, pending)
+            self._parts.names.follow(lane, message.method, message.params, pending)
         if enforced and message.method in CLOSING:
             self._exchange.sessions.closes(message.session, pending)
             policy_state.closes(message.session or "")
@@ -251,7 +251,7 @@ class PolicedRequests(HeldRequests):
         one, whatever it was before: a fork of the user's, or the user's own for a while."""
         session = message.session
         assert session is not None
-        known = self._exchange.sessions.find(self._exchange.innermost(lane, session))
+        known = self._exchange.sessions.find(self._parts.names.innermost(lane, session))
         begins = known.default
         more = known.settings.keys() - begins if known.change and begins is not None else set()
         if begins is None or more:

@@ -17,7 +17,7 @@ class Settling(Part):
 
     def now(self, lane: Lane, session: str) -> Settings:
         """What is set in a session that has this id where messages go down by `lane`."""
-        return self._exchange.sessions.find(self._exchange.innermost(lane, session)).settings
+        return self._exchange.sessions.find(self._parts.names.innermost(lane, session)).settings
 
     def bring(self, lane: Lane, session: str, waits: OwnPrompt | Rebind) -> None:
         """Sets what is not as it is to be; what waits goes on once the agent has answered that."""
@@ -52,7 +52,7 @@ class Settling(Part):
         settled.open = {self._exchange.own_request(which[0]): which for which in asks}
         for pending, which in list(settled.open.items()):
             params = choice(session, which, differs[which], self._exchange.version)
-            self._exchange.follow(lane, which[0], params, pending)
+            self._parts.names.follow(lane, which[0], params, pending)
             pending.answer_to = AnswerTo.CONDUCTOR
             pending.followers = (*pending.followers, settled)
             self._parts.policed.leave(lane, read_message(which[0], params), pending)

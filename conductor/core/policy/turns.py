@@ -235,7 +235,7 @@ class Turns(Part):
             return False
         refusal = b""
         if (
-            policy_state.enforced and self._exchange.is_set_aside(lane, session)
+            policy_state.enforced and self._parts.names.is_set_aside(lane, session)
         ) or self.is_own_session(policy_state, session):
             refusal = _NOBODY
         elif any(one.hides(message.params) for one in self._hidden(policy_state, session)):

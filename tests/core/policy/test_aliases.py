@@ -11,8 +11,8 @@ from msgspec import Raw
 from conductor.core import CHANNEL, Closure, Component, Effect, LogLine, Send, Serve
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.component import newcomer
-from conductor.core.exchange import Exchange
 from conductor.core.router import Router, RouterOptions
+from conductor.core.session_names import SessionNames
 from tests.core.policy.test_own_sessions import OWN, THERE, opened, set_up
 from tests.harness.router.policed import (
     DONE,
@@ -640,8 +640,8 @@ def test_without_its_component_the_session_is_itself_again_and_the_log_says_so()
 def test_what_nobody_knows_stays_what_it_is() -> None:
     with chain_of(trusted("g")) as pb:
         pb.router.sessions.ended("nobody's", "g")
-        assert Exchange.outermost(pb.router.peers["g"].c, "S") == "S"
-        assert Exchange.outermost(pb.router.peers["agent"].p, "S") == "S"
+        assert SessionNames.outermost(pb.router.peers["g"].c, "S") == "S"
+        assert SessionNames.outermost(pb.router.peers["agent"].p, "S") == "S"
 
 
 def test_a_host_closes_them_under_an_id_of_its_own() -> None:
