@@ -10,33 +10,33 @@
 
 /* One line; its bytes follow, padded to a multiple of four. */
 typedef struct {
-    u32 length;
-    u32 ask;    /* the clock request it waits for, 0: it waits for nothing itself */
-    u32 splice; /* a prompt: where in it the block goes in */
+    uint32_t length;
+    uint32_t ask;    /* the clock request it waits for, 0: it waits for nothing itself */
+    uint32_t splice; /* a prompt: where in it the block goes in */
 } held;
 
 static struct {
-    u32 head, tail;
+    uint32_t head, tail;
 } queue;
 
 static inline int queue_empty(void) { return queue.head == queue.tail; }
 
-static inline held *queue_at(u32 offset) {
-    return (held *)(channel.region[REGION_KEEP].base + offset);
+static inline held *queue_at(uint32_t offset) {
+    return (held *)(channel.region[CHANNEL_KEEP].base + offset);
 }
 
-static inline u32 queue_next(u32 offset) {
-    return offset + (u32)sizeof(held) + ((queue_at(offset)->length + 3) & ~3u);
+static inline uint32_t queue_next(uint32_t offset) {
+    return offset + (uint32_t)sizeof(held) + ((queue_at(offset)->length + 3) & ~3u);
 }
 
-static inline span queue_line(const held *record) {
-    return (span){(const char *)(record + 1), record->length};
+static inline channel_span queue_line(const held *record) {
+    return (channel_span){(const char *)(record + 1), record->length};
 }
 
-static void queue_push(span json, u32 ask, u32 splice) {
-    u64 end = (u64)queue.tail + sizeof(held) + (((u64)json.len + 3) & ~3ull);
-    if (end > channel.region[REGION_KEEP].capacity && queue.head >= queue.tail / 2) {
-        char *base = channel.region[REGION_KEEP].base;
+static void queue_push(channel_span json, uint32_t ask, uint32_t splice) {
+    uint64_t end = (uint64_t)queue.tail + sizeof(held) + (((uint64_t)json.len + 3) & ~3ull);
+    if (end > channel.region[CHANNEL_KEEP].capacity && queue.head >= queue.tail / 2) {
+        char *base = channel.region[CHANNEL_KEEP].base;
         __builtin_memmove(base, base + queue.head, queue.tail - queue.head);
         end -= queue.head;
         queue.tail -= queue.head;
@@ -46,7 +46,7 @@ static void queue_push(span json, u32 ask, u32 splice) {
     held *record = queue_at(queue.tail);
     *record = (held){json.len, ask, splice};
     channel_copy((char *)(record + 1), json.at, json.len);
-    queue.tail = (u32)end;
+    queue.tail = (uint32_t)end;
 }
 
 static void queue_pop(void) {

@@ -3,7 +3,7 @@
  * The smallest proxy there is, and the yardstick of what a sandboxed hop costs. */
 #include "channel.h"
 
-static void on_line(char side, span json) {
+static void channel_on_line(char side, channel_span json) {
     (void)side, (void)json;
     channel_forward();
 }

@@ -10,12 +10,12 @@
 #define DIGITS (WHOLE + FRACTION)
 
 typedef struct {
-    u8 negative;
-    u8 digit[DIGITS]; /* the most significant first; the point is before digit[WHOLE] */
+    uint8_t negative;
+    uint8_t digit[DIGITS]; /* the most significant first; the point is before digit[WHOLE] */
 } decimal;
 
 /* Reads a valid JSON number; 0 if it has digits that do not fit. */
-static int decimal_read(span number, decimal *read) {
+static int decimal_read(channel_span number, decimal *read) {
     __builtin_memset(read, 0, sizeof *read);
     const char *at = number.at, *end = at + number.len;
     if (*at == '-') read->negative = 1, at++;
@@ -39,7 +39,7 @@ static int decimal_read(span number, decimal *read) {
     int place = WHOLE - before - exponent;
     for (at = mantissa; at < mantissa_end; at++) {
         if (*at == '.') continue;
-        u8 digit = (u8)(*at - '0');
+        uint8_t digit = (uint8_t)(*at - '0');
         if (digit) {
             if (place < 0 || place >= DIGITS) return 0;
             read->digit[place] = digit;
@@ -51,7 +51,7 @@ static int decimal_read(span number, decimal *read) {
 
 /* Whether |a| is less than |b|. */
 static int decimal_less(const decimal *a, const decimal *b) {
-    for (u32 i = 0; i < DIGITS; i++)
+    for (uint32_t i = 0; i < DIGITS; i++)
         if (a->digit[i] != b->digit[i]) return a->digit[i] < b->digit[i];
     return 0;
 }
@@ -68,7 +68,7 @@ static int decimal_add(const decimal *a, const decimal *b, decimal *sum) {
     for (int i = DIGITS - 1; i >= 0; i--) {
         int digit = a->digit[i] + (subtract ? -b->digit[i] - carry : b->digit[i] + carry);
         carry = digit < 0 || digit > 9;
-        sum->digit[i] = (u8)(digit < 0 ? digit + 10 : digit > 9 ? digit - 10 : digit);
+        sum->digit[i] = (uint8_t)(digit < 0 ? digit + 10 : digit > 9 ? digit - 10 : digit);
     }
     return !carry;
 }
@@ -76,16 +76,16 @@ static int decimal_add(const decimal *a, const decimal *b, decimal *sum) {
 /* Adds a number to the line being sent, without needless zeros. */
 static void decimal_put(const decimal *number) {
     char text[DIGITS + 2];
-    u32 length = 0, first = 0, last = DIGITS;
+    uint32_t length = 0, first = 0, last = DIGITS;
     while (first < WHOLE - 1 && !number->digit[first]) first++;
     while (last > WHOLE && !number->digit[last - 1]) last--;
     int zero = first == WHOLE - 1 && last == WHOLE && !number->digit[first];
     if (number->negative && !zero) text[length++] = '-';
-    for (u32 i = first; i < last; i++) {
+    for (uint32_t i = first; i < last; i++) {
         if (i == WHOLE) text[length++] = '.';
         text[length++] = (char)('0' + number->digit[i]);
     }
-    channel_put((span){text, length});
+    channel_put((channel_span){text, length});
 }
 
 #endif

@@ -1,11 +1,11 @@
 /* channel.h: the channel ABI `channel/1` for proxies written in freestanding C.
  *
- * Include it in exactly one source file, define on_line(), build for
+ * Include it in exactly one source file, define channel_on_line(), build for
  * wasm32-freestanding (README.md in this folder has the command) and the result
  * is a module with no imports that exports what docs/architecture.md#the-channel asks for.
  *
- * The library calls on_line() for every line delivered, in order. A line that
- * on_line() does not forward is thereby dropped. Within on_line():
+ * The library calls channel_on_line() for every line delivered, in order. A line that
+ * channel_on_line() does not forward is thereby dropped. Within channel_on_line():
  *
  *   channel_forward()      passes the current line on to the other side as it is
  *   channel_begin(side)    starts a line of one's own towards 'p', 's' or 'c'
@@ -28,42 +28,38 @@
 #ifndef CHANNEL_H
 #define CHANNEL_H
 
+#include <stdint.h>
 #include <wasm_simd128.h>
-
-typedef __INT32_TYPE__ i32;
-typedef __UINT8_TYPE__ u8;
-typedef __UINT32_TYPE__ u32;
-typedef __UINT64_TYPE__ u64;
 
 /* Some bytes of a text: not terminated by a zero, absent when `at` is 0. */
 typedef struct {
     const char *at;
-    u32 len;
-} span;
+    uint32_t len;
+} channel_span;
 
 /* The author's part: one line, without its side byte and its newline. `side` is
  * where it came from: 'p' the predecessor (towards the editor), 's' the
  * successor (towards the agent), 'c' the conductor itself. */
-static void on_line(char side, span json);
+static void channel_on_line(char side, channel_span json);
 
 /* A span of a string literal. */
-#define LITERAL(text) ((span){(text), sizeof(text) - 1})
+#define CHANNEL_LITERAL(text) ((channel_span){(text), sizeof(text) - 1})
 
-enum { REGION_INBOX, REGION_SCRATCH, REGION_KEEP, REGION_OUTBOX, REGIONS };
+enum { CHANNEL_INBOX, CHANNEL_SCRATCH, CHANNEL_KEEP, CHANNEL_OUTBOX, CHANNEL_REGIONS };
 
 typedef struct {
     char *base;
-    u32 capacity; /* bytes the region owns */
-    u32 used;     /* bytes that must survive a move */
+    uint32_t capacity; /* bytes the region owns */
+    uint32_t used;     /* bytes that must survive a move */
 } channel_region;
 
 static struct {
-    channel_region region[REGIONS];
+    channel_region region[CHANNEL_REGIONS];
     char *line;      /* the line being handled, at its side byte */
-    u32 line_length; /* with side byte and newline */
-    u32 placed;      /* bytes of the inbox that are, flipped in place, the outbox */
-    u32 serial;      /* number of this delivery, from 1 */
-    u8 spilled;      /* the outbox is the region, no longer the inbox */
+    uint32_t line_length; /* with side byte and newline */
+    uint32_t placed;      /* bytes of the inbox that are, flipped in place, the outbox */
+    uint32_t serial;      /* number of this delivery, from 1 */
+    uint8_t spilled;      /* the outbox is the region, no longer the inbox */
 } channel;
 
 extern char __heap_base[];
@@ -74,39 +70,40 @@ extern char __heap_base[];
 /* The most a region grows beyond what is needed. */
 #define CHANNEL_SLACK (1u << 20)
 
-static inline void channel_copy(char *to, const char *from, u32 length) {
+static inline void channel_copy(char *to, const char *from, uint32_t length) {
     __builtin_memcpy(to, from, length);
 }
 
 /* Makes room for `need` bytes in a region; what it and those above hold in use
  * is preserved. */
-__attribute__((noinline)) static void channel_grow(int index, u64 need) {
+__attribute__((noinline)) static void channel_grow(int index, uint64_t need) {
     channel_region *region = channel.region;
     if (need <= region[index].capacity) return;
     if (!region[0].base)
-        for (int i = 0; i < REGIONS; i++)
-            region[i].base = (char *)(((u32)__heap_base + CHANNEL_GRAIN - 1) & -CHANNEL_GRAIN);
+        for (int i = 0; i < CHANNEL_REGIONS; i++)
+            region[i].base = (char *)(((uint32_t)__heap_base + CHANNEL_GRAIN - 1) & -CHANNEL_GRAIN);
 
-    const channel_region *last = &region[REGIONS - 1];
-    u64 top = (u64)(u32)last->base + last->capacity;
-    u64 have = (u64)__builtin_wasm_memory_size(0) * CHANNEL_PAGE;
+    const channel_region *last = &region[CHANNEL_REGIONS - 1];
+    uint64_t top = (uint64_t)(uint32_t)last->base + last->capacity;
+    uint64_t have = (uint64_t)__builtin_wasm_memory_size(0) * CHANNEL_PAGE;
     /* Some slack spares what grows piece by piece later moves, if there is room for it. */
-    u32 slack = region[index].capacity / 2 < CHANNEL_SLACK ? region[index].capacity / 2
+    uint32_t slack = region[index].capacity / 2 < CHANNEL_SLACK ? region[index].capacity / 2
                                                            : CHANNEL_SLACK;
-    u64 wish = (u64)region[index].capacity + (index == REGION_INBOX ? 0 : slack);
+    uint64_t wish = (uint64_t)region[index].capacity + (index == CHANNEL_INBOX ? 0 : slack);
     for (int attempt = 0; attempt < 2; attempt++) {
-        u64 size = attempt || wish < need ? need : wish;
-        u64 delta = (size - region[index].capacity + CHANNEL_GRAIN - 1) & -(u64)CHANNEL_GRAIN;
-        u64 end = top + delta;
+        uint64_t size = attempt || wish < need ? need : wish;
+        uint64_t delta =
+            (size - region[index].capacity + CHANNEL_GRAIN - 1) & -(uint64_t)CHANNEL_GRAIN;
+        uint64_t end = top + delta;
         if (end > 0xffff0000u) continue;
-        u64 pages = end <= have ? 0 : (end - have + CHANNEL_PAGE - 1) / CHANNEL_PAGE;
-        if (pages && __builtin_wasm_memory_grow(0, (u32)pages) == (u32)-1) continue;
-        for (int i = REGIONS - 1; i > index; i--) {
+        uint64_t pages = end <= have ? 0 : (end - have + CHANNEL_PAGE - 1) / CHANNEL_PAGE;
+        if (pages && __builtin_wasm_memory_grow(0, (uint32_t)pages) == (uint32_t)-1) continue;
+        for (int i = CHANNEL_REGIONS - 1; i > index; i--) {
             if (region[i].used)
                 __builtin_memmove(region[i].base + delta, region[i].base, region[i].used);
             region[i].base += delta;
         }
-        region[index].capacity += (u32)delta;
+        region[index].capacity += (uint32_t)delta;
         return;
     }
     __builtin_trap();
@@ -114,29 +111,29 @@ __attribute__((noinline)) static void channel_grow(int index, u64 need) {
 
 /* `size` bytes until the end of this delivery. Successive calls answer successive
  * bytes, so a text of unknown length can be built piece by piece. */
-__attribute__((unused)) static char *channel_scratch(u32 size) {
-    channel_region *scratch = &channel.region[REGION_SCRATCH];
-    channel_grow(REGION_SCRATCH, (u64)scratch->used + size);
+__attribute__((unused)) static char *channel_scratch(uint32_t size) {
+    channel_region *scratch = &channel.region[CHANNEL_SCRATCH];
+    channel_grow(CHANNEL_SCRATCH, (uint64_t)scratch->used + size);
     char *at = scratch->base + scratch->used;
     scratch->used += size;
     return at;
 }
 
 /* The kept region, made `size` bytes long; what it held up to there is intact. */
-__attribute__((unused)) static char *channel_keep(u64 size) {
-    channel_grow(REGION_KEEP, size);
-    channel.region[REGION_KEEP].used = (u32)size;
-    return channel.region[REGION_KEEP].base;
+__attribute__((unused)) static char *channel_keep(uint64_t size) {
+    channel_grow(CHANNEL_KEEP, size);
+    channel.region[CHANNEL_KEEP].used = (uint32_t)size;
+    return channel.region[CHANNEL_KEEP].base;
 }
 
 /* Room for `more` bytes at the end of the outbox. The lines forwarded so far were
  * flipped where they lay; anything else to send brings them to the outbox. */
-__attribute__((unused)) static char *channel_room(u32 more) {
-    channel_region *out = &channel.region[REGION_OUTBOX];
-    u32 before = channel.spilled ? 0 : channel.placed;
-    channel_grow(REGION_OUTBOX, (u64)out->used + before + more);
+__attribute__((unused)) static char *channel_room(uint32_t more) {
+    channel_region *out = &channel.region[CHANNEL_OUTBOX];
+    uint32_t before = channel.spilled ? 0 : channel.placed;
+    channel_grow(CHANNEL_OUTBOX, (uint64_t)out->used + before + more);
     if (!channel.spilled) {
-        channel_copy(out->base, channel.region[REGION_INBOX].base, before);
+        channel_copy(out->base, channel.region[CHANNEL_INBOX].base, before);
         out->used = before;
         channel.spilled = 1;
     }
@@ -145,29 +142,29 @@ __attribute__((unused)) static char *channel_room(u32 more) {
     return at;
 }
 
-__attribute__((unused, noinline)) static void channel_put(span bytes) {
+__attribute__((unused, noinline)) static void channel_put(channel_span bytes) {
     channel_copy(channel_room(bytes.len), bytes.at, bytes.len);
 }
 
 /* Starts a line of one's own; what follows by channel_put() must be one JSON text
  * without a newline. */
 __attribute__((unused)) static void channel_begin(char side) {
-    channel_put((span){&side, 1});
+    channel_put((channel_span){&side, 1});
 }
 
-__attribute__((unused)) static void channel_end(void) { channel_put(LITERAL("\n")); }
+__attribute__((unused)) static void channel_end(void) { channel_put(CHANNEL_LITERAL("\n")); }
 
 /* Adds a number in decimal. */
-__attribute__((unused)) static void channel_put_u32(u32 value) {
+__attribute__((unused)) static void channel_put_u32(uint32_t value) {
     char digits[10];
-    u32 at = sizeof digits;
+    uint32_t at = sizeof digits;
     do digits[--at] = (char)('0' + value % 10);
     while (value /= 10);
-    channel_put((span){digits + at, (u32)sizeof digits - at});
+    channel_put((channel_span){digits + at, (uint32_t)sizeof digits - at});
 }
 
 /* Sends a whole line at once. */
-__attribute__((unused)) static void channel_send(char side, span json) {
+__attribute__((unused)) static void channel_send(char side, channel_span json) {
     channel_begin(side);
     channel_put(json);
     channel_end();
@@ -179,7 +176,7 @@ __attribute__((unused)) static void channel_forward(void) {
     char *line = channel.line, side = line[0];
     if (side != 'p' && side != 's') return;
     char other = side == 'p' ? 's' : 'p';
-    if (!channel.spilled && line == channel.region[REGION_INBOX].base + channel.placed) {
+    if (!channel.spilled && line == channel.region[CHANNEL_INBOX].base + channel.placed) {
         line[0] = other;
         channel.placed += channel.line_length;
         return;
@@ -199,8 +196,8 @@ static inline char *channel_newline(char *at) {
         v128_t c = wasm_i8x16_eq(wasm_v128_load(at + 32), newline);
         v128_t d = wasm_i8x16_eq(wasm_v128_load(at + 48), newline);
         if (!wasm_v128_any_true(wasm_v128_or(wasm_v128_or(a, b), wasm_v128_or(c, d)))) continue;
-        u64 low = wasm_i8x16_bitmask(a) | (u32)wasm_i8x16_bitmask(b) << 16;
-        u64 high = wasm_i8x16_bitmask(c) | (u32)wasm_i8x16_bitmask(d) << 16;
+        uint64_t low = wasm_i8x16_bitmask(a) | (uint32_t)wasm_i8x16_bitmask(b) << 16;
+        uint64_t high = wasm_i8x16_bitmask(c) | (uint32_t)wasm_i8x16_bitmask(d) << 16;
         return at + __builtin_ctzll(low | high << 32);
     }
 }
@@ -209,34 +206,35 @@ __attribute__((export_name("channel_abi"))) int channel_abi(void) { return 1; }
 
 /* A buffer for the `len` bytes of the next delivery. Calling it ends the life of
  * the last outbox. */
-__attribute__((export_name("channel_reserve"))) char *channel_reserve(u32 len) {
-    channel.region[REGION_OUTBOX].used = 0;
-    channel.region[REGION_SCRATCH].used = 0;
+__attribute__((export_name("channel_reserve"))) char *channel_reserve(uint32_t len) {
+    channel.region[CHANNEL_OUTBOX].used = 0;
+    channel.region[CHANNEL_SCRATCH].used = 0;
     /* One byte for a newline the host may have left out, the rest for reading ahead. */
-    channel_grow(REGION_INBOX, (u64)len + 64);
-    channel.region[REGION_INBOX].used = len;
-    return channel.region[REGION_INBOX].base;
+    channel_grow(CHANNEL_INBOX, (uint64_t)len + 64);
+    channel.region[CHANNEL_INBOX].used = len;
+    return channel.region[CHANNEL_INBOX].base;
 }
 
 /* Handles the lines in the buffer last reserved; the answer is `ptr << 32 | len`
  * of the outbox, valid until the next call. */
-__attribute__((export_name("channel_deliver"))) u64 channel_deliver(char *ptr, u32 len) {
-    channel_region *in = &channel.region[REGION_INBOX], *out = &channel.region[REGION_OUTBOX];
+__attribute__((export_name("channel_deliver"))) uint64_t channel_deliver(char *ptr, uint32_t len) {
+    channel_region *in = &channel.region[CHANNEL_INBOX], *out = &channel.region[CHANNEL_OUTBOX];
     if (ptr != in->base || len > in->used) __builtin_trap();
-    out->used = channel.region[REGION_SCRATCH].used = 0;
+    out->used = channel.region[CHANNEL_SCRATCH].used = 0;
     channel.placed = channel.spilled = 0;
     channel.serial++;
     if (len && ptr[len - 1] != '\n') ptr[len++] = '\n';
     for (char *at = ptr, *end = ptr + len; at < end;) {
         char *newline = channel_newline(at);
         channel.line = at;
-        channel.line_length = (u32)(newline + 1 - at);
+        channel.line_length = (uint32_t)(newline + 1 - at);
         /* A side byte alone is no message; hosts refuse it, so it goes no further. */
-        if (newline > at + 1) on_line(*at, (span){at + 1, (u32)(newline - at - 1)});
+        if (newline > at + 1)
+            channel_on_line(*at, (channel_span){at + 1, (uint32_t)(newline - at - 1)});
         at = newline + 1;
     }
-    if (channel.spilled) return (u64)(u32)out->base << 32 | out->used;
-    return (u64)(u32)ptr << 32 | channel.placed;
+    if (channel.spilled) return (uint64_t)(uint32_t)out->base << 32 | out->used;
+    return (uint64_t)(uint32_t)ptr << 32 | channel.placed;
 }
 
 #endif

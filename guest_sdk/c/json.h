@@ -44,10 +44,10 @@ static inline const char *json_plain(const char *at, const char *end) {
                              wasm_v128_or(json_special(at + 32), json_special(at + 48)))))
             break;
     for (; end - at >= 16; at += 16) {
-        u32 special = wasm_i8x16_bitmask(json_special(at));
+        uint32_t special = wasm_i8x16_bitmask(json_special(at));
         if (special) return at + __builtin_ctz(special);
     }
-    while (at < end && *at != '"' && *at != '\\' && (u8)*at >= ' ') at++;
+    while (at < end && *at != '"' && *at != '\\' && (uint8_t)*at >= ' ') at++;
     return at;
 }
 
@@ -56,7 +56,7 @@ JSON_CALL static const char *json_skip_string(const char *at, const char *end) {
     if (at >= end || *at++ != '"') return 0;
     for (;;) {
         at = json_plain(at, end);
-        if (at >= end || (u8)*at < ' ') return 0;
+        if (at >= end || (uint8_t)*at < ' ') return 0;
         if (*at++ == '"') return at;
         if (at >= end) return 0;
         switch (*at++) {
@@ -92,9 +92,9 @@ static const char *json_skip_number(const char *at, const char *end) {
     return at;
 }
 
-static inline const char *json_skip_word(const char *at, const char *end, span word) {
-    if ((u32)(end - at) < word.len) return 0;
-    for (u32 i = 0; i < word.len; i++)
+static inline const char *json_skip_word(const char *at, const char *end, channel_span word) {
+    if ((uint32_t)(end - at) < word.len) return 0;
+    for (uint32_t i = 0; i < word.len; i++)
         if (at[i] != word.at[i]) return 0;
     return at + word.len;
 }
@@ -102,9 +102,9 @@ static inline const char *json_skip_word(const char *at, const char *end, span w
 static inline const char *json_skip_scalar(const char *at, const char *end) {
     switch (*at) {
     case '"': return json_skip_string(at, end);
-    case 't': return json_skip_word(at, end, LITERAL("true"));
-    case 'f': return json_skip_word(at, end, LITERAL("false"));
-    case 'n': return json_skip_word(at, end, LITERAL("null"));
+    case 't': return json_skip_word(at, end, CHANNEL_LITERAL("true"));
+    case 'f': return json_skip_word(at, end, CHANNEL_LITERAL("false"));
+    case 'n': return json_skip_word(at, end, CHANNEL_LITERAL("null"));
     default: return json_skip_number(at, end);
     }
 }
@@ -120,8 +120,8 @@ static inline const char *json_skip_name(const char *at, const char *end) {
 /* Behind the value at `at` (space before it allowed); 0 if it is not valid JSON.
  * Nesting is kept as one bit a level, so no input can exhaust the stack. */
 JSON_CALL static const char *json_skip(const char *at, const char *end) {
-    static u8 is_object[JSON_DEPTH / 8];
-    u32 depth = 0;
+    static uint8_t is_object[JSON_DEPTH / 8];
+    uint32_t depth = 0;
     for (;;) {
         at = json_space(at, end);
         if (at >= end) return 0;
@@ -131,9 +131,9 @@ JSON_CALL static const char *json_skip(const char *at, const char *end) {
             if (at >= end) return 0;
             if (*at != first + 2) { /* '}' and ']' are two behind their openers */
                 if (depth == JSON_DEPTH) return 0;
-                u8 bit = (u8)(1u << (depth & 7));
+                uint8_t bit = (uint8_t)(1u << (depth & 7));
                 if (first == '{') is_object[depth >> 3] |= bit;
-                else is_object[depth >> 3] &= (u8)~bit;
+                else is_object[depth >> 3] &= (uint8_t)~bit;
                 depth++;
                 if (first == '{' && !(at = json_skip_name(at, end))) return 0;
                 continue;
@@ -144,7 +144,7 @@ JSON_CALL static const char *json_skip(const char *at, const char *end) {
         }
         for (;;) { /* behind a value: close what it closes, or go on to the next */
             if (!depth) return at;
-            u32 in_object = is_object[(depth - 1) >> 3] >> ((depth - 1) & 7) & 1;
+            uint32_t in_object = is_object[(depth - 1) >> 3] >> ((depth - 1) & 7) & 1;
             at = json_space(at, end);
             if (at >= end) return 0;
             char mark = *at++;
@@ -161,31 +161,32 @@ JSON_CALL static const char *json_skip(const char *at, const char *end) {
 /* Adds a text to the line being sent, with one more element at the front of one of
  * its arrays. `opening` is the offset of what follows the array's bracket; all other
  * bytes stay as they are. */
-__attribute__((unused)) static void json_put_prepended(span json, u32 opening, span element) {
+__attribute__((unused)) static void json_put_prepended(channel_span json, uint32_t opening,
+                                                       channel_span element) {
     const char *rest = json.at + opening, *end = json.at + json.len;
-    channel_put((span){json.at, opening});
+    channel_put((channel_span){json.at, opening});
     channel_put(element);
-    if (*json_space(rest, end) != ']') channel_put(LITERAL(","));
-    channel_put((span){rest, (u32)(end - rest)});
+    if (*json_space(rest, end) != ']') channel_put(CHANNEL_LITERAL(","));
+    channel_put((channel_span){rest, (uint32_t)(end - rest)});
 }
 
 /* What is inside a string value's quotes, escapes and all. */
-static inline span json_inside(span string) {
-    return (span){string.at + 1, string.len - 2};
+static inline channel_span json_inside(channel_span string) {
+    return (channel_span){string.at + 1, string.len - 2};
 }
 
-static inline int json_is_string(span value) { return value.at && *value.at == '"'; }
+static inline int json_is_string(channel_span value) { return value.at && *value.at == '"'; }
 
-static u32 json_hex4(const char *at) {
-    u32 unit = 0;
-    for (int i = 0; i < 4; i++) unit = unit << 4 | (u32)json_hex(at[i]);
+static uint32_t json_hex4(const char *at) {
+    uint32_t unit = 0;
+    for (int i = 0; i < 4; i++) unit = unit << 4 | (uint32_t)json_hex(at[i]);
     return unit;
 }
 
 /* Decodes the escape behind a backslash at *at into UTF-8, moving *at behind it;
  * answers the number of bytes. A lone surrogate becomes three bytes (WTF-8), equal
  * to no valid text. */
-JSON_CALL static u32 json_unescape(const char **at, const char *end, char utf8[4]) {
+JSON_CALL static uint32_t json_unescape(const char **at, const char *end, char utf8[4]) {
     static const char names[] = "bfnrt", values[] = "\b\f\n\r\t";
     char name = *(*at)++;
     if (name != 'u') {
@@ -194,44 +195,44 @@ JSON_CALL static u32 json_unescape(const char **at, const char *end, char utf8[4
             if (names[i] == name) utf8[0] = values[i];
         return 1;
     }
-    u32 code = json_hex4(*at);
+    uint32_t code = json_hex4(*at);
     *at += 4;
     if (code >> 10 == 0x36 && end - *at >= 6 && (*at)[0] == '\\' && (*at)[1] == 'u') {
-        u32 low = json_hex4(*at + 2);
+        uint32_t low = json_hex4(*at + 2);
         if (low >> 10 == 0x37) {
             code = 0x10000 + ((code & 0x3ff) << 10) + (low & 0x3ff);
             *at += 6;
         }
     }
-    u32 extra = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
-    for (u32 i = extra; i; i--, code >>= 6) utf8[i] = (char)(0x80 | (code & 0x3f));
+    uint32_t extra = code < 0x80 ? 0 : code < 0x800 ? 1 : code < 0x10000 ? 2 : 3;
+    for (uint32_t i = extra; i; i--, code >>= 6) utf8[i] = (char)(0x80 | (code & 0x3f));
     utf8[0] = (char)(extra ? (0xff00u >> (extra + 1) & 0xf0) | code : code);
     return extra + 1;
 }
 
 /* Whether a valid string value, its escapes decoded, is this UTF-8 text. */
-JSON_CALL static int json_is(span value, span text) {
+JSON_CALL static int json_is(channel_span value, channel_span text) {
     if (!json_is_string(value)) return 0;
-    span inside = json_inside(value);
+    channel_span inside = json_inside(value);
     const char *at = inside.at, *end = at + inside.len;
-    u32 done = 0;
+    uint32_t done = 0;
     while (at < end) {
         char utf8[4];
-        u32 count = 1;
+        uint32_t count = 1;
         char byte = *at++;
         if (byte == '\\') count = json_unescape(&at, end, utf8);
         else utf8[0] = byte;
-        for (u32 i = 0; i < count; i++, done++)
+        for (uint32_t i = 0; i < count; i++, done++)
             if (done >= text.len || text.at[done] != utf8[i]) return 0;
     }
     return done == text.len;
 }
 
 /* Whether two values are the same text, or strings that are once decoded. */
-__attribute__((unused)) JSON_CALL static int json_same(span one, span other) {
-    span in[] = {one, other};
+__attribute__((unused)) JSON_CALL static int json_same(channel_span one, channel_span other) {
+    channel_span in[] = {one, other};
     char utf8[2][4];
-    u32 count[] = {0, 0}, done[] = {0, 0};
+    uint32_t count[] = {0, 0}, done[] = {0, 0};
     if (json_is_string(one) != json_is_string(other)) return 0;
     for (;;) {
         for (int i = 0; i < 2; i++) {
@@ -240,7 +241,7 @@ __attribute__((unused)) JSON_CALL static int json_same(span one, span other) {
             count[i] = 1, done[i] = 0;
             utf8[i][0] = *at++;
             if (utf8[i][0] == '\\') count[i] = json_unescape(&at, end, utf8[i]);
-            in[i] = (span){at, (u32)(end - at)};
+            in[i] = (channel_span){at, (uint32_t)(end - at)};
         }
         if (done[0] == count[0] || done[1] == count[1])
             return done[0] == count[0] && done[1] == count[1];
@@ -255,13 +256,13 @@ __attribute__((unused)) JSON_CALL static int json_same(span one, span other) {
  *
  * Afterwards walk.valid tells whether the whole was an object and valid. */
 typedef struct {
-    span name; /* a string value, with its quotes */
-    span value;
+    channel_span name; /* a string value, with its quotes */
+    channel_span value;
     const char *at, *end;
-    u8 first, valid;
+    uint8_t first, valid;
 } json_members;
 
-static json_members json_walk(span object) {
+static json_members json_walk(channel_span object) {
     json_members walk = {.at = object.at, .end = object.at + object.len};
     walk.at = json_space(walk.at, walk.end);
     if (walk.at < walk.end && *walk.at == '{') walk.at++, walk.first = 1;
@@ -285,26 +286,26 @@ JSON_CALL static int json_next(json_members *walk) {
     walk->first = 0;
     const char *behind = json_skip_string(at, end);
     if (!behind) return 0;
-    walk->name = (span){at, (u32)(behind - at)};
+    walk->name = (channel_span){at, (uint32_t)(behind - at)};
     at = json_space(behind, end);
     if (at >= end || *at != ':') return 0;
     at = json_space(at + 1, end);
     behind = json_skip(at, end);
     if (!behind) return 0;
-    walk->value = (span){at, (u32)(behind - at)};
+    walk->value = (channel_span){at, (uint32_t)(behind - at)};
     walk->at = behind;
     return 1;
 }
 
 /* The value of a member by its (decoded) name, the last one if it is repeated, as
  * every common parser has it; absent if there is none or this is no valid object. */
-__attribute__((unused)) static span json_get(span object, span name) {
-    span found = {0, 0};
+__attribute__((unused)) static channel_span json_get(channel_span object, channel_span name) {
+    channel_span found = {0, 0};
     if (!object.at) return found;
     json_members walk = json_walk(object);
     while (json_next(&walk))
         if (json_is(walk.name, name)) found = walk.value;
-    return walk.valid ? found : (span){0, 0};
+    return walk.valid ? found : (channel_span){0, 0};
 }
 
 #endif

@@ -10,7 +10,7 @@
 
 typedef struct proxy_message proxy_message;
 /* Called with the answer to what a message asked for, or was passed on for. */
-typedef void proxy_then(proxy_message *said, const message *answer);
+typedef void proxy_then(proxy_message *said, const message_line *answer);
 
 enum {
     KEPT_FREE,
@@ -24,40 +24,42 @@ enum {
 
 /* One record; its text follows, padded to a multiple of four. */
 typedef struct {
-    u32 length;
-    u8 kind;
+    uint32_t length;
+    uint8_t kind;
     char side;
-    u8 passed; /* the message itself was passed on, or: its answer is owed to the other side */
-    u8 done;   /* a message: it was answered; an answer: it was given up */
-    u32 number; /* of the message, or lane */
-    u32 lane;   /* a message: the lane it holds up; a line: the one it waits in */
-    u32 holder; /* a lane: the message that holds it up */
-    u32 tag;
+    uint8_t passed; /* the message itself was passed on, or: its answer is owed to the other side */
+    uint8_t done;   /* a message: it was answered; an answer: it was given up */
+    uint32_t number; /* of the message, or lane */
+    uint32_t lane;   /* a message: the lane it holds up; a line: the one it waits in */
+    uint32_t holder; /* a lane: the message that holds it up */
+    uint32_t tag;
     proxy_then *then;
-} kept;
+} kept_record;
 
 static struct {
-    u32 end;      /* of the records, and how many bytes of them are free */
-    u32 free;
-    u32 count[KEPT_SETTINGS + 1];
-    u32 numbers;
+    uint32_t end;      /* of the records, and how many bytes of them are free */
+    uint32_t free;
+    uint32_t count[KEPT_SETTINGS + 1];
+    uint32_t numbers;
 } keeper;
 
-static inline kept *kept_at(u32 offset) {
-    return (kept *)(channel.region[REGION_KEEP].base + offset);
+static inline kept_record *kept_at(uint32_t offset) {
+    return (kept_record *)(channel.region[CHANNEL_KEEP].base + offset);
 }
 
-static inline u32 kept_size(u32 length) { return (u32)sizeof(kept) + ((length + 3) & ~3u); }
+static inline uint32_t kept_size(uint32_t length) {
+    return (uint32_t)sizeof(kept_record) + ((length + 3) & ~3u);
+}
 
-static inline span kept_text(const kept *record) {
-    return (span){(const char *)(record + 1), record->length};
+static inline channel_span kept_text(const kept_record *record) {
+    return (channel_span){(const char *)(record + 1), record->length};
 }
 
 /* The next record of a kind from an offset on, which is moved behind it; 0: none. */
-static kept *kept_next(u32 *offset, u8 kind) {
+static kept_record *kept_next(uint32_t *offset, uint8_t kind) {
     if (!keeper.count[kind]) return 0;
     while (*offset < keeper.end) {
-        kept *record = kept_at(*offset);
+        kept_record *record = kept_at(*offset);
         *offset += kept_size(record->length);
         if (record->kind == kind) return record;
     }
@@ -65,27 +67,27 @@ static kept *kept_next(u32 *offset, u8 kind) {
 }
 
 /* The record of a kind with a number; 0: none. */
-static kept *kept_find(u8 kind, u32 number) {
-    u32 offset = 0;
-    kept *record;
+static kept_record *kept_find(uint8_t kind, uint32_t number) {
+    uint32_t offset = 0;
+    kept_record *record;
     while ((record = kept_next(&offset, kind)) && record->number != number) {}
     return record;
 }
 
 /* Keeps a text. Records stay where they are, so the text may be one of theirs. */
-static kept *kept_push(u8 kind, char side, span text) {
-    u64 end = (u64)keeper.end + kept_size(text.len);
+static kept_record *kept_push(uint8_t kind, char side, channel_span text) {
+    uint64_t end = (uint64_t)keeper.end + kept_size(text.len);
     if (end > 0xffff0000u) __builtin_trap();
     channel_keep(end);
-    kept *record = kept_at(keeper.end);
-    *record = (kept){.length = text.len, .kind = kind, .side = side};
+    kept_record *record = kept_at(keeper.end);
+    *record = (kept_record){.length = text.len, .kind = kind, .side = side};
     channel_copy((char *)(record + 1), text.at, text.len);
-    keeper.end = (u32)end;
+    keeper.end = (uint32_t)end;
     keeper.count[kind]++;
     return record;
 }
 
-static void kept_drop(kept *record) {
+static void kept_drop(kept_record *record) {
     keeper.count[record->kind]--;
     keeper.free += kept_size(record->length);
     record->kind = KEPT_FREE;
@@ -94,8 +96,8 @@ static void kept_drop(kept *record) {
 /* Moves the records together once half of the room is free. */
 static void kept_tidy(void) {
     if (keeper.free < keeper.end / 2 || !keeper.free) return;
-    u32 to = 0;
-    for (u32 at = 0, size; at < keeper.end; at += size) {
+    uint32_t to = 0;
+    for (uint32_t at = 0, size; at < keeper.end; at += size) {
         size = kept_size(kept_at(at)->length);
         if (kept_at(at)->kind == KEPT_FREE) continue;
         __builtin_memmove(kept_at(to), kept_at(at), size);

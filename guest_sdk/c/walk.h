@@ -4,88 +4,89 @@
 
 #include "proxy.h"
 
-static span walk_session(span params) {
-    span session = json_get(params, LITERAL("sessionId"));
-    return session.at ? session : LITERAL("");
+static channel_span walk_session(channel_span params) {
+    channel_span session = json_get(params, CHANNEL_LITERAL("sessionId"));
+    return session.at ? session : CHANNEL_LITERAL("");
 }
 
 /* The lane of a session on a side; 0: none. */
-static u32 walk_lane(char side, span session) {
-    u32 offset = 0;
-    kept *lane;
+static uint32_t walk_lane(char side, channel_span session) {
+    uint32_t offset = 0;
+    kept_record *lane;
     while ((lane = kept_next(&offset, KEPT_LANE)))
         if (lane->side == side && json_same(kept_text(lane), session)) return lane->number;
     return 0;
 }
 
 static void walk_hold(proxy_message *said, char side) {
-    span session = walk_session(said->params);
-    u32 number = walk_lane(side, session);
-    kept *lane = number ? kept_find(KEPT_LANE, number) : kept_push(KEPT_LANE, side, session);
+    channel_span session = walk_session(said->params);
+    uint32_t number = walk_lane(side, session);
+    kept_record *lane = number ? kept_find(KEPT_LANE, number) : kept_push(KEPT_LANE, side, session);
     if (!number) lane->number = ++keeper.numbers;
     lane->holder = said->number;
     said->lane = lane->number;
 }
 
 /* The lane of a side with a request of this id; 0: none. */
-static u32 walk_lane_with(char side, span id) {
-    u32 offset = 0;
-    kept *one;
+static uint32_t walk_lane_with(char side, channel_span id) {
+    uint32_t offset = 0;
+    kept_record *one;
     while ((one = kept_next(&offset, KEPT_MESSAGE))) {
-        message read = message_read(kept_text(one));
+        message_line read = message_read(kept_text(one));
         if (one->lane && one->side == side && text_equal(read.id, id)) return one->lane;
     }
     for (offset = 0; (one = kept_next(&offset, KEPT_LINE));) {
-        message read = message_read(kept_text(one));
+        message_line read = message_read(kept_text(one));
         if (one->side == side && read.method.at && text_equal(read.id, id)) return one->lane;
     }
     return 0;
 }
 
 /* The lane a message has to wait in; 0: none. */
-static u32 walk_blocked(char side, const message *read) {
+static uint32_t walk_blocked(char side, const message_line *read) {
     if (side == 'c' || !keeper.count[KEPT_LANE]) return 0;
-    u32 lane = json_is(read->method, PROXY_CANCEL)
-                   ? walk_lane_with(side, json_get(read->params, LITERAL("requestId")))
+    uint32_t lane = json_is(read->method, PROXY_CANCEL)
+                   ? walk_lane_with(side, json_get(read->params, CHANNEL_LITERAL("requestId")))
                    : walk_lane(side, walk_session(read->params));
     return lane == proxy.open ? 0 : lane;
 }
 
 /* Has a line wait; one that waits already does so where it is. */
-static void walk_wait(kept *held, char side, span line, u32 lane) {
+static void walk_wait(kept_record *held, char side, channel_span line, uint32_t lane) {
     if (!held) held = kept_push(KEPT_LINE, side, line);
     held->lane = lane;
 }
 
 /* Cancels what was asked for a message that a line takes back. */
-static void walk_withdraw(u32 lane, span line) {
-    const kept *place = kept_find(KEPT_LANE, lane);
-    const kept *holder = place->holder ? kept_find(KEPT_MESSAGE, place->holder) : 0;
+static void walk_withdraw(uint32_t lane, channel_span line) {
+    const kept_record *place = kept_find(KEPT_LANE, lane);
+    const kept_record *holder = place->holder ? kept_find(KEPT_MESSAGE, place->holder) : 0;
     if (!holder || holder->side != place->side) return;
-    u32 number = holder->number, offset = 0;
+    uint32_t number = holder->number, offset = 0;
     proxy_message said = {.side = holder->side, .line = kept_text(holder)};
     said.id = message_read(said.line).id;
-    kept *awaited;
+    kept_record *awaited;
     if (!said.id.at || !proxy_takes_back(&said, line)) return;
     while ((awaited = kept_next(&offset, KEPT_AWAITED))) {
         if (awaited->number != number || awaited->passed || awaited->done || awaited->side == 'c')
             continue;
         awaited->done = 1;
         char side = awaited->side;
-        span id = kept_text(awaited);
+        channel_span id = kept_text(awaited);
         channel_begin(side); /* nothing is taken from scratch here, so the record stays in place */
-        channel_put(LITERAL("{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\",\"params\":"));
-        channel_put(LITERAL("{\"requestId\":"));
+        channel_put(
+            CHANNEL_LITERAL("{\"jsonrpc\":\"2.0\",\"method\":\"$/cancel_request\",\"params\":"));
+        channel_put(CHANNEL_LITERAL("{\"requestId\":"));
         channel_put(id);
-        channel_put(LITERAL("}}"));
+        channel_put(CHANNEL_LITERAL("}}"));
         channel_end();
     }
 }
 
 /* How many answers a message waits for. */
-static u32 walk_waits(u32 number) {
-    u32 offset = 0, waits = 0;
-    kept *awaited;
+static uint32_t walk_waits(uint32_t number) {
+    uint32_t offset = 0, waits = 0;
+    kept_record *awaited;
     while ((awaited = kept_next(&offset, KEPT_AWAITED))) waits += awaited->number == number;
     return waits;
 }
@@ -93,7 +94,7 @@ static u32 walk_waits(u32 number) {
 /* After a handler: what was decided, and what is left to wait for. */
 static void walk_finish(proxy_message *said) {
     if (walk_waits(said->number)) {
-        kept *waiting = kept_push(KEPT_MESSAGE, said->side, said->line);
+        kept_record *waiting = kept_push(KEPT_MESSAGE, said->side, said->line);
         waiting->number = said->number;
         waiting->lane = said->lane;
         waiting->passed = said->passed;
@@ -111,41 +112,41 @@ static void walk_finish(proxy_message *said) {
 }
 
 /* Where a text that is kept lies, whatever moves meanwhile. */
-static inline u32 walk_place(const kept *record) {
-    return (u32)(kept_text(record).at - channel.region[REGION_KEEP].base);
+static inline uint32_t walk_place(const kept_record *record) {
+    return (uint32_t)(kept_text(record).at - channel.region[CHANNEL_KEEP].base);
 }
 
 /* A copy for this delivery of what was kept there; dropped records keep their bytes until things
  * are tidied, when a line has gone its way. */
-static span walk_copy(u32 place, u32 length) {
+static channel_span walk_copy(uint32_t place, uint32_t length) {
     char *copy = channel_scratch(length); /* which may move what is kept */
-    channel_copy(copy, channel.region[REGION_KEEP].base + place, length);
-    return (span){copy, length};
+    channel_copy(copy, channel.region[CHANNEL_KEEP].base + place, length);
+    return (channel_span){copy, length};
 }
 
 /* The same of a record, which is dropped. */
-static span walk_take(kept *record) {
-    u32 place = walk_place(record), length = record->length;
+static channel_span walk_take(kept_record *record) {
+    uint32_t place = walk_place(record), length = record->length;
     kept_drop(record);
     return walk_copy(place, length);
 }
 
 /* Hands an answer to whoever waits for it; 0: nobody does. `held`: it waited in a lane. */
-static int walk_answer(kept *held, char side, span line, const message *read) {
-    u32 offset = 0;
-    kept *awaited;
+static int walk_answer(kept_record *held, char side, channel_span line, const message_line *read) {
+    uint32_t offset = 0;
+    kept_record *awaited;
     while ((awaited = kept_next(&offset, KEPT_AWAITED)))
         if (awaited->side == side && text_equal(kept_text(awaited), read->id)) break;
     if (!awaited) return 0;
-    kept *waiting = kept_find(KEPT_MESSAGE, awaited->number);
+    kept_record *waiting = kept_find(KEPT_MESSAGE, awaited->number);
     if (!waiting) __builtin_trap(); /* it is kept as long as it waits */
-    span session = walk_session(message_read(kept_text(waiting)).params);
-    u32 lane = awaited->passed ? walk_lane(side, session) : 0;
+    channel_span session = walk_session(message_read(kept_text(waiting)).params);
+    uint32_t lane = awaited->passed ? walk_lane(side, session) : 0;
     if (lane && lane != proxy.open) {
         walk_wait(held, side, line, lane);
         return 1;
     }
-    u8 passed = awaited->passed;
+    uint8_t passed = awaited->passed;
     proxy_then *then = awaited->then;
     proxy_message said = {.side = waiting->side, .tag = waiting->tag, .number = waiting->number,
                           .lane = waiting->lane, .settled = waiting->done,
@@ -153,23 +154,24 @@ static int walk_answer(kept *held, char side, span line, const message *read) {
     kept_drop(awaited);
     if (held) line = walk_take(held);
     proxy_read(&said, walk_take(kept_find(KEPT_MESSAGE, said.number)));
-    kept *before = kept_find(KEPT_ANSWER, said.number);
+    kept_record *before = kept_find(KEPT_ANSWER, said.number);
     if (before) said.answer = walk_take(before);
     if (passed) {
         said.answer = line;
         walk_hold(&said, side);
     }
-    const message answer = message_read(line);
+    const message_line answer = message_read(line);
     if (then) then(&said, &answer);
     walk_finish(&said);
     return 1;
 }
 
-static void walk_answered(kept *held, char side, span line, const message *read) {
+static void walk_answered(kept_record *held, char side, channel_span line,
+                          const message_line *read) {
     if (walk_answer(held, side, line, read)) return;
     /* An answer that ends a turn must not overtake what came before it. */
-    u32 offset = 0;
-    kept *lane;
+    uint32_t offset = 0;
+    kept_record *lane;
     while (side == 's' && (lane = kept_next(&offset, KEPT_LANE)))
         if (lane->side == side && lane->number != proxy.open) {
             walk_wait(held, side, line, lane->number);
@@ -179,8 +181,8 @@ static void walk_answered(kept *held, char side, span line, const message *read)
     if (held) kept_drop(held);
 }
 
-static proxy_handler *walk_handler(const message *read) {
-    u32 count;
+static proxy_handler *walk_handler(const message_line *read) {
+    uint32_t count;
     const proxy_call *call = proxy_calls(&count);
     proxy_handler *found = 0;
     for (; count--; call++) {
@@ -189,28 +191,28 @@ static proxy_handler *walk_handler(const message *read) {
             if (!found) found = call->handler;
             continue;
         }
-        span kind = json_find(read->params, PATH("update", "sessionUpdate"));
+        channel_span kind = json_find(read->params, TEXT_PATH("update", "sessionUpdate"));
         if (json_is(kind, text_of(call->update))) return call->handler;
     }
     return found;
 }
 
 /* A line goes its way. `held`: it waited in a lane, and is taken from there if it goes. */
-static void walk_line(kept *held, char side, span line) {
-    message read = message_read(line);
+static void walk_line(kept_record *held, char side, channel_span line) {
+    message_line read = message_read(line);
     if (read.valid && !read.method.at) {
         walk_answered(held, side, line, &read);
         return;
     }
-    u32 lane = read.valid ? walk_blocked(side, &read) : 0;
+    uint32_t lane = read.valid ? walk_blocked(side, &read) : 0;
     if (lane) {
         walk_wait(held, side, line, lane);
         if (read.method.at) walk_withdraw(lane, line);
         return;
     }
-    if (side == 'c' && message_calls(&read, LITERAL("configure"))) {
-        u32 offset = 0;
-        kept *told = kept_next(&offset, KEPT_SETTINGS);
+    if (side == 'c' && message_calls(&read, CHANNEL_LITERAL("configure"))) {
+        uint32_t offset = 0;
+        kept_record *told = kept_next(&offset, KEPT_SETTINGS);
         if (told) kept_drop(told);
         kept_push(KEPT_SETTINGS, side, line);
     }
@@ -234,25 +236,26 @@ static void walk_line(kept *held, char side, span line) {
 static void walk_drain(void) {
     do {
         proxy.released = 0;
-        kept *line;
-        for (u32 offset = 0; (line = kept_next(&offset, KEPT_LINE));) {
-            u32 number = line->lane;
+        kept_record *line;
+        for (uint32_t offset = 0; (line = kept_next(&offset, KEPT_LINE));) {
+            uint32_t number = line->lane;
             if (kept_find(KEPT_LANE, number)->holder) continue;
             proxy.open = number;
             walk_line(line, line->side, kept_text(line));
             proxy.open = 0;
         }
     } while (proxy.released);
-    kept *lane, *line;
-    for (u32 offset = 0; (lane = kept_next(&offset, KEPT_LANE));) {
-        u32 number = lane->number, used = lane->holder != 0;
-        for (u32 at = 0; !used && (line = kept_next(&at, KEPT_LINE));) used = line->lane == number;
+    kept_record *lane, *line;
+    for (uint32_t offset = 0; (lane = kept_next(&offset, KEPT_LANE));) {
+        uint32_t number = lane->number, used = lane->holder != 0;
+        for (uint32_t at = 0; !used && (line = kept_next(&at, KEPT_LINE));)
+            used = line->lane == number;
         if (!used) kept_drop(lane);
     }
     kept_tidy();
 }
 
-static void on_line(char side, span line) {
+static void channel_on_line(char side, channel_span line) {
     walk_line(0, side, line);
     if (keeper.end) walk_drain();
 }

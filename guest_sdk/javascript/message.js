@@ -78,7 +78,7 @@ export class Message {
   }
 
   // The same, decoded.
-  get(...path) {
+  value(...path) {
     const raw = this.raw(...path);
     return raw === undefined ? undefined : JSON.parse(raw);
   }

@@ -143,10 +143,10 @@ def test_example_for_authors(tmp_path: Path) -> None:
 #: Lets a line pass when its `a` is, decoded, the text in the middle.
 COMPARING = """
 #include "json.h"
-static void on_line(char side, span json) {
+static void channel_on_line(char side, channel_span json) {
     (void)side;
-    span a = json_get(json, LITERAL("a"));
-    if (json_is(a, LITERAL("\\"\\n\u00e9\u20ac\U0001f600"))) channel_forward();
+    channel_span a = json_get(json, CHANNEL_LITERAL("a"));
+    if (json_is(a, CHANNEL_LITERAL("\\"\\n\u00e9\u20ac\U0001f600"))) channel_forward();
 }
 """
 

@@ -55,7 +55,7 @@ def test_another_build_does_not_take_over(rig: Rig, tmp_path: Path, how: str) ->
     else:
         swap(chain, rig.bundled("datetime"), module)
     chain.until_stderr("the new build is not used")
-    chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → 52a036b4659b68b2…")
+    chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → 04dc104ffbb8bea6…")
     assert chain.prompt(session, "two") == "two"
     assert rig.methods("A").count("initialize") == 1
     assert chain.finish() == 0
@@ -84,7 +84,7 @@ def test_a_host_that_is_started_again_is_held_to_the_lock(rig: Rig, tmp_path: Pa
     put(rig.bundled("datetime"), module)
     (host,) = rig.kin(chain).hosts()
     os.kill(host, signal.SIGKILL)
-    chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → 52a036b4659b68b2…")
+    chain.until_stderr("conductor.lock pins: sha256 0e00d1e6f68235f8… → 04dc104ffbb8bea6…")
     assert chain.exit_code() == 1
     assert rig.leftovers(chain) == []
 

@@ -3,25 +3,26 @@
 
 static int warned;
 
-static void told(proxy_message *said, const message *answer) {
+static void told(proxy_message *said, const message_line *answer) {
     if (!answer->result.at) {
-        span reason = json_text(json_get(answer->error, LITERAL("message")));
-        if (!reason.at) reason = LITERAL("no reason given");
-        span what = LITERAL("datetime: clock not granted, prompts go on without the date: ");
-        if (!warned) proxy_log("warn", JOIN(what, reason));
+        channel_span reason = json_text(json_get(answer->error, CHANNEL_LITERAL("message")));
+        if (!reason.at) reason = CHANNEL_LITERAL("no reason given");
+        channel_span what =
+            CHANNEL_LITERAL("datetime: clock not granted, prompts go on without the date: ");
+        if (!warned) proxy_log("warn", TEXT_JOIN(what, reason));
         warned = 1;
         return;
     }
-    span date = json_text(json_get(answer->result, LITERAL("date")));
-    span time = json_text(json_get(answer->result, LITERAL("time")));
+    channel_span date = json_text(json_get(answer->result, CHANNEL_LITERAL("date")));
+    channel_span time = json_text(json_get(answer->result, CHANNEL_LITERAL("time")));
     if (!date.at || !time.at) return;
-    span block = JOIN(LITERAL("<current-date date=\""), date, LITERAL("\" time=\""), time,
-                      LITERAL("\"/>"));
+    channel_span block = TEXT_JOIN(CHANNEL_LITERAL("<current-date date=\""), date,
+                                   CHANNEL_LITERAL("\" time=\""), time, CHANNEL_LITERAL("\"/>"));
     proxy_preface(said, block);
 }
 
 static void prompt(proxy_message *said) {
-    span blocks = proxy_get(said, PATH("prompt"));
+    channel_span blocks = proxy_get(said, TEXT_PATH("prompt"));
     if (said->side == 'p' && said->id.at && blocks.at && *blocks.at == '[') proxy_clock(said, told);
 }
 

@@ -2,16 +2,16 @@
 #include "proxy.h"
 
 static void shout(proxy_message *said) {
-    span text = proxy_text(said, PATH("update", "content", "text"));
+    channel_span text = proxy_text(said, TEXT_PATH("update", "content", "text"));
     if (!text.at) return;
     char *loud = channel_scratch(text.len);
-    for (u32 i = 0; i < text.len; i++) {
+    for (uint32_t i = 0; i < text.len; i++) {
         char byte = text.at[i];
         loud[i] = byte >= 'a' && byte <= 'z' ? byte - ('a' - 'A') : byte;
     }
-    span changed = {loud, text.len};
+    channel_span changed = {loud, text.len};
     if (!text_equal(text, changed))
-        proxy_set(said, PATH("update", "content", "text"), json_quote(changed));
+        proxy_set(said, TEXT_PATH("update", "content", "text"), json_quote(changed));
 }
 
 PROXY({"session/update", shout, "agent_message_chunk"})

@@ -5,7 +5,7 @@ const proxy = new Proxy();
 const path = ["update", "content", "text"];
 
 proxy.update("agent_message_chunk", (message) => {
-  const text = message.get(...path);
+  const text = message.value(...path);
   if (typeof text !== "string" || text === text.toUpperCase()) return;
   message.set(path, text.toUpperCase());
 });
