@@ -19,6 +19,7 @@ from conductor.spec.config.model import ConfigFile
 from conductor.spec.option_table import ALL, Option
 from conductor.spec.options import Options
 from conductor.spec.origins import DEFAULT
+from conductor.spec.parsed import assemble, layered
 from conductor.spec.syntax import ComponentObject
 from tests.cli.configurations import Place, place
 from tests.docs import pages, tables
@@ -102,6 +103,23 @@ def test_inspect_and_config_show_name_the_same_places(text: str, here: Place) ->
                 named = f"limits.{limits.SHORT[key]}" if key in limits.SHORT else key
                 # Who writes the default has set nothing.
                 assert found.get(named, DEFAULT) in (origin, DEFAULT), (name, key, found)
+
+
+@pytest.mark.parametrize("text", FILES)
+def test_config_show_and_the_plan_name_the_same_setters(text: str, here: Place) -> None:
+    """Of each option of the example, and of those of each of its chains."""
+    here.user(text)
+    shown = json.loads(here.run("config", "show", "--json").out)
+    for words, lowest in (
+        (["passthrough", "demo"], {}),  # with a proxy no `[[choose]]` adds a chain
+        *(([f"@{name}"], chain["options"]) for name, chain in shown["chains"].items()),
+    ):
+        held = layered(assemble("agent", words))
+        wanted = {key: one["origin"] for key, one in {**shown["options"], **lowest}.items()}
+        of_agent = {
+            key: who for key, who in wanted.items() if option_layers.ROWS[key].configures("agent")
+        }
+        assert {option_layers.ROWS[key].name: who for key, who in of_agent.items()} == held.set_by
 
 
 def test_inspect_and_the_plan_name_the_same_setters(
