@@ -110,16 +110,23 @@ def test_config_show_and_the_plan_name_the_same_setters(text: str, here: Place) 
     """Of each option of the example, and of those of each of its chains."""
     here.user(text)
     shown = json.loads(here.run("config", "show", "--json").out)
-    for words, lowest in (
-        (["passthrough", "demo"], {}),  # with a proxy no `[[choose]]` adds a chain
-        *(([f"@{name}"], chain["options"]) for name, chain in shown["chains"].items()),
-    ):
-        held = layered(assemble("agent", words))
-        wanted = {key: one["origin"] for key, one in {**shown["options"], **lowest}.items()}
-        of_agent = {
-            key: who for key, who in wanted.items() if option_layers.ROWS[key].configures("agent")
-        }
-        assert {option_layers.ROWS[key].name: who for key, who in of_agent.items()} == held.set_by
+    of_all = setters(shown["options"])
+    of_chains = {name: setters(chain["options"]) for name, chain in shown["chains"].items()}
+    for name, own in of_chains.items():
+        held = layered(assemble("agent", [f"@{name}"])).set_by.items()
+        assert own.items() <= held
+        # A chain has the options of the chains within it, too.
+        assert held <= {pair for each in (of_all, *of_chains.values()) for pair in each.items()}
+    # With a proxy no `[[choose]]` adds a chain.
+    assert layered(assemble("agent", ["passthrough", "demo"])).set_by == of_all
+
+
+def setters(options: dict[str, dict[str, str]]) -> dict[str, str]:
+    """Who set the options of `agent` that are shown, by the names of their fields."""
+    rows = {key: option_layers.ROWS[key] for key in options}
+    return {
+        row.name: options[key]["origin"] for key, row in rows.items() if row.configures("agent")
+    }
 
 
 def test_inspect_and_the_plan_name_the_same_setters(
