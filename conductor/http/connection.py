@@ -1,7 +1,7 @@
 """One network connection over HTTP/1.1: h11 reads and writes, deadlines end it.
 
 What comes is looked at in turns, a few events of a principal in each turn of the event loop: a body
-may come in chunks of one byte. A body is read once somebody takes it.
+may come in chunks of one byte. The body of a stranger is read once somebody takes it.
 """
 
 from __future__ import annotations
@@ -97,7 +97,8 @@ class Connection(asyncio.BufferedProtocol):
         """The request that is being answered …"""
         self._task: asyncio.Task[None] | None = None
         """… by this task."""
-        self._takes_body = False
+        self._is_taken = False
+        """Whether somebody takes its body."""
         self._thrown = 0
         """Bytes of its body that nobody takes."""
         self._said: tuple[int, list[tuple[bytes, bytes]]] | None = None
@@ -280,7 +281,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whether there is no event now: h11 need not be asked."""
         state: Any = self._http.their_state
         if state is h11.SEND_BODY:
-            return not self._takes_body
+            return not (self._is_taken or self.principal)
         return state is h11.DONE or (state is h11.IDLE and not self._http.trailing_data[0])
 
     def _begin(self, head: h11.Request) -> None:
@@ -293,7 +294,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         self._has_served = True
         # The end of a request without a body is nothing to take.
-        self._takes_body = _BODY.isdisjoint(request.headers)
+        self._is_taken = _BODY.isdisjoint(request.headers)
         self._request = request
         self._task = self._home.serve(self, request)
 
@@ -307,8 +308,9 @@ class Connection(asyncio.BufferedProtocol):
         """Somebody takes the body of the request."""
         if self._http.they_are_waiting_for_100_continue:
             self._send(h11.InformationalResponse(status_code=100, headers=[]))
-        self._takes_body = True
-        self._look()
+        self._is_taken = True
+        if self.lacks_body:
+            self._look()
 
     def flow(self) -> None:
         """Reads on, or waits."""
@@ -332,10 +334,7 @@ class Connection(asyncio.BufferedProtocol):
             return bool(self._http.trailing_data[0])
         if self._request is None:
             return False
-        if self._takes_body:
-            return self._request.is_much
-        # Most bodies are taken at once: who has shown a secret is not stopped for that moment.
-        return not self.principal or len(self._http.trailing_data[0]) > limits.AHEAD
+        return self._request.is_much or not (self._is_taken or self.principal)
 
     # -- what leaves ---------------------------------------------------------------------------
 
@@ -356,7 +355,8 @@ class Connection(asyncio.BufferedProtocol):
 
     async def drain(self) -> None:
         """Returns once the client has read nearly all."""
-        await self._roomy.wait()
+        if self.is_full:
+            await self._roomy.wait()
 
     def _send(self, event: h11.Event) -> None:
         if self.is_open:
@@ -395,7 +395,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._http.their_state is not h11.SEND_BODY:
             self._go_on()
         # Of a stranger nothing more is looked at.
-        self._takes_body, self._thrown = bool(self.principal), 0
+        self._is_taken, self._thrown = False, 0
         self._look()
 
     def _go_on(self) -> None:

@@ -129,6 +129,7 @@ class Connection:
         state: Where it stands.
         outlet: Where frames for the client go.
         closed: Why it has ended; None: it has not.
+        paused: Whether the client has to wait.
         proof: What the client has shown last of who it is; None: its address says that.
     """
 
@@ -145,6 +146,7 @@ class Connection:
         """Those that have sent it something."""
         self._grace = grace
         self._expiry: asyncio.TimerHandle | None = None
+        self.paused = False
         self._may_send = asyncio.Event()
         self._may_send.set()
         self._reasons: set[str] = set()
@@ -204,6 +206,7 @@ class Connection:
             self.closed = why
             self.room.left(self, why)
             self.outlet.close(why)
+            self.paused = False
             self._may_send.set()
 
     def stay(self) -> None:
@@ -226,21 +229,18 @@ class Connection:
     def pause(self, reason: str) -> None:
         """No more is to be read from the client, for a reason."""
         self._reasons.add(reason)
-        if self._may_send.is_set():
+        if not self.paused:
+            self.paused = True
             self._may_send.clear()
             self.outlet.hold(True)
 
     def resume(self, reason: str) -> None:
         """The reason is gone."""
         self._reasons.discard(reason)
-        if not self._reasons and not self._may_send.is_set():
+        if not self._reasons and self.paused:
+            self.paused = False
             self._may_send.set()
             self.outlet.hold(False)
-
-    @property
-    def paused(self) -> bool:
-        """Whether the client has to wait."""
-        return not self._may_send.is_set()
 
     # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------
 
