@@ -9,13 +9,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
 
 from conductor.http import limits
-from conductor.http.headers import Headers
+from conductor.http.headers import Headers, lines
 from conductor.http.request import LateBody, Request
 from conductor.transports.deadline import Deadline
 from conductor.transports.turns import Turns
@@ -30,24 +30,23 @@ _STRANGERS: Final = 16 * 1024
 _EVENTS: Final = 32
 """Events of HTTP that are looked at in one go."""
 
-_CLOSE: Final = (b"connection", b"close")
-_EMPTY: Final = (b"content-length", b"0")
+_CLOSE: Final = ("connection", "close")
+_EMPTY: Final = ("content-length", "0")
 
 _BODY: Final = frozenset({"content-length", "transfer-encoding"})
 """Headers of a request that has a body."""
 
-_LINGERS: Final = "the rest of a body that nobody takes"
-_IDLE: Final = "between two requests"
-_LEAVES: Final = "what was written last"
+_LINGERS: Final = "linger"
+_IDLE: Final = "idle"
+_LEAVES: Final = "leave"
 
-_SECONDS: Final[dict[Any, Callable[[limits.Patience], float]]] = {
-    h11.IDLE: lambda patience: patience.head,
-    h11.SEND_BODY: lambda patience: patience.body,
-    _LINGERS: lambda _: limits.LINGER_SECONDS,
-    _IDLE: lambda patience: patience.idle,
-    _LEAVES: lambda _: limits.LEAVE_SECONDS,
+_SECONDS: Final[dict[Any, str]] = {
+    h11.IDLE: "head",
+    h11.SEND_BODY: "body",
+    **{state: state for state in (_LINGERS, _IDLE, _LEAVES)},
 }
-"""How long each state of a connection may last; any other lasts as long as its answer."""
+"""By which member of `Patience` each state of a connection ends; any other lasts as long as its
+answer."""
 
 
 class Home(Protocol):
@@ -58,6 +57,7 @@ class Home(Protocol):
     buffer: memoryview
     """What comes is read into it, and taken from it at once."""
 
+    @property
     def patience(self) -> limits.Patience:
         """Seconds that a client has."""
 
@@ -101,7 +101,7 @@ class Connection(asyncio.BufferedProtocol):
         """Whether somebody takes its body."""
         self._thrown = 0
         """Bytes of its body that nobody takes."""
-        self._said: tuple[int, list[tuple[bytes, bytes]]] | None = None
+        self._said: tuple[int, tuple[tuple[str, str], ...]] | None = None
         self._head: h11.Response
         """The head of the answer before."""
         self._socket: WebSocket | None = None
@@ -338,11 +338,12 @@ class Connection(asyncio.BufferedProtocol):
 
     # -- what leaves ---------------------------------------------------------------------------
 
-    def write_head(self, status: int, headers: list[tuple[bytes, bytes]]) -> None:
+    def write_head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Writes the head of an answer. Most are like the one before, which h11 has checked."""
-        if (status, headers) != self._said:
-            self._said = status, headers
-            self._head = h11.Response(status_code=status, headers=headers)
+        said = status, (*headers,)
+        if said != self._said:
+            self._said = said
+            self._head = h11.Response(status_code=status, headers=lines(headers))
         self._send(self._head)
 
     def write(self, data: bytes) -> None:
@@ -367,9 +368,9 @@ class Connection(asyncio.BufferedProtocol):
         if data and self._transport is not None:
             self._transport.write(data)
 
-    def upgrade(self, headers: list[tuple[bytes, bytes]], socket: WebSocket) -> None:
+    def upgrade(self, headers: Sequence[tuple[str, str]], socket: WebSocket) -> None:
         """It becomes a WebSocket."""
-        self._send(h11.InformationalResponse(status_code=101, headers=headers))
+        self._send(h11.InformationalResponse(status_code=101, headers=lines(headers)))
         self._socket = socket
         socket.came(self._http.trailing_data[0])
 
@@ -421,12 +422,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _wait_in(self, state: Any) -> None:
         self._state = state
-        seconds = _SECONDS.get(state)
-        if seconds is None:
+        limit = _SECONDS.get(state)
+        if limit is None:
             self._deadline.set(None)
         else:
             self._since = self._loop.time()
-            self._deadline.set(self._since + seconds(self._home.patience()))
+            self._deadline.set(self._since + getattr(self._home.patience, limit))
 
     def _expired(self) -> None:
         if self._state is _LEAVES:
@@ -434,7 +435,7 @@ class Connection(asyncio.BufferedProtocol):
             return
         request, is_body = self._request, self._state is h11.SEND_BODY
         if is_body and request is not None:
-            more = self._since + self._home.patience().body + request.came / limits.RATE
+            more = self._since + self._home.patience.body + request.came / limits.RATE
             if more > self._loop.time():
                 self._deadline.set(more)
             else:

@@ -17,11 +17,11 @@ class Headers(dict[str, str]):
     """Headers by lower-case name; a repeated header is one list of its values."""
 
     def __init__(self, lines: Iterable[tuple[bytes, bytes]]) -> None:
-        """`lines`: names in lower case, and values."""
+        """`lines`: names and values as they came."""
         super().__init__()
         self._repeated: list[str] = []
         for raw_name, value in lines:
-            name = raw_name.decode("latin-1")
+            name = raw_name.decode("latin-1").lower()
             text = value.decode("utf-8", "surrogateescape").strip()
             if name in self:
                 self._repeated.append(name)
@@ -39,6 +39,11 @@ class Headers(dict[str, str]):
             return True
         kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
         return bool({kind, f"{kind.partition('/')[0]}/*", "*/*"} & kinds)
+
+
+def lines(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
+    """Headers as they are written: what is no UTF-8 came so from a client."""
+    return [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers]
 
 
 def misdirected(

@@ -15,24 +15,12 @@ HEAD_BYTES: Final = 16 * 1024
 HEADERS: Final = 100
 """Headers of one request."""
 
-HEAD_SECONDS: Final = 10.0
-"""For the head of a request, from the connection's start or the head's first byte."""
-
-BODY_SECONDS: Final = 30.0
-"""For the body of a request, from the end of its head …"""
 RATE: Final = 256 * 1024
-"""… and one second more for so many bytes of it."""
+"""Bytes of a body for which a client has a second more."""
 
-IDLE_SECONDS: Final = 75.0
-"""How long an idle connection stays open."""
-
-LINGER_SECONDS: Final = 2.0
 LINGER_BYTES: Final = 256 * 1024
-"""How long, and how much of the rest of a body is thrown away that nobody takes: a client that
-still sends would not read its answer otherwise."""
-
-LEAVE_SECONDS: Final = 10.0
-"""For what was written last to leave a connection that ends."""
+"""How much of the rest of a body is thrown away that nobody takes: a client that still sends would
+not read its answer otherwise."""
 
 SHUTDOWN_SECONDS: Final = 2.0
 """For responses to be written when the server ends."""
@@ -42,13 +30,19 @@ AHEAD: Final = 64 * 1024
 
 
 class Patience(NamedTuple):
-    """Seconds that a client has, see above."""
+    """Seconds that a client has."""
 
-    head: float
-    body: float
-    idle: float
+    head: float = 10.0
+    """For the head of a request, from the connection's start or the head's first byte."""
+    body: float = 30.0
+    """For the body of a request, from the end of its head; see `RATE`."""
+    idle: float = 75.0
+    """Between two requests."""
+    linger: float = 2.0
+    """For the rest of a body that nobody takes."""
+    leave: float = 10.0
+    """For what was written last to leave a connection that ends."""
 
 
-def patience() -> Patience:
-    """That of a server on this machine."""
-    return Patience(HEAD_SECONDS, BODY_SECONDS, IDLE_SECONDS)
+PATIENCE: Final = Patience()
+"""That of a server on this machine."""

@@ -70,7 +70,7 @@ class Request:
         self.query: dict[str, str] = {}
         if query:
             self.query.update(parse_qsl(query, keep_blank_values=True))
-        self.headers = Headers(head.headers)
+        self.headers = Headers(head.headers.raw_items())
         self.port = port
         self.parts: Mapping[str, str] = {}
         self.more: tuple[tuple[str, str], ...] = ()
@@ -139,7 +139,7 @@ class Request:
         if self.more:
             names = {name.lower() for name, _ in given}
             given += [each for each in self.more if each[0].lower() not in names]
-        self.connection.write_head(status, _lines(given))
+        self.connection.write_head(status, given)
 
     async def send(self, data: bytes) -> None:
         """Sends a part of an answer, and waits while the client does not read."""
@@ -160,10 +160,10 @@ class Request:
         """
         from conductor.http.websocket import WebSocket, handshake
 
-        protocol, lines = handshake(self.headers, protocols)
+        protocol, headers = handshake(self.headers, protocols)
         socket = WebSocket(self.connection, most, protocol)
         self.is_begun = True
-        self.connection.upgrade([*lines, *_lines(self.more)], socket)
+        self.connection.upgrade([*headers, *self.more], socket)
         return socket
 
     def end(self) -> None:
@@ -190,8 +190,3 @@ class Request:
         """Its body is whole."""
         self._whole = True
         self._changed.set()
-
-
-def _lines(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """Headers as they are written: what is no UTF-8 came so from a client."""
-    return [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers]

@@ -52,9 +52,10 @@ class HttpServer:
 
     # -- for connections -----------------------------------------------------------------------
 
+    @property
     def patience(self) -> limits.Patience:
         """Seconds that a client has."""
-        return limits.patience()
+        return limits.PATIENCE
 
     def made(self) -> Connection:
         """A new connection."""

@@ -31,7 +31,7 @@ _FEW: Final = 8
 """Frames of one go after which the next may be longer."""
 
 
-def handshake(headers: Headers, protocols: Sequence[str]) -> tuple[str, list[tuple[bytes, bytes]]]:
+def handshake(headers: Headers, protocols: Sequence[str]) -> tuple[str, list[tuple[str, str]]]:
     """The subprotocol that is agreed on, empty for none, and the headers of the answer.
 
     Raises:
@@ -53,14 +53,14 @@ def handshake(headers: Headers, protocols: Sequence[str]) -> tuple[str, list[tup
         raise NoWebSocket("`Sec-WebSocket-Key` has 16 bytes")
     offered = [word.strip() for word in (headers.get("sec-websocket-protocol") or "").split(",")]
     protocol = next((each for each in protocols if each in offered), "")
-    lines = [
-        (b"upgrade", b"websocket"),
-        (b"connection", b"Upgrade"),
-        (b"sec-websocket-accept", accept_key(key).encode()),
+    answer = [
+        ("upgrade", "websocket"),
+        ("connection", "Upgrade"),
+        ("sec-websocket-accept", accept_key(key)),
     ]
     if protocol:
-        lines.append((b"sec-websocket-protocol", protocol.encode()))
-    return protocol, lines
+        answer.append(("sec-websocket-protocol", protocol))
+    return protocol, answer
 
 
 class WebSocket:

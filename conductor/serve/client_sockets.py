@@ -53,11 +53,16 @@ class HttpAddress(HttpServer):
         super().__init__(handler, listening, complain, tls=tls)
         self.owner = owner
         self.turns = owner.turns
+        self.set(owner.settings)
 
-    def patience(self) -> Patience:
+    def set(self, settings: Settings) -> None:
         """Who has not shown a token yet has the time of a login for everything."""
-        login = self.owner.settings.login
-        return Patience(head=login, body=login, idle=super().patience().idle)
+        self._patience = Patience(head=settings.login, body=settings.login)
+
+    @property
+    def patience(self) -> Patience:
+        """Seconds that a client has."""
+        return self._patience
 
     def made(self) -> ClientSocket:
         """A new connection."""
@@ -81,7 +86,7 @@ class ClientSocket(Connection):
         self._address = home
         self._is_held_up = False
         """Whether much of its principal waits to be taken."""
-        self._late = self._loop.call_later(home.owner.settings.login, self.turn_away)
+        self._late = self._loop.call_later(home.patience.head, self.turn_away)
         self.holds = Entry("", self)
 
     def known(self, principal: str) -> None:
@@ -92,7 +97,7 @@ class ClientSocket(Connection):
             held = self.holds.held
             self.holds.close()
             self.holds = self._address.owner.received.entry(principal, self)
-            self.holds.count(held)
+            self.holds.set(held)
         self.principal = principal
 
     def looked(self) -> None:

@@ -111,9 +111,8 @@ def post(headers: Mapping[str, str], body: bytes) -> Ruling:
     if kind != "application/json":
         return Refuse(415, "Content-Type must be application/json")
     try:
-        body.decode()
         message = jsonrpc.parse(body)
-    except (UnicodeDecodeError, jsonrpc.Malformed):
+    except jsonrpc.Malformed:
         return Refuse(400, "the body is no JSON-RPC message in UTF-8")
     if isinstance(message, list):
         text = "batches are not supported; send each message alone"

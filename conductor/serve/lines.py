@@ -168,8 +168,7 @@ class LinesLink:
                 if not self._take(self._lines.popleft()):
                     self._lines.clear()
                     return
-        self._wait()
-        self._read_on()
+        self._flow()
         if self._over is not None and not self._lines:
             over, self._over = self._over, None
             self._end(*over)
@@ -199,17 +198,15 @@ class LinesLink:
         self._reader.close()
         self._outlet.close(Farewell.LIMIT)
 
-    def _wait(self) -> None:
-        if self._connection is not None and self._connection.paused:
-            self._reader.pause()
-
     @property
     def _is_paused(self) -> bool:
         return self._connection is not None and self._connection.paused
 
-    def _read_on(self) -> None:
-        """Reads on, unless it has to wait."""
-        if not (self._is_paused or self._held_up or self._lines):
+    def _flow(self) -> None:
+        """Reads on, or waits."""
+        if self._held_up or self._lines or self._is_paused:
+            self._reader.pause()
+        else:
             self._reader.resume()
 
     # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------
@@ -220,12 +217,12 @@ class LinesLink:
     def wait(self) -> None:
         """Reads no more for now."""
         self._held_up = True
-        self._reader.pause()
+        self._flow()
 
     def go_on(self) -> None:
         """There is room again."""
         self._held_up = False
-        self._read_on()
+        self._flow()
 
     def go(self) -> None:
         """It has kept others waiting for too long."""

@@ -338,6 +338,8 @@ class Server:
         self.settings = settings
         self.received.most = _MESSAGES * settings.message
         self._chains = chains
+        for address in self._https:
+            address.set(settings)
         for room in self._rooms.values():
             room.set(settings)
             room.check(self.gate.holds)

@@ -69,10 +69,9 @@ class SocketOutlet:
 
     def flush(self) -> None:
         """Sends what the socket takes."""
-        taken, self._taken = self._taken, []
-        for frame in taken:
-            self._queue.append(frame)
-            self._bytes += len(frame)
+        self._queue += self._taken
+        self._bytes += sum(map(len, self._taken))
+        self._taken.clear()
         self._send()
 
     def _send_more(self) -> None:

@@ -157,12 +157,13 @@ class Entry:
     def count(self, size: int) -> None:
         """So many bytes more are held; or, below 0, have been taken."""
         self.held += size
-        if size and self._received is not None:
+        if self._received is not None:
             self._received.counted(self, size)
 
     def set(self, size: int) -> None:
         """So many bytes are held now."""
-        self.count(size - self.held)
+        if size != self.held:
+            self.count(size - self.held)
 
     def close(self) -> None:
         """The connection has ended, or is about to: nothing of it counts any more."""

@@ -280,11 +280,11 @@ def doors() -> str:
         ),
         (
             "head seconds",
-            f"{http.HEAD_SECONDS:g} s",
+            f"{http.PATIENCE.head:g} s",
             "from a connection, or a first byte, to the end of the head",
             "408",
         ),
-        ("body seconds", f"{http.BODY_SECONDS:g} s", "from the head to the end", "408"),
+        ("body seconds", f"{http.PATIENCE.body:g} s", "from the head to the end", "408"),
         ("body", "`line-limit`", "one body", "413, before it is read"),
         (
             "bodies",

@@ -135,7 +135,7 @@ def test_an_answer_may_come_before_the_body_and_the_next_request_after_it() -> N
 def test_a_body_that_nobody_takes_is_thrown_away_for_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "LINGER_SECONDS", 0.01)
+    monkeypatch.setattr(limits, "PATIENCE", limits.Patience(linger=0.01))
 
     async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
         talk = await connect()
@@ -262,16 +262,16 @@ def test_who_leaves_is_noticed() -> None:
 @pytest.mark.parametrize(
     ("limit", "sent", "answers"),
     [
-        ("HEAD_SECONDS", b"", 0),
-        ("HEAD_SECONDS", b"GET / HT", 1),
-        ("BODY_SECONDS", b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 5\r\n\r\nx", 1),
-        ("IDLE_SECONDS", b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", 0),
+        ("head", b"", 0),
+        ("head", b"GET / HT", 1),
+        ("body", b"POST / HTTP/1.1\r\n" + HOST + b"content-length: 5\r\n\r\nx", 1),
+        ("idle", b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", 0),
     ],
 )
 def test_a_missing_part_has_its_time(
     limit: str, sent: bytes, answers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(limits, limit, 0.01)
+    monkeypatch.setattr(limits, "PATIENCE", limits.Patience(**{limit: 0.01}))
 
     async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
         talk = await connect()
@@ -311,7 +311,7 @@ def test_a_client_that_does_not_read_makes_its_answer_wait_alone() -> None:
 def test_a_client_that_does_not_read_is_gone_soon_after_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "LEAVE_SECONDS", 0.01)
+    monkeypatch.setattr(limits, "PATIENCE", limits.Patience(leave=0.01))
     served: list[Request] = []
 
     async def last(request: Request) -> None:

@@ -307,7 +307,7 @@ def test_the_first_subprotocol_that_both_speak_is_agreed_on() -> None:
     offer = headers(sec_websocket_protocol="acp.bearer.x, two, one")
     agreed, lines = handshake(offer, ["one", "two"])
     assert agreed == "one"
-    assert dict(lines)[b"sec-websocket-protocol"] == b"one"
+    assert dict(lines)["sec-websocket-protocol"] == "one"
     assert handshake(headers(), ["one"])[0] == ""
 
 

@@ -27,7 +27,7 @@ WRONG = "Bearer 0"
 @pytest.fixture(autouse=True)
 def _lingers_shortly(monkeypatch: pytest.MonkeyPatch) -> None:
     """Who is refused here reads until the door closes, which lingers for so long."""
-    monkeypatch.setattr(http_limits, "LINGER_SECONDS", 0.25)
+    monkeypatch.setattr(http_limits, "PATIENCE", http_limits.Patience(linger=0.25))
 
 
 class Raw:
@@ -114,7 +114,7 @@ HALF = {
 @pytest.mark.proves("1,300 requests whose head does")
 @pytest.mark.parametrize("what", HALF)
 def test_a_head_that_does_not_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.25)
+    monkeypatch.setattr(http_limits, "PATIENCE", http_limits.Patience(head=0.25))
     sent, status = HALF[what]
 
     async def body(door: Http) -> None:
@@ -128,7 +128,7 @@ def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPat
     async def body(door: Http) -> None:
         raw = await door.connect(door.request())
         assert (await raw.answer())[0] == 200
-        monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.25)
+        monkeypatch.setattr(http_limits, "PATIENCE", http_limits.Patience(head=0.25))
         raw.writer.write(b"POST /1/m")
         assert (await raw.rest())[9:12] == b"408"
 
@@ -137,7 +137,7 @@ def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPat
 
 @pytest.mark.proves("bodies that do not end, or come")
 def test_a_body_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_limits, "BODY_SECONDS", 0.25)
+    monkeypatch.setattr(http_limits, "PATIENCE", http_limits.Patience(body=0.25))
 
     async def body(door: Http) -> None:
         for head in (door.head(length=100) + b"{", door.head("Transfer-Encoding: chunked") + b"1"):
@@ -335,7 +335,7 @@ def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPat
         await door.bridge.until(lambda: bool(door.bridge.frames))
         assert len(door.bridge.frames) == 1
         door.bridge.quiet = False
-        monkeypatch.setattr(http_limits, "HEAD_SECONDS", 0.25)
+        monkeypatch.setattr(http_limits, "PATIENCE", http_limits.Patience(head=0.25))
         door.bridge.send(door.bridge.opens[0][0], {"id": 1, "result": {}})
         for _ in range(100):
             assert (await raw.answer())[0] == 200

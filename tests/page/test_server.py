@@ -153,7 +153,7 @@ def test_a_file_that_is_no_trace_or_not_there_is_refused(tmp_path: Path) -> None
 def test_a_connection_that_sends_no_request_in_time_is_ended(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(limits, "HEAD_SECONDS", 0.3)
+    monkeypatch.setattr(limits, "PATIENCE", limits.Patience(head=0.3))
 
     async def nothing(_request: Request) -> None:
         """Answers nobody."""

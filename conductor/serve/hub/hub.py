@@ -132,7 +132,6 @@ class Hub:
         gone = self._floor.clients.get(connection)
         if gone is None:
             return []
-        out = self._begin()
         chains = {session.chain: None for session in gone.attached.values()}
         if gone.chain is not None:
             gone.chain.clients.pop(gone, None)
@@ -153,7 +152,7 @@ class Hub:
         for chain in chains:
             self._servers.left(chain, gone)
             self._sessions.unneeded(chain)
-        return self._end(out)
+        return self._effects()
 
     # -- frames --------------------------------------------------------------------------------
 
@@ -162,7 +161,6 @@ class Hub:
         sender = self._floor.clients.get(connection)
         if sender is None:
             return []
-        out = self._begin()
         try:
             message = parse(frame)
             if isinstance(message, list):
@@ -171,18 +169,17 @@ class Hub:
         except Malformed as problem:
             error = frames.error(problem.id or b"null", problem.code, problem.text)
             self._floor.send(sender, error)
-        return self._end(out)
+        return self._effects()
 
     def from_chain(self, chain: str, frame: bytes, now: float) -> list[Effect]:
         """A chain has sent a frame."""
         sender, frame = self._floor.chains.get(chain), frame.rstrip(b"\r\n")
         if sender is None:
             return []
-        out = self._begin()
         read = update_at(frame)
         if read is not None:
             self._updates.update(sender, read, frame, now)
-            return self._end(out)
+            return self._effects()
         try:
             message = parse(frame)
         except Malformed:
@@ -194,7 +191,7 @@ class Hub:
         except Malformed as problem:
             error = frames.error(problem.id or b"null", problem.code, problem.text)
             self._floor.send(sender, error)
-        return self._end(out)
+        return self._effects()
 
     def _chain_sent(self, sender: Chain, message: Message, frame: bytes, now: float) -> None:
         method, id_, params = message.method, message.id, message.params
@@ -218,7 +215,6 @@ class Hub:
         ended = self._floor.chains.pop(chain, None)
         if ended is None:
             return []
-        out = self._begin()
         for client in ended.clients:
             client.chain, client.ended = None, (text, hint)
         error = Raw(frames.error_body(INTERNAL_ERROR, text, hint))
@@ -231,22 +227,15 @@ class Hub:
                 self._turns.end(session, None, error=error)
             self._sessions.forget(session, close=False, error=error)
         self._questions.abandoned([*ended.received.values()])
-        return self._end(out)
+        return self._effects()
 
     def overdue(self, now: float) -> list[Effect]:
         """The time is `now`: turns that take too long are cancelled, then answered."""
-        out = self._begin()
         for session in self._turns.overdue(now):
             self._questions.stopped(session, None)
-        return self._end(out)
+        return self._effects()
 
-    def _begin(self) -> list[Effect]:
-        """Where the effects of a call go."""
-        out: list[Effect] = []
-        self._floor.out = out
-        return out
-
-    def _end(self, out: list[Effect]) -> list[Effect]:
+    def _effects(self) -> list[Effect]:
         """The effects of a call, and of the requests that have waited for it."""
         floor = self._floor
         while floor.again or floor.opened:
@@ -256,6 +245,7 @@ class Hub:
             waited, floor.again = floor.again, []
             for asked in waited:
                 self._requests.take(asked)
+        out, floor.out = floor.out, []
         return out
 
     # -- what there is -------------------------------------------------------------------------
