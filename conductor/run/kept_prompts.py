@@ -22,7 +22,9 @@ from conductor.core.additions import TITLE_WORDS
 from conductor.spec import paths, private_files
 
 MOST_BYTES: Final = 4 * 1024 * 1024
-"""Of a file: then the older half of it goes."""
+"""Of the file: then the older half of it goes."""
+MOST_TITLES: Final = 512 * 1024
+"""The same for that of titles, all of which each list of sessions reads, and messages wait."""
 _LONGEST: Final = 64 * 1024
 """Bytes of one line, at most."""
 _LATER: Final = 0.05
@@ -69,8 +71,9 @@ class KeptPrompts:
         if not lines or self._why:
             return
         try:
-            self._append(paths.prompts(), lines)
-            self._append(paths.titles(), [each for each in lines if _makes_titles(each)])
+            self._append(paths.prompts(), lines, MOST_BYTES)
+            titles = [each for each in lines if _makes_titles(each)]
+            self._append(paths.titles(), titles, MOST_TITLES)
         except (OSError, ValueError) as error:
             # No warning: most sessions are never loaded again.
             self._fails(error)
@@ -103,8 +106,8 @@ class KeptPrompts:
         return data if data.endswith(b"\n") else data + b"\n"
 
     @staticmethod
-    def _append(path: str, each: list[bytes]) -> None:
-        """Adds lines to a file; raises `OSError`."""
+    def _append(path: str, each: list[bytes], most: int) -> None:
+        """Adds lines to a file of so many bytes at most; raises `OSError`."""
         if not each:
             return
         lines = b"".join(each)
@@ -117,10 +120,10 @@ class KeptPrompts:
                 size = file.seek(0, os.SEEK_END)
                 if size and os.pread(fd, 1, size - 1) != b"\n":
                     lines = b"\n" + lines  # a full disk has cut off the last line
-                if size + len(lines) <= MOST_BYTES:
+                if size + len(lines) <= most:
                     file.write(lines)
                     return
-                file.seek(max(0, size - MOST_BYTES // 2))
+                file.seek(max(0, size - most // 2))
                 newer = file.read().partition(b"\n")[2]
             private_files.replace(path, newer + lines)
 

@@ -397,41 +397,33 @@ def _of_ring(ring: Ring) -> str:
 
 
 def opened(path: str) -> Reader:
-    """Reads the whole trace in a file. Raises `UsageError` as `check` does."""
-    check(path)
+    """Reads the whole trace in a file. Raises `UsageError` for a file that is no trace, or one of a
+    later format, as soon as that is known."""
     lines = FileLines(path)
     reader = Reader(lines, path)
-    read_on(reader, lines)
+    is_trace = False
+    while (text := lines.next()) is not None:
+        is_trace = is_trace or _is_of_trace(text, path)
+        reader.take(text)
+    if not is_trace:
+        raise UsageError(
+            f"`{path}` is no trace",
+            "`conductor agent --trace FILE …` writes one; so does the reference conductor",
+        )
     if lines.cut:
         reader.gap(CUT)
     return reader
 
 
-def check(path: str) -> None:
-    """Raises `UsageError` for a file that is no trace, or one of a later format, as soon as that is
-    known."""
-    lines = FileLines(path)
-    while (text := lines.next()) is not None:
-        line = read_line(text)
-        if line is None or not (line.is_event or line.components is not None):
-            continue
-        if line.format is not None and line.format > FORMAT:
-            later = f"`{path}` is a trace of format {line.format}, this conductor reads {FORMAT}"
-            raise UsageError(later, "read it with the conductor that wrote it, or a later one")
-        return
-    raise UsageError(
-        f"`{path}` is no trace",
-        "`conductor agent --trace FILE …` writes one; so does the reference conductor",
-    )
-
-
-def read_on(reader: Reader, lines: FileLines) -> int:
-    """Reads what a file has more by now; how many lines. Raises `UsageError`."""
-    count = 0
-    while (line := lines.next()) is not None:
-        reader.take(line)
-        count += 1
-    return count
+def _is_of_trace(text: bytes, path: str) -> bool:
+    """Whether only a trace has such a line. Raises `UsageError` for that of a later format."""
+    line = read_line(text)
+    if line is None or not (line.is_event or line.components is not None):
+        return False
+    if line.format is not None and line.format > FORMAT:
+        later = f"`{path}` is a trace of format {line.format}, this conductor reads {FORMAT}"
+        raise UsageError(later, "read it with the conductor that wrote it, or a later one")
+    return True
 
 
 def held(most: int = MOST_HELD) -> tuple[Reader, HeldLines]:
