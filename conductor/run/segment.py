@@ -8,9 +8,6 @@ afterwards. It ends when its input does.
 
 from __future__ import annotations
 
-import math
-import os
-import select
 import sys
 import time
 from collections.abc import Collection
@@ -34,7 +31,6 @@ from conductor.core import (
     Violated,
     Wake,
     json_text,
-    parts,
 )
 from conductor.core.accounts import Cause
 from conductor.core.effects import Effects
@@ -55,23 +51,16 @@ from conductor.run.guest_module import component
 from conductor.run.outboxes import HostOutboxes, QueuedFrames, joined
 from conductor.run.report_lines import FURTHER, change_params, failed_line, relayed_line, report
 from conductor.run.segment_guests import SegmentGuests
+from conductor.run.segment_loop import HIGH_WATER, ParentOutput
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, Relayed, SegmentSpec
 from conductor.run.shortcut import Shortcut
 from conductor.services.local import LocalServices
 from conductor.services.log_lines import LogLines
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
-from conductor.transports.framing import LineSplitter
+from conductor.transports.buffers import CHUNK
 
 if TYPE_CHECKING:
     from conductor.run.host_record import HostRecord
-
-_HIGH_WATER: Final = 8 * 1024 * 1024
-"""Bytes that wait for the parent, or for guests since the parent sent them, above which nothing
-more is done, or read."""
-
-_ROOM: Final = 4096
-"""Bytes that the parent may add to a line: the side byte, and an id that is longer."""
 
 _ON_ITS_WAY: Final = 1.0
 """Seconds that what a guest sent in a turn may need through a busy host."""
@@ -81,8 +70,6 @@ _MOVES: Final = (REBIND, USE_AGENT)
 
 _AT_ONCE: Final = 0.05
 """Seconds of work before the input is read again: a cancellation may be waiting there."""
-
-EXIT_GUEST_FAILED: Final = 70
 
 
 class _ParentLine(msgspec.Struct):
@@ -109,38 +96,21 @@ def _own_id(line: bytes) -> bytes:
 _NUMBER: Final = b"#"
 """How the line begins that announces the number of a message (`conductor.core.tracing`)."""
 
-_NOTHING: Final = memoryview(b"")
 
-
-class ParentOutput:
-    """Lines for the parent on descriptor 1, which must not block once `flush` is used."""
-
-    def __init__(self) -> None:
-        self._lines: list[bytes] = []
-        self._unsent = _NOTHING
-
-    @property
-    def unsent(self) -> int:
-        """Bytes that the last `flush` had to leave."""
-        return len(self._unsent)
-
-    def send(self, lines: bytes) -> None:
-        """Queues whole lines."""
-        self._lines.append(lines)
-
-    def flush(self) -> None:
-        """Writes as much as the pipe takes."""
-        if self._lines:
-            lines = [bytes(self._unsent), *self._lines] if self._unsent else self._lines
-            self._unsent = memoryview(lines[0] if len(lines) == 1 else b"".join(lines))
-            self._lines = []
-        while self._unsent:
-            try:
-                sent = os.write(1, self._unsent)
-            except BlockingIOError:
-                return
-            # An empty slice would still hold the whole buffer.
-            self._unsent = self._unsent[sent:] if sent < len(self._unsent) else _NOTHING
+def _new_router(spec: SegmentSpec, modules: dict[str, wasm_host.Module]) -> Router:
+    """The router over the guests of a segment."""
+    return Router(
+        [component(guest, modules[guest.name].carrier) for guest in spec.guests],
+        "proxy",
+        options=RouterOptions(
+            upstream=CHANNEL,
+            tracing=spec.numbers > 0,
+            first_number=spec.numbers,
+            audited=[guest.name for guest in spec.guests] if spec.auditing else (),
+            owned=spec.owned,
+            reserved=spec.reserved,
+        ),
+    )
 
 
 class Segment:
@@ -154,53 +124,28 @@ class Segment:
         self._verbose = spec.verbose
         self._line_limit = spec.line_limit
         self._wakes: Due[int] = Due()
-        carriers = {name: module.carrier for name, module in modules.items()}
         self._record: HostRecord | None = None
         if spec.recording:
             from conductor.run.host_record import HostRecord  # few hosts have one
 
             self._record = HostRecord(spec.line_limit, output.send)
-        router = Router(
-            [component(guest, carriers[guest.name]) for guest in spec.guests],
-            "proxy",
-            options=RouterOptions(
-                upstream=CHANNEL,
-                tracing=spec.numbers > 0,
-                first_number=spec.numbers,
-                audited=[guest.name for guest in spec.guests] if spec.auditing else (),
-                owned=spec.owned,
-                reserved=spec.reserved,
-            ),
-        )
-        self._router = router
+        self._router = _new_router(spec, modules)
         self._auditing = spec.auditing
         if spec.paused:
             self._pause(spec.paused)
-        record = self._record.crossed if self._record is not None else None
-        self._outboxes = HostOutboxes(router, self._perform, record)
-        limits = {
-            guest.name: guest.limits.get("log_lines", DEFAULT_LIMITS["log_lines"])
-            for guest in spec.guests
-        }
+        crossed = self._record.crossed if self._record is not None else None
+        self._outboxes = HostOutboxes(self._router, self._perform, crossed)
+        usual = DEFAULT_LIMITS["log_lines"]
+        limits = {guest.name: guest.limits.get("log_lines", usual) for guest in spec.guests}
         self._log_lines = LogLines(limits, _log)
         self._log = self._log_lines.say
         self._services = LocalServices(self._log, spec.clock)
         self._relays = spec.relays
+        delivered = self._record if spec.deliveries else None
         self._guests = SegmentGuests(
-            spec.guests,
-            modules,
-            self._outboxes,
-            self._log,
-            output.send,
-            self._record if spec.deliveries else None,
+            spec.guests, modules, self._outboxes, self._log, output.send, delivered
         )
-        self._shortcut: Shortcut | None = None
-        """None: the router sees all, for a trace or an audit, or because guests speak in envelopes,
-        may have sessions of their own, or get references to long texts."""
-        if self._record is None and not spec.auditing and Shortcut.fits(router):
-            self._shortcut = Shortcut(
-                router, self._guests, output, partial(self._outboxes.feed, UPSTREAM), self._one_turn
-            )
+        self._shortcut = self._new_shortcut()
         self._relayed: dict[int, Cause] = {}
         """The causes of calls that the parent performs, by token."""
         self._own_requests: dict[bytes, Cause] = {}
@@ -210,6 +155,14 @@ class Segment:
         and what they asked for behind an end; each with the time at which it waits no longer."""
         self.failed = False
         """Whether the chain cannot go on."""
+
+    def _new_shortcut(self) -> Shortcut | None:
+        """None: the router sees all, for a trace or an audit, or because guests speak in envelopes,
+        may have sessions of their own, or get references to long texts."""
+        if self._record is not None or self._auditing or not Shortcut.fits(self._router):
+            return None
+        route = partial(self._outboxes.feed, UPSTREAM)
+        return Shortcut(self._router, self._guests, self._output, route, self._one_turn)
 
     @property
     def incoming(self) -> int:
@@ -251,7 +204,7 @@ class Segment:
         until = time.monotonic() + _AT_ONCE
         wait: float | None = None
         # While the parent takes nothing, neither do the guests: so what waits for it is bounded.
-        while not self.failed and self._output.unsent <= _HIGH_WATER:
+        while not self.failed and self._output.unsent <= HIGH_WATER:
             now = time.monotonic()
             # What a guest does of its own does not queue up before what somebody outside waits for.
             name, wait = self._guests.next(now, own=not self._output.unsent)
@@ -408,74 +361,6 @@ class Segment:
             answer = self._services.serve(effect.peer, effect.service, effect.params)
         if effect.token is not None:
             outboxes.answer(self._router.served(effect.token, *answer), outboxes.answering)
-
-
-class _Input:
-    """Lines of the parent on descriptor 0; reads more at once while a long one comes in."""
-
-    def __init__(self, line_limit: int) -> None:
-        self._splitter = LineSplitter(line_limit)
-        self._chunk = CHUNK
-        self.tidying: float | None = 0.0
-        """Seconds without input after which the host tidies up: at once after its start, later
-        after something large; None: it is tidy."""
-
-    def read(self) -> list[bytes] | None:
-        """Complete lines; None at the end of the input. Blocks until there is something."""
-        data = os.read(0, self._chunk)
-        return self.lines(data) if data else None
-
-    def lines(self, data: bytes) -> list[bytes]:
-        """The lines that `data` completes."""
-        if len(data) >= CHUNK:
-            self.tidying = QUIET
-        lines = self._splitter.feed(data)
-        if self._splitter.held < CHUNK:
-            self._chunk = CHUNK
-        else:
-            keep_large()
-            self._chunk = BIG_CHUNK
-        return lines
-
-
-def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes) -> int:
-    """Serves until the input ends; the exit code. `begun`: the part of it that has been read.
-
-    The loop blocks: there is nothing else to do than to read, route, deliver and write. It polls
-    only where it waits for more than input, which spares a system call a message.
-    """
-    segment.start()
-    source, poll = _Input(line_limit + _ROOM), select.poll()
-    segment.feed(source.lines(begun))
-    while True:
-        wait = segment.settle()
-        if segment.failed:
-            break
-        # What is to be done in a minute, as a look at a request that a guest holds, is not now.
-        idle = (wait is None or wait > QUIET) and not output.unsent
-        if idle and source.tidying is not None:
-            wait = source.tidying
-        if output.unsent or wait is not None:
-            reads = output.unsent < _HIGH_WATER and segment.incoming < _HIGH_WATER
-            poll.register(0, select.POLLIN if reads else 0)
-            poll.register(1, select.POLLOUT if output.unsent else 0)
-            ready = dict(poll.poll(None if wait is None else math.ceil(wait * 1000)))
-            if idle and not ready:
-                source.tidying = None
-                parts.load(client=False)  # now nobody waits for it
-                give_back()
-            segment.run_due()
-            if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
-                continue
-        lines = source.read()
-        if lines is None:
-            break
-        segment.feed(lines)
-        del lines  # perhaps megabytes, which would be held until the next line comes
-    os.set_blocking(1, True)
-    output.flush()
-    segment.close()
-    return EXIT_GUEST_FAILED if segment.failed else 0
 
 
 def _log(level: str, peer: str, text: str) -> None:

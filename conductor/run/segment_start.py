@@ -17,7 +17,8 @@ import wasm_host
 from conductor.core import Closure, json_text, parts
 from conductor.run.guest_module import load, memory, optimised_later
 from conductor.run.report_lines import failed_line, ready_line
-from conductor.run.segment import EXIT_GUEST_FAILED, ParentOutput, Segment, serve
+from conductor.run.segment import Segment
+from conductor.run.segment_loop import EXIT_GUEST_FAILED, ParentOutput, serve
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.transports.buffers import CHUNK, library_code
 from conductor.transports.guest import explain

@@ -50,7 +50,7 @@ from conductor.run.segment_guests import Delivery, SegmentGuests
 from conductor.transports.buffers import CHUNK
 
 if TYPE_CHECKING:
-    from conductor.run.segment import ParentOutput
+    from conductor.run.segment_loop import ParentOutput
 
 _MOST_LINES: Final = 128
 """Notifications that are delivered at once …"""

@@ -17,7 +17,8 @@ import pytest
 from conductor.run.guest_module import load
 from conductor.run.launch import Launcher
 from conductor.run.runtime import Runtime
-from conductor.run.segment import ParentOutput, Segment
+from conductor.run.segment import Segment
+from conductor.run.segment_loop import ParentOutput
 from conductor.run.segment_spec import SegmentSpec, guest_spec
 from conductor.spec.catalog import resolve_all
 from conductor.spec.options import Options

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 import wasm_host
 from conductor.core.policy.words import PolicyWords
 from conductor.run import segment, segment_guests, shortcut
-from conductor.run.segment import ParentOutput, Segment
+from conductor.run.segment import Segment
+from conductor.run.segment_loop import ParentOutput
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from tests.harness.router.actors import dump
 from tests.harness.world.hosts import TapeGuest

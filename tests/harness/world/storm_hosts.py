@@ -12,7 +12,8 @@ from conductor.core import CHANNEL, Component
 from conductor.core.policy.rules import Policy
 from conductor.core.policy.words import TRUSTED, PolicyWords
 from conductor.core.router import RouterOptions
-from conductor.run.segment import ParentOutput, Segment
+from conductor.run.segment import Segment
+from conductor.run.segment_loop import ParentOutput
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from tests.harness.router.actors import dump
 from tests.harness.world.storm_cast import WORDS
