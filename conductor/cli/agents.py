@@ -22,7 +22,7 @@ from conductor import tasks
 from conductor.cli import report, status
 from conductor.cli.typer_options import JsonArray, argument, option, paragraphs
 from conductor.client import probe
-from conductor.client.probe import Login, Probe
+from conductor.client.probe_exchange import AuthMethod, Login, Probe
 from conductor.errors import UsageError, did_you_mean, visible_path
 from conductor.spec import agents as known_agents
 from conductor.spec import managed
@@ -70,7 +70,7 @@ class Finding(msgspec.Struct, frozen=True, kw_only=True):
     """What went wrong: a sentence that follows its name."""
     install: str
     login: str
-    auth_methods: list[probe.AuthMethod] = []
+    auth_methods: list[AuthMethod] = []
     aliases: tuple[str, ...] = ()
     quirks: tuple[str, ...] = ()
 

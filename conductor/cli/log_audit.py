@@ -13,7 +13,8 @@ from conductor.cli.log_verify import EXIT_BROKEN, records
 from conductor.core import json_text
 from conductor.errors import counted, one_line
 from conductor.record.audit.file import BrokenChainError
-from conductor.record.diff import NOTHING, Nothing
+from conductor.record.diff import NOTHING
+from conductor.record.exact_json import Nothing
 from conductor.record.turns import edits
 from conductor.record.turns.filter import Filter
 from conductor.record.turns.model import Change, Edit, Item, Row

@@ -11,19 +11,23 @@ choose them.
 from __future__ import annotations
 
 import hashlib
-import json
-import math
 from collections.abc import Iterator, Sequence
 from difflib import SequenceMatcher
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
+from conductor.record.exact_json import (
+    Json,
+    Nothing,
+    Number,
+    Repeated,
+    encode,
+    name_of,
+    parse,
+    written,
+)
 from conductor.record.text_pairs import align
 
-Json = Any
-"""None, bool, int, str, list, dict, `Number` or `Repeated`."""
-
 Path = tuple[str | int, ...]
-
 _MOST_COMPARED: Final = 40_000
 """Pairs of entries that one diff compares in all lists together, to find which are the same."""
 
@@ -35,66 +39,10 @@ _LOOKED_AT: Final = 4_096
 _DEEPEST: Final = 24
 """Levels; below them a container that differs is replaced as a whole."""
 
-_LONGEST_INT: Final = 400
-"""Digits; Python takes time with their square to read more."""
 _SHORT_PRINT: Final = 32
 _MARK: Final = b"#"
 """Begins a print that is a digest; no JSON text begins with it."""
 _PRINT: Final = 16
-
-
-class Number:
-    """A number that is no plain integer; equal to one that parsers read as the same double."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-
-    def __eq__(self, other: object) -> bool:
-        if not isinstance(other, Number):
-            return False
-        mine, theirs = float(self.text), float(other.text)
-        return self.text == other.text or (mine == theirs and math.isfinite(mine))
-
-    __hash__ = None  # type: ignore[assignment]
-
-    def __repr__(self) -> str:
-        return f"Number({self.text!r})"
-
-    def print(self) -> bytes:
-        """A text that is the same for equal numbers: `1.10` and `1.1`, `-0.0` and `0.0`."""
-        value = float(self.text) + 0.0
-        return (repr(value) if math.isfinite(value) else self.text).encode()
-
-
-class ExactNumber(Number):
-    """A number that equals another only if both are spelled the same: `1.10` is not `1.1`."""
-
-    __slots__ = ()
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Number) and self.text == other.text
-
-    __hash__ = None
-
-    def print(self) -> bytes:
-        """The number as it is written."""
-        return self.text.encode()
-
-
-class Repeated(tuple[tuple[str, Json], ...]):
-    """The members of an object that has a name more than once, in order."""
-
-    __slots__ = ()
-
-
-class Nothing:
-    """Stands where there is no value."""
-
-    __slots__ = ()
-
-
 NOTHING: Final = Nothing()
 
 
@@ -114,26 +62,6 @@ class Operation(NamedTuple):
     """Where `after` is in what came after."""
 
 
-def parse(raw: bytes, *, exact_numbers: bool = False, last_counts: bool = False) -> Json:
-    """The value a JSON text holds.
-
-    With `exact_numbers` all its numbers are `ExactNumber`. With `last_counts` the last of several
-    members with one name counts, as for most parsers; else all of them do (`Repeated`).
-
-    Raises `ValueError` for a text that is no JSON or nested too deep.
-    """
-    try:
-        return json.loads(
-            raw,
-            object_pairs_hook=dict if last_counts else _object,
-            parse_float=ExactNumber if exact_numbers else Number,
-            parse_int=ExactNumber if exact_numbers else _int,
-            parse_constant=_none,
-        )
-    except RecursionError:
-        raise ValueError("nested too deep") from None
-
-
 def same(
     text: bytes, other: bytes, *, exact_numbers: bool = False, last_counts: bool = False
 ) -> bool:
@@ -151,19 +79,6 @@ def same(
         return not diff(first, second)
     except (ValueError, RecursionError):
         return False
-
-
-def _int(text: str) -> int | Number:
-    return int(text) if len(text) < _LONGEST_INT else Number(text)
-
-
-def _none(text: str) -> Json:
-    raise ValueError(f"{text} is no JSON")
-
-
-def _object(pairs: list[tuple[str, Json]]) -> Json:
-    members = dict(pairs)
-    return members if len(members) == len(pairs) else Repeated(pairs)
 
 
 def diff(before: Json, after: Json) -> list[Operation]:
@@ -213,7 +128,7 @@ class _Work:
             else:
                 digest.update(b"{")
                 pairs = value.items() if isinstance(value, dict) else value
-                for name, held in sorted(pairs, key=_name):
+                for name, held in sorted(pairs, key=name_of):
                     _put(digest, self.print(name))
                     _put(digest, self.print(held))
             known = self.prints[id(value)] = _MARK + digest.digest()
@@ -330,9 +245,11 @@ def _beginning(value: Json) -> bytes:
         elif isinstance(held, (dict, Repeated)):
             parts.append("{")
             pairs = held.items() if isinstance(held, dict) else held
-            left += (part for pair in sorted(pairs, key=_name, reverse=True) for part in pair[::-1])
+            left += (
+                part for pair in sorted(pairs, key=name_of, reverse=True) for part in pair[::-1]
+            )
         else:
-            parts.append(_written(held[:room] if isinstance(held, str) else held))
+            parts.append(written(held[:room] if isinstance(held, str) else held))
         room -= len(parts[-1])
     return ",".join(parts).encode()[:_LOOKED_AT]
 
@@ -368,42 +285,3 @@ def at(value: Json, path: Path) -> Json:
         if isinstance(value, (dict, list)):
             value = value[step]  # type: ignore[index]
     return value
-
-
-def encode(value: Json) -> bytes:
-    """A value as JSON text without space. Half a surrogate pair stays an escape."""
-    return _written(value).encode()
-
-
-def _written(value: Json) -> str:
-    if isinstance(value, str):
-        return _quoted(value)
-    if isinstance(value, Number):
-        return value.text
-    if not isinstance(value, (dict, list, Repeated)):
-        return json.dumps(value)
-    parts = []  # filled by loops: a comprehension is one more level for each level
-    if isinstance(value, list):
-        for held in value:
-            parts.append(_written(held))  # noqa: PERF401
-        return f"[{','.join(parts)}]"
-    for name, held in value.items() if isinstance(value, dict) else value:
-        parts.append(f"{_quoted(name)}:{_written(held)}")
-    return f"{{{','.join(parts)}}}"
-
-
-def _name(pair: tuple[str, Json]) -> str:
-    return pair[0]
-
-
-def _quoted(text: str) -> str:
-    quoted = json.dumps(text, ensure_ascii=False)
-    return quoted if quoted.isascii() or _whole(quoted) else json.dumps(text)
-
-
-def _whole(text: str) -> bool:
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from conductor.client.probe import Exchange, Login, Probe, Step, probe
+from conductor.client.probe import probe
+from conductor.client.probe_exchange import Exchange, Login, Probe, Step
 from tests.harness.process.processes import wait_gone
 
 PATIENCE = 60.0

@@ -11,19 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.record.diff import (
-    NOTHING,
-    Json,
-    Number,
-    Repeated,
-    at,
-    diff,
-    encode,
-    parse,
-    pointer,
-    repeated,
-    same,
-)
+from conductor.record.diff import NOTHING, at, diff, pointer, repeated, same
+from conductor.record.exact_json import Json, Number, Repeated, encode, parse
 
 Told = tuple[str, str, object, object]
 

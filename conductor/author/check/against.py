@@ -16,7 +16,8 @@ import anyio
 
 from conductor.author.check import agents, ids, passing, sessions
 from conductor.author.check.program import AGENT, ProgramChain
-from conductor.author.check.scripted_chain import Fault, Skipped, first
+from conductor.author.check.scripted_chain import first
+from conductor.author.check.scripted_end import Fault, Skipped
 from conductor.author.check.suite import TIMEOUT, CheckOutcome, outcome_of, outcome_of_fault
 from conductor.author.check.table import CHECKS, Check
 from conductor.spec import managed

@@ -6,7 +6,7 @@ import json
 from typing import Any, Final
 
 from conductor.author.check.program import ProgramChain
-from conductor.author.check.scripted_chain import Fault, Received, ScriptedRequest, Skipped
+from conductor.author.check.scripted_end import Fault, Received, ScriptedRequest, Skipped
 from conductor.core import jsonrpc
 from conductor.core.policy.key_table import STOP_REASONS
 

@@ -9,11 +9,11 @@ from typing import Final, NamedTuple
 import msgspec
 
 from conductor.author.check.passing import unchanged
-from conductor.author.check.scripted_chain import (
+from conductor.author.check.scripted_chain import ScriptedChain
+from conductor.author.check.scripted_end import (
     BARRIER,
     Fault,
     Received,
-    ScriptedChain,
     ScriptedEnd,
     Skipped,
     session_of,

@@ -4,13 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from conductor.author.check.scripted_chain import (
-    Fault,
-    Received,
-    ScriptedChain,
-    ScriptedEnd,
-    shown,
-)
+from conductor.author.check.scripted_chain import ScriptedChain
+from conductor.author.check.scripted_end import Fault, Received, ScriptedEnd, shown
 from conductor.record import diff
 
 PLAIN: Final = b'{"a":[1,2,{"b":null}],"c":"x","_meta":{"check.example/k":[true,"v"]}}'

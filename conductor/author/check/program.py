@@ -14,7 +14,8 @@ import anyio
 
 from conductor import children
 from conductor.author.check.robustness import not_a_message
-from conductor.author.check.scripted_chain import Fault, ScriptedChain
+from conductor.author.check.scripted_chain import ScriptedChain
+from conductor.author.check.scripted_end import Fault
 from conductor.errors import ComponentError
 from conductor.transports import process_groups
 from conductor.transports.private import JOIN, private_socket

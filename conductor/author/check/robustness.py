@@ -9,12 +9,13 @@ import msgspec
 
 from conductor.author import sides
 from conductor.author.check.passing import PLAIN, round_trip
-from conductor.author.check.scripted_chain import Fault, ScriptedChain
+from conductor.author.check.scripted_chain import ScriptedChain
+from conductor.author.check.scripted_end import Fault
 from conductor.author.subject import Subject
 from conductor.core import jsonrpc
 from conductor.core.message import Message
 from conductor.errors import ComponentError
-from conductor.record import diff
+from conductor.record import diff, exact_json
 
 _LAST: Final = 3
 """Lines of its standard error that a fault quotes."""
@@ -161,12 +162,12 @@ def odd_ids(make: Callable[[], Subject], config: bytes) -> None:
 def _id(text: bytes) -> bytes:
     """The id of a message, as JSON."""
     try:
-        message = diff.parse(text, exact_numbers=True)
+        message = exact_json.parse(text, exact_numbers=True)
     except ValueError:
         raise Fault("a line that is no JSON", came=text) from None
     if not isinstance(message, dict) or "id" not in message:
         raise Fault("a request went on without its id", came=text)
-    return diff.encode(message["id"])
+    return exact_json.encode(message["id"])
 
 
 def unknown_on_c(make: Callable[[], Subject], config: bytes) -> None:

@@ -6,14 +6,8 @@ import re
 from typing import Final
 
 from conductor.author.check.passing import unchanged
-from conductor.author.check.scripted_chain import (
-    Fault,
-    Received,
-    ScriptedChain,
-    ScriptedRequest,
-    Skipped,
-    first,
-)
+from conductor.author.check.scripted_chain import ScriptedChain, first
+from conductor.author.check.scripted_end import Fault, Received, ScriptedRequest, Skipped
 
 _MARK: Final = b"check.example/n"
 _MARKED: Final = re.compile(_MARK + rb'"\s*:\s*(\d+)')

@@ -20,7 +20,8 @@ import msgspec
 from conductor import tasks
 from conductor.author.caged import CagedGuests
 from conductor.author.check import robustness
-from conductor.author.check.scripted_chain import Fault, ScriptedChain, Skipped
+from conductor.author.check.scripted_chain import ScriptedChain
+from conductor.author.check.scripted_end import Fault, Skipped
 from conductor.author.check.table import CHECKS, Check
 from conductor.author.subject import subjects
 from conductor.core import json_text

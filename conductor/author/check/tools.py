@@ -7,7 +7,8 @@ from typing import Final
 
 import msgspec
 
-from conductor.author.check.scripted_chain import Fault, ScriptedChain, Skipped
+from conductor.author.check.scripted_chain import ScriptedChain
+from conductor.author.check.scripted_end import Fault, Skipped
 from conductor.author.check.sessions import at_agent
 from conductor.core import json_text
 

@@ -14,8 +14,9 @@ from msgspec import Raw
 
 from conductor.core import Changed
 from conductor.core.json_text import too_many_values
-from conductor.record import diff
-from conductor.record.diff import NOTHING, Json, Nothing, Operation, Repeated
+from conductor.record import diff, exact_json
+from conductor.record.diff import NOTHING, Operation
+from conductor.record.exact_json import Json, Nothing, Repeated
 from conductor.record.text_pairs import ends
 from conductor.run.report_lines import Sized, sized
 from conductor.spec.redaction import REDACTED, clean_id, clean_name, redacted
@@ -33,7 +34,7 @@ _MOST_COMPARED: Final = 4 * 1024 * 1024
 _MOST_VALUES: Final = 20_000
 """… and values, in each of them; of more there are digests only."""
 
-_MARK: Final = diff.parse(REDACTED)
+_MARK: Final = exact_json.parse(REDACTED)
 
 
 def _sized(raw: bytes | None) -> Sized | None:
@@ -121,11 +122,11 @@ def _compared(changed: Changed) -> _Comparison | None:
 
 
 def _parsed(raw: bytes | None) -> Json:
-    return NOTHING if raw is None else diff.parse(raw)
+    return NOTHING if raw is None else exact_json.parse(raw)
 
 
 def _clean(raw: bytes | None, method: str | None) -> Json:
-    return NOTHING if raw is None else diff.parse(redacted(raw, method))
+    return NOTHING if raw is None else exact_json.parse(redacted(raw, method))
 
 
 def _operation(operation: Operation, before: Json, after: Json) -> dict[str, Any]:
@@ -168,7 +169,7 @@ def _value(name: str, value: Json) -> dict[str, Any]:
     """A value under a name; a long one cut, with its digest and size beside it."""
     if isinstance(value, Nothing):
         return {}
-    text = diff.encode(value)
+    text = exact_json.encode(value)
     if len(text) <= MOST_TEXT:
         return {name: Raw(text)}
     whole = text
@@ -177,7 +178,7 @@ def _value(name: str, value: Json) -> dict[str, Any]:
         start: str = value[:_CUT_TEXT]
     else:
         start = text.decode()[:_CUT_TEXT]
-    return {f"{name}_cut": Raw(diff.encode(start + "…")), f"{name}_digest": sized(whole)}
+    return {f"{name}_cut": Raw(exact_json.encode(start + "…")), f"{name}_digest": sized(whole)}
 
 
 def _clean_path(path: diff.Path) -> diff.Path:

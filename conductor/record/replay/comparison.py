@@ -15,7 +15,7 @@ from typing import Final
 import msgspec
 
 from conductor.core.policy.key_table import UPDATE
-from conductor.record import diff
+from conductor.record import exact_json
 from conductor.record.turns import edits
 from conductor.record.turns.line import (
     AGENT,
@@ -245,6 +245,6 @@ def _message(reader: Reader, number: int, line: Line) -> Message:
 def _plain(body: bytes) -> bytes:
     """JSON in one spelling."""
     try:
-        return diff.encode(diff.parse(body))
+        return exact_json.encode(exact_json.parse(body))
     except (ValueError, RecursionError):
         return body

@@ -16,7 +16,7 @@ from conductor.record.turns import counts
 from conductor.record.turns import filter as filters
 from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import Line, written
-from conductor.record.turns.reader import row_of
+from conductor.record.turns.rows import row_of
 from conductor.run.log import Sink
 from conductor.run.ring import AGE, Kept, Ring
 

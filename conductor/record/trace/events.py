@@ -6,7 +6,6 @@ own id is `_conductor.id`.
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import hashlib
 import os
@@ -15,10 +14,11 @@ from typing import Final
 
 import msgspec
 
-from conductor.core import Entry, Violated, json_text
+from conductor.core import Entry, Violated
 from conductor.core.guards.names import KNOWN
-from conductor.core.json_text import read_members, too_many_values
+from conductor.core.json_text import too_many_values
 from conductor.record.trace.hops import CONDUCTOR, Crossings, Departure
+from conductor.record.trace.payloads import code_of, mcp_message, texts, unwrapped, value_digest
 from conductor.record.trace.services import ServiceCall, called_service, clean_service
 from conductor.record.turns.line import Line, Own
 from conductor.run.log import session_in
@@ -30,11 +30,6 @@ from conductor.spec.redaction import (
     clean_text,
     redacted,
 )
-
-_MCP_CARRIERS: Final = frozenset(
-    {"mcp/message", "_mcp/message", "_mcp/request", "_mcp/notification"}
-)
-"""Methods that carry a message of MCP; the trace shows that in their place."""
 
 _LONGEST: Final = 200
 """Characters of a session in a verdict; bytes of one that is remembered."""
@@ -88,25 +83,8 @@ class _Shown(msgspec.Struct, gc=False):
     """The session that it names."""
 
 
-class _McpMessage(msgspec.Struct):
-    """A message of MCP within another."""
-
-    method: str
-    params: bytes
-    numbered: bool
-    """Whether it names a `requestId`, as stateless MCP does."""
-
-
-class _Error(msgspec.Struct):
-    code: int
-
-
 _often: Final = functools.lru_cache(64)(clean_id)
 """For sessions: few are named in many messages."""
-_error = json_text.Decoder(_Error)
-_text = json_text.Decoder(str)
-_any = json_text.Decoder().decode
-_sorted = json_text.encode_sorted
 
 
 class Events:
@@ -219,7 +197,7 @@ class Events:
     ) -> None:
         """Says what a request or notification is."""
         method, params = entry.method, payload or b"null"
-        mcp = _mcp_message(method, params)
+        mcp = mcp_message(method, params)
         if mcp is not None:
             line.protocol, own.carrier = "mcp", self._name(method)
             method, params = mcp.method, mcp.params
@@ -278,7 +256,7 @@ class Events:
         """Says what a response is."""
         body, domain = payload or b"null", "acp" if entry.is_error else ""
         if request.wrapped and not domain:
-            body, domain = _unwrapped(body)
+            body, domain = unwrapped(body)
         line.source, line.target = request.target, request.departure.source
         line.id = msgspec.Raw(b"%d" % request.number)
         line.is_error, line.error_domain = bool(domain), domain
@@ -290,7 +268,7 @@ class Events:
         own.session = request.session
         if own.session is None and not domain:
             own.session = self._session_of(body)
-        own.code = _code(body) if domain else None
+        own.code = code_of(body) if domain else None
         line.payload = self._shown(body, None, own, request.service)
 
     def _name(self, method: str) -> str:
@@ -344,8 +322,8 @@ class Events:
         text = clean.replace(b"\n", b" ") if b"\n" in clean else clean
         return _Shown(
             msgspec.Raw(text),
-            _value_digest(payload, self._key) if hides else "",
-            _text.decode(session) if session[:1] == b'"' else None,
+            value_digest(payload, self._key) if hides else "",
+            texts.decode(session) if session[:1] == b'"' else None,
         )
 
 
@@ -364,40 +342,3 @@ def _light(departure: Departure) -> Departure:
 
 
 # -- payloads --------------------------------------------------------------------------------------
-
-
-def _value_digest(payload: bytes, key: bytes) -> str:
-    """A digest of the value of a payload: spelling and order of members do not count."""
-    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        payload = _sorted(_any(payload))
-    return hashlib.blake2b(payload, digest_size=8, key=key).hexdigest()
-
-
-def _mcp_message(method: str, params: bytes) -> _McpMessage | None:
-    """The message of MCP that `method` carries."""
-    if method not in _MCP_CARRIERS:
-        return None
-    held = read_members(params) or {}
-    try:
-        inner = _text.decode(held.get("method", b"null"))
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None  # it is shown as it is
-    return _McpMessage(inner, bytes(held.get("params", b"null")), "requestId" in held)
-
-
-def _unwrapped(payload: bytes) -> tuple[bytes, str]:
-    """The outcome of MCP that an answer carries, and the domain of its error."""
-    held = read_members(payload) or {}
-    if "result" in held:
-        return bytes(held["result"]), ""
-    if "error" in held:
-        return bytes(held["error"]), "mcp"
-    return payload, ""
-
-
-def _code(error: bytes) -> int | None:
-    """The code of an error object: traces without content have nothing else of it."""
-    try:
-        return _error.decode(error).code
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        return None

@@ -13,7 +13,7 @@ import msgspec
 
 from conductor.core import json_text
 from conductor.errors import counted
-from conductor.record import diff
+from conductor.record import diff, exact_json
 from conductor.record.text_pairs import ends
 from conductor.record.turns import tokens
 from conductor.record.turns.model import Edit, Op
@@ -58,7 +58,7 @@ def edits(before: bytes, after: bytes) -> tuple[Edit, ...]:
         if len(before) + len(after) > LARGEST:
             return (_whole(before, after),)
     try:
-        old, new = diff.parse(before), diff.parse(after)
+        old, new = exact_json.parse(before), exact_json.parse(after)
         found = diff.diff(old, new)
     except (ValueError, RecursionError):
         return (_whole(before, after),)
@@ -154,8 +154,8 @@ def of_operation(named: str, path: diff.Path, before: Any, after: Any) -> list[E
     what = _what(path, after if op is not Op.REMOVED else before)
     if op is Op.CHANGED and isinstance(before, str) and isinstance(after, str):
         return _in_text(before, after, what, pointer)
-    old = "" if isinstance(before, diff.Nothing) else _shown(before)
-    new = "" if isinstance(after, diff.Nothing) else _shown(after)
+    old = "" if isinstance(before, exact_json.Nothing) else _shown(before)
+    new = "" if isinstance(after, exact_json.Nothing) else _shown(after)
     return [_edit(what, pointer, old, new, op)]
 
 
@@ -184,7 +184,7 @@ def _shown(value: Any) -> str:
         text = value["resource"].get("text")
         if isinstance(text, str):
             return text
-    return value if isinstance(value, str) else diff.encode(value).decode(errors="replace")
+    return value if isinstance(value, str) else exact_json.encode(value).decode(errors="replace")
 
 
 def _in_text(before: str, after: str, what: str, pointer: str) -> list[Edit]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import itertools
 from array import array
-from collections.abc import Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -20,19 +20,16 @@ from conductor.record.turns.fold import Event, Fold
 from conductor.record.turns.line import (
     AGENT,
     CLIENT,
-    CONDUCTOR,
     FORMAT,
     LONGEST,
     Line,
-    Own,
     Ring,
-    error_of,
-    error_text,
     read_line,
 )
 from conductor.record.turns.lines import MOST_HELD, FileLines, HeldLines, Lines
 from conductor.record.turns.model import Change, Head, Row, Turn, TurnDetail
 from conductor.record.turns.open_turn import OpenTurn
+from conductor.record.turns.rows import row_of
 
 _MOST_TURNS: Final = 200_000
 _MOST_GAPS: Final = 20
@@ -320,70 +317,6 @@ class Reader:
         if turn.number and turn.last != number:
             self._later[turn.last] = number
         turn.last = number
-
-
-def row_of(
-    number: int,
-    line: Line,
-    turn: int,
-    *,
-    pair: int,
-    ms_in: float,
-    change: Change | None,
-    asked: Line | None = None,
-) -> Row | None:
-    """An event in short; None for a line that is none.
-
-    Args:
-        number: Its number.
-        line: The event.
-        turn: The number of its turn.
-        pair: See `Reader.pair`.
-        ms_in: See `Event.ms_in`.
-        change: See `Reader.change`.
-        asked: Of a response its request, if the response does not say what that was.
-    """
-    about = line.verdict or line.happened
-    if about is not None:
-        return _row_about(number, line, turn, about)
-    if not line.is_event:
-        return None
-    own = line.own or Own()
-    method, ms, protocol = own.method or line.method, own.ms or 0.0, line.protocol
-    if asked is not None:
-        method, protocol = method or asked.method, asked.protocol
-        ms = ms or max(line.ts - asked.ts, 0.0) * 1000
-    return Row(
-        n=number,
-        at=line.ts,
-        kind=line.type,
-        source=line.source,
-        target=line.target,
-        method=method,
-        session=line.names_session,
-        bytes=own.bytes or len(line.body),
-        ms=round(ms, 3),
-        ms_in=round(ms_in, 3),
-        change="" if change is None else change.value,
-        protocol=own.protocol or protocol,
-        error=error_text(error_of(line)) if line.is_error else "",
-        pair=pair,
-        turn=turn,
-    )
-
-
-def _row_about(number: int, line: Line, turn: int, about: Mapping[str, Any]) -> Row:
-    """A verdict, or what has happened to a component, in short."""
-    kind = "verdict" if line.verdict else "notice"
-    kind = "would" if line.verdict and about.get("would") else kind
-    words = {k: v for k, v in about.items() if isinstance(v, str)}
-    return Row(
-        n=number, at=line.ts, kind=kind, source=words.get("component", ""),
-        target=CONDUCTOR, method=words.get("method") or words.get("event", ""),
-        session=words.get("session", "")[:LONGEST], bytes=0, ms=0.0, ms_in=0.0,
-        change="", protocol="acp", error=words.get("rule", ""), pair=-1,
-        turn=turn,
-    )  # fmt: skip
 
 
 def _of_ring(ring: Ring) -> str:
