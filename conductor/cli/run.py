@@ -172,7 +172,7 @@ class Started(Owner):
         names = ", ".join(f"`{spec.name}`" for spec in specs)
         self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         adopt_orphans()  # before there are any: a program may send itself to the back at once
-        self._telemetry = _telemetry(parsed, specs, self.log)
+        self._telemetry = _telemetry(plan, self.log)
         if self._telemetry is not None:
             plan = plan.with_options(traceparent=self._telemetry.traceparent)
         self._opened = wanted.opened(
@@ -433,14 +433,13 @@ class Started(Owner):
         return (*self._files, paths.trust()) if self._files else ()
 
 
-def _telemetry(parsed: Parsed, specs: Sequence[Spec], log: ChainLog) -> Telemetry | None:
+def _telemetry(plan: Plan, log: ChainLog) -> Telemetry | None:
     """The telemetry that is wanted. Raises `UsageError`."""
-    options = parsed.options
-    if not options.measures:
+    if not plan.options.measures:
         return None
     from conductor.telemetry import live
 
-    return live.wanted(options, specs, log.say)
+    return live.wanted(plan, log.say)
 
 
 def _files(parsed: Parsed) -> Sequence[str]:

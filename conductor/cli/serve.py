@@ -28,6 +28,7 @@ from conductor.errors import ConductorError, UsageError, place_of
 from conductor.spec import option_layers, paths
 from conductor.spec.consent import Where
 from conductor.spec.option_table import SERVE
+from conductor.spec.origins import blamed
 from conductor.spec.parsed import Parsed, assembled, read
 from conductor.transports.process_groups import end_strays
 from conductor.transports.remote import address as addresses
@@ -155,9 +156,14 @@ def in_file(command: str, values: Mapping[str, Any]) -> Settings:
 
     config = configured.here(values)
     has = {row.key for row in SERVE if command in row.commands}
-    found = (config.serve if config is not None else {}).items()
-    read = dict(option_layers.of_server(key, written) for key, written in found if key in has)
-    return Settings(**{**read, **{name: each for name, each in values.items() if name != "c"}})
+    found = config.serve if config is not None else {}
+    read, set_by = dict[str, Any](), dict[str, str]()
+    for key in found.keys() & has:
+        name, read[name] = option_layers.of_server(key, found[key])
+        set_by[name] = found[key].origin
+    typed = {name: each for name, each in values.items() if name != "c"}
+    set_by = {name: who for name, who in set_by.items() if name not in typed}
+    return Settings(**{**read, **typed}, set_by=set_by)
 
 
 def wanted(command: str, typed: Sequence[Any], values: Mapping[str, Any]) -> Wanted:
@@ -169,10 +175,11 @@ def wanted(command: str, typed: Sequence[Any], values: Mapping[str, Any]) -> Wan
         chains[""] = assembled("agent", typed, said)
     for name in settings.chain:
         if config is None or name not in config.chains:
-            raise UsageError(
+            error = UsageError(
                 f"`--chain {name}`: there is no such chain in the configuration",
                 "`conductor config show` lists the chains",
             )
+            raise blamed(error, settings.set_by.get("chain"))
         chains[name] = assembled("agent", [name], said)
     if not chains:
         raise UsageError(
@@ -271,7 +278,10 @@ class Serving:
     @staticmethod
     def check(address: Address, settings: Settings) -> None:
         """Raises `UsageError` for an address that may not be served so."""
-        _check(address, settings)
+        try:
+            _check(address, settings)
+        except UsageError as error:
+            raise blamed(error, settings.set_by.get("listen")) from None
 
     def start(self, named: str, principal: str, upstream: Transport) -> Hosted:
         """Starts a chain (`conductor.serve.chains.Factory`)."""
@@ -516,10 +526,11 @@ def _load(context: ssl.SSLContext, settings: Settings) -> None:
         context.load_cert_chain(settings.tls_cert, settings.tls_key or None)
     except (OSError, ssl.SSLError) as error:
         why = error.strerror or str(error)
-        raise UsageError(
+        failed = UsageError(
             f"the certificate `{settings.tls_cert}` cannot be used: {why}",
             "`--tls-cert` and `--tls-key` name PEM files that belong together",
-        ) from None
+        )
+        raise blamed(failed, settings.set_by.get("tls_cert")) from None
 
 
 def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gate:
@@ -530,10 +541,11 @@ def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gat
 
     for origin in settings.origin:
         if not origins.is_origin(origin):
-            raise UsageError(
+            error = UsageError(
                 f"`serve.origin={origin}` is no origin of a page",
                 "write it as in https://chat.example",
             )
+            raise blamed(error, settings.set_by.get("origin"))
     hosts = [one.host for one in listening if one.scheme in _WEB]
     names = [
         *origins.LOOPBACK,
@@ -543,11 +555,15 @@ def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gat
     issuer = None
     if settings.oidc_issuer:
         issuer = Oidc(settings.oidc_issuer, settings.oidc_audience, start)
+    try:
+        known = tokens.read(settings.tokens) if settings.tokens else []
+    except UsageError as error:
+        raise blamed(error, settings.set_by.get("tokens")) from None
     return Gate(
         names=names,
         allowed=[*settings.origin],
         open_=not settings.tokens and issuer is None,
-        known=tokens.read(settings.tokens) if settings.tokens else [],
+        known=known,
         issuer=issuer,
     )
 

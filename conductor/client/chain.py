@@ -170,7 +170,7 @@ def _telemetry(plan: Plan, setup: Setup) -> Telemetry | None:
         return None
     from conductor.telemetry import live
 
-    return live.wanted(plan.options, plan.components, setup.log)
+    return live.wanted(plan, setup.log)
 
 
 class _Stamping(Owner):

@@ -13,6 +13,7 @@ import msgspec
 from conductor.errors import ConductorError, UsageError
 from conductor.run.launch import Launcher
 from conductor.run.planned import Planned, Stderr
+from conductor.spec.origins import blamed
 from conductor.spec.plan import Plan
 
 if TYPE_CHECKING:
@@ -94,7 +95,8 @@ def _audit(chain: Sinking) -> Sink[Item] | None:
     try:
         file = AuditFile.open(options.audit, chain.log)
     except UsageError as error:
-        raise UsageError(error.text, options.audit_rule or error.hint) from None
+        error = UsageError(error.text, options.audit_rule or error.hint)
+        raise blamed(error, plan.origin("audit")) from None
     auditor = Auditor(file, content)
     auditor.begin(version(), plan)
     return auditor
@@ -135,7 +137,10 @@ def _trace(chain: Sinking) -> Sink[Item] | None:
     from conductor.record.trace.tracer import Tracer
 
     path, most = options.trace, options.trace_size
-    file = TraceFile.create(path, chain.log, most) if path is not None else None
+    try:
+        file = TraceFile.create(path, chain.log, most) if path is not None else None
+    except UsageError as error:
+        raise blamed(error, plan.origin("trace")) from None
     # Without content nothing can be replayed, and where components lie is nobody's business.
     is_told = content != "none"
     components = described(plan, content) if is_told else []

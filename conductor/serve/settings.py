@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -51,3 +52,5 @@ class Settings(msgspec.Struct, frozen=True, kw_only=True):
     """Names beyond the addresses themselves by which clients may call the server."""
     origin: tuple[str, ...] = ()
     """Origins of web pages that may connect."""
+    set_by: Mapping[str, str] = {}
+    """Who set which of them, where a file did."""

@@ -318,7 +318,12 @@ def _with_options(spec: Spec, options: Options, here: str, names: _Names) -> Spe
         from conductor.spec.config import anchors
 
         options = anchors.options(options, here)
-    return component_options.apply(spec, options, names.set_by)
+    try:
+        return component_options.apply(spec, options, names.set_by)
+    except component_options.OptionError as error:
+        if names.written is None or not names.written.origin:
+            raise
+        raise _placed_error(error, names.set_by(error.key)) from None
 
 
 def _unambiguous(spec: Spec) -> Spec:

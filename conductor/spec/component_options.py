@@ -33,6 +33,14 @@ Options: TypeAlias = list[tuple[str, Any]]
 _replace = msgspec.structs.replace
 
 
+class OptionError(UsageError):
+    """An option of a component that cannot be; `key` is its name."""
+
+    def __init__(self, key: str, text: str, hint: str) -> None:
+        super().__init__(text, hint)
+        self.key = key
+
+
 class Option(msgspec.Struct, frozen=True):
     """One option."""
 
@@ -352,14 +360,15 @@ def apply(
     for key, value in sorted(options, key=lambda option: _place(option[0])):
         if key in words.FORMER_OPTIONS:
             was = f"{key}={'+'.join(words.split(value))}"
-            raise UsageError(
+            raise OptionError(
+                key,
                 f"`{was}` of `{name}`: {OF_RIGHTS}",
                 f"write `{'='.join(of_now(key, value))}`; {words.HINT}"
                 f"{_setting_hint(key, settings)}",
             )
         if not is_option(key):
             hint = option_like(key, settings) or HINT
-            raise UsageError(f"`{key}` of `{name}`: there is no such option", hint)
+            raise OptionError(key, f"`{key}` of `{name}`: there is no such option", hint)
         try:
             option = OPTIONS[_place(key)]
             # The quotes of `config.KEY="5"` say that the setting is a text.
@@ -375,7 +384,7 @@ def apply(
             shown_as = key if is_hidden else f"{key}={written}"
             hint = hint_of(error) or (words.HINT if key in _RIGHTS else _HELP)
             hint += _setting_hint(key, settings)
-            raise UsageError(f"`{shown_as}` of `{name}`: {error}", hint) from None
+            raise OptionError(key, f"`{shown_as}` of `{name}`: {error}", hint) from None
     return spec if spec.manifest is None else filled(spec)
 
 

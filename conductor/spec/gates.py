@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Final, TypeAlias
 
 from conductor.errors import UsageError
-from conductor.spec import lacking, managed
+from conductor.spec import lacking, managed, origins
 from conductor.spec.model import Spec
 from conductor.spec.plan import Plan
 
@@ -113,10 +113,11 @@ def is_sandboxed(plan: Plan, warn: Warn) -> Plan:
             )
         for key in ("quiet", "mcp_bridge"):
             if getattr(spec, key) is not None:
-                raise UsageError(
+                error = UsageError(
                     f"`{key}` is an option of agents, and `{spec.name}` is a proxy",
                     f"write `,{key}=…` behind the agent, the last component",
                 )
+                raise origins.blamed(error, origins.of(spec).get(key))
     return plan
 
 

@@ -13,7 +13,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.core.policy import words
-from conductor.errors import one_line
+from conductor.errors import UsageError, one_line
 from conductor.spec.model import Spec
 
 DEFAULT: Final = "default"
@@ -91,6 +91,14 @@ def told(found: Mapping[str, str]) -> Iterator[str]:
     for by in dict.fromkeys(found.values()):
         named = ", ".join(key for key, who in found.items() if who == by)
         yield one_line(f"{by}: {named}", 1000)
+
+
+def blamed(error: UsageError, who: str | None) -> UsageError:
+    """The error with who set what it is about: a file and its line, or a variable. Who has typed
+    the command line knows it."""
+    if not who or who == DEFAULT or who.startswith(COMMAND_LINE):
+        return error
+    return UsageError(f"{error.text} ({who})", error.hint)
 
 
 def _setter(spec: Spec, fact: Callable[[Spec], Any]) -> str:

@@ -7,13 +7,13 @@ is reloaded, receives what the file says then. A setting from the command line w
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 from conductor import children
 from conductor.core import json_text
 from conductor.errors import UsageError, did_you_mean
-from conductor.spec import untrusted_files
+from conductor.spec import origins, untrusted_files
 from conductor.spec.model import Spec
 
 if TYPE_CHECKING:
@@ -44,10 +44,13 @@ def configuration(spec: Spec) -> dict[str, object]:
 
         config = secrets.filled(config, spec.name)
     if spec.config_file is not None:
-        config = {**_read(spec.config_file), **config}
+        try:
+            config = {**_read(spec.config_file), **config}
+        except UsageError as error:
+            raise origins.blamed(error, _set_by(spec)) from None
     return {
         "name": spec.name,
-        "config": checked(spec.schema, config, spec.name),
+        "config": checked(spec.schema, config, spec.name, lambda key: _set_by(spec, key)),
         "grants": sorted(spec.grants) if spec.grants is not None else None,
         "limits": spec.limits,
     }
@@ -106,16 +109,32 @@ def _read(path: str) -> dict[str, Any]:
         raise UsageError(f"{path}: {error}", hint) from None
 
 
-def checked(schema: Mapping[str, Setting], config: dict[str, Any], who: str) -> dict[str, Any]:
+def _set_by(spec: Spec, key: str = "") -> str:
+    """Who has set a setting of a component: its file, or who has written it; without a key, who has
+    written the name of the file."""
+    found = origins.of(spec)
+    file = found.get("config_file", "")
+    return found.get(f"config.{key}", spec.config_file or file) if key else file
+
+
+def checked(
+    schema: Mapping[str, Setting],
+    config: dict[str, Any],
+    who: str,
+    set_by: Callable[[str], str] = lambda key: "",
+) -> dict[str, Any]:
     """The settings, with the defaults of those that are missing.
 
-    `who` names the component. Raises `UsageError` that names the setting. Without a schema every
-    setting is accepted.
+    `who` names the component; `set_by` says who set a setting. Raises `UsageError` that names both.
+    Without a schema every setting is accepted.
     """
     if not schema:
         return config
     for key, value in config.items():
-        _check(schema, key, value, who)
+        try:
+            _check(schema, key, value, who)
+        except UsageError as error:
+            raise origins.blamed(error, set_by(key)) from None
     for key, setting in schema.items():
         if setting.required and key not in config:
             what = f": {setting.description}" if setting.description else ""

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from conductor.core.tracing import best_effort
@@ -18,6 +18,8 @@ from conductor.record.turns.line import Line
 from conductor.run.log import Sink
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
+from conductor.spec.origins import blamed
+from conductor.spec.plan import Plan
 from conductor.telemetry import names, payloads
 from conductor.telemetry.book import Book
 from conductor.telemetry.context import with_context
@@ -34,18 +36,20 @@ if TYPE_CHECKING:
 Log = Callable[[str, str, str], None]
 
 
-def wanted(options: Options, specs: Iterable[Spec], log: Log) -> Telemetry:
-    """The telemetry that options ask for. Raises `UsageError`."""
+def wanted(plan: Plan, log: Log) -> Telemetry:
+    """The telemetry that the options of a chain ask for. Raises `UsageError`."""
+    options = plan.options
     otlp = options.otlp if options.sends else None
     if options.propagate and options.otlp is None:
-        raise UsageError(
+        error = UsageError(
             "`propagate` names spans that nobody gets", "add `-c otlp=URL`, or leave it out"
         )
+        raise blamed(error, plan.origin("propagate"))
     if otlp is not None:
         from conductor.telemetry import collector
 
         collector.require(otlp)
-    return Telemetry(options, otlp, [*specs], log)
+    return Telemetry(options, otlp, [*plan.components], log)
 
 
 class Telemetry(Sink[Line]):

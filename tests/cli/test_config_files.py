@@ -309,3 +309,45 @@ def test_every_command_reads_names_alike(here: Place) -> None:
     assert here.run("lock", "--check", "work").code == 0
     here.run("lock", "--isolated", "work").assert_error(2, "`work` is neither a component nor")
     assert here.run("exec", "--locked", "--isolated", "passthrough", "demo", "-p", "hi").code == 2
+
+
+# -- refusals --------------------------------------------------------------------------------------
+
+A: Final = '[components.a]\ncomponent = "datetime"\n'
+SERVE: Final = "[serve]\n"
+OPTIONS: Final = "[options]\n"
+CHAIN: Final = ("agent", "--dry-run", "datetime", "demo")
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        (A + 'only = ["bogus"]', ("exec", "a", "demo", "-p", "hi")),
+        (A + "limits = {cpu_ms = 0}", ("exec", "a", "demo", "-p", "hi")),
+        (A + "config = {zone = 1}", ("exec", "a", "demo", "-p", "hi")),
+        (A + 'config = "/nowhere.json"', ("exec", "a", "demo", "-p", "hi")),
+        (A + "quiet = 1", ("agent", "--dry-run", "a", "demo")),
+        (A + 'allow = ["peer:x"]', ("agent", "--dry-run", "a", "demo")),
+        (OPTIONS + "locked = true", CHAIN),
+        (OPTIONS + 'lock-file = "x.lock"', CHAIN),
+        (OPTIONS + 'audit = "/nowhere/a.jsonl"', ("exec", "demo", "-p", "hi")),
+        (OPTIONS + 'trace = "/nowhere/t.jsons"', ("exec", "demo", "-p", "hi")),
+        (OPTIONS + "propagate = true", ("exec", "demo", "-p", "hi")),
+        (OPTIONS + 'peer.r = "demo"', CHAIN),
+        (OPTIONS + "require-sandbox = true", ("agent", "--dry-run", "cat", "demo")),
+        (SERVE + 'chain = ["q"]', ("serve",)),
+        (SERVE + 'listen = ["ws://0.0.0.0:0"]', ("serve", "demo")),
+        (SERVE + 'tls-cert = "/nowhere"', ("serve", "demo")),
+        (SERVE + 'tokens = "/nowhere"', ("serve", "demo")),
+        (SERVE + 'origin = ["x"]', ("serve", "demo")),
+    ],
+    ids=lambda value: value.splitlines()[-1] if isinstance(value, str) else "",
+)
+def test_a_refusal_names_the_line_that_set_what_it_refuses(
+    text: str, words: tuple[str, ...], here: Place
+) -> None:
+    here.user(text)
+    ran = here.run(*words)
+    assert ran.code != 0
+    refusal = ran.err.partition("hint:")[0]
+    assert f"{here.user_file}, line {text.count(chr(10)) + 1}" in refusal, ran.err

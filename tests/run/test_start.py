@@ -313,7 +313,7 @@ import sys
 from conductor.cli import configured, fast, run
 import conductor.client.chain, conductor.run.runtime, conductor.transports.stdio
 parsed = fast.parse(["agent", "demo"])
-assert run._telemetry(parsed, [], None) is None
+assert run._telemetry(run.planned(parsed), None) is None
 names = ("conductor.telemetry", "opentelemetry")
 print(*(name for name in sys.modules if name.startswith(names)))
 """

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from conductor.errors import UsageError
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
+from conductor.spec.plan import Plan
 from conductor.spec.settings import environment
 from conductor.telemetry import live
 from conductor.telemetry.context import with_context
@@ -163,5 +164,7 @@ def test_the_agent_gets_the_context_of_its_span(tmp_path: Path) -> None:
 def test_spans_that_nobody_gets_are_not_named() -> None:
     """`-c otlp=none` leaves out all of it, where files ask for it."""
     with pytest.raises(UsageError, match="`propagate` names spans that nobody gets"):
-        live.wanted(Options(propagate=True), [], print)
-    assert not live.wanted(Options(propagate=True, otlp="none"), [], print).traceparent
+        live.wanted(Plan(components=(), options=Options(propagate=True)), print)
+    assert not live.wanted(
+        Plan(components=(), options=Options(propagate=True, otlp="none")), print
+    ).traceparent

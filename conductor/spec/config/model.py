@@ -87,7 +87,8 @@ class Written(msgspec.Struct, frozen=True):
         """Where an option of the component stands; `option` is as on a command line."""
         base, dot, inner = option.partition(".")
         key = f"limits.{inner}" if base == "limit" and dot else option
-        places = (self.origins[each] for each in (key, option, base) if each in self.origins)
+        keys = (key, option, base, key.partition(".")[0])
+        places = (self.origins[each] for each in keys if each in self.origins)
         return next(places, self.origin) or COMMAND_LINE
 
 

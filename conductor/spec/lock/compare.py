@@ -70,7 +70,10 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     Raises:
         UsageError: There is no such file, it cannot be read, or it does not allow this chain.
     """
-    lock = read(path)
+    try:
+        lock = read(path)
+    except UsageError as error:
+        raise origins.blamed(error, plan.set_by.get("lock_file", plan.origin("locked"))) from None
     now = entries(plan, path)
     comparison = compare(lock.component, now, plan)
     refused = "\n".join(comparison.lines(REFUSED))
