@@ -95,8 +95,10 @@ class _Part:
 def run(components: Sequence[str], workers: int, listen: str, store: str | None) -> int:
     """Starts a fleet, and waits until it is to end; the exit code. Raises `ConductorError`."""
     with contextlib.ExitStack() as stack:
+        guardian = Guardian()
         if store is None:
             store = stack.enter_context(tempfile.TemporaryDirectory(prefix="conductor-fleet-"))
+            guardian = Guardian(store)
         password = secrets.token_urlsafe(24)
         login = {USER: nats_server.USER, PASSWORD: password}
         try:
@@ -108,7 +110,7 @@ def run(components: Sequence[str], workers: int, listen: str, store: str | None)
                 "`--store` names a folder of your own",
             ) from None
         file = os.path.join(store, nats_server.LOGIN)
-        work = partial(_run, components, workers, listen, server, login, file)
+        work = partial(_run, components, workers, listen, server, login, file, guardian)
         return run_loop(work, starts_programs=True)
 
 
@@ -119,9 +121,10 @@ async def _run(
     server: Sequence[str],
     login: Mapping[str, str],
     file: str,
+    guardian: Guardian,
 ) -> int:
     async with tasks.group() as watching:
-        fleet = _Fleet(watching, login)
+        fleet = _Fleet(watching, login, guardian)
         for signalled in (signal.SIGINT, signal.SIGTERM):
             signals.call(asyncio.get_running_loop(), signalled, fleet.signalled)
         try:
@@ -135,11 +138,10 @@ async def _run(
 class _Fleet:
     """The parts of a fleet, as processes that end in order."""
 
-    def __init__(self, watching: TaskGroup, login: Mapping[str, str]) -> None:
-        self._watching, self._login = watching, login
+    def __init__(self, watching: TaskGroup, login: Mapping[str, str], guardian: Guardian) -> None:
+        self._watching, self._login, self._guardian = watching, login, guardian
         self._parts: dict[str, _Part] = {}
         self._ending = asyncio.Event()
-        self._guardian = Guardian()
 
     async def serve(
         self, components: Sequence[str], many: int, listen: str, server: Sequence[str], file: str

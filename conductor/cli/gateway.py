@@ -63,8 +63,7 @@ class _Gateway(Serving):
         from conductor.fleet.gateway import Gateway
         from conductor.serve.owners import Owners
 
-        bus = Bus(self._where, "conductor gateway", self._complain)
-        bus.over = self.fail
+        bus = Bus(self._where, "conductor gateway", self._complain, self.fail)
         await bus.connect()
         settings = self._wanted.settings
         patience = max(300.0, settings.linger + 60.0)

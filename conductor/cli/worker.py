@@ -20,7 +20,7 @@ from conductor.cli.worker_bundles import Bundles
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Container, Sequence
+    from collections.abc import Callable, Collection, Container, Sequence
 
     from conductor.cli.serve import Wanted
     from conductor.control.server import About
@@ -117,7 +117,7 @@ class _Worker(Serving):
         self._journal: Journal | None = None
         self._values: WeakValueDictionary[str, FleetValues] = WeakValueDictionary()
         """What keeps the values of components, by principal."""
-        self._follower: Follower | None = None
+        self.follower: Follower | None = None
         self._part: Worker | None = None
 
     @staticmethod
@@ -135,28 +135,17 @@ class _Worker(Serving):
         from conductor.fleet.bus import Bus
         from conductor.fleet.worker import Worker
 
-        bus = Bus(self._where, "conductor worker", self._complain)
-        bus.over = self.fail
+        bus = Bus(self._where, "conductor worker", self._complain, self.fail)
         await bus.connect()
-        self._part = Worker(
-            bus,
-            self._member.pool,
-            self._member.rooms,
-            lambda: self._wanted.chains,
-            self._complain,
-        )
-        self._part.drain = self.stop
-        if (bundles := self._bundles) is not None:
-            self._part.config = lambda: bundles.name
-            if bundles.follows:
-                self._follow(self._part, bundles)
+        self._part = Worker(bus, self._member.pool, self._member.rooms, self, self._complain)
+        if (bundles := self._bundles) is not None and bundles.follows:
+            self._follow(self._part, bundles)
         await self._part.prepare()
         if (kind := self._member.journal) != "off":
             from conductor.fleet.journal import Journal
 
             self._journal = Journal(bus, self._complain, is_required=kind == "required")
             await self._journal.begin(self._member.journal_days)
-            self._part.settle = self._journal.flush
         return self._part.owners
 
     def fitted(self, parsed: Parsed, about: About, upstream: Transport) -> tuple[Parsed, Transport]:
@@ -190,8 +179,8 @@ class _Worker(Serving):
         if self._journal is not None:
             server.more_numbers = self._journal.metrics
         await part.begin(server)
-        if self._follower is not None:
-            await self._follower.begin()
+        if self.follower is not None:
+            await self.follower.begin()
 
     async def leave(self) -> None:
         """Gives the rooms up whose turns end in time."""
@@ -200,12 +189,29 @@ class _Worker(Serving):
 
     async def end(self, owners: Ownership) -> None:
         """Leaves the bus."""
-        if self._follower is not None:
-            await self._follower.close()
+        if self.follower is not None:
+            await self.follower.close()
         if self._journal is not None:
             await self._journal.end()
         if self._part is not None:
             await self._part.end()
+
+    # -- for its part of the fleet ----------------------------------------------------------------
+
+    @property
+    def chains(self) -> Collection[str]:
+        """The names of the chains that run here."""
+        return self._wanted.chains
+
+    @property
+    def bundle(self) -> str:
+        """Where the bundle is that new chains start from, by its digest; empty: none."""
+        return self._bundles.name if self._bundles is not None else ""
+
+    async def settle(self) -> None:
+        """A room has ended: what it wrote is kept."""
+        if self._journal is not None:
+            await self._journal.flush()
 
     # -- bundles ---------------------------------------------------------------------------------
 
@@ -218,8 +224,7 @@ class _Worker(Serving):
             bundles.name = name
             await part.queue_up()
 
-        follower = Follower(part.bus, part.pool, bundles.keys, use, self._noted)
-        self._follower = part.follower = follower
+        self.follower = Follower(part.bus, part.pool, bundles.keys, use, self._noted)
 
     async def _take(self, wanted: Wanted) -> None:
         try:

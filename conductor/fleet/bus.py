@@ -156,16 +156,22 @@ class Bus:
     Attributes:
         cut: Called when NATS is gone.
         linked: Called when it is there again.
-        over: Called when it lets this part of the fleet in no more.
         is_admin: Whether this one makes what is kept, also where others may not.
         log: Takes sentences.
     """
 
-    def __init__(self, place: Place, name: str, log: Callable[[str], None]) -> None:
-        """`name` is shown in the server's lists; `log` takes sentences."""
+    def __init__(
+        self,
+        place: Place,
+        name: str,
+        log: Callable[[str], None],
+        over: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`name` is shown in the server's lists; `log` takes sentences. `over` is called when NATS
+        lets this part of the fleet in no more."""
         self.cut: list[Callable[[], None]] = []
         self.linked: list[Callable[[], None]] = []
-        self.over: Callable[[], None] = lambda: None
+        self._over = over
         self.is_admin = False
         self._place, self._name, self.log = place, name, log
         self._client = _Client(place.is_secure)
@@ -343,7 +349,7 @@ class Bus:
             self.log(
                 f"NATS has ended the connection for good: {_why(self._client.last_error or Away())}"
             )
-            self._call(self.over)
+            self._call(self._over)
 
     def _call(self, call: Callable[[], None]) -> None:
         try:

@@ -11,8 +11,8 @@ import asyncio
 import contextlib
 import os
 import socket
-from collections.abc import Awaitable, Callable, Collection, Coroutine
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Collection, Coroutine
+from typing import TYPE_CHECKING, Final, Protocol
 
 import msgspec
 
@@ -67,6 +67,30 @@ _LATER: Final = messages.Refused(
 )
 
 
+class Owner(Protocol):
+    """Whose a worker is.
+
+    Attributes:
+        follower: What follows the rollouts of its pool; None: nothing does.
+    """
+
+    follower: Follower | None
+
+    @property
+    def chains(self) -> Collection[str]:
+        """The names of the chains that run here."""
+
+    @property
+    def bundle(self) -> str:
+        """Where the bundle is that new chains start from, by its digest; empty: none."""
+
+    def stop(self) -> None:
+        """An order says that this worker is to end."""
+
+    async def settle(self) -> None:
+        """A room has ended, and its lease is about to."""
+
+
 class Worker:
     """What a worker has beside its server.
 
@@ -88,22 +112,14 @@ class Worker:
         bus: Bus,
         pool: str,
         most: int,
-        chains: Callable[[], Collection[str]],
+        owner: Owner,
         log: Callable[[str], None],
     ) -> None:
-        """`most`: rooms at once. `chains`: the names of those that run here."""
-        self._chains = chains
+        """`most`: rooms at once."""
+        self._owner = owner
         self._identity = Identity()
         self.id = self._identity.id
         self.bus, self.pool, self._most, self._log = bus, pool, most, log
-        self.drain: Callable[[], None] = lambda: None
-        """Called when an order says that this worker is to end."""
-        self.settle: Callable[[], Awaitable[None]] | None = None
-        """Awaited when a room has ended, and before its lease does."""
-        self.follower: Follower | None = None
-        """What follows the rollouts of its pool; None: nothing does."""
-        self.config: Callable[[], str] = lambda: ""
-        """Where the bundle is that new chains start from, by its digest; empty: none."""
         self._gateways = Beats(bus, "worker", "gateway", self.id)
         self._gateways.lag = self._verify_soon
         self._held: dict[str, Held] = {}
@@ -176,7 +192,7 @@ class Worker:
         """Takes rooms, if there are chains to run and there is place. Raises `ConductorError`."""
         async with self._queueing:
             full = len(self._held) >= self._most
-            if self._leave_queue is None and not self._draining and not full and self._chains():
+            if self._leave_queue is None and not self._draining and not full and self._owner.chains:
                 subject = names.place(self.pool)
                 self._leave_queue = await self.bus.answer(subject, self._place, names.WORKERS)
 
@@ -307,8 +323,7 @@ class Worker:
         """Ends a room that moves, then its lease, and says so to its gateways."""
         outlets = [*held.outlets.values()]
         await self._server.end_room(held.principal)
-        if self.settle is not None:
-            await self.settle()
+        await self._owner.settle()
         loop = asyncio.get_running_loop()
         until = loop.time() + _LAST
         while any(outlet.waiting for outlet in outlets) and loop.time() < until:
@@ -456,7 +471,7 @@ class Worker:
                 gone=True,
             )
         server = self._server
-        if request.chain not in self._chains():
+        if request.chain not in self._owner.chains:
             what = f"the chain `{request.chain}`" if request.chain else "a chain without a name"
             raise ConductorError(
                 f"this worker does not serve {what}",
@@ -514,7 +529,7 @@ class Worker:
         elif order.do == "disown":
             self.owners.disown(order.principal, order.session)
         elif order.do == "drain":
-            self.drain()
+            self._owner.stop()
         elif order.do != "alive":
             return messages.write(
                 messages.Refused(text=f"a worker does not know the order `{order.do:.40}`")
@@ -523,7 +538,7 @@ class Worker:
 
     async def _shown(self, _: bytes) -> bytes:
         state = "full" if self._leave_queue is None else "ready"
-        if not self._chains():
+        if not self._owner.chains:
             state = "waiting"
         counts = self._server.counts() | {"rooms": len(self._held)}
         status = messages.Status(
@@ -534,10 +549,10 @@ class Worker:
             version=version(),
             pool=self.pool,
             state="draining" if self._draining else state,
-            config=self.config(),
+            config=self._owner.bundle,
             counts=counts,
         )
-        if (follower := self.follower) is not None:
+        if (follower := self._owner.follower) is not None:
             status = msgspec.structs.replace(
                 status,
                 record=follower.record,

@@ -6,14 +6,17 @@ Also what tests use to play a client, a proxy or an agent without any process.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from typing import Final
 
 from conductor.transports.base import Ended, Owner
 
 _LEAST: Final = 0.05
 """Seconds that a function has, whatever the grace: it may have to await something at its end."""
+_CANCELS: Final = 2
+"""How often a function is cancelled until it is closed, which only few could catch."""
 
 
 class Channel:
@@ -77,6 +80,7 @@ class MemoryTransport:
         self._channel = Channel(self._from_component, self._taken)
         self._events: Owner | None = None
         self._held: list[bytes] | None = None
+        self._running: Awaitable[None] | None = None
         self._task: asyncio.Task[None] | None = None
         self._ended = False
 
@@ -113,17 +117,27 @@ class MemoryTransport:
         """Does nothing: it has no standard error of its own."""
 
     async def close(self, grace: float) -> None:
-        """Waits `grace` seconds for the function to return, then cancels the function: again after
-        each such time in which it goes on."""
+        """Waits `grace` seconds for the function to return, then cancels it: again after each such
+        time in which it goes on. One that catches that each time is closed."""
         self._ended = True
         self.finish()
-        while self._task is not None and not self._task.done():
-            await asyncio.wait((self._task,), timeout=max(grace, _LEAST))
-            self._task.cancel()
+        task = self._task
+        if task is None:
+            return
+        for count in range(_CANCELS + 1):
+            if task.done():
+                return
+            await asyncio.wait((task,), timeout=max(grace, _LEAST))
+            if count == _CANCELS and isinstance(self._running, Coroutine):
+                with contextlib.suppress(RuntimeError):  # it catches that, too
+                    self._running.close()
+            task.cancel()
+        await asyncio.wait((task,))
 
     async def _run(self) -> None:
         try:
-            await self._component(self._channel)
+            self._running = self._component(self._channel)
+            await self._running
         except asyncio.CancelledError:
             self._report(Ended("was cancelled"))
             raise

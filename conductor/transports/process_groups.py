@@ -38,8 +38,9 @@ _groups: set[int] = set()
 """The process groups that guardians watch over. Their leaders are reaped by who started them."""
 
 # A constant text: nothing a user or component says becomes part of it. A shell is the smallest
-# process every POSIX system has; it gets numbers on its standard input only. It ignores the
-# signals that a terminal sends to everybody, since it has to be the last to end.
+# process every POSIX system has; it gets numbers on its standard input, and a folder, maybe, as its
+# argument. It ignores the signals that a terminal sends to everybody, since it has to be the last
+# to end.
 _SCRIPT: Final = """
 trap '' HUP INT TERM
 while read -r line; do groups=$line; done
@@ -47,6 +48,7 @@ test -n "$groups" || exit 0
 for group in $groups; do kill -s TERM -- "-$group"; done 2>/dev/null
 sleep 1
 for group in $groups; do kill -s KILL -- "-$group"; done 2>/dev/null
+test -z "$1" || rm -rf -- "$1"
 """
 
 
@@ -57,7 +59,9 @@ class Guardian:
     the conductor is gone, and the shell ends the groups: also grandchildren behind `npx` or `uvx`.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, folder: str = "") -> None:
+        """`folder`: is removed then; empty: none."""
+        self._folder = folder
         self._groups: set[int] = set()
         self._shell: subprocess.Popen[bytes] | None = None
 
@@ -88,7 +92,7 @@ class Guardian:
             return
         if self._shell is None:
             self._shell = subprocess.Popen(
-                ["/bin/sh", "-c", _SCRIPT],
+                ["/bin/sh", "-c", _SCRIPT, "guardian", self._folder],
                 stdin=subprocess.PIPE,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,

@@ -239,9 +239,18 @@ def test_fleet_dev_works_as_pasted(rig: Rig) -> None:
 def test_a_fleet_dev_that_is_killed_leaves_nothing(rig: Rig) -> None:
     dev = rig.start([*COMMAND, "fleet", "dev", "demo", "--listen", "ws://127.0.0.1:0"])
     dev.until(lambda: "to look at it" in dev.stderr, "the fleet is there")
-    parts = [one for one in descendants(dev.process.pid) if "--nats" in command_line(one)]
+    file = re.search(r"\. (\S+/nats\.env);", dev.stderr)
+    assert file, dev.stderr
+    folder = Path(file[1]).parent
+    marks = ("--nats", str(folder))  # the shell that removes the folder names it
+    parts = [
+        one
+        for one in descendants(dev.process.pid)
+        if any(mark in command_line(one) for mark in marks)
+    ]
     dev.process.kill()
     assert all(wait_gone(one, DEADLINE) for one in parts)
+    assert not folder.exists()
 
 
 def _only_who_has_the_login_is_let_in(dev: Chain) -> None:
