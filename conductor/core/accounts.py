@@ -51,6 +51,8 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     """Percent of the processor's time for what it does of its own."""
     own_messages: int = 500
     """Messages of its own a second; a large message counts once more for each KiB."""
+    own_sessions: int = 32
+    """Sessions of its own that are open with one agent."""
     text_bytes: int | None = None
     """Bytes of a text that it gets as it is; longer ones are references. None: any."""
     service_bytes: int = 64 * 1024

@@ -43,7 +43,7 @@ from conductor.core.policy.key_table import (
     Direction,
 )
 from conductor.core.policy.rules import Grants
-from conductor.core.policy.sessions import MAKES_ONE, MOST_SUBSESSIONS, Sessions
+from conductor.core.policy.sessions import MAKES_ONE, Sessions
 from conductor.core.policy.turns import NOT_GIVEN
 from conductor.core.state import AtPort, Lane, Peer, Visit
 
@@ -228,8 +228,9 @@ class Ports(Part):
         if method == _CLOSE:
             known.closes(session_of(params), pending)
         elif method in MAKES_ONE:
-            if _judged(lane) and not known.may_open(lane.peer.name):
-                text = f"{lane.peer.label} has {MOST_SUBSESSIONS} sessions with `{lane.port}` open"
+            most = lane.peer.component.allowance.own_sessions
+            if _judged(lane) and known.opened(lane.peer.name) >= most:
+                text = f"{lane.peer.label} has {most} sessions with `{lane.port}` open"
                 raise Malformed(INVALID_REQUEST, f"{text}\nhint: close those that it needs no more")
             known.follow(method, params, pending, payer=self._exchange.sessions.latest)
 

@@ -80,6 +80,8 @@ TABLE: Final = (
     Limit("own_messages", "count", 500, "chain",
           "messages a second that nobody else has caused; a large one counts for each KiB",
           "waits; ended when it is fifty seconds ahead"),
+    Limit("own_sessions", "count", 32, "chain", "sessions of its own open with one agent",
+          "refused"),
     Limit("text_bytes", "size", None, "chain", "one text in a request or notification it gets",
           "a [reference](conversation.md#large-payloads) in its place"),
     Limit("service_bytes", "size", 64 * _KIB, "services",
@@ -133,12 +135,13 @@ def allowance(limits: dict[str, int]) -> Allowance:
 
 def together(guests: Sequence[dict[str, int]]) -> Allowance:
     """What a host of guests may cost: as many values in a line as any of them, and as many open
-    requests as all."""
+    requests and sessions as all."""
     each = [allowance(limits) for limits in guests]
     return Allowance(
         json_values=max(guest.json_values for guest in each),
         open_requests=sum(guest.open_requests for guest in each),
         open_bytes=sum(guest.open_bytes for guest in each),
+        own_sessions=sum(guest.own_sessions for guest in each),
     )
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Closure, Component, Send, Violated
-from conductor.core.policy.sessions import MOST_SUBSESSIONS
+from conductor.core.accounts import Allowance
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.playbook import Hole, Noted, Playbook, Step
 from tests.harness.router.plays import MISPLACED, OK, V1, Json, error, notification, request, result
@@ -525,16 +525,17 @@ def test_an_answer_to_a_peer_agent_is_judged(method: str, answer: Json, passes: 
 
 
 def test_a_component_has_so_many_sessions_with_a_peer_agent() -> None:
+    most = Allowance().own_sessions
     with chain(owner(policed=True)) as pb:
         pb.router.sessions.set_up("session/new", _raw({"cwd": "/work/a"}), b'{"sessionId":"s"}')
         pb >> ("p", request("n", "proxy/successor", wrap("session/new", NEW)))
         pb << ("research", request(Hole("n"), "session/new", NEW))
         pb >> ("research", error(Hole("n"), -1, "no")) << ("p", error("n", -1, "no"))
-        for at in range(MOST_SUBSESSIONS):
+        for at in range(most):
             pb.values.pop("n", None)
             there(pb, f"s{at}")
         pb >> ("p", request("n", "proxy/successor", wrap("session/new", NEW)))
-        text = f"proxy `p` has {MOST_SUBSESSIONS} sessions with `research` open"
+        text = f"proxy `p` has {most} sessions with `research` open"
         assert text in pb.effects.pop().frame.decode()  # type: ignore[union-attr]
         closed = {"sessionId": "s0"}
         pb >> ("p", request("c", "proxy/successor", wrap("session/close", closed)))

@@ -13,8 +13,8 @@ from typing import Final
 
 import pytest
 
+from conductor.core.accounts import Allowance
 from conductor.core.own_prompts import FREE_PROMPTS
-from conductor.core.policy.sessions import MOST_SUBSESSIONS
 from conductor.core.policy.states import MOST_RETRIES
 from conductor.core.session import MOST_PROMPTS
 from tests.e2e.attacks import KEY
@@ -256,8 +256,8 @@ def test_sessions_of_its_own_are_few(rig: Rig, kind: str, version: str) -> None:
     for text in ("one", "two"):
         assert "result" in ended(chain, session, text, version)
     assert chain.finish() == 0
-    assert rig.methods("A", "in").count("session/new") == 1 + MOST_SUBSESSIONS
-    assert f"may have at most {MOST_SUBSESSIONS} sessions of its own open" in chain.stderr
+    assert rig.methods("A", "in").count("session/new") == 1 + Allowance().own_sessions
+    assert f"may have at most {Allowance().own_sessions} sessions of its own open" in chain.stderr
 
 
 @pytest.mark.proves("a component has one account for")

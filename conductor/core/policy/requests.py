@@ -37,12 +37,12 @@ from conductor.core.policy.key_table import (
     Direction,
 )
 from conductor.core.policy.policy_state import PolicyState
-from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE, MOST_SUBSESSIONS
+from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE
 from conductor.core.policy.settling import Settling
 from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
 from conductor.core.policy.turns import TURNS
 from conductor.core.session import OwnPrompt
-from conductor.core.state import Lane, Next, Visit, Waiting
+from conductor.core.state import Lane, Next, Peer, Visit, Waiting
 
 _ID_RULE: Final = (
     "a request is passed on under the id it came with ({}); any other id is a request of its own"
@@ -208,7 +208,7 @@ class PolicedRequests(HeldRequests):
         if violation is None and enforced and is_prompt and lane.direction is Direction.DOWN:
             violation = self._parts.turns.violation(policy_state, lane, message.session, pending)
         if violation is None and enforced and message.method in MAKES_ONE:
-            violation = self._opened_too_many(policy_state)
+            violation = self._opened_too_many(lane.peer)
         if violation is not None:
             violation = _with_rule(lane, message.heading, violation)
             self._parts.checks.refuse(lane, message.heading, violation, pending)
@@ -276,11 +276,12 @@ class PolicedRequests(HeldRequests):
         changes.originated(self._exchange, lane, message, pending)
         self.leave(lane, message, pending)
 
-    def _opened_too_many(self, policy_state: PolicyState) -> Violation | None:
+    def _opened_too_many(self, peer: Peer) -> Violation | None:
         """What is wrong with one more session of a component's own."""
-        if self._exchange.sessions.may_open(policy_state.name):
+        most = peer.component.allowance.own_sessions
+        if self._exchange.sessions.opened(peer.name) < most:
             return None
-        text = f"may have at most {MOST_SUBSESSIONS} sessions of its own open at a time"
+        text = f"may have at most {most} sessions of its own open at a time"
         return Violation(
             OWN_SESSIONS, f"{text}\nhint: end those that are not needed: `session/close`"
         )

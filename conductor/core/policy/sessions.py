@@ -48,8 +48,6 @@ _NOTHING_CHOSEN: Final[tuple[Json, ...]] = (None, [])
 _FORK: Final = SETUP[3]
 MAKES_ONE: Final = (_NEW, _FORK)
 """The requests with a result that names a new session."""
-MOST_SUBSESSIONS: Final = 32
-"""Sessions of one component that are open at a time."""
 
 LEARNT_FROM: Final = frozenset(map(update, (COMMANDS_KIND, _SUBAGENT_KIND, *MODE_KINDS)))
 """Keys of updates that describe a session."""
@@ -259,9 +257,9 @@ class Sessions:
         for id_ in aliases.set_aside:
             self._set_up(id_).client = component
 
-    def may_open(self, component: str) -> bool:
-        """Whether a component may send a request for a new session: it has not too many open."""
-        return len(self.subsessions(component)) + self._opening[component] < MOST_SUBSESSIONS
+    def opened(self, component: str) -> int:
+        """How many sessions of a component's own are open, or asked for."""
+        return len(self.subsessions(component)) + self._opening[component]
 
     def closes(self, session: str | None, pending: Visit) -> None:
         """A request that ends a session goes on: it may be one of a component's own."""

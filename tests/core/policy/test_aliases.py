@@ -9,6 +9,7 @@ import pytest
 from msgspec import Raw
 
 from conductor.core import CHANNEL, Closure, Component, Effect, LogLine, Send, Serve
+from conductor.core.accounts import Allowance
 from conductor.core.aliases import Aliases, to_json
 from conductor.core.component import newcomer
 from conductor.core.router import Router, RouterOptions
@@ -482,12 +483,9 @@ def test_a_component_is_the_client_of_its_own_session_alone(method: str) -> None
         refused(pb, "y")
 
 
-def test_it_may_open_so_many_and_more_when_it_has_closed_some(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    monkeypatch.setattr("conductor.core.policy.sessions.MOST_SUBSESSIONS", 1)
-    monkeypatch.setattr("conductor.core.policy.requests.MOST_SUBSESSIONS", 1)
-    with chain(**OWN) as pb:
+def test_it_may_open_so_many_and_more_when_it_has_closed_some() -> None:
+    few = msgspec.structs.replace(guest(**OWN), allowance=Allowance(own_sessions=1))
+    with chain_of(few) as pb:
         opened(pb)
         pb >> ("g", "s", request("more", "session/new", THERE))
         broke(pb, "own-sessions", "may have at most 1 sessions of its own open")
