@@ -29,7 +29,7 @@ def test_what_is_own_waits_for_time_and_for_messages() -> None:
     account.spend_time(10 * BURST / 100 + 1, 0)
     assert account.due(0) == pytest.approx(10)
     assert account.due(10) == pytest.approx(0)
-    account.spend_messages(int(100 * BURST) + 50, 0, 10)
+    account.spend_messages(int(100 * BURST) + 20, 30 << 10, 10)  # each KiB counts as one more
     assert account.due(10) == pytest.approx(0.5)
     assert not account.floods(10)
     account.spend_messages(100 * FLOOD, 0, 10)

@@ -284,6 +284,7 @@ def test_too_many_tools_are_none(monkeypatch: pytest.MonkeyPatch, paged: bool) -
     }
     client = stage.client()
     assert "more than 3 tools" in client.call("tools/list", {})["error"]["message"]
+    assert any("more than 3 tools" in note for note in stage.rig.notes)
     assert stage.kept == []
 
 

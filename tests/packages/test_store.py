@@ -128,6 +128,7 @@ def change(path: Path, text: str) -> None:
 DAMAGE: Final[dict[str, Callable[[Path], object]]] = {
     "a byte": lambda folder: change(folder / "proxy.py", "# onf\n"),
     "a file more": lambda folder: change_folder(folder, "__pycache__/proxy.pyc"),
+    "a link to what it was": lambda folder: folder.symlink_to(folder.rename(folder.parent / "x")),
     "a link": lambda folder: link(folder, folder.parent / "moved.py"),
     "a pipe": lambda folder: os.mkfifo(folder / "pipe"),
     "another mode": lambda folder: (folder / "proxy.py").chmod(0o700),
@@ -160,6 +161,7 @@ def test_changed_content_is_refused_and_made_whole_again(tmp_path: Path, kind: s
     assert f"`conductor add {source} --name weather`" in error.value.hint
     assert add(source, "weather").content == receipt.content
     assert catalog.resolve("weather").script
+    assert not Path(receipt.folder).is_symlink()
 
 
 RECEIPTS: Final[dict[str, Callable[[dict[str, Any]], dict[str, Any]]]] = {

@@ -20,6 +20,7 @@ class Whole(msgspec.Struct, forbid_unknown_fields=True):
     name: Annotated[str, msgspec.Meta(pattern="^[a-z]+$")]
     parts: list[Part] = []
     named: dict[str, str | Part] = {}
+    deep: dict[str, list[Part]] = {}
     free: dict[str, Any] = {}
     rate: float | None = None
 
@@ -73,6 +74,7 @@ def test_the_line_of_a_key_or_of_the_table_around_it(at: tuple[Key, ...], line: 
         ("name = 'a'\nparts = 1", "`parts` should be a valid list", ("parts",)),
         ("name = 'a'\n[[parts]]\ntags = 'some'", "`parts.tags` should be", ("parts", 0, "tags")),
         ("name = 'a'\n[named.b]\n[named.c]\nsiz = 1", "[named.c] has no", ("named", "c", "siz")),
+        ("name = 'a'\n[[deep.a]]\nsiz = 1", "[deep.a] has no key", ("deep", "a", 0, "siz")),
         ("name = 'a'\n[named]\nb = 1", "`named.b` should be a valid string", ("named", "b")),
         ("name = 'a'\nfree = 1", "`free` should be a table", ("free",)),
         ("name = 'a'\nrate = true", "`rate` should be a valid number", ("rate",)),
@@ -93,7 +95,7 @@ def test_what_is_right_is_read() -> None:
 
 @pytest.mark.parametrize(
     ("key", "hint"),
-    [("nmae", "did you mean `name`?"), ("zzz", "keys are: free, name, named, parts, rate")],
+    [("nmae", "did you mean `name`?"), ("zzz", "keys are: deep, free, name, named, parts, rate")],
 )
 def test_a_misspelt_key_has_a_hint(key: str, hint: str) -> None:
     with pytest.raises(Mistake) as caught:

@@ -51,6 +51,7 @@ async def test_resources_are_listed_and_read() -> None:
             {"uri": "note://fox", "name": "fox", "mimeType": "text/plain"},
         ]
         templates = await p.mcp("resources/templates/list", {}, server="library")
+        assert templates["cacheScope"] == "private"
         assert templates["resourceTemplates"] == [
             {
                 "uriTemplate": "note://{name}",

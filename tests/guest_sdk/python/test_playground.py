@@ -97,7 +97,7 @@ def test_files_randomness_and_the_network() -> None:
     async def code() -> Any:
         read = await P.files.read("AGENTS.md")
         part = await P.files.read_bytes("/project/AGENTS.md", offset=1, max_bytes=2)
-        found = [entry.path for entry in await P.files.list(glob="**/*.md")]
+        found = [(each.path, each.mtime_ms) for each in await P.files.list(glob="**/*.md")]
         there = [await P.files.exists("AGENTS.md"), await P.files.exists("nothing")]
         page = await P.fetch("https://example.com/x", headers={"a": "b"}, timeout=1)
         posted = await P.fetch("https://example.com/y", method="POST", body=b"\xff")
@@ -116,7 +116,7 @@ def test_files_randomness_and_the_network() -> None:
         code, files=files, fetch=fetch
     )
     assert (read, part) == ("héllo", "é")
-    assert found == ["/project/AGENTS.md"]
+    assert found == [["/project/AGENTS.md", 0]]
     assert there == [True, False]
     assert page == "https://example.com/x {'a': 'b'} 1000"
     assert posted == {"a": 1}

@@ -56,7 +56,7 @@ def clean(value: object, method: str | None = None) -> Any:
         ({"args": ["-H", f"X-Custom: Bearer {S}"]}, {"args": ["-H", f"X-Custom:{R}"]}),
         ({"args": ["-e", f"GITHUB_TOKEN={S}"]}, {"args": ["-e", f"GITHUB_TOKEN={R}"]}),
         ({"args": [f"http://h/?key={S}", 7]}, {"args": [f"http://h/?key={R}", R]}),
-        ({"args": [f"curl -H 'authorization: {S}'"]}, {"args": [R]}),
+        ({"args": [f"curl -H 'authorization: {S}'", "x"]}, {"args": [R, "x"]}),
         ({"args": {"a": S}}, {"args": R}),
     ],
 )  # fmt: skip
