@@ -7,8 +7,8 @@ gets the owner's name here, and the router takes it there.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
-from typing import Any, Final, Protocol, TypeVar
+from collections.abc import Collection, Iterator
+from typing import Any, Final, Protocol
 
 import msgspec
 from msgspec import UNSET, Raw
@@ -17,6 +17,7 @@ from conductor.core import json_text
 from conductor.core.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
 from conductor.core.policy.key_table import STAMP, UPDATE
 from conductor.editor import messages, texts
+from conductor.editor.effects import Answer, Effect, Pass, Say, ToChain, ToClient
 from conductor.editor.messages import (
     CLEAR_PANEL,
     CLOSE,
@@ -40,8 +41,23 @@ from conductor.editor.messages import (
     ShowPanel,
     read,
 )
+from conductor.editor.shown import (
+    TAKEN,
+    Comment,
+    Key,
+    Panel,
+    Settle,
+    Shown,
+    Thread,
+    members_of,
+    once_heard,
+    once_shown,
+    once_taken,
+    size_of,
+)
 from conductor.errors import one_line
 
+_encode: Final = json_text.encode
 MOST: Final = 64
 """Panels, and as many comments, of one component."""
 MOST_BYTES: Final = 1 << 20
@@ -52,55 +68,6 @@ MOST_WAITING: Final = 2 * MOST
 """Requests of one component that the client has not answered; they have `MOST_OF_ONE` bytes too."""
 _LOGGED: Final = 8192
 """Characters of a line that are looked at for the log."""
-
-_encode: Final = json_text.encode
-_TAKEN: Final = b"{}"
-
-
-class ToChain(msgspec.Struct, frozen=True):
-    """A request of the chain's is answered; `member` is `b"result"` or `b"error"`."""
-
-    id: bytes
-    member: bytes
-    body: bytes
-
-
-class ToClient(msgspec.Struct, frozen=True):
-    """The client gets a message: a request under the id that the router gave it, or, without an
-    id, a notification."""
-
-    id: bytes | None
-    method: str
-    params: bytes
-
-
-class Pass(msgspec.Struct, frozen=True):
-    """The router gets a request of the client's, with the owner in it."""
-
-    id: bytes
-    method: str
-    params: bytes
-
-
-class Answer(msgspec.Struct, frozen=True):
-    """A request of the client's is answered."""
-
-    id: bytes
-    member: bytes
-    body: bytes
-
-
-class Say(msgspec.Struct, frozen=True):
-    """A line for the log."""
-
-    level: str
-    name: str
-    text: str
-
-
-Effect = ToChain | ToClient | Pass | Answer | Say
-Settle = Callable[[bytes, bytes], tuple[bytes, bytes]]
-"""Takes the member and body of an answer, and returns those that go on."""
 
 
 class Client(Protocol):
@@ -122,60 +89,6 @@ class Client(Protocol):
         """Where a session works."""
 
 
-class Panel(msgspec.Struct):
-    """A panel that a component shows."""
-
-    owner: str
-    label: str
-    contents: str
-    scripts: bool = False
-    before: Panel | None = None
-    """What it took the place of; None: nothing, or the client has shown it since."""
-    size: int = 0
-    """Bytes it takes, about."""
-    body: str = ""
-    """Its contents as Markdown, for an editor that shows no panels."""
-
-    def __post_init__(self) -> None:
-        self.size = len(self.label) + _size(self.contents)
-
-
-class Thread(msgspec.Struct):
-    """What is said below a comment."""
-
-    replies: list[dict[str, str]] = []
-    size: int = 0
-
-    def add(self, reply: dict[str, str]) -> None:
-        """Adds a reply."""
-        self.replies.append(reply)
-        self.size += _size(reply["text"]) + 64
-
-
-class Comment(msgspec.Struct):
-    """A comment of a component in a file, with its thread."""
-
-    owner: str
-    url: str
-    start: Position
-    end: Position | None
-    can_reply: bool
-    text: str
-    thread: Thread
-    before: Comment | None = None
-    """As of a panel."""
-    own: int = 0
-    """Bytes that it takes without its thread, about."""
-
-    def __post_init__(self) -> None:
-        self.own = _size(self.url) + _size(self.text) + 128
-
-    @property
-    def size(self) -> int:
-        """Bytes it takes, about."""
-        return self.own + self.thread.size
-
-
 class _Waiting(msgspec.Struct):
     """A request that the client has not answered."""
 
@@ -185,19 +98,14 @@ class _Waiting(msgspec.Struct):
     """None: the answer goes on as it is."""
 
 
-_Shown = TypeVar("_Shown", Panel, Comment)
-_Key = tuple[str, str]
-"""A session and an id."""
-
-
 class Desk:
     """What is shown to one client."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._panels: dict[_Key, Panel] = {}
+        self._panels: dict[Key, Panel] = {}
         """By session and id."""
-        self._comments: dict[_Key, Comment] = {}
+        self._comments: dict[Key, Comment] = {}
         self._asked: dict[bytes, _Waiting] = {}
         """Requests that the client has, by their ids."""
         self._owed: dict[bytes, Settle] = {}
@@ -276,7 +184,7 @@ class Desk:
                 "scripts": panel.scripts,
             }
             panel.before = old
-            settle = _shown(self._panels, key, panel, b"panel")
+            settle = once_shown(self._panels, key, panel, b"panel")
             self._ask_client(id_, SHOW_PANEL, asked, key[0], whole, settle, out)
             return
         same = old is not None and old.contents == panel.contents
@@ -311,9 +219,9 @@ class Desk:
         self._comments.pop(key, None)
         self._comments[key] = comment
         if self._client.capabilities.file_comment:
-            whole = _comment(asked.id, comment, with_replies=False)
+            whole = members_of(asked.id, comment, with_replies=False)
             comment.before = old
-            settle = _shown(self._comments, key, comment, b"comment")
+            settle = once_shown(self._comments, key, comment, b"comment")
             self._ask_client(id_, SHOW_COMMENT, asked, key[0], whole, settle, out)
             return
         if old is None or (old.text, old.url, old.start) != (
@@ -336,27 +244,27 @@ class Desk:
         self._add_reply(comment, asked.owner, str(asked.text))
         if self._client.capabilities.file_comment:
             members = {"id": asked.id, "text": asked.text}
-            self._ask_client(id_, REPLY, asked, session, members, _taken, out)
+            self._ask_client(id_, REPLY, asked, session, members, once_taken, out)
             return
         at = self._at(session, comment)
         text = texts.of_comment(asked.owner, at, str(asked.text))
         self._text(session, asked.owner, text, out)
-        out.append(ToChain(id_, b"result", _TAKEN))
+        out.append(ToChain(id_, b"result", TAKEN))
 
     def _clear(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
         asked = read(method, params, Named)
         key = self._session(asked), asked.id
         panel = method == CLEAR_PANEL
-        kept: dict[_Key, Any] = self._panels if panel else self._comments
+        kept: dict[Key, Any] = self._panels if panel else self._comments
         there = self._own(kept, key, asked.owner)
         capabilities = self._client.capabilities
         shows = capabilities.html_panel if panel else capabilities.file_comment
         self._may_ask(asked.owner, there is not None and shows)
         kept.pop(key, None)
         if there is None or not shows:
-            out.append(ToChain(id_, b"result", _TAKEN))
+            out.append(ToChain(id_, b"result", TAKEN))
             return
-        self._ask_client(id_, method, asked, key[0], {"id": asked.id}, _taken, out)
+        self._ask_client(id_, method, asked, key[0], {"id": asked.id}, once_taken, out)
 
     def _get(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
         asked = read(method, params, Named)
@@ -367,7 +275,7 @@ class Desk:
             found = None if panel is None else panel.contents
         else:
             comment = self._own(self._comments, key, asked.owner)
-            found = None if comment is None else _comment(asked.id, comment, with_replies=True)
+            found = None if comment is None else members_of(asked.id, comment, with_replies=True)
         out.append(ToChain(id_, b"result", _encode(found)))
 
     def _operation(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
@@ -401,7 +309,7 @@ class Desk:
                 text += f" {one_line(_encode(asked.data).decode()[:_LOGGED])}"
             out.append(_say(level, owner, text))
         if id_ is not None:
-            out.append(ToChain(id_, b"result", _TAKEN))
+            out.append(ToChain(id_, b"result", TAKEN))
 
     def answered_by_client(self, id_: bytes, member: bytes, body: bytes) -> ToChain | None:
         """The client answers a request; None: the answer goes on as it is."""
@@ -445,7 +353,7 @@ class Desk:
         nobody = _encode({"sessionId": session, "prompt": prompt})
 
         def settle(member: bytes, body: bytes) -> tuple[bytes, bytes]:
-            return b"result", _TAKEN if member == b"result" else nobody
+            return b"result", TAKEN if member == b"result" else nobody
 
         self._owed[id_] = settle
         members = {"id": asked.id, "text": text}
@@ -454,14 +362,14 @@ class Desk:
     def _happened(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
         asked = read(method, params, Event)
         session = self._session(asked)
-        kept: dict[_Key, Any] = self._panels if method == PANEL_EVENT else self._comments
+        kept: dict[Key, Any] = self._panels if method == PANEL_EVENT else self._comments
         there = kept.get((session, asked.id))
         if there is None:
             what = "panel" if method == PANEL_EVENT else "comment"
             raise Refused(f"no {what} `{asked.id}` in session `{session}`")
         if asked.name == CLOSE:
             del kept[session, asked.id]
-        self._owed[id_] = _heard
+        self._owed[id_] = once_heard
         members: dict[str, object] = {"id": asked.id, "name": asked.name}
         if asked.data is not UNSET:
             members["data"] = asked.data
@@ -494,7 +402,7 @@ class Desk:
                 del kept[key]
 
     @staticmethod
-    def _own(kept: dict[_Key, _Shown], key: _Key, owner: str) -> _Shown | None:
+    def _own(kept: dict[Key, Shown], key: Key, owner: str) -> Shown | None:
         there = kept.get(key)
         if there is not None and there.owner != owner:
             raise Refused(f"`{key[1]}` is of `{there.owner}`, not of `{owner}`", INVALID_REQUEST)
@@ -519,7 +427,7 @@ class Desk:
             raise Refused(f"`{name}` shows {MOST_OF_ONE} bytes already\nhint: clear some")
 
     def _add_reply(self, comment: Comment, by: str, text: str) -> None:
-        self._room(comment.owner, Comment, comment.size + _size(text) + 64, comment)
+        self._room(comment.owner, Comment, comment.size + size_of(text) + 64, comment)
         comment.thread.add({"from": by, "text": text})
 
     def _may_ask(self, owner: str, asks: bool) -> None:
@@ -567,11 +475,6 @@ class Desk:
         out.append(ToClient(None, UPDATE, _encode({"sessionId": session, "update": update})))
 
 
-def _size(text: str) -> int:
-    """The bytes of a text."""
-    return len(text.encode(errors="surrogatepass"))
-
-
 def _owner(params: bytes) -> str:
     """The component that a refused message is of."""
     try:
@@ -595,51 +498,3 @@ def _params(
         meta[STAMP] = owner
     named = {} if session is None else {"sessionId": session}
     return _encode({**named, **members, "_meta": meta})
-
-
-def _comment(id_: str, comment: Comment, *, with_replies: bool) -> dict[str, object]:
-    members: dict[str, object] = {"id": id_, "url": comment.url, "start": comment.start}
-    if comment.end is not None:
-        members["end"] = comment.end
-    members |= {"can_reply": comment.can_reply, "text": comment.text}
-    return {**members, "replies": comment.thread.replies} if with_replies else members
-
-
-def _shown(kept: dict[_Key, _Shown], key: _Key, new: _Shown, word: bytes) -> Settle:
-    """What the client's answer to `show` means: an error undoes it."""
-
-    def settle(member: bytes, body: bytes) -> tuple[bytes, bytes]:
-        if member == b"result":
-            new.before = None
-            return member, b'{"shown":"%b"}' % word
-        there = kept.get(key)
-        if there is new and new.before is None:
-            del kept[key]
-        elif there is new:
-            kept[key] = new.before  # type: ignore[assignment]  # of the same kind
-        while there is not None:  # a later one goes back to what was before this one
-            if there.before is new:
-                there.before = new.before
-            there = there.before
-        return member, body
-
-    return settle
-
-
-def _taken(member: bytes, body: bytes) -> tuple[bytes, bytes]:
-    return (member, _TAKEN) if member == b"result" else (member, body)
-
-
-class _Error(msgspec.Struct):
-    code: int = 0
-
-
-def _heard(member: bytes, body: bytes) -> tuple[bytes, bytes]:
-    """An owner that is not there, or does not know events, has heard of it all the same."""
-    if member == b"error":
-        try:
-            if json_text.decode(body, type=_Error).code == METHOD_NOT_FOUND:
-                return b"result", _TAKEN
-        except (msgspec.DecodeError, UnicodeDecodeError):
-            pass
-    return member, body

@@ -25,7 +25,8 @@ from conductor.transports.base import Transport, Wrapper
 
 if TYPE_CHECKING:
     from conductor.core.router import Router
-    from conductor.editor.desk import Desk, Effect
+    from conductor.editor.desk import Desk
+    from conductor.editor.effects import Effect
     from conductor.editor.messages import Capabilities
 
 _METHOD: Final = b'"method":"_scp/'
@@ -212,21 +213,21 @@ class DeskTransport(Wrapper):
         return self._desk
 
     def _perform(self, effects: Iterable[Effect]) -> None:
-        from conductor.editor import desk
+        from conductor.editor.effects import Answer, Pass, Say, ToChain, ToClient
 
         for effect in effects:
             match effect:
-                case desk.ToChain(id_, member, body):
+                case ToChain(id_, member, body):
                     self._to_router.append(jsonrpc.answer(id_, member, body)[:-1])
-                case desk.Pass(id_, method, params):
+                case Pass(id_, method, params):
                     self._to_router.append(_WRITER.request(id_, method, params)[:-1])
-                case desk.ToClient(None, method, params):
+                case ToClient(None, method, params):
                     self._inner.write(_WRITER.notification(method, params))
-                case desk.ToClient(bytes(id_), method, params):
+                case ToClient(bytes(id_), method, params):
                     self._inner.write(_WRITER.request(id_, method, params))
-                case desk.Answer(id_, member, body):
+                case Answer(id_, member, body):
                     self._inner.write(jsonrpc.answer(id_, member, body))
-                case desk.Say(level, name, text):
+                case Say(level, name, text):
                     self._log(level, name, text)
 
     def _flush(self) -> None:

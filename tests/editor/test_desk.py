@@ -9,7 +9,8 @@ from typing import Any, Final
 import pytest
 
 from conductor.core.policy.key_table import STAMP
-from conductor.editor.desk import MOST, MOST_BYTES, Answer, Desk, Pass, Say, ToChain, ToClient
+from conductor.editor.desk import MOST, MOST_BYTES, Desk
+from conductor.editor.effects import Answer, Pass, Say, ToChain, ToClient
 from conductor.editor.messages import Capabilities, capabilities
 
 ALL: Final = Capabilities(html_panel=True, file_comment=True, ide_operation=True, log=True)

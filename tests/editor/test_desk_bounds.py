@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from conductor.editor.desk import MOST_WAITING, Desk, Effect, Say, ToChain, ToClient
+from conductor.editor.desk import MOST_WAITING, Desk
+from conductor.editor.effects import Effect, Say, ToChain, ToClient
 from conductor.editor.messages import Capabilities
 
 PANEL = "_scp/html_panel"

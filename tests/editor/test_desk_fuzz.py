@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from conductor.core.policy.key_table import EVENTS, STAMP
 from conductor.editor import messages
-from conductor.editor.desk import Desk, Pass, ToClient
+from conductor.editor.desk import Desk
+from conductor.editor.effects import Pass, ToClient
 from tests.editor.test_desk_bounds import Client
 
 METHODS: Final = (

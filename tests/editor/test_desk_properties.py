@@ -13,7 +13,8 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, ru
 
 from conductor.core.jsonrpc import INVALID_REQUEST
 from conductor.core.policy.key_table import STAMP
-from conductor.editor.desk import Answer, Desk, Effect, Pass, Say, ToChain, ToClient
+from conductor.editor.desk import Desk
+from conductor.editor.effects import Answer, Effect, Pass, Say, ToChain, ToClient
 from conductor.editor.messages import Capabilities
 from tests.editor.test_desk import Editor
 

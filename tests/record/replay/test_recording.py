@@ -22,6 +22,12 @@ def request(ts: float, route: str, id_: int, n: int, **own: object) -> dict[str,
     }  # fmt: skip
 
 
+def notification(ts: float, route: str, n: int, **own: object) -> dict[str, object]:
+    """A notification."""
+    members = request(ts, route, n, n, **own)
+    return {**members, "type": "notification", "id": None}
+
+
 def answer(ts: float, route: str, id_: int, n: int, **own: object) -> dict[str, object]:
     """The answer to a request."""
     source, target = route.split()
@@ -110,5 +116,9 @@ def test_a_request_that_a_component_could_not_take_was_sent_once(tmp_path: Path)
         answer(0.2, "a client", 1, 2, of=1, lost=True, by="conductor"),
         request(0.3, "client b session/new", 2, 1),
         request(0.4, "b agent session/new", 3, 4, passes=1),
+        notification(0.5, "client a _lost", 5, lost=True),
+        notification(0.6, "client a _kept", 6),
     )
-    assert [(line.type, line.target) for line in load(path)[0].client] == [("request", "b")]
+    assert [(line.method, line.target) for line in load(path)[0].client] == [
+        ("session/new", "b"), ("_kept", "a"),
+    ]  # fmt: skip
