@@ -172,12 +172,6 @@ def members(name: str) -> tuple[str, ...]:
 
 def flat(words: Iterable[str]) -> tuple[str, ...]:
     """Words without sets and groups, each once."""
-    return _flat(tuple(words))
-
-
-@lru_cache(maxsize=256)
-def _flat(words: tuple[str, ...]) -> tuple[str, ...]:
-    """The same. A start asks some fifty times for few words."""
     found: dict[str, None] = {}
     for name in words:
         several = members(name)
