@@ -219,7 +219,10 @@ RULES: Final = (
         ),
         ("anyio", "msgspec"),
     ),
-    Rule("conductor.fleet.bus", ("conductor.fleet", *BASE), ("anyio", "msgspec", "nats")),
+    *(
+        Rule(f"conductor.fleet.{name}", ("conductor.fleet", *BASE), ("anyio", "msgspec", "nats"))
+        for name in ("bus", "bucket", "client")
+    ),
     Rule("conductor.fleet.sealed", BASE, ("msgspec", "cryptography")),
     Rule("conductor.fleet.kv", ("conductor.fleet", "conductor.services", *BASE), ("msgspec",)),
     # What the journal does not have yet is pure.

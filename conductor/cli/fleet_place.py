@@ -12,7 +12,8 @@ from conductor.cli.run import run_loop
 from conductor.errors import UsageError
 
 if TYPE_CHECKING:
-    from conductor.fleet.bus import Bus, Place
+    from conductor.fleet.bus import Bus
+    from conductor.fleet.place import Place
 
 USER: Final = "CONDUCTOR_NATS_USER"
 PASSWORD: Final = "CONDUCTOR_NATS_PASSWORD"  # noqa: S105 - the variable's name, not a secret
@@ -28,7 +29,7 @@ _NAMES: Final = ("nats", "nats_creds", "nats_ca", "nats_cert", "nats_key", "nats
 def place(values: dict[str, Any], command: str) -> Place:
     """Takes what says where NATS is out of the options' values. Raises `UsageError`."""
     needs_extra(command)
-    from conductor.fleet.bus import Place
+    from conductor.fleet.place import Place
 
     taken = {name.removeprefix("nats_"): values.pop(name) for name in _NAMES if name in values}
     if "nats" in taken:
@@ -50,7 +51,7 @@ def place(values: dict[str, Any], command: str) -> Place:
 
 def _check_servers(urls: Sequence[str]) -> None:
     """Raises `UsageError` for what can be no address of NATS: nobody waits for that."""
-    from conductor.fleet.bus import without_login
+    from conductor.fleet.place import without_login
 
     for url in urls:
         try:

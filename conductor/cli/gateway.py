@@ -15,11 +15,11 @@ from conductor.cli.typer_options import paragraphs, takes
 if TYPE_CHECKING:
     from collections.abc import Container, Sequence
 
-    from conductor.fleet.bus import Place
     from conductor.fleet.gateway import Gateway
+    from conductor.fleet.place import Place
     from conductor.serve.access.gate import Gate
     from conductor.serve.owners import Ownership
-    from conductor.serve.room import Served
+    from conductor.serve.served import Served
     from conductor.serve.server import Server
 
 HELP: Final = paragraphs(

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from conductor.serve.access.issuer_keys import Start
     from conductor.serve.chains import Hosted
     from conductor.serve.owners import Ownership
-    from conductor.serve.room import Served
+    from conductor.serve.served import Served
     from conductor.serve.server import Server
     from conductor.serve.settings import Settings
     from conductor.transports.base import Transport

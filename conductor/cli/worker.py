@@ -25,9 +25,9 @@ if TYPE_CHECKING:
     from conductor.cli.serve import Wanted
     from conductor.control.server import About
     from conductor.fleet.bundle_follower import Follower
-    from conductor.fleet.bus import Place
     from conductor.fleet.journal import Journal
     from conductor.fleet.kv import FleetValues
+    from conductor.fleet.place import Place
     from conductor.fleet.worker import Worker
     from conductor.serve.access.gate import Gate
     from conductor.serve.owners import Ownership

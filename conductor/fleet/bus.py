@@ -8,20 +8,21 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ssl
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeVar
 
 import anyio
 import msgspec
 from nats import errors
-from nats.aio.client import Client
 from nats.js import errors as js_errors
 from nats.js.api import KeyValueConfig, StorageType, StreamConfig
 from nats.js.kv import KeyValue
 
-from conductor.errors import ConductorError, UsageError, place_of
+from conductor.errors import ConductorError, place_of
+from conductor.fleet.bucket import STREAM, Bucket, Unkept
+from conductor.fleet.client import BusClient, is_final, why
+from conductor.fleet.place import Place, login
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -30,8 +31,6 @@ if TYPE_CHECKING:
 ASKED: Final = 5.0
 """Seconds that a part of the fleet has for an answer."""
 
-_WAIT: Final = 30.0
-"""Seconds that NATS has to be there when a part of the fleet starts."""
 _PING: Final = 0.5
 """Seconds between two looks whether NATS still answers; it is away when it owes two answers."""
 _CONNECTED: Final = 1
@@ -54,9 +53,6 @@ _BATCH: Final = 256
 """Messages of a stream that are asked for at once …"""
 _BATCH_BYTES: Final = 4 * 1024 * 1024
 """… and their bytes."""
-_SECURE: Final = ("tls", "wss")
-_STREAM: Final = "KV_"
-"""How the stream of a bucket is called."""
 _SHRUNK: Final = 3.0
 """Seconds that the clients of a server which is gone have to come to another one."""
 _UNSENT: Final = 16 * 1024 * 1024
@@ -69,31 +65,6 @@ Answerer = Callable[[bytes], Awaitable[bytes]]
 """Answers a request."""
 End = Callable[[], Coroutine[Any, Any, None]]
 """Ends what has begun."""
-
-
-class Place(msgspec.Struct, frozen=True, kw_only=True):
-    """Where NATS is, and who this part of the fleet is there."""
-
-    nats: tuple[str, ...] = ("nats://127.0.0.1:4222",)
-    creds: str = ""
-    """A file of credentials: the JWT of a user, and the seed of its key."""
-    user: str = ""
-    password: str = ""
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    wait: float = _WAIT
-
-    @property
-    def is_secure(self) -> bool:
-        """Whether TLS is asked for: by an address, or by certificates."""
-        asked = any(url.partition("://")[0] in _SECURE for url in self.nats)
-        return asked or bool(self.ca or self.cert or self.key)
-
-    @property
-    def shown(self) -> str:
-        """Its addresses, as people may read them."""
-        return ", ".join(without_login(url) for url in self.nats)
 
 
 class Unanswered(ConductorError):  # noqa: N818 - nobody is to blame
@@ -112,42 +83,6 @@ class Away(ConductorError):  # noqa: N818 - as above
 
     def __init__(self) -> None:
         super().__init__("NATS is away", "it is tried again all the time; see its log")
-
-
-class _Client(Client):
-    """A client that sees the cluster lose a server: the others say then which there are."""
-
-    def __init__(self, secure: bool) -> None:
-        """`secure`: on each connection TLS begins before anything is sent."""
-        super().__init__()
-        self._secure = secure
-        self.shrunk: float | None = None
-        """When that was last."""
-        self._urls: set[str] = set()
-
-    async def _process_info(self, info: dict[str, Any], initial_connection: bool = False) -> None:
-        if initial_connection and self._secure:
-            # Whoever answers there may say that it wants no TLS, and would get the login.
-            info["tls_required"] = True
-        urls = {*(info.get("connect_urls") or ())}
-        if self._urls - urls:
-            self.shrunk = asyncio.get_running_loop().time()
-        self._urls = urls
-        await super()._process_info(info, initial_connection)
-
-    @property
-    def answers(self) -> int:
-        """How often the server has answered a ping."""
-        return self._pongs_received
-
-    @property
-    def is_asked(self) -> bool:
-        """Whether a ping has no answer yet."""
-        return bool(self._pongs)
-
-    def ping(self) -> Coroutine[object, object, None]:
-        """Asks the server for a sign of life."""
-        return self._send_ping()
 
 
 class Bus:
@@ -174,7 +109,7 @@ class Bus:
         self._over = over
         self.is_admin = False
         self._place, self._name, self.log = place, name, log
-        self._client = _Client(place.is_secure)
+        self._client = BusClient(place.is_secure)
         self._js: JetStreamContext | None = None
         self._trying = anyio.CancelScope()
         """Ends the try to connect."""
@@ -231,7 +166,7 @@ class Bus:
 
     async def connect(self) -> None:
         """Connects. Raises `ConductorError` where that does not succeed in time."""
-        place, login = self._place, _login(self._place)
+        place, shown = self._place, login(self._place)
         await self._tasks.__aenter__()
         deadline = self._loop.time() + place.wait
         while True:
@@ -252,16 +187,16 @@ class Bus:
                         reconnect_time_wait=_RETRY,  # type: ignore[arg-type]
                         max_reconnect_attempts=-1,
                         pending_size=_UNSENT,
-                        **login,
+                        **shown,
                     )
                 if not limit.cancelled_caught:
                     break
                 raise TimeoutError
             except (TimeoutError, OSError, errors.Error, ValueError) as error:
                 cause = self._error or error
-                if _is_final(cause) or self._loop.time() >= deadline:
+                if is_final(cause) or self._loop.time() >= deadline:
                     raise ConductorError(
-                        f"no connection to NATS at {place.shown}: {_why(cause)}",
+                        f"no connection to NATS at {place.shown}: {why(cause)}",
                         "`--nats` says where it is; `conductor fleet dev` starts one of its own",
                     ) from None
                 await asyncio.sleep(_RETRY)
@@ -271,10 +206,10 @@ class Bus:
     async def _failed(self, error: Exception) -> None:
         """The client has met an error. Its `connect` tries again by itself."""
         is_connecting = self._js is None
-        if is_connecting and self._error is None and not _is_final(error):
-            self.log(f"NATS at {self._place.shown} is not there yet ({_why(error)}); waiting")
+        if is_connecting and self._error is None and not is_final(error):
+            self.log(f"NATS at {self._place.shown} is not there yet ({why(error)}); waiting")
         self._error = error
-        if is_connecting and _is_final(error):
+        if is_connecting and is_final(error):
             self._trying.deadline = 0.0
         if isinstance(error, errors.SlowConsumerError):
             self.log(f"NATS has sent more than was taken: {error}")
@@ -347,7 +282,7 @@ class Bus:
         await self._lost()
         if not self._closing:
             self.log(
-                f"NATS has ended the connection for good: {_why(self._client.last_error or Away())}"
+                f"NATS has ended the connection for good: {why(self._client.last_error or Away())}"
             )
             self._call(self._over)
 
@@ -527,14 +462,14 @@ class Bus:
             | js_errors.ServiceUnavailableError
             | errors.NoRespondersError,
         )
-        return Unkept(name, _why(error) if self.is_linked else "NATS is away", undone=undone)
+        return Unkept(name, why(error) if self.is_linked else "NATS is away", undone=undone)
 
     async def bucket(self, name: str) -> Bucket:
         """A bucket of values, made where there is none. Raises `ConductorError`."""
         make = partial(self._values, name)
         for left in reversed(range(_MADE)):
             try:
-                values = await self.kept(f"{_STREAM}{name}", make)
+                values = await self.kept(f"{STREAM}{name}", make)
             except (errors.Error, OSError, TimeoutError) as error:
                 # A cluster that has just started chooses its leaders.
                 if not left or not isinstance(error, TimeoutError):
@@ -559,7 +494,7 @@ class Bus:
                 await self.jetstream.create_key_value(config)
         # Who leads the stream answers, so that who has written reads that.
         js, prefix = self.jetstream, f"$KV.{name}."
-        return KeyValue(name=name, stream=_STREAM + name, pre=prefix, js=js, direct=False)
+        return KeyValue(name=name, stream=STREAM + name, pre=prefix, js=js, direct=False)
 
     async def stored(self, stream: str, subjects: str) -> AsyncIterator[Stored]:
         """What a stream has now of some subjects, in order. Raises `ConductorError`."""
@@ -618,151 +553,8 @@ class Stored(NamedTuple):
     data: bytes
 
 
-class Kept(msgspec.Struct, frozen=True):
-    """A value, and the revision that it has."""
-
-    value: bytes
-    revision: int
-
-
-class Bucket:
-    """Values by key. Methods raise `ConductorError` where NATS does not keep them now."""
-
-    def __init__(
-        self,
-        name: str,
-        values: KeyValue,
-        js: JetStreamContext,
-        unkept: Callable[[str, Exception], Unkept],
-    ) -> None:
-        self._name, self._unkept = name, unkept
-        self._values, self._js = values, js
-        self._prefix = f"$KV.{name}."
-
-    @contextlib.contextmanager
-    def _asked(self) -> Iterator[None]:
-        """Says what is wrong where NATS does not answer as it should. Raises `Unkept`."""
-        try:
-            yield
-        except (errors.Error, OSError, TimeoutError) as error:
-            raise self._unkept(self._name, error) from None
-
-    async def born(self) -> int:
-        """When it was made, in milliseconds: where NATS has lost it, it is another one."""
-        with self._asked():
-            info = await self._js.stream_info(_STREAM + self._name)
-        return int(info.created.timestamp() * 1000) if info.created is not None else 0
-
-    async def get(self, key: str) -> Kept | None:
-        """The value of a key; None: there is none."""
-        with self._asked():
-            try:
-                entry = await self._values.get(key)
-            except js_errors.KeyNotFoundError:
-                return None
-        return Kept(entry.value or b"", entry.revision or 0)
-
-    async def put(self, key: str, value: bytes) -> int:
-        """Sets a key, whatever it has; the revision."""
-        with self._asked():
-            return await self._values.put(key, value)
-
-    async def create(self, key: str, value: bytes) -> int:
-        """Sets a key that has no value; the revision, 0: it has one."""
-        with self._asked():
-            try:
-                return await self._values.create(key, value)
-            except js_errors.KeyWrongLastSequenceError:
-                return 0
-
-    async def update(self, key: str, value: bytes, last: int) -> int:
-        """Sets a key whose value still has a revision; the next revision, 0: it has not."""
-        with self._asked():
-            try:
-                return await self._values.update(key, value, last)
-            except js_errors.KeyWrongLastSequenceError:
-                return 0
-
-    async def delete(self, key: str, last: int = 0) -> bool:
-        """Deletes a key, if its value still has a revision; whether it had."""
-        with self._asked():
-            try:
-                return await self._values.delete(key, last or None)
-            except js_errors.BadRequestError:
-                return False
-
-    async def purge(self, key: str) -> None:
-        """Removes a key, and leaves no mark of it: its next value has no revision to be compared
-        with."""
-        with self._asked():
-            await self._js.purge_stream(_STREAM + self._name, subject=self._prefix + key)
-
-    async def keys(self, pattern: str) -> list[str]:
-        """The keys that fit a pattern, in which `*` stands for any word; also those that `delete`
-        has left a mark of."""
-        with self._asked():
-            info = await self._js.stream_info(
-                _STREAM + self._name, subjects_filter=self._prefix + pattern
-            )
-        return [subject.removeprefix(self._prefix) for subject in info.state.subjects or {}]
-
-
-class Unkept(ConductorError):  # noqa: N818 - as above
-    """JetStream does not do something now. `undone`: nothing has been changed."""
-
-    def __init__(self, name: str, why: str, *, undone: bool) -> None:
-        super().__init__(
-            f"NATS does not keep `{name}` now: {why}",
-            "JetStream must be on, with room on its disk, and a leader for the stream",
-        )
-        self.undone = undone
-
-
 def _send(sending: Coroutine[object, object, None]) -> None:
     """Has the client queue what it is to send: it only waits where nothing is to be sent."""
     with contextlib.suppress(StopIteration, errors.Error, OSError):
         sending.send(None)
         sending.close()
-
-
-def without_login(url: str) -> str:
-    """An address without the user and the password that it may have."""
-    scheme, mark, rest = url.rpartition("://")
-    return f"{scheme}{mark}{rest.rpartition('@')[2]}"
-
-
-def _is_final(error: Exception) -> bool:
-    """Whether a further try cannot help."""
-    text = str(error).lower()
-    refused = isinstance(error, errors.AuthorizationError) or "authorization" in text
-    return refused or "invalid connect url" in text
-
-
-def _why(error: Exception) -> str:
-    text = getattr(error, "description", None) or str(error)
-    return text.removeprefix("nats: ").strip("'\" ") or type(error).__name__
-
-
-def _login(place: Place) -> dict[str, Any]:
-    """How the client shows who it is."""
-    login: dict[str, Any] = {}
-    if place.creds:
-        login["user_credentials"] = place.creds
-    if place.user:
-        login |= {"user": place.user, "password": place.password}
-    if place.ca or place.cert:
-        login["tls"] = _tls(place)
-    return login
-
-
-def _tls(place: Place) -> ssl.SSLContext:
-    try:
-        context = ssl.create_default_context(cafile=place.ca or None)
-        if place.cert:
-            context.load_cert_chain(place.cert, place.key or None)
-    except (OSError, ssl.SSLError) as error:
-        raise UsageError(
-            f"the certificates for NATS cannot be used: {error}",
-            "`--nats-ca`, `--nats-cert` and `--nats-key` name PEM files",
-        ) from None
-    return context

@@ -21,7 +21,8 @@ from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.arrivals import Arrivals
 from conductor.fleet.beats import Beats
-from conductor.fleet.bus import Bucket, Bus, End
+from conductor.fleet.bucket import Bucket
+from conductor.fleet.bus import Bus, End
 from conductor.fleet.placing import Lease
 from conductor.fleet.sealed import Identity
 from conductor.fleet.transport import RoomTransport, Seat

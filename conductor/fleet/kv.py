@@ -22,7 +22,8 @@ import msgspec
 
 from conductor.errors import ConductorError
 from conductor.fleet import names
-from conductor.fleet.bus import Away, Bucket, Bus, Unanswered, Unkept
+from conductor.fleet.bucket import Bucket, Unkept
+from conductor.fleet.bus import Away, Bus, Unanswered
 from conductor.services import kv
 from conductor.services.calls import Grantee, ServiceError
 

@@ -15,7 +15,8 @@ from conductor.errors import ConductorError, are, counted
 from conductor.serve.chains import Chain, HubTransport, Start
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
-from conductor.serve.room import SHOW, Served
+from conductor.serve.room import SHOW
+from conductor.serve.served import Served
 from conductor.serve.streams import Streams
 
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ from typing import Final
 from conductor import tasks
 from conductor.errors import ConductorError, place_of
 from conductor.fleet import messages, names
-from conductor.fleet.bus import Bucket, Bus
+from conductor.fleet.bucket import Bucket
+from conductor.fleet.bus import Bus
 
 _MOST: Final = 100_000
 """Sessions of one principal; then the oldest is forgotten."""

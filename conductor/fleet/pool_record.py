@@ -20,7 +20,8 @@ from conductor.packages import signatures
 from conductor.packages.signatures import Offer
 
 if TYPE_CHECKING:
-    from conductor.fleet.bus import Bucket, Bus, End
+    from conductor.fleet.bucket import Bucket
+    from conductor.fleet.bus import Bus, End
     from conductor.packages.signatures import Demand
 
 BUCKET: Final = "config"

@@ -20,7 +20,8 @@ from conductor.errors import ConductorError
 from conductor.fleet import messages, names
 from conductor.fleet.arrivals import Arrivals
 from conductor.fleet.beats import Beats
-from conductor.fleet.bus import Bucket, Bus, End, Unanswered, Unkept
+from conductor.fleet.bucket import Bucket, Unkept
+from conductor.fleet.bus import Bus, End, Unanswered
 from conductor.fleet.held import Event, Held, State
 from conductor.fleet.owners import KeptOwners
 from conductor.fleet.room_outlet import RoomOutlet

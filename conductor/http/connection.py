@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 import h11
 
 from conductor.http import limits
-from conductor.http.headers import Headers, lines
+from conductor.http.headers import BODY, lines, refusal
 from conductor.http.request import LateBody, Request
 from conductor.transports.deadline import Deadline
 from conductor.transports.turns import Turns
@@ -32,9 +32,6 @@ _EVENTS: Final = 32
 
 _CLOSE: Final = ("connection", "close")
 _EMPTY: Final = ("content-length", "0")
-
-_BODY: Final = frozenset({"content-length", "transfer-encoding"})
-"""Headers of a request that has a body."""
 
 _LINGERS: Final = "linger"
 _IDLE: Final = "idle"
@@ -289,12 +286,12 @@ class Connection(asyncio.BufferedProtocol):
             self._refuse(431)
             return
         request = Request(self, head, self._home.port)
-        if refused := _refusal(head, request.headers):
+        if refused := refusal(head, request.headers):
             self._refuse(refused)
             return
         self._has_served = True
         # The end of a request without a body is nothing to take.
-        self._is_taken = _BODY.isdisjoint(request.headers)
+        self._is_taken = BODY.isdisjoint(request.headers)
         self._request = request
         self._task = self._home.serve(self, request)
 
@@ -444,19 +441,3 @@ class Connection(asyncio.BufferedProtocol):
         if self._state is h11.IDLE and self._http.trailing_data[0]:
             self.write_head(408, [_EMPTY, _CLOSE])
         self._close()
-
-
-def _refusal(head: h11.Request, headers: Headers) -> int:
-    """With which status a head is refused that h11 takes; 0: with none."""
-    if head.method == b"CONNECT":
-        return 405
-    if head.http_version not in (b"1.0", b"1.1"):
-        return 505
-    if "content-encoding" in headers:
-        packed = (value for name, value in head.headers if name == b"content-encoding")
-        if any(value.lower() != b"identity" for value in packed):
-            return 415  # nobody here unpacks a body
-    # A server in front may believe the other length, and see another request behind it. HTTP/1.0
-    # knows no `Transfer-Encoding`.
-    is_odd = head.http_version == b"1.0" and "transfer-encoding" in headers
-    return 400 if is_odd or headers.keys() >= _BODY else 0

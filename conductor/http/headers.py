@@ -5,9 +5,15 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from conductor.transports.host import is_named
+
+if TYPE_CHECKING:
+    import h11
+
+BODY: Final = frozenset({"content-length", "transfer-encoding"})
+"""Headers of a request that has a body."""
 
 ONCE: Final = ("authorization", "host", "origin")
 """Headers that may come once only: two readers of a repeated one could disagree."""
@@ -39,6 +45,22 @@ class Headers(dict[str, str]):
             return True
         kinds = {part.partition(";")[0].strip().lower() for part in accept.split(",")}
         return bool({kind, f"{kind.partition('/')[0]}/*", "*/*"} & kinds)
+
+
+def refusal(head: h11.Request, headers: Headers) -> int:
+    """With which status a head is refused that h11 takes; 0: with none."""
+    if head.method == b"CONNECT":
+        return 405
+    if head.http_version not in (b"1.0", b"1.1"):
+        return 505
+    if "content-encoding" in headers:
+        packed = (value for name, value in head.headers if name == b"content-encoding")
+        if any(value.lower() != b"identity" for value in packed):
+            return 415  # nobody here unpacks a body
+    # A server in front may believe the other length, and see another request behind it. HTTP/1.0
+    # knows no `Transfer-Encoding`.
+    is_odd = head.http_version == b"1.0" and "transfer-encoding" in headers
+    return 400 if is_odd or headers.keys() >= BODY else 0
 
 
 def lines(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:

@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from conductor.serve.room import Served
+    from conductor.serve.served import Served
 
 
 class Counts:

@@ -7,13 +7,10 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final
 
-from msgspec import Raw
-
-from conductor.core import jsonrpc
 from conductor.serve.chains import Chain, Factory, HubTransport, Start
-from conductor.serve.connections import Connection, Farewell, Keeper, Outlet, new_id
+from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import (
     CloseChain,
     Disowned,
@@ -25,150 +22,21 @@ from conductor.serve.hub import (
     Owned,
     ToChain,
     ToClient,
-    frames,
 )
+from conductor.serve.served import Served
 
 if TYPE_CHECKING:
-    from conductor.serve.access.proof import Proof
     from conductor.serve.hub import SessionInfo
     from conductor.serve.owners import Ownership
     from conductor.serve.settings import Settings
     from conductor.transports.received import Received
 
-_DRAINING: Final = "the server is shutting down, and begins no turn any more"
-_LATER: Final = "connect again in a moment; `session/load` goes on with the session"
 SHOW: Final = "connect again with a token that is valid; `session/load` goes on with the session"
-_PROMPT: Final = "session/prompt"
-_LITTLE: Final = 64 * 1024
-"""Bytes that any client may leave unread, whatever others of its principal leave."""
-_UNREAD: Final = "its client does not read"
 _FULL: Final = "its chain takes no more"
 
 
 CHAIN: Final = 12
 """Descriptors of a chain, about: pipes of its programs, its log file, its socket."""
-
-
-class Served(Keeper, Protocol):
-    """What a server has of one principal.
-
-    Attributes:
-        connections: By id.
-        draining: Whether no turn may begin any more.
-    """
-
-    connections: dict[str, Connection]
-    draining: bool
-    _settings: Settings
-    _finishing: dict[Connection, None]
-    """Those whose clients send no more, and still wait for answers."""
-
-    @property
-    def is_empty(self) -> bool:
-        """Whether its principal has nothing here."""
-
-    @property
-    def running(self) -> list[Chain]:
-        """All chains that have not ended."""
-
-    @property
-    def descriptors(self) -> int:
-        """How many its chains need, about."""
-
-    @property
-    def sessions(self) -> Collection[SessionInfo]:
-        """The live sessions, as far as they are known here."""
-
-    @property
-    def open_turns(self) -> int:
-        """Turns that run."""
-
-    @property
-    def is_busy(self) -> bool:
-        """Whether a turn runs, or a request has no answer."""
-        return bool(self.open_turns)
-
-    def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
-        """A client connects. Raises `ConductorError`."""
-
-    def check(self, holds: Callable[[Proof], bool]) -> None:
-        """Ends the connections of clients that would not be let in any more."""
-        for connection in [*self.connections.values()]:
-            if connection.proof is not None and not holds(connection.proof):
-                connection.close(Farewell.DENIED)
-
-    @property
-    def patience(self) -> float:
-        """Seconds that a client which sends no more has for its answers."""
-        return self._settings.wind_down
-
-    def waits(self, connection: Connection) -> bool:
-        """Whether a client has sent what is not answered."""
-
-    def take(self, connection: Connection, frame: bytes) -> None:
-        """A client has sent a frame, which may pass."""
-
-    def go_on(self, connection: Connection) -> None:
-        """The chains of a client may send it more."""
-
-    def received(self, connection: Connection, frame: bytes) -> None:
-        """A client has sent a frame."""
-        if not self.draining or (refusal := refusal_of(frame)) is None:
-            self.take(connection, frame)
-        elif refusal:
-            connection.outlet.send(refusal, None)
-            self.flush_to(connection)
-
-    def flush_to(self, connection: Connection) -> None:
-        """What a client was sent leaves. A client that leaves much unread has to wait."""
-        connection.outlet.flush()
-        unread = self._settings.unread
-        if self.leaves_much(connection, unread // 2, unread):
-            connection.pause(_UNREAD)
-
-    def drained(self, connection: Connection) -> None:
-        """A client has taken some of what waited for it."""
-        if connection.outlet.waiting <= self._settings.unread // 2:
-            connection.resume(_UNREAD)
-        self.go_on(connection)
-
-    def finish(self, connection: Connection) -> None:
-        """A client sends no more: its connection ends with the last answer."""
-        self._finishing[connection] = None
-        self._finish()
-
-    def _finish(self) -> None:
-        for connection in [*self._finishing]:
-            if not self.waits(connection):
-                connection.close()
-
-    def overdue(self) -> None:
-        """Time has passed."""
-
-    def close(self, why: Farewell) -> None:
-        """Sends all clients away; their chains end."""
-        for connection in [*self.connections.values()]:
-            connection.close(why)
-
-    def leaves_much(self, one: Connection, most: int, unread: int) -> bool:
-        """Whether a client leaves more than `most` bytes unread, or more than half of what is free
-        of twice `unread`, which all clients together may leave."""
-        waiting = one.outlet.waiting
-        if waiting <= _LITTLE or waiting > most:
-            return waiting > most
-        others = sum(other.outlet.waiting for other in self.connections.values()) - waiting
-        return 2 * waiting > 2 * unread - others
-
-    def stop(self) -> None:
-        """Ends all chains now."""
-        for chain in self.running:
-            chain.stop()
-
-    def set(self, settings: Settings) -> None:
-        """Other settings hold from now on."""
-
-    def reload(self) -> None:
-        """All chains read their configuration again."""
 
 
 class Room(Served):
@@ -464,13 +332,3 @@ def hub_limits(settings: Settings) -> HubLimits:
         history_bytes=settings.history,
         prompt_seconds=settings.prompt_time or None,
     )
-
-
-def refusal_of(frame: bytes) -> bytes | None:
-    """The error for a prompt that may not begin, empty if it has no id; None: it is no prompt."""
-    message = jsonrpc.message_of(frame)
-    if message is None or message.method != _PROMPT:
-        return None
-    if not isinstance(message.id, Raw) or not (id_ := jsonrpc.canonical_id(message.id)):
-        return b""
-    return frames.error(id_, jsonrpc.INTERNAL_ERROR, _DRAINING, _LATER)

@@ -18,7 +18,8 @@ from conductor.serve.access.proof import Proof
 from conductor.serve.app import App
 from conductor.serve.client_sockets import ClientSockets, HttpAddress, taken
 from conductor.serve.connections import Connection, Farewell, Outlet
-from conductor.serve.room import CHAIN, Room, Served
+from conductor.serve.room import CHAIN, Room
+from conductor.serve.served import Served
 from conductor.serve.streams import Kept
 from conductor.transports import entrance
 from conductor.transports.buffers import Tidying

@@ -12,7 +12,8 @@ import pytest
 
 from conductor.fleet import beats
 from conductor.fleet.beats import LOST, MISSED, Beats
-from conductor.fleet.bus import Bus, Place, Unanswered
+from conductor.fleet.bus import Bus, Unanswered
+from conductor.fleet.place import Place
 from tests.harness.process.nats import Nats
 from tests.places import DEADLINE
 

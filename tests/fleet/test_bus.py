@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from conductor.fleet.bus import Bus, Place, Unkept
+from conductor.fleet.bucket import Unkept
+from conductor.fleet.bus import Bus
+from conductor.fleet.place import Place
 from tests.places import DEADLINE
 
 if TYPE_CHECKING:

@@ -13,10 +13,12 @@ import pytest
 
 from conductor.fleet import journal as journals
 from conductor.fleet import unwritten
-from conductor.fleet.bus import Bus, Place, Unkept
+from conductor.fleet.bucket import Unkept
+from conductor.fleet.bus import Bus
 from conductor.fleet.journal import Journal, Journalled
 from conductor.fleet.journal_reader import Written, read
 from conductor.fleet.kv import FleetValues
+from conductor.fleet.place import Place
 from conductor.record.turns import reader as turns
 from conductor.serve.access.gate import LOCAL
 from conductor.transports.base import Events

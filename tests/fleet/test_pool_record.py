@@ -12,7 +12,8 @@ import pytest
 from conductor.errors import ConductorError, UsageError
 from conductor.fleet import bundle as bundles
 from conductor.fleet import pool_record
-from conductor.fleet.bus import Bus, Place
+from conductor.fleet.bus import Bus
+from conductor.fleet.place import Place
 from conductor.fleet.pool_record import PoolRecords, Signed
 from conductor.fleet.rollout import Record
 from tests.fleet.keys import pair

@@ -19,8 +19,8 @@ from conductor.fleet import bundle as bundles
 from conductor.fleet import messages, names, pool_record
 from conductor.fleet import rollout as rolling
 from conductor.fleet.bus import Bus
-from conductor.fleet.bus import Place as NatsPlace
 from conductor.fleet.gateway import workers_of
+from conductor.fleet.place import Place as NatsPlace
 from conductor.fleet.pool_record import PoolRecords
 from conductor.packages import signatures
 from tests.fleet.bundles import blob, written

@@ -10,8 +10,9 @@ from typing import Any, Protocol
 import msgspec
 import pytest
 
-from conductor.fleet.bus import Bus, Place
+from conductor.fleet.bus import Bus
 from conductor.fleet.kv import FleetValues
+from conductor.fleet.place import Place
 from conductor.services import kv
 from conductor.services.calls import Grantee, ServiceError
 from tests.services.support import grantee

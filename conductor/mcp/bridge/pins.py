@@ -5,19 +5,16 @@ page what to do is kept (`conductor.mcp.bridge.offers.KINDS`): the definitions o
 the instructions, and all of `ui://`. What differs from what is kept is left out of a list, and a
 call of it is refused, until the user has agreed to it.
 
-`Pins` has the servers of one bridge; `Pinned` is one server; `Reading` is one list, which is read
-to its end whatever pages the server makes of it. No I/O but what `Pins` is given.
+`Pins` has the servers of one bridge; `Pinned` is one server. No I/O but what `Pins` is given.
 """
 
 from __future__ import annotations
 
 import enum
-import re
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeGuard
 
-import msgspec
 from msgspec import Raw
 
 from conductor.core import json_text
@@ -42,11 +39,11 @@ from conductor.mcp.bridge.offers import (
     with_,
 )
 from conductor.mcp.bridge.protocol import DISCOVER, INITIALIZE
+from conductor.mcp.bridge.reading import Reading, is_name, value_of
 
 READ: Final = "resources/read"
 _SAYS: Final = "instructions"
 _UI: Final = "ui:"
-_SURROGATE: Final = re.compile("[\ud800-\udfff]")
 
 
 class OnChange(enum.Enum):
@@ -58,59 +55,6 @@ class OnChange(enum.Enum):
     """In place of what differs stays what was agreed to; nobody is asked."""
     DROP = "drop"
     """All of the server is left out; nobody is asked."""
-
-
-class Reading(msgspec.Struct):
-    """One list, as far as it has been read."""
-
-    kind: Kind
-    params: dict[str, Raw]
-    """Of the first request."""
-    entries: dict[str, dict[str, Any]] = {}
-    pages: int = 0
-    size: int = 0
-    twice: int = 0
-    """Entries that were left out: of a name that is in the list already, or of none."""
-
-    def take(self, body: bytes) -> bytes | None:
-        """Takes a page; the params that ask for the next one, None after the last. Raises
-        `ValueError` for more than is read."""
-        fields = read(body)
-        self.pages += 1
-        self.size += len(body)
-        for raw in json_text.elements(fields.get(self.kind.member)):
-            value = _value(raw)
-            name = value.get(self.kind.key)
-            if not _is_name(name) or name in self.entries or len(name) > limits.TOOL_NAME:
-                self.twice += 1
-            else:
-                self.entries[name] = value
-        cursor = fields.get("nextCursor")
-        is_last = cursor is None or bytes(cursor) == NULL
-        what = f"{self.kind.word}s"
-        if len(self.entries) > limits.TOOLS or (self.size > limits.TOOL_BYTES and not is_last):
-            raise ValueError(
-                f"offers more than {limits.TOOLS} {what}, or {limits.TOOL_BYTES} bytes"
-            )
-        if is_last:
-            return None
-        if self.pages >= limits.TOOL_PAGES:
-            raise ValueError(f"has more than {limits.TOOL_PAGES} pages of {what}")
-        return write({**self.params, "cursor": cursor})
-
-
-def _value(raw: Raw) -> dict[str, Any]:
-    """The value of an object; empty: it is none, or cannot be read."""
-    try:
-        value = json_text.decode(raw)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError, ValueError):
-        return {}
-    return value if isinstance(value, dict) else {}
-
-
-def _is_name(name: object) -> TypeGuard[str]:
-    """Whether something is a name that can be written down: a lone surrogate cannot."""
-    return isinstance(name, str) and name != "" and not _SURROGATE.search(name)
 
 
 def _is_page(uri: object) -> TypeGuard[str]:
@@ -245,8 +189,8 @@ class Pinned:
         """A list of resources or templates: those of `ui://` are compared."""
         fields = read(body)
         # Written anew: of a member that stands twice, the client must not take the other.
-        found = [_value(raw) for raw in json_text.elements(fields.get(kind.member))]
-        listed = [each for each in found if _is_name(each.get(kind.key))]
+        found = [value_of(raw) for raw in json_text.elements(fields.get(kind.member))]
+        listed = [each for each in found if is_name(each.get(kind.key))]
         pages = {value[kind.key]: value for value in listed if _is_page(value[kind.key])}
         if not pages:
             return body if not _names_pages(body) else write({**fields, kind.member: listed})
@@ -261,7 +205,7 @@ class Pinned:
         return write({**fields, kind.member: kept})
 
     def _read(self, uri: str, body: bytes) -> tuple[bytes, bytes]:
-        value = {"contents": _value(Raw(body)).get("contents")}
+        value = {"contents": value_of(Raw(body)).get("contents")}
         uri = uri.encode(errors="backslashreplace").decode()
         shown = self._compared(PAGE, {uri: definition(value)}, {uri: value}).get(uri)
         if shown is None:
@@ -275,7 +219,7 @@ class Pinned:
         if _SAYS not in fields:
             return body
         value = {_SAYS: fields.pop(_SAYS)}
-        value = _value(Raw(write(value)))
+        value = value_of(Raw(write(value)))
         found = marks.of(value, self._pins.names_beside(self))
         shown = self._compared(INSTRUCTIONS, {"": definition(value, found)}, {"": value}).get("")
         if shown is not None:

@@ -11,10 +11,10 @@ from conductor.errors import ConductorError
 from conductor.transports import backoff
 from conductor.transports.base import Ended, Owner
 from conductor.transports.framing import LINE_LIMIT
-from conductor.transports.remote import client, failures, http_rules, wire
+from conductor.transports.remote import client, failures, http_actions, wire
 from conductor.transports.remote.address import Address
 from conductor.transports.remote.cookies import Cookies
-from conductor.transports.remote.http_rules import Action, HttpRules
+from conductor.transports.remote.http_rules import HttpRules
 from conductor.transports.remote.sse import EventParser
 
 if TYPE_CHECKING:
@@ -131,22 +131,22 @@ class HttpTransport:
 
     # -- what the rules want -------------------------------------------------------------------
 
-    def _do(self, actions: Sequence[Action]) -> None:
+    def _do(self, actions: Sequence[http_actions.Action]) -> None:
         for action in actions:
             match action:
-                case http_rules.Deliver(frame):
+                case http_actions.Deliver(frame):
                     if not self._ended and self._events is not None:
                         self._events.received([frame])
-                case http_rules.Undelivered(frame, why):
+                case http_actions.Undelivered(frame, why):
                     if not self._ended and self._events is not None:
                         self._events.undeliverable(frame, why)
-                case http_rules.Post():
+                case http_actions.Post():
                     self._start(self._post(action))
-                case http_rules.Listen():
+                case http_actions.Listen():
                     self._start(self._listen(action))
-                case http_rules.Leave():
+                case http_actions.Leave():
                     self._leaving = self._start(self._leave())
-                case http_rules.Over(text, status):
+                case http_actions.Over(text, status):
                     self._over(text, status)
 
     def _start(self, work: Awaitable[None]) -> asyncio.Task[None]:
@@ -170,7 +170,7 @@ class HttpTransport:
             headers[wire.SESSION] = session
         return headers
 
-    async def _post(self, post: http_rules.Post) -> None:
+    async def _post(self, post: http_actions.Post) -> None:
         await _pause(post.tries)
         assert self._client is not None
         is_opening = not post.number
@@ -204,7 +204,7 @@ class HttpTransport:
         if not self._ended and self._events is not None:
             self._events.drained()
 
-    async def _listen(self, listen: http_rules.Listen) -> None:
+    async def _listen(self, listen: http_actions.Listen) -> None:
         await _pause(listen.tries)
         assert self._client is not None
         why, status, was_open = "ended", 0, False

@@ -23,9 +23,19 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import json_text, jsonrpc
+from conductor.core import jsonrpc
 from conductor.errors import ConductorError
 from conductor.transports.remote import wire
+from conductor.transports.remote.heading import is_name, key_of, named_in, read_heading, session_of
+from conductor.transports.remote.http_actions import (
+    Action,
+    Deliver,
+    Leave,
+    Listen,
+    Over,
+    Post,
+    Undelivered,
+)
 
 FINAL: Final = frozenset({401, 403, 404, 410})
 """Answers after which the connection is gone for good."""
@@ -36,54 +46,6 @@ _OK: Final = 2
 """The first digit of a status of success …"""
 _FAILS: Final = 5
 """… and of one of a server that has failed."""
-
-
-class Post(msgspec.Struct, frozen=True):
-    """Send this. `number` 0: it opens the connection. `tries`: how often that has failed."""
-
-    frame: bytes
-    number: int
-    session: str | None = None
-    is_answer: bool = False
-    tries: int = 0
-    is_notification: bool = False
-    order: int = 0
-    """Its place among all that the owner has written."""
-
-
-class Listen(msgspec.Struct, frozen=True):
-    """Open the stream of a session, or of the connection, behind an event."""
-
-    session: str | None
-    after: str = ""
-    tries: int = 0
-
-
-class Deliver(msgspec.Struct, frozen=True):
-    """A frame for the owner."""
-
-    frame: bytes
-
-
-class Undelivered(msgspec.Struct, frozen=True):
-    """A frame of the owner does not arrive."""
-
-    frame: bytes
-    why: str
-
-
-class Leave(msgspec.Struct, frozen=True):
-    """Tell the server that this connection is done."""
-
-
-class Over(msgspec.Struct, frozen=True):
-    """Nothing more comes. `status`: the answer of the server that says so; 0: there was none."""
-
-    text: str
-    status: int = 0
-
-
-Action = Post | Listen | Deliver | Undelivered | Leave | Over
 
 
 class _Phase(Enum):
@@ -116,23 +78,12 @@ class _Stream(msgspec.Struct):
     """Whether it is opened once that of the connection is open again."""
 
 
-class _Heading(msgspec.Struct, gc=False):
-    id: Raw = Raw()
-    method: str | None = None
-    params: Raw = Raw()
-    result: Raw = Raw()
-    error: Raw = Raw()
-
-
 class _Asked(msgspec.Struct, frozen=True):
     """A request that nobody has answered."""
 
     raw: bytes
     method: str
     session: str | None
-
-
-_heading: Final = json_text.Decoder(_Heading)
 
 
 class HttpRules:
@@ -168,16 +119,16 @@ class HttpRules:
         if self._phase is _Phase.OVER:
             return []
         self.buffered += len(frame)
-        heading = _read(frame)
-        key = _key(heading)
+        heading = read_heading(frame)
+        key = key_of(heading)
         if heading.method is not None and key is not None:
-            asked = _Asked(bytes(heading.id), heading.method, _session(heading))
+            asked = _Asked(bytes(heading.id), heading.method, session_of(heading))
             self._ours[key] = asked
             if self._phase is _Phase.NEW:
                 self._phase, self._opening = _Phase.OPENING, asked
                 return [Post(frame, 0)]
         is_answer = heading.method is None and key is not None
-        session = self._theirs.pop(key, None) if is_answer and key else _session(heading)
+        session = self._theirs.pop(key, None) if is_answer and key else session_of(heading)
         self._order += 1
         is_notification = heading.method is not None and key is None
         post = Post(frame, 0, session, is_answer, 0, is_notification, self._order)
@@ -207,18 +158,18 @@ class HttpRules:
             return self._heard(jsonrpc.answer(asked.raw, b"error", error).rstrip(b"\n"))
         if status != 200:
             return self._over("could not be reached", status)
-        heading = _read(body)
+        heading = read_heading(body)
         refused = bytes(heading.error) not in (b"", b"null")
         # A proxy asks its successor before it answers, so a request may come first.
-        is_answer = _key(heading) == jsonrpc.canonical_id(Raw(asked.raw))
+        is_answer = key_of(heading) == jsonrpc.canonical_id(Raw(asked.raw))
         if heading.method is None and not is_answer:
             return self._over(f"answered `{asked.method}` with a body that is no answer to it")
-        if not refused and not _is_name(connection_id):
+        if not refused and not is_name(connection_id):
             return self._over("answered without an id of the connection (Acp-Connection-Id)")
         delivered = self._heard(body)
         if refused:
             self._phase = _Phase.NEW
-            self.connection_id = connection_id if _is_name(connection_id) else ""
+            self.connection_id = connection_id if is_name(connection_id) else ""
             return [*delivered, *([Leave()] if self.connection_id else [])]
         self._phase, self.connection_id = _Phase.OPEN, connection_id
         self._numbers_events = counts
@@ -330,11 +281,11 @@ class HttpRules:
 
     def _heard(self, data: bytes) -> list[Action]:
         frame = wire.one_line(data)
-        heading = _read(frame)
-        key = _key(heading)
+        heading = read_heading(frame)
+        key = key_of(heading)
         if heading.method is not None:
             if key is not None:
-                self._theirs[key] = _session(heading)
+                self._theirs[key] = session_of(heading)
             return [Deliver(frame)]
         if key is None:
             return [Deliver(frame)]
@@ -342,7 +293,7 @@ class HttpRules:
         if asked is None:
             return []  # it has been answered already
         out: list[Action] = [Deliver(frame)]
-        if asked.method in _OPENS_SESSION and (session := _named_in(heading.result)):
+        if asked.method in _OPENS_SESSION and (session := named_in(heading.result)):
             out += self._listen(session)
         return out
 
@@ -374,7 +325,8 @@ class HttpRules:
                     continue
                 if stream.stage is _Stage.REFUSED:
                     stream.stage = _Stage.NONE  # the next message tries again
-                stream.leaves = stream.leaves or _read(queue[0].frame).method in _ENDS_SESSION
+                method = read_heading(queue[0].frame).method
+                stream.leaves = stream.leaves or method in _ENDS_SESSION
             self._number += 1
             post = msgspec.structs.replace(queue.popleft(), number=self._number)
             self._flying[post.is_answer] = post
@@ -413,7 +365,7 @@ class HttpRules:
         return out
 
     def _is_queued(self, asked: _Asked) -> bool:
-        return any(bytes(_read(post.frame).id) == asked.raw for post in self._queues[False])
+        return any(bytes(read_heading(post.frame).id) == asked.raw for post in self._queues[False])
 
     def _unsent(self, session: str, why: str) -> list[Action]:
         """Gives back what waits for a stream that does not open."""
@@ -429,7 +381,7 @@ class HttpRules:
         return out
 
     def _undelivered(self, post: Post, why: str) -> list[Action]:
-        key = _key(_read(post.frame))
+        key = key_of(read_heading(post.frame))
         if key is not None and not post.is_answer:
             self._ours.pop(key, None)
         return [Undelivered(post.frame, why)]
@@ -440,45 +392,3 @@ class HttpRules:
         for queue in self._queues:
             queue.clear()
         return [Over(text, status)]
-
-
-_NOTHING: Final = _Heading()
-
-
-def _read(frame: bytes) -> _Heading:
-    """The heading of a frame; an empty one of what is no message: who gets it says so."""
-    try:
-        return _heading.decode(frame)
-    except (msgspec.DecodeError, UnicodeDecodeError):
-        pass
-    # Slower, but takes a mark of bytes' order and half an emoji.
-    message = jsonrpc.message_of(frame)
-    if message is None:
-        return _NOTHING
-    raw = [
-        member if isinstance(member, Raw) else Raw()
-        for member in (message.id, message.params, message.result, message.error)
-    ]
-    method = message.method if isinstance(message.method, str) else None
-    return _Heading(raw[0], method, *raw[1:])
-
-
-def _key(heading: _Heading) -> bytes | None:
-    return jsonrpc.canonical_id(heading.id) if bytes(heading.id) not in (b"", b"null") else None
-
-
-def _named_in(body: Raw) -> str | None:
-    """The session that params or a result name, if a header can name it too."""
-    session = wire.session_in(body)
-    return session if session is not None and _is_name(session) else None
-
-
-def _is_name(text: str) -> bool:
-    """Whether a header can carry a text as an id."""
-    plain = text.isascii() and text.isprintable() and text == text.strip()
-    return plain and 0 < len(text) <= wire.LONGEST_ID
-
-
-def _session(heading: _Heading) -> str | None:
-    """The session of a request or notification; what begins with `$/` has none."""
-    return _named_in(heading.params) if wire.is_of_session(heading.method) else None

@@ -8,16 +8,16 @@ from typing import Any
 import pytest
 
 from conductor.transports import backoff
-from conductor.transports.remote.http_rules import (
+from conductor.transports.remote.http_actions import (
     Action,
     Deliver,
-    HttpRules,
     Leave,
     Listen,
     Over,
     Post,
     Undelivered,
 )
+from conductor.transports.remote.http_rules import HttpRules
 
 
 def frame(**members: Any) -> bytes:
