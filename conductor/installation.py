@@ -20,11 +20,11 @@ def with_extra(extra: str) -> str:
         case "uv tool":
             return _uv(extra=extra)
         case "pipx":
-            return f"pipx inject {_NAME} '{_NAME}[{extra}]'"
+            return f"pipx inject {_NAME} {_told(extra)}"
         case "checkout":
             return f"{_pip()} -e '{_checkout()}[{extra}]'"
         case "pip":
-            return f"{_pip()} '{_NAME}[{extra}]'"
+            return f"{_pip()} {_told(extra)}"
 
 
 def with_package(package: str) -> str:
@@ -48,7 +48,7 @@ def again() -> str:
         case "checkout":
             return f"{_pip()} --force-reinstall -e '{_checkout()}'"
         case "pip":
-            return f"{_pip()} --force-reinstall {_NAME}"
+            return f"{_pip()} --force-reinstall {_told()}"
 
 
 def newer() -> str:
@@ -61,7 +61,7 @@ def newer() -> str:
         case "checkout":
             return f"git -C {_checkout()} pull"
         case "pip":
-            return f"{_pip()} --upgrade {_NAME}"
+            return f"{_pip()} --upgrade {_told()}"
 
 
 def _how() -> _How:
@@ -100,6 +100,30 @@ def _uv(*, extra: str = "", package: str = "") -> str:
     else:
         name = f"{_NAME}{wanted}"
     return f"uv tool install {options}{shlex.quote(name)}"
+
+
+def _told(extra: str = "") -> str:
+    """What pip was told to install (PEP 610), for one more extra: what came from a folder or an
+    address would be looked for in an index."""
+    import importlib.metadata
+    import json
+    import shlex
+    import urllib.parse
+
+    wanted = f"[{extra}]" if extra else ""
+    try:
+        text = importlib.metadata.distribution(_NAME).read_text("direct_url.json")
+    except importlib.metadata.PackageNotFoundError:
+        text = None
+    held = json.loads(text or "{}")
+    if "vcs_info" in held:
+        at = held["vcs_info"].get("requested_revision", "")
+        where = f" @ {held['vcs_info']['vcs']}+{held['url']}{f'@{at}' if at else ''}"
+    elif held.get("url", "").startswith("file://") and not held.get("dir_info", {}).get("editable"):
+        return shlex.quote(urllib.parse.unquote(urllib.parse.urlsplit(held["url"]).path) + wanted)
+    else:
+        where = f" @ {held['url']}" if "archive_info" in held else ""
+    return shlex.quote(f"{_NAME}{wanted}{where}")
 
 
 def _receipt() -> list[dict[str, Any]]:

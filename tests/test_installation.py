@@ -72,6 +72,35 @@ def test_it_is_the_command_of_what_installed_this_conductor(
     assert other == package or str(programs / "python") in other, "never another Python's pip"
 
 
+TOLD: Final = {
+    "": "'conductor-acp[remote]'",
+    '{"dir_info": {}, "url": "file:///a%20b"}': "'/a b[remote]'",
+    '{"dir_info": {"editable": true}, "url": "file:///a"}': "'conductor-acp[remote]'",
+    '{"archive_info": {}, "url": "https://a.example/one.whl"}': (
+        "'conductor-acp[remote] @ https://a.example/one.whl'"
+    ),
+    '{"vcs_info": {"vcs": "git", "requested_revision": "main"}, "url": "https://a.example/c"}': (
+        "'conductor-acp[remote] @ git+https://a.example/c@main'"
+    ),
+}
+"""Where pip has it from, by `direct_url.json`, and the hint."""
+
+
+@pytest.mark.parametrize("source", TOLD)
+def test_pip_installs_it_anew_from_where_it_came(
+    source: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = tmp_path / "conductor_acp-1.dist-info"
+    held.mkdir()
+    (held / "METADATA").write_text("Name: conductor-acp\nVersion: 1\n")
+    if source:
+        (held / "direct_url.json").write_text(source)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    monkeypatch.setattr(installation, "__file__", str(tmp_path / "conductor" / "installation.py"))
+    assert installation.with_extra("remote").endswith(f" install {TOLD[source]}")
+
+
 WITH: Final = {
     "": "'conductor-acp[fleet,remote]'",
     'directory = "/a b"': "'/a b[fleet,remote]'",

@@ -58,7 +58,8 @@ class Local(msgspec.Struct, frozen=True):
                 raise
             shown = visible_path(str(error.filename))
             raise UsageError(
-                f"`{shown}` cannot be read: {error.strerror}", "check the path"
+                f"`{shown}` cannot be read: {error.strerror}",
+                "check the path; `conductor help sources` has the other ways to write a source",
             ) from None
         return Fetched(place=place, source=path, signer=signer)
 
