@@ -346,7 +346,7 @@ class Dispatcher(Part):
                 return
             self._notification(lane, inner, params)
         elif method == CANCEL:
-            self._parts.turns.cancel_request(lane, params)
+            self._parts.cancellations.cancel_request(lane, params)
         else:
             text = f"misplaced `{method}` notification dropped"
             self._exchange.log("warning", lane.peer, text)

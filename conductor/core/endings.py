@@ -188,7 +188,7 @@ class Endings(Part):
         for requests in peer.id_spaces:
             for pending in list(requests.received.values()):
                 if pending.given is None or not pending.given.wanted:
-                    self._parts.turns.cancel(pending)
+                    self._parts.cancellations.cancel(pending)
                 pending.origin = None
             requests.received.clear()
             requests.size = 0
@@ -278,7 +278,7 @@ class Endings(Part):
         """
         pending = self._sent(peer, key)
         if pending is not None:
-            self._parts.turns.cancel(pending)
+            self._parts.cancellations.cancel(pending)
             self._exchange.fail(pending, reason)
             pending.answer_to = AnswerTo.ASKER
 

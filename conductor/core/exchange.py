@@ -273,7 +273,7 @@ class Exchange:
         # cancellation: a cancelled request needs an answer too, and the peer knows which.
         if pending.cancelled:
             self._send_cancel(pending, lane)
-            self._parts.turns.given(pending)
+            self._parts.cancellations.given(pending)
         return frame
 
     def _prompted(

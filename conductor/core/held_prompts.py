@@ -9,9 +9,9 @@ from __future__ import annotations
 from conductor.core.effects import Held
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Part, Parts
+from conductor.core.policy.cancellations import REFUSED, turn_cancelled
 from conductor.core.policy.headings import read_message, session_of
 from conductor.core.policy.key_table import AFTER_PROMPTS, CLOSING, PROMPT
-from conductor.core.policy.turns import REFUSED, turn_cancelled
 from conductor.core.session import Session
 from conductor.core.state import Lane, Next, Visit, Waiting
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from conductor.core.oversize import Oversize
     from conductor.core.own_folders import OwnFolders
     from conductor.core.own_turns import OwnTurns
+    from conductor.core.policy.cancellations import Cancellations
     from conductor.core.policy.checks import Checks
     from conductor.core.policy.handshake import PolicedHandshake
     from conductor.core.policy.notifications import PolicedNotifications
@@ -75,6 +76,7 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 _MADE: Final = {
     "answers": "answers:Answers",
+    "cancellations": "policy.cancellations:Cancellations",
     "checks": "policy.checks:Checks",
     "deadlines": "waits:Deadlines",
     "detection": "roles.detection:Detection",
@@ -155,6 +157,7 @@ class Parts:
     observers: Observers
     mcp_ownership: McpOwnership
     turns: Turns
+    cancellations: Cancellations
     notifications: PolicedNotifications
     policed: PolicedRequests
     handshake: PolicedHandshake

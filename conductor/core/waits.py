@@ -126,7 +126,7 @@ class Deadlines:
             case Initializing():
                 parts.initializer.answer_late(due)
             case Visit():
-                parts.turns.grace_over(due)
+                parts.cancellations.grace_over(due)
             case Peer():
                 self.loaded(due)
             case Limit():

@@ -413,8 +413,9 @@ AT_A_PROMPT: Final = {
         *("editor", "guards.capabilities", "guards.every_message", "guards.metas", "guards.modes"),
         *("guards.names", "guards.servers", "held_prompts", "oversize", "own_prompts", "own_turns"),
         *("policy.handshake", "policy.held_requests", "policy.notifications", "policy.observers"),
-        *("policy.checks", "policy.requests", "policy.settling", "policy.turns", "ports"),
-        *("questions", "rearranging", "rebinding", "roles.detection", "turn_queue"),
+        *("policy.cancellations", "policy.checks", "policy.requests", "policy.settling"),
+        *("policy.turns", "ports", "questions", "rearranging", "rebinding", "roles.detection"),
+        "turn_queue",
     )
 }
 """Parts of a router, and what judges sessions: no chain needs these before it has one."""

@@ -15,6 +15,7 @@ from conductor.core.guards import Violation
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
 from conductor.core.parts import Part
 from conductor.core.policy import changes
+from conductor.core.policy.cancellations import GRACE
 from conductor.core.policy.checks import HOLD, IDENTITY, RIGHTS, error, lacks, same_answer
 from conductor.core.policy.entries import Excuse
 from conductor.core.policy.headings import Heading, Message
@@ -30,7 +31,6 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.own_answers import plain, signed, unsigned
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
-from conductor.core.policy.turns import GRACE
 from conductor.core.state import Lane, Next, Renamed, Visit, Waiting, unread
 from conductor.core.waits import Hold
 
@@ -158,7 +158,7 @@ class HeldRequests(Part, ABC):
                 changes.answer(self._exchange, carried, member, body)
                 self.over(carried, member, body)
             case _:
-                self._parts.turns.end(carried)
+                self._parts.cancellations.end(carried)
 
     def _answer_held(self, carried: Visit, member: bytes, body: bytes) -> None:
         """A component answers a request that it holds, before or after the agent has answered."""
@@ -363,7 +363,7 @@ class HeldRequests(Part, ABC):
             case State.RETURNED:
                 self.finish(carried)
             case State.STOPPED:
-                self._parts.turns.end(carried)
+                self._parts.cancellations.end(carried)
             case _:
                 if policy_state.policy.fails == "closed":
                     return False

@@ -197,7 +197,7 @@ class PolicedNotifications(Part):
                 self._exchange.log("debug", lane.peer, text)
                 return
             if method == STOP and policy_state.enforced:
-                self._parts.turns.stopped(lane, message, rights)
+                self._parts.cancellations.stopped(lane, message, rights)
             elif rights & CARRY and (lane.peer.ready or lane.peer.ready_some_time):
                 self._give(lane, source, message)
                 return

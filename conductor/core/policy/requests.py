@@ -116,7 +116,7 @@ class PolicedRequests(HeldRequests):
         if carried.state is State.STOPPED:
             assert carried.upstream is not None
             self._exchange.reply(pending, *carried.upstream)
-            self._parts.turns.end(carried)
+            self._parts.cancellations.end(carried)
             return
         policy_state = lane.peer.policed
         retries = carried.state is State.RETURNED
@@ -163,7 +163,7 @@ class PolicedRequests(HeldRequests):
         if self._exchange.audited:
             changes.request(self._exchange, carried, params, pending)
         self.leave(lane, message, pending)
-        self._parts.turns.passed_on(carried, pending)
+        self._parts.cancellations.passed_on(carried, pending)
         if lane.in_flight.waiting:
             self._parts.waits.release(lane)
 
@@ -318,7 +318,7 @@ class PolicedRequests(HeldRequests):
             if message.method == PROMPT:
                 self._parts.turns.prompt_passed(policy_state, message.session, pending)
             if message.method in CLOSING:
-                self._parts.turns.closing(lane, message.heading)
+                self._parts.cancellations.closing(lane, message.heading)
             pending.bypassed = (*pending.bypassed, (lane, message.heading, copy))
             if self._waits(lane, message, rights, copy, pending):
                 return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from conductor.core.policy.turns import GRACE
+from conductor.core.policy.cancellations import GRACE
 from tests.harness.router.policed import (
     CANCELLED,
     DONE,

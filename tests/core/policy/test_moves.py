@@ -9,8 +9,8 @@ from typing import Final
 import pytest
 
 from conductor.core import Closure
+from conductor.core.policy.cancellations import GRACE
 from conductor.core.policy.states import MOST_RETRIES, MOVES, Event, State, to
-from conductor.core.policy.turns import GRACE
 from tests.harness.router.policed import (
     CANCELLED,
     DONE,
