@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, Self
 
-from conductor.core.policy.words import PolicyWords
-from conductor.run import guest_module, segment
+from conductor.core.policy.policy_words import PolicyWords
+from conductor.run import guest_module, segment, segment_loop
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import catalog
 from conductor.spec.paths import compiled_modules
@@ -110,7 +110,7 @@ class Way(ABC):
         """Ends it."""
 
 
-class _Collected(segment.ParentOutput):
+class _Collected(segment_loop.ParentOutput):
     """Keeps what a segment sends, instead of writing it to a descriptor."""
 
     def __init__(self) -> None:

@@ -11,8 +11,8 @@ import msgspec
 from conductor.core.guards import GUARDS
 from conductor.core.policy import words
 from conductor.core.policy.key_table import COPIES, ROWS, Direction, names_of
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.core.policy.rules import Policy
-from conductor.core.policy.words import PolicyWords
 from conductor.spec import policy_text
 from conductor.spec.consent.question import named
 

@@ -31,8 +31,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 import msgspec
 
 from conductor import children
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.core.policy.rules import ambiguous_key
-from conductor.core.policy.words import PolicyWords
 from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import component_options, paths, syntax, untrusted_files
 from conductor.spec.component_options import Options

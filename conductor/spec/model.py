@@ -16,7 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal
 import msgspec
 
 from conductor.core.policy import words
-from conductor.core.policy.words import TRUSTED, PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
+from conductor.core.policy.words import TRUSTED
 
 if TYPE_CHECKING:
     from conductor.spec.installed import Receipt

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.core.policy.rules import Grants
-from conductor.core.policy.words import PolicyWords
 from conductor.errors import UsageError
 from conductor.spec import catalog, syntax
 

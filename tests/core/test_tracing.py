@@ -10,7 +10,7 @@ from typing import Any, Final
 import pytest
 
 from conductor.core import CHANNEL, Closure, Component, Effect, Entry, LogLine, Propagate, Send
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.core.router import Router, RouterOptions
 from tests.harness.router.actors import FORMS, chain, conversation
 

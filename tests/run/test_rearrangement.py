@@ -11,7 +11,7 @@ import msgspec
 import pytest
 
 from conductor.core import CHANNEL, Component
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import rearrangement
 from conductor.run.launch import Launcher

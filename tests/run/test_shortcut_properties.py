@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import wasm_host
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.run import segment, segment_guests, shortcut
 from conductor.run.segment import Segment
 from conductor.run.segment_loop import ParentOutput

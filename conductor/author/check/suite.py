@@ -27,7 +27,8 @@ from conductor.author.subject import subjects
 from conductor.core import json_text
 from conductor.core.component import Component
 from conductor.core.effects import Closure
-from conductor.core.policy.words import TRUSTED, PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
+from conductor.core.policy.words import TRUSTED
 from conductor.errors import ComponentError, ConductorError
 from conductor.run import guest_host
 from conductor.run.launch import Launcher

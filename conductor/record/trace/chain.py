@@ -10,7 +10,7 @@ from typing import Any, Literal
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.errors import ConductorError
 from conductor.record.turns.line import FORMAT, Line, read_line
 from conductor.spec import digests, secrets

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 import msgspec
 
 from conductor.core.policy import words
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.errors import UsageError, visible_path
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.manifest.reading import Manifest

@@ -9,6 +9,7 @@ import pytest
 
 from conductor.core.policy import words
 from conductor.core.policy.key_table import EDITOR, ORIGINATE, RIGHTS, ROWS, Direction, row_of
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.core.policy.rules import GRANT_NAMES, Policy, ambiguous_key
 from conductor.core.policy.words import (
     FAMILIES,
@@ -17,7 +18,6 @@ from conductor.core.policy.words import (
     SETS,
     TABLE,
     TRUSTED,
-    PolicyWords,
     flat,
     former,
     is_denied,

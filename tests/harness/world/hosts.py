@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 from conductor.core import CHANNEL, UPSTREAM, Closure, Component, Effect, Entry, Send, Wake
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.core.router import Router, RouterOptions
 from conductor.record.trace.tracer import Tracer
 from conductor.run.guest_module import component

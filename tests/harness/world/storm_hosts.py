@@ -9,8 +9,9 @@ from typing import Final, cast
 
 import wasm_host
 from conductor.core import CHANNEL, Component
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.core.policy.rules import Policy
-from conductor.core.policy.words import TRUSTED, PolicyWords
+from conductor.core.policy.words import TRUSTED
 from conductor.core.router import RouterOptions
 from conductor.run.segment import Segment
 from conductor.run.segment_loop import ParentOutput

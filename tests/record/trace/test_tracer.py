@@ -14,7 +14,7 @@ import pytest
 
 from conductor.core import CHANNEL, UPSTREAM, Component, Entry, Violated
 from conductor.core.component import Side
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.core.router import Router, RouterOptions
 from conductor.record.trace import events
 from conductor.record.trace.hops import Crossings, Departure

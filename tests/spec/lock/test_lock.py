@@ -16,7 +16,7 @@ from conductor.cli import lock as locking
 from conductor.core.accounts import Allowance
 from conductor.core.policy import words
 from conductor.errors import ComponentError, UsageError
-from conductor.run import in_process, segment, spawn
+from conductor.run import in_process, segment_loop, spawn
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.spec import digests, limits
 from conductor.spec.catalog import resolve_all
@@ -365,7 +365,7 @@ def test_the_host_refuses_a_module_that_changed_since_it_was_compared(here: Path
         timeout=60,
         check=False,
     )
-    assert ran.returncode == segment.EXIT_GUEST_FAILED, ran
+    assert ran.returncode == segment_loop.EXIT_GUEST_FAILED, ran
     said = msgspec.json.decode(ran.stdout[1:])
     assert said["method"] == "failed"
     assert "p.wasm` is not what conductor.lock pins: sha256 0000" in said["params"]["text"]

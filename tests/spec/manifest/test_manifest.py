@@ -13,7 +13,7 @@ import pytest
 
 from conductor.author.build import with_digest, without_digest
 from conductor.core.policy import words
-from conductor.core.policy.words import PolicyWords
+from conductor.core.policy.policy_words import PolicyWords
 from conductor.errors import UsageError
 from conductor.spec import catalog, paths, settings, toml_files
 from conductor.spec.manifest import drawn, reading, section
