@@ -35,7 +35,9 @@ _SENDS: Final = frozenset(
     {"send", "forward", "notify", "reply", "refuse", "fail", "deliver", "cancel_hop"}
     | {"reject", "reject_frame", "reject_message", "add_to_batch", "drop"}
 )
-"""The methods of `Exchange` that have something written to a peer."""
+"""The methods of `Exchange` and `Rejections` that have something written to a peer."""
+
+_PARTS: Final = ("exchange", "rejections")
 
 
 def senders() -> set[str]:
@@ -49,7 +51,7 @@ def senders() -> set[str]:
                 case ast.Name(id="Send"):
                     found.add(str(file.relative_to(ROOT)))
                 case ast.Attribute(value=owner, attr=name) if name in _SENDS:
-                    if ast.unparse(owner).rpartition(".")[2].strip("_") == "exchange":
+                    if ast.unparse(owner).rpartition(".")[2].strip("_") in _PARTS:
                         found.add(str(file.relative_to(ROOT)))
     return found
 
