@@ -3,7 +3,8 @@
 A line is a record of one prompt, with its agent and its session; the core makes it, and reads it
 (`conductor.core.additions`). Those that titles are made of are also in a file of their own: they
 are few, and a list of sessions needs all of them. All conductors of a user append to the files, so
-these are written under a lock. What is too much goes with the oldest lines.
+these are written under a lock, for which a thread waits. What is too much goes with the oldest
+lines.
 """
 
 from __future__ import annotations
@@ -49,7 +50,11 @@ class KeptPrompts:
         self._log = log
         self._in_memory = in_memory
         self._lines: list[bytes] = []
-        """What is not written yet."""
+        """What is to be written …"""
+        self._taken: list[bytes] = []
+        """… and what is being written …"""
+        self._writing: asyncio.Future[None] | None = None
+        """… meanwhile."""
         self._why = ""
         """Why the files cannot be used."""
         self._said = False
@@ -60,24 +65,37 @@ class KeptPrompts:
         if self._why or len(line) > _LONGEST:
             return
         if not self._lines and not self._in_memory:
-            asyncio.get_running_loop().call_later(_LATER, self.flush)
+            asyncio.get_running_loop().call_later(_LATER, self._write)
         self._lines.append(line)
 
-    def flush(self) -> None:
-        """Writes what is not written yet."""
-        if self._in_memory:
+    async def close(self) -> None:
+        """Waits until all is written."""
+        self._write()
+        while self._writing is not None:
+            await asyncio.wait((self._writing,))
+
+    def _write(self) -> None:
+        if self._in_memory or self._writing is not None or self._why or not self._lines:
             return
-        lines, self._lines = self._lines, []
-        if not lines or self._why:
-            return
-        try:
-            self._append(paths.prompts(), lines, MOST_BYTES)
-            titles = [each for each in lines if _makes_titles(each)]
-            self._append(paths.titles(), titles, MOST_TITLES)
-        except (OSError, ValueError) as error:
+        self._taken, self._lines = self._lines, []
+        loop = asyncio.get_running_loop()
+        self._writing = loop.run_in_executor(None, self._append_all, self._taken)
+        self._writing.add_done_callback(self._written)
+
+    def _written(self, writing: asyncio.Future[None]) -> None:
+        self._writing, self._taken = None, []
+        error = writing.exception()
+        if isinstance(error, OSError | ValueError):
             # No warning: most sessions are never loaded again.
             self._fails(error)
             self._log("info", "conductor", self._why)
+        else:
+            writing.result()
+            self._write()
+
+    def _append_all(self, lines: list[bytes]) -> None:
+        self._append(paths.prompts(), lines, MOST_BYTES)
+        self._append(paths.titles(), list(filter(_makes_titles, lines)), MOST_TITLES)
 
     def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
         """Each record of a session of an agent with that session, or of all sessions those that
@@ -91,7 +109,8 @@ class KeptPrompts:
         except (OSError, ValueError) as error:
             self._fails(error)
         if not self._why:
-            return list(_those_of(data + b"".join(self._lines), agent, session))
+            taken = [line for line in self._taken if line not in data]
+            return list(_those_of(data + b"".join([*taken, *self._lines]), agent, session))
         if not self._said:
             self._said = True
             self._log("warning", "conductor", self._why)
@@ -112,7 +131,7 @@ class KeptPrompts:
             return
         lines = b"".join(each)
         private_files.make_folder(path)
-        with private_files.alone(f"{path}.lock"):
+        with private_files.alone(f"{path}.lock", private_files.WAIT_IN_CHAIN):
             with contextlib.suppress(FileNotFoundError):
                 private_files.refuse_what_others_write(path)
             fd = private_files.open_private(path, os.O_RDWR | os.O_APPEND, ordinary=True)

@@ -117,10 +117,10 @@ class Performer:
 
         return KeptPrompts(self._records.log, in_memory=self._runtime.options.keeping == "memory")
 
-    def close(self) -> None:
+    async def close(self) -> None:
         """Writes what is kept of prompts."""
         if "_kept_prompts" in self.__dict__:
-            self._kept_prompts.flush()
+            await self._kept_prompts.close()
 
     async def _resolve(self, effect: Resolve) -> None:
         """Looks where folders lead, unless the agent has them on another machine."""

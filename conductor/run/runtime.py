@@ -681,6 +681,6 @@ class Runtime:
         for name in self.planned:
             self._report_lost(name)
         await self.connections.shut_down()
-        self.performer.close()
+        await self.performer.close()
         self.records.entries.drain()  # the file of numbers is written with them for the last time
         await self.services.close()  # the last words of components may be what they have counted

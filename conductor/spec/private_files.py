@@ -19,8 +19,8 @@ from conductor.spec import guarded
 
 _WAIT: Final = 30.0
 """Seconds that another conductor may hold a file: it changes something small, on a busy machine."""
-_WAIT_IN_LOOP: Final = 1.0
-"""The same for a chain that runs: all its messages wait meanwhile."""
+WAIT_IN_CHAIN: Final = 1.0
+"""The same for a chain that runs: its messages, or its end, wait meanwhile."""
 
 HINT: Final = "give a path in a folder that exists and that you may write to"
 
@@ -91,11 +91,13 @@ def hold(fd: int, *, alone: bool = False) -> None:
 
 
 @contextlib.contextmanager
-def alone(path: str) -> Iterator[None]:
-    """Holds a lock file; raises `BlockingIOError` where another conductor holds it for long."""
+def alone(path: str, wait: float | None = None) -> Iterator[None]:
+    """Holds a lock file; raises `BlockingIOError` where another conductor holds it for long.
+    `wait`: for how many seconds; None: as long as whoever asks may wait."""
     fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
     try:
-        until = time.monotonic() + (_WAIT_IN_LOOP if _in_loop() else _WAIT)
+        wait = wait or (WAIT_IN_CHAIN if _in_loop() else _WAIT)
+        until = time.monotonic() + wait
         while True:
             try:
                 hold(fd, alone=True)

@@ -10,7 +10,7 @@ import pytest
 
 from conductor.run import kept_prompts
 from conductor.run.kept_prompts import KeptPrompts
-from conductor.spec import paths
+from conductor.spec import paths, private_files
 
 
 @pytest.fixture
@@ -38,7 +38,7 @@ def keep(kept: KeptPrompts, *prompts: tuple[str, str, bytes]) -> None:
     async def kept_now() -> None:
         for prompt in prompts:
             kept.keep(*prompt)
-        kept.flush()
+        await kept.close()
 
     asyncio.run(kept_now())
 
@@ -70,6 +70,24 @@ def test_what_is_kept_is_written_a_little_later(place: Path, log: list[str]) -> 
             await asyncio.sleep(0.01)
 
     asyncio.run(later())
+    assert log == []
+
+
+def test_messages_go_on_while_another_conductor_holds_the_file(place: Path, log: list[str]) -> None:
+    async def kept() -> None:
+        chain, all_three = use(log), [("s", b"1"), ("s", b"2"), ("s", b"3")]
+        chain.keep("a", "s", b"1")
+        await chain.close()
+        with private_files.alone(f"{place}.lock"):
+            chain.keep("a", "s", b"2")
+            closing = asyncio.create_task(chain.close())
+            await asyncio.sleep(0)
+            chain.keep("a", "s", b"3")
+            assert chain.recall("a", "s") == all_three
+        await closing
+        assert chain.recall("a", "s") == use(log).recall("a", "s") == all_three
+
+    asyncio.run(kept())
     assert log == []
 
 

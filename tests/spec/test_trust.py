@@ -261,7 +261,7 @@ def test_a_chain_that_runs_does_not_wait_long_for_others(
     """Whoever holds the lock file of the store holds up no messages."""
     own(tmp_path / "a")
     monkeypatch.setattr(private_files, "_WAIT", DEADLINE)
-    monkeypatch.setattr(private_files, "_WAIT_IN_LOOP", 0.02)
+    monkeypatch.setattr(private_files, "WAIT_IN_CHAIN", 0.02)
 
     async def agrees() -> None:
         trust.agree("ab", Agreement(since=1, name="p", place="/p.wasm", sha256="00"))
