@@ -339,13 +339,24 @@ def opened(path: str) -> Reader:
         is_trace = is_trace or _is_of_trace(text, path)
         reader.take(text)
     if not is_trace:
-        raise UsageError(
-            f"`{path}` is no trace",
-            "`conductor agent --trace FILE …` writes one; so does the reference conductor",
-        )
+        raise _no_trace(path)
     if lines.cut:
         reader.gap(CUT)
     return reader
+
+
+def check(path: str) -> None:
+    """Raises `UsageError` as `opened` does, without reading more than that takes."""
+    lines = FileLines(path)
+    if not any(_is_of_trace(text, path) for text in iter(lines.next, None)):
+        raise _no_trace(path)
+
+
+def _no_trace(path: str) -> UsageError:
+    return UsageError(
+        f"`{path}` is no trace",
+        "`conductor agent --trace FILE …` writes one; so does the reference conductor",
+    )
 
 
 def _is_of_trace(text: bytes, path: str) -> bool:
