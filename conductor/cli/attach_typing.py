@@ -9,7 +9,6 @@ from typing import Final
 
 from conductor.cli import report
 
-_YES: Final = ("y", "yes")
 _NO: Final = ("", "n", "no")
 MARKER: Final = ">"
 
@@ -70,7 +69,7 @@ class Typing:
 
     async def agrees(self, question: str) -> str:
         """Asks for `y` or `n`. Any other line is no answer: somebody was writing a prompt."""
-        while (line := await self.ask(question)).strip().lower() not in (*_YES, *_NO):
+        while (line := await self.ask(question)).strip().lower() not in (*report.YES, *_NO):
             self._take(line)
         return line
 
@@ -98,7 +97,7 @@ class Typing:
         late, self._late = self._late, False
         if self._line is not None and not self._line.done():
             self._line.set_result(line)
-        elif late and line.strip().lower() in (*_YES, *_NO):
+        elif late and line.strip().lower() in (*report.YES, *_NO):
             report.write("somebody else has answered that question", dim=True)
         else:
             self._take(line)

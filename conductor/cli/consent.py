@@ -8,7 +8,6 @@ reported once: a file in the user's state folder remembers each report by the co
 from __future__ import annotations
 
 import os
-import sys
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import Final
@@ -81,11 +80,7 @@ def _ask(question: Question, agreements: Agreements) -> bool:
     report.write(question.title)
     for line in question.lines():
         report.write(f"  {line}")
-    report.ask(_PROMPT)
-    typed = sys.stdin.readline()
-    if not typed.endswith("\n"):
-        report.write("")
-    answer = _CHOICES.get(typed.strip().lower())
+    answer = _CHOICES.get(report.answer(_PROMPT))
     if answer is None:
         return False
     problem = agreements.agree(question, lasting=answer is Answer.VERSION)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import sqlite3
-import sys
 import time
 from typing import Any, Final
 
@@ -15,7 +14,6 @@ from conductor.errors import ConductorError, UsageError, agrees, counted, one_li
 from conductor.spec.limits import size_in_words
 
 _UNITS: Final = {"m": 60, "h": 3600, "d": 24 * 3600, "w": 7 * 24 * 3600}
-_YES: Final = ("y", "yes")
 
 
 def show(*, as_json: bool) -> int:
@@ -153,8 +151,7 @@ def _agreed(what: str) -> bool:
     """Whether the user, who is asked, agrees. Raises `UsageError` where nobody can be asked."""
     if not (os.isatty(0) and os.isatty(2)):
         raise UsageError(f"to {what} needs your yes, and nobody can be asked", "add `--yes`")
-    report.ask(f"{what}? [y/N] ")
-    if sys.stdin.readline().strip().lower() in _YES:
+    if report.agrees(what):
         return True
     report.say("nothing was deleted")
     return False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from typing import Final
 
@@ -16,7 +15,6 @@ _HEAD: Final = (
     "Secrets are taken out as far as conductor recognises them, `~` is the home folder. Read this\n"
     "before you give it away.\n"
 )
-_YES: Final = ("y", "yes")
 
 
 def make(output: str | None, *, show: bool, with_content: bool, yes: bool) -> int:
@@ -48,8 +46,7 @@ def make(output: str | None, *, show: bool, with_content: bool, yes: bool) -> in
                 "nothing is written without your yes, and nobody can be asked",
                 "`--show` prints the report; `--yes` writes it",
             )
-        report.ask(f"write it to {visible_path(path)}? [y/N] ")
-        if sys.stdin.readline().strip().lower() not in _YES:
+        if not report.agrees(f"write it to {visible_path(path)}"):
             report.say("nothing was written")
             return 1
     _write(path, whole.encode("utf-8", "backslashreplace"))

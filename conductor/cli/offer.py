@@ -11,7 +11,6 @@ import enum
 import os
 import shlex
 import shutil
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -91,7 +90,6 @@ class Allowed(msgspec.Struct, frozen=True):
         )
 
 
-_YES: Final = {"y": Decision.INSTALL, "yes": Decision.INSTALL}
 _PLAIN: Final = "install it? [y/N] "
 _ASKING: Final = (
     "install it? [a] and allow this version what it asks for  [y] with the default rights  [N] no: "
@@ -187,12 +185,14 @@ def decide(made: Candidate, allowed: Allowed, given: Mapping[str, Any], *, again
         report.write(question.title)
         for line in question.lines():
             report.write(f"  {line}")
-    typed = _typed(_PROGRAM if made.is_program else _ASKING if question is not None else _PLAIN)
+    typed = report.answer(
+        _PROGRAM if made.is_program else _ASKING if question is not None else _PLAIN
+    )
     if made.is_program:
-        return Decision.ALLOW if typed in _YES else Decision.NO
+        return Decision.ALLOW if typed in report.YES else Decision.NO
     if question is not None and typed in ("a", "allow"):
         return Decision.ALLOW
-    return _YES.get(typed, Decision.NO)
+    return Decision.INSTALL if typed in report.YES else Decision.NO
 
 
 def _refuse_a_step_back(made: Candidate) -> None:
@@ -283,11 +283,3 @@ def _question(spec: Spec) -> Question | None:
     for _, why in agreements.refused:
         report.write(f"{spec.name}: it gets the default rights only: {why}", word="warning")
     return agreements.questions[0] if agreements.questions else None
-
-
-def _typed(prompt: str) -> str:
-    report.ask(prompt)
-    typed = sys.stdin.readline()
-    if not typed.endswith("\n"):
-        report.write("")
-    return typed.strip().lower()

@@ -42,6 +42,8 @@ _DIM: Final = "\x1b[2m"
 _COLOURS: Final = {"error": "\x1b[1;31m", "warning": "\x1b[1;33m", "hint": "\x1b[1;36m"}
 
 
+YES: Final = ("y", "yes")
+"""How a user agrees."""
 _FORCES: Final = ("FORCE_COLOR", "CLICOLOR_FORCE")
 _BOLD: Final = "\x1b[1m"
 _CLEAR: Final = b"\x1b[K"
@@ -314,6 +316,20 @@ def ask(question: str) -> None:
     uncover()
     sys.stderr.write(question)
     sys.stderr.flush()
+
+
+def answer(question: str) -> str:
+    """What the user types behind a question of ours, in lower case; empty at the input's end."""
+    ask(question)
+    typed = sys.stdin.readline()
+    if not typed.endswith("\n"):
+        write("")
+    return typed.strip().lower()
+
+
+def agrees(question: str) -> bool:
+    """Whether the user, who is asked, says yes."""
+    return answer(f"{question}? [y/N] ") in YES
 
 
 def say_json(value: Any) -> None:
