@@ -11,6 +11,7 @@ from typing import Any, Final, TypeAlias
 import msgspec
 
 from conductor.editors import jsonc, launcher
+from conductor.editors.json_places import inserted, is_empty, remember, with_data, without
 from conductor.editors.jsonc import Seam, Slot, SyntaxMistakeError, Value
 from conductor.editors.record import Container, Kept, Settings
 from conductor.editors.target import Edit, Launch, hint_of_ours
@@ -245,7 +246,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         self._refuse_what_json_cannot_say(wanted)
         data = self.shape.write(slot.value.data, name, wanted)
         keys = self._keys(before, name)
-        after = _with_data(before, keys, data)
+        after = with_data(before, keys, data)
         root = jsonc.parse(after)
         value = root.at(*keys) if root is not None else None
         assert value is not None
@@ -282,24 +283,24 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
         fresh.entries = live
         if jsonc.parse(after) is None:
             after, seam = jsonc.insert(after, None, None, {})
-            _remember(fresh, Container((), seam))
+            remember(fresh, Container((), seam))
             for member, each in reversed(self.fresh.items()):
-                after = _inserted(after, (), member, each)[0]
+                after = inserted(after, (), member, each)[0]
         root = jsonc.parse(after)
         assert root is not None
         slot = root.get(self.where)
         empty: Any = [] if self.shape.listed else {}
         if slot is None:
-            after, seam = _inserted(after, (), self.where, empty)
-            _remember(fresh, Container((self.where,), seam))
+            after, seam = inserted(after, (), self.where, empty)
+            remember(fresh, Container((self.where,), seam))
         elif not slot.value.data:
             was = after[slot.value.start : slot.value.end]
             if slot.value.data is None:
                 after = jsonc.replace(after, slot.value, empty)
-            _remember(fresh, Container((self.where,), Seam("", ""), was))
+            remember(fresh, Container((self.where,), Seam("", ""), was))
         data = self.shape.write({}, name, launch)
         key = None if self.shape.listed else self.key(name)
-        after, seam = _inserted(after, (self.where,), key, data)
+        after, seam = inserted(after, (self.where,), key, data)
         keys: _Keys = (self.where, 0 if key is None else key)
         root = jsonc.parse(after)
         value = root.at(*keys) if root is not None else None
@@ -431,7 +432,7 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 for key, each in data.items()
                 if key in was.data or (each and each != ours.data.get(key))
             }
-        after = _with_data(text, keys, data)
+        after = with_data(text, keys, data)
         remark = f"somebody has changed `{name}` since: only our words were taken out of it"
         return Edit(after, settings, None, (remark,))
 
@@ -446,12 +447,12 @@ class JsonEditor(msgspec.Struct, frozen=True, kw_only=True):
                 continue
             whole = text[value.start : value.end]
             is_fresh = self.fresh and value.data == self.fresh and jsonc.beyond_json(whole) < 0
-            if not is_fresh and not _is_empty(text, value, container):
+            if not is_fresh and not is_empty(text, value, container):
                 continue
             if container.was:
                 text = text[: value.start] + container.was + text[value.end :]
             else:
-                text = _without(text, root, container)
+                text = without(text, root, container)
         self._root(text)  # what is written must be read again
         return Edit(text, settings, None, remarks)
 
@@ -490,58 +491,3 @@ def _front(launch: Launch) -> list[str]:
     """The words of a wrapped entry up to the entry's own command."""
     words = launch.words
     return words[: words.index("--") + 1] if "--" in words else words
-
-
-def _is_empty(text: str, value: Value, container: Container) -> bool:
-    """Whether a container of ours has nothing in it, or of the user's nothing but what it had."""
-    inside, before = text[value.start + 1 : value.end - 1], container.was
-    before = before[1:-1] if before[:1] in ("{", "[") else ""
-    return not value.slots and inside.split() == before.split()
-
-
-def _without(text: str, root: Value | None, container: Container) -> str:
-    assert root is not None
-    if not container.keys:
-        whole = Slot(root.start, root)
-        return jsonc.take_out(text, None, whole, container.seam)
-    slot = root.get(container.keys[0])
-    assert slot is not None
-    return jsonc.take_out(text, root, slot, container.seam)
-
-
-def _remember(settings: Settings, container: Container) -> None:
-    others = [each for each in settings.containers if each.keys != container.keys]
-    settings.containers = [*others, container]
-
-
-def _inserted(text: str, keys: tuple[str, ...], key: str | None, data: Any) -> tuple[str, Seam]:
-    root = jsonc.parse(text)
-    where = root.at(*keys) if root is not None else None
-    assert where is not None
-    return jsonc.insert(text, where, key, data)
-
-
-def _with_data(text: str, keys: tuple[str | int, ...], data: dict[str, Any]) -> str:
-    """A text with other data in an object; members that are the same keep their text."""
-    while True:
-        root = jsonc.parse(text)
-        value = root.at(*keys) if root is not None else None
-        assert value is not None
-        for slot in value.slots or ():
-            if slot.key not in data:
-                text = jsonc.cut(text, value, slot)
-                break
-        else:
-            break
-    for key, wanted in reversed(data.items()):
-        root = jsonc.parse(text)
-        value = root.at(*keys) if root is not None else None
-        assert value is not None
-        slot_ = value.get(key)
-        if slot_ is None:
-            text = jsonc.insert(text, value, key, wanted)[0]
-        elif isinstance(wanted, dict) and slot_.value.is_object:
-            text = _with_data(text, (*keys, key), wanted)
-        elif slot_.value.data != wanted:
-            text = jsonc.replace(text, slot_.value, wanted)
-    return text

@@ -16,7 +16,7 @@ import msgspec
 from conductor.errors import UsageError
 from conductor.fleet.bundle import BundleError, signed_by
 from conductor.fleet.rollout import Record
-from conductor.packages import signatures
+from conductor.packages import key_signatures
 from conductor.packages.signatures import Offer
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Signed(msgspec.Struct, frozen=True):
 def written(pool: str, record: Record, key: str) -> bytes:
     """The record of a pool, signed with the private key in a file. Raises `UsageError`."""
     statement = msgspec.json.encode(_Statement(_FORMAT, pool, record))
-    signature = signatures.bundle(statement, key)
+    signature = key_signatures.bundle(statement, key)
     return msgspec.json.encode(_Value(msgspec.Raw(statement), msgspec.Raw(signature)))
 
 

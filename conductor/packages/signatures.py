@@ -12,10 +12,6 @@ the receipt holds the next version to it. A signature by a key that nobody named
 
 from __future__ import annotations
 
-import base64
-import binascii
-import importlib.util
-import json
 import logging
 import re
 from collections.abc import Sequence
@@ -25,38 +21,28 @@ import msgspec
 
 from conductor import installation
 from conductor.errors import ConductorError, UsageError, one_line
-from conductor.spec import digests, signing, untrusted_files
+from conductor.packages.key_signatures import (
+    NoProofError,
+    by_key,
+    check_named,
+    check_signature,
+    check_stated,
+    is_keyed,
+    key_of,
+    keyed,
+    need_cryptography,
+)
+from conductor.spec import signing, untrusted_files
 from conductor.spec.installed import Signer
-from conductor.spec.signing import Key
 
 if TYPE_CHECKING:
     from sigstore.models import Bundle
     from sigstore.verify import Verifier
 
 _NOWHERE: Final = logging.NullHandler()
-
-MOST: Final = 1024 * 1024
-"""Bytes of a signature, with everything that belongs to it."""
-
 _MOST_ROOT: Final = 4 * 1024 * 1024
 _MOST_OFFERS: Final = 32
-_PAYLOAD: Final = "application/vnd.in-toto+json"
-_PREDICATES: Final = (
-    "https://sigstore.dev/cosign/sign/v1",
-    "https://slsa.dev/provenance/v1",
-)
-"""What a statement about a package may say to count as its signature: that somebody signs it, or
-that somebody built it. Others, such as the result of a scan, praise nothing."""
-
-_SIMPLE: Final = "cosign container image signature"
-
-
-BUNDLE: Final = "application/vnd.dev.sigstore.bundle.v0.3+json"
-"""The media type of a bundle; of referrers with one (cosign from 2.6 on, and others) the artifact
-type."""
-
 Kind: TypeAlias = Literal["bundle", "simple", "plain"]
-
 BESIDE: Final[dict[str, Kind]] = {".sigstore.json": "bundle", ".sig": "plain"}
 """The endings of signatures beside a file."""
 
@@ -91,14 +77,10 @@ class Demand(msgspec.Struct, frozen=True, kw_only=True):
 
     def __str__(self) -> str:
         signer = Signer(identity=self.identity, issuer=self.issuer)
-        return str(_keyed(self.key) if self.key else signer)
+        return str(keyed(self.key) if self.key else signer)
 
 
 ANYBODY: Final = Demand()
-
-
-class _NoProofError(Exception):
-    """Why a signature proves nothing."""
 
 
 def demand(
@@ -129,7 +111,7 @@ def demand(
     return Demand(
         identity=signer,
         issuer=issuer,
-        key=_key_of(key) if key else "",
+        key=key_of(key) if key else "",
         trusted_root=trusted_root,
         is_free=any_signer,
     )
@@ -164,7 +146,7 @@ def signer_of(content: bytes, offers: Sequence[Offer], wanted: Demand, what: str
         try:
             if (signer := _checked(content, offer, wanted)) is not None:
                 return signer
-        except _NoProofError as error:
+        except NoProofError as error:
             why.append(one_line(error))
     if not wanted:
         return None
@@ -185,147 +167,27 @@ def refused(what: str, wanted: str, why: str) -> UsageError:
 
 def _checked(content: bytes, offer: Offer, wanted: Demand) -> Signer | None:
     """Who one signature proves; None: it is by a key, and the user named none."""
-    if offer.kind == "bundle" and not _is_keyed(offer.content):
+    if offer.kind == "bundle" and not is_keyed(offer.content):
         if wanted.key:
-            raise _NoProofError("it is signed by an identity, not by a key")
+            raise NoProofError("it is signed by an identity, not by a key")
         return _of_bundle(content, offer.content, wanted)
     if not wanted.key:
         if wanted:
-            raise _NoProofError("it is signed by a key, not by an identity")
+            raise NoProofError("it is signed by a key, not by an identity")
         return None
-    _need_cryptography()
+    need_cryptography()
     key = signing.of_text(wanted.key)
     if offer.kind == "bundle":
-        _by_key(content, offer.content, key)
+        by_key(content, offer.content, key)
     elif offer.kind == "simple":
-        _hold(key, offer.content, offer.payload)
-        _names(offer.payload, content)
+        check_signature(key, offer.content, offer.payload)
+        check_named(offer.payload, content)
     else:
-        _hold(key, signing.read_signature(offer.content), content)
-    return _keyed(wanted.key)
+        check_signature(key, signing.read_signature(offer.content), content)
+    return keyed(wanted.key)
 
 
 # -- keys ------------------------------------------------------------------------------------------
-
-
-def _key_of(path: str) -> str:
-    """The public key in a file, as receipts keep it. Raises `UsageError`."""
-    try:
-        content = untrusted_files.read(path, MOST)
-    except OSError as error:
-        raise UsageError(f"{path}: {error.strerror or error}", "a public key in PEM") from None
-    _need_cryptography()
-    return signing.of_pem(content, path).text
-
-
-def _need_cryptography() -> None:
-    if importlib.util.find_spec("cryptography") is None:
-        raise UsageError(
-            "signatures by keys need `cryptography`, which is not installed",
-            f"`{installation.with_extra('signatures')}`",
-        )
-
-
-def _keyed(key: str) -> Signer:
-    return Signer(identity=signing.fingerprint(key), key=key)
-
-
-def _hold(key: Key, signature: bytes, content: bytes) -> None:
-    """Raises `_NoProofError` unless this is the key's signature of these bytes."""
-    if not key.signed(signature, content):
-        raise _NoProofError("a signature is not of this package with this key")
-
-
-def _names(payload: bytes, manifest: bytes) -> None:
-    """Raises `_NoProofError` unless a payload of cosign names this manifest."""
-    try:
-        critical = json.loads(payload)["critical"]
-        digest, kind = critical["image"]["docker-manifest-digest"], critical["type"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        raise _NoProofError("what is signed is no payload of cosign") from None
-    if kind != _SIMPLE or digest != f"sha256:{digests.of_bytes(manifest)}":
-        raise _NoProofError("the signature is of another package")
-
-
-def _is_keyed(bundle: bytes) -> bool:
-    """Whether a bundle is by a key: then there is no certificate in it."""
-    try:
-        return "publicKey" in json.loads(bundle)["verificationMaterial"]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        return False
-
-
-def _by_key(content: bytes, bundle: bytes, key: Key) -> None:
-    """Raises `_NoProofError` unless a bundle holds the key's signature of these bytes. What a log
-    confirms of it counts for identities: a key is believed by itself."""
-    try:
-        read = json.loads(bundle)
-        envelope = read.get("dsseEnvelope")
-        if envelope is None:
-            signature = base64.b64decode(read["messageSignature"]["signature"], validate=True)
-            return _hold(key, signature, content)
-        (signed,) = envelope["signatures"]
-        payload = base64.b64decode(envelope["payload"], validate=True)
-        kind = str(envelope["payloadType"])
-        signature = base64.b64decode(signed["sig"], validate=True)
-    except (ValueError, KeyError, TypeError, RecursionError, binascii.Error):
-        raise _NoProofError("a bundle cannot be read") from None
-    _hold(key, signature, _encoded(kind, payload))
-    return _states(kind, payload, content)
-
-
-def _states(kind: str, payload: bytes, content: bytes) -> None:
-    """Raises `_NoProofError` unless a statement is a signature of these bytes."""
-    try:
-        statement = json.loads(payload)
-        named = [one["digest"].get("sha256") for one in statement["subject"]]
-        predicate = statement["predicateType"]
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise _NoProofError("what is signed is no statement about a package") from None
-    if kind != _PAYLOAD or predicate not in _PREDICATES:
-        raise _NoProofError("what is signed says something else than that it is signed")
-    if digests.of_bytes(content) not in named:
-        raise _NoProofError("the signature is of another package")
-
-
-def bundle(content: bytes, key: str) -> bytes:
-    """A bundle with the signature of a manifest by a private key, as cosign writes one.
-
-    Args:
-        content: The manifest.
-        key: The file of the private key, in PEM and without a password.
-
-    Raises:
-        UsageError: It cannot be used.
-    """
-    _need_cryptography()
-    private = signing.private(key)
-    statement = {
-        "_type": "https://in-toto.io/Statement/v1",
-        "subject": [{"name": "", "digest": {"sha256": digests.of_bytes(content)}}],
-        "predicateType": _PREDICATES[0],
-        "predicate": {},
-    }
-    payload = json.dumps(statement, separators=(",", ":")).encode()
-    signature = signing.sign(private, _encoded(_PAYLOAD, payload))
-    public = signing.Key(private.public_key(), key).text
-    envelope = {
-        "payload": base64.b64encode(payload).decode(),
-        "payloadType": _PAYLOAD,
-        "signatures": [{"sig": base64.b64encode(signature).decode()}],
-    }
-    hint = signing.fingerprint(public).removeprefix("sha256:")
-    made = {
-        "mediaType": BUNDLE,
-        "verificationMaterial": {"publicKey": {"hint": hint}, "tlogEntries": []},
-        "dsseEnvelope": envelope,
-    }
-    return json.dumps(made, separators=(",", ":")).encode()
-
-
-def _encoded(kind: str, payload: bytes) -> bytes:
-    """What an envelope signs: its payload with its kind (DSSE's pre-authentication encoding)."""
-    return f"DSSEv1 {len(kind.encode())} {kind} {len(payload)} ".encode() + payload
 
 
 # -- identities ------------------------------------------------------------------------------------
@@ -343,26 +205,26 @@ def _of_bundle(content: bytes, bundle: bytes, wanted: Demand) -> Signer:
             raise UsageError(
                 "who signed it cannot be checked: `sigstore` is not installed", hint
             ) from None
-        raise _NoProofError(f"`sigstore` is not installed ({hint})") from None
+        raise NoProofError(f"`sigstore` is not installed ({hint})") from None
     verifier = _verifier(wanted.trusted_root)
     try:
         read = Bundle.from_json(bundle)
         identity, issuer = _named(read)
         if wanted and (identity, issuer) != (wanted.identity, wanted.issuer):
-            raise _NoProofError(f"it is signed by {Signer(identity=identity, issuer=issuer)}")
+            raise NoProofError(f"it is signed by {Signer(identity=identity, issuer=issuer)}")
         held = policy.Identity(identity=identity, issuer=issuer)
         verifier = _as_of(verifier, read)
         if read._inner.dsse_envelope is None:
             verifier.verify_artifact(content, read, held)
         else:
             kind, payload = verifier.verify_dsse(read, held)
-            _states(kind, payload, content)
-    except _NoProofError:
+            check_stated(kind, payload, content)
+    except NoProofError:
         raise
     except (SigstoreError, ConductorError) as error:
-        raise _NoProofError(error) from None
+        raise NoProofError(error) from None
     except Exception as error:  # what a stranger's bundle can raise within a parser has no bound
-        raise _NoProofError(f"a bundle cannot be read: {error}") from None
+        raise NoProofError(f"a bundle cannot be read: {error}") from None
     return Signer(identity=identity, issuer=issuer)
 
 
@@ -398,7 +260,7 @@ def _as_of(verifier: Verifier, bundle: Bundle) -> Verifier:
     """The verifier with what its root trusts for the time of a signature: `sigstore` itself takes
     keys and authorities beyond the end that the root gives them.
 
-    Raises `_NoProofError` where nothing of one kind is left.
+    Raises `NoProofError` where nothing of one kind is left.
     """
     from sigstore.models import TrustedRoot
     from sigstore.verify import Verifier
@@ -415,7 +277,7 @@ def _as_of(verifier: Verifier, bundle: Bundle) -> Verifier:
     for kind, name in _DATED.items():
         if not kept[kind]:
             text = f"the trusted root has no {name} for the time of the signature"
-            raise _NoProofError(f"{text}, {times[0]:%Y-%m-%d}" if times else text)
+            raise NoProofError(f"{text}, {times[0]:%Y-%m-%d}" if times else text)
     return Verifier(trusted_root=TrustedRoot(root.model_copy(update=kept)))
 
 
@@ -430,7 +292,7 @@ _DATED: Final = {
 def _named(bundle: Bundle) -> tuple[str, str]:
     """The identity in a bundle's certificate and who vouches for it, both still to be verified.
 
-    Raises `_NoProofError` for a certificate with none, with several, or with one that would be read
+    Raises `NoProofError` for a certificate with none, with several, or with one that would be read
     as another: an address or a URL is one word, and people compare it by eye.
     """
     from cryptography import x509
@@ -440,20 +302,19 @@ def _named(bundle: Bundle) -> tuple[str, str]:
         names: Any = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         issuer = extensions.get_extension_for_oid(x509.ObjectIdentifier(_ISSUER)).value
     except x509.ExtensionNotFound:
-        raise _NoProofError("its certificate names nobody") from None
+        raise NoProofError("its certificate names nobody") from None
     found = [
         *names.get_values_for_type(x509.RFC822Name),
         *names.get_values_for_type(x509.UniformResourceIdentifier),
     ]
     if len(found) != 1 or not isinstance(issuer, x509.UnrecognizedExtension):
-        raise _NoProofError("its certificate does not name one identity")
+        raise NoProofError("its certificate does not name one identity")
     named = found[0], issuer.value.decode()
     if not all(map(_WORD.fullmatch, named)):
-        raise _NoProofError("its certificate names an identity or an issuer that is not one word")
+        raise NoProofError("its certificate names an identity or an issuer that is not one word")
     return named
 
 
 _WORD: Final = re.compile(r"[!-~]+")
-
 _ISSUER: Final = "1.3.6.1.4.1.57264.1.1"
 """Where certificates of sigstore have the issuer of an identity."""

@@ -10,7 +10,8 @@ from typing import Any, Final, NamedTuple, Protocol
 
 from conductor.core.policy.key_table import STOP_REASONS
 from conductor.record.turns import edits
-from conductor.record.turns.fold import Event, Fold
+from conductor.record.turns.event import Event
+from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import AGENT, ENDS, Error, Line
 from conductor.record.turns.open_turn import OpenTurn
 from conductor.record.turns.seen import Asked

@@ -8,7 +8,7 @@ from typing import Final
 
 import msgspec
 
-from conductor.record.turns.fold import Event
+from conductor.record.turns.event import Event
 from conductor.record.turns.line import AGENT, CLIENT, Line, Prompted
 from conductor.record.turns.messages import Update
 from conductor.record.turns.open_turn import OpenTurn, ToolCall

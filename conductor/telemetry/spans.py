@@ -13,7 +13,8 @@ from typing import Final
 import msgspec
 
 from conductor.core.policy.key_table import PROMPT
-from conductor.record.turns.fold import Event, Fold
+from conductor.record.turns.event import Event
+from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import AGENT, CLIENT, Line
 from conductor.record.turns.model import Change
 from conductor.record.turns.seen import Asked

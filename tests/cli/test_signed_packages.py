@@ -15,9 +15,9 @@ from cryptography.hazmat.primitives.serialization import Encoding
 
 from conductor.cli import main
 from conductor.packages import pack
+from conductor.packages.key_signatures import BUNDLE
 from conductor.packages.oci import artifact, publish
 from conductor.packages.oci.publish import Publication
-from conductor.packages.signatures import BUNDLE
 from conductor.spec.manifest import section
 from tests.fleet.keys import pair
 from tests.harness.process.command import Ran, conductor

@@ -22,7 +22,7 @@ from conductor.errors import ConductorError, UsageError
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle import BundleError
 from conductor.fleet.bundle_cache import BundleCache, Opened
-from conductor.packages import signatures
+from conductor.packages import key_signatures
 from conductor.packages.download import UnreachableError
 from conductor.packages.oci import artifact, publish, reference
 from conductor.packages.oci.artifact import Made
@@ -171,9 +171,9 @@ def test_a_bundle_that_nobody_signed(home: Home) -> None:
 
 
 def test_a_signature_of_another_bundle(home: Home) -> None:
-    other = signatures.bundle(bundles.made({"conductor.toml": File(b"")}).manifest, home.key)
+    other = key_signatures.bundle(bundles.made({"conductor.toml": File(b"")}).manifest, home.key)
     made = bundles.made(FILES)
-    moved = artifact.attached(made, signatures.BUNDLE, other)
+    moved = artifact.attached(made, key_signatures.BUNDLE, other)
     publish.save(publish.Publication(bundles.IN_FOLDER, made, (moved,)), str(home.folder / "a"))
     home.refused(str(home.folder / "a"), "signature", "another package")
 

@@ -22,7 +22,7 @@ from conductor.fleet.bus import Bus
 from conductor.fleet.gateway import workers_of
 from conductor.fleet.place import Place as NatsPlace
 from conductor.fleet.pool_record import PoolRecords
-from conductor.packages import signatures
+from conductor.packages import key_signatures
 from tests.fleet.bundles import blob, written
 from tests.fleet.keys import pair
 from tests.harness.process.command import COMMAND, Ran, conductor, environment
@@ -553,7 +553,8 @@ def test_a_record_that_no_key_of_the_workers_has_signed_changes_nothing(pool: Po
         (json.dumps({**mine, "statement": again}).encode(), "is not signed by "),
         (json.dumps(of_canary, separators=(",", ":")).encode(), "for another pool"),
         (
-            b'{"statement":%s,"signature":%s}' % (manifest, signatures.bundle(manifest, pool.key)),
+            b'{"statement":%s,"signature":%s}'
+            % (manifest, key_signatures.bundle(manifest, pool.key)),
             "cannot be read, or is not signed",
         ),
         (b"\xff", "cannot be read, or is not signed"),

@@ -12,7 +12,8 @@ import pytest
 
 from conductor import installation
 from conductor.errors import UsageError
-from conductor.record.turns.fold import Event, Fold
+from conductor.record.turns.event import Event
+from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import read_line
 from conductor.telemetry import collector
 from conductor.telemetry.book import Book

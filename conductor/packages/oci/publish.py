@@ -9,7 +9,7 @@ from typing import Any, Final
 import msgspec
 
 from conductor.errors import UsageError
-from conductor.packages import signatures
+from conductor.packages import key_signatures
 from conductor.packages.oci import artifact, reference, registry
 from conductor.packages.oci.artifact import Made
 from conductor.packages.oci.reference import SCHEME, Reference
@@ -90,8 +90,8 @@ def signed(to: Reference, made: Made, others: tuple[Made, ...], sign_with: str) 
     named. Raises `UsageError`."""
     if not sign_with:
         return Publication(to, made, others)
-    bundle = signatures.bundle(made.manifest, sign_with)
-    return Publication(to, made, (*others, artifact.attached(made, signatures.BUNDLE, bundle)))
+    bundle = key_signatures.bundle(made.manifest, sign_with)
+    return Publication(to, made, (*others, artifact.attached(made, key_signatures.BUNDLE, bundle)))
 
 
 def push(publication: Publication, *, replace: bool = False) -> bool:

@@ -12,7 +12,7 @@ import binascii
 from typing import Final
 
 from conductor.errors import ComponentError, counted
-from conductor.packages import signatures
+from conductor.packages import key_signatures
 from conductor.packages.oci import artifact
 from conductor.packages.oci.artifact import Descriptor
 from conductor.packages.signatures import Offer
@@ -93,7 +93,7 @@ class Repository(abc.ABC):
 
     def offers(self, digest: str) -> list[Offer]:
         """The signatures of a manifest, not compared yet. Raises `ComponentError`."""
-        bundles = self.attached(digest, signatures.BUNDLE)
+        bundles = self.attached(digest, key_signatures.BUNDLE)
         offers = [Offer("bundle", content) for content in bundles]
         found = self.manifest(f"{fallback_tag(digest)}.sig")  # as older cosigns call it
         if found is None:

@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 
 from conductor.errors import ConductorError, UsageError, visible_path
-from conductor.packages import archive, signatures
+from conductor.packages import archive, key_signatures, signatures
 from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
 from conductor.spec import digests, untrusted_files
@@ -74,7 +74,7 @@ def _offers(path: str) -> list[Offer]:
     offers = []
     for ending, kind in signatures.BESIDE.items():
         if os.path.lexists(path + ending):
-            content = untrusted_files.read(path + ending, signatures.MOST)
+            content = untrusted_files.read(path + ending, key_signatures.MOST)
             offers.append(Offer(kind, content))
     return offers
 

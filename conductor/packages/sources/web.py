@@ -10,7 +10,7 @@ from urllib.parse import unquote, urlsplit, urlunsplit
 import msgspec
 
 from conductor.errors import ConductorError, UsageError
-from conductor.packages import download, signatures
+from conductor.packages import download, key_signatures, signatures
 from conductor.packages.signatures import ANYBODY, Demand, Offer
 from conductor.packages.sources import Fetched
 from conductor.packages.sources.local import placed
@@ -71,7 +71,7 @@ class Web(msgspec.Struct, frozen=True):
             parts = urlsplit(self.url)
             url = urlunsplit(parts._replace(path=parts.path + ending))
             try:
-                answer = download.send("GET", url, most=signatures.MOST)
+                answer = download.send("GET", url, most=key_signatures.MOST)
             except download.DownloadError:
                 if wanted:
                     raise

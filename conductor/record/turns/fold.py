@@ -8,13 +8,11 @@ from __future__ import annotations
 
 from bisect import insort
 from collections import OrderedDict
-from collections.abc import Sequence
 from typing import Any, Final
-
-import msgspec
 
 from conductor.core.policy.key_table import PROMPT
 from conductor.record.turns import edits
+from conductor.record.turns.event import Event
 from conductor.record.turns.guesses import Guesses
 from conductor.record.turns.line import (
     AGENT,
@@ -32,9 +30,8 @@ from conductor.record.turns.line import (
     prompted,
     same_value,
 )
-from conductor.record.turns.messages import Update
 from conductor.record.turns.model import OTHER_CLIENT, Change, Usage
-from conductor.record.turns.open_turn import SHOWN, OpenTurn, ToolCall
+from conductor.record.turns.open_turn import SHOWN, OpenTurn
 from conductor.record.turns.seen import Asked, Bodies, Seen
 
 _REMEMBERED: Final = 100_000
@@ -58,49 +55,6 @@ _USER: Final = ("user_message_chunk", "user_message")
 _BETWEEN: Final = ("prompt_received", "turn_complete")
 """Updates of a server of chains about the prompts of other clients (docs/remote.md)."""
 _LOADS: Final = frozenset({"session/load", "session/resume", "session/attach"})
-_NONE: Final = Own()
-
-
-class Event(msgspec.Struct, eq=False):
-    """A message, a verdict, or something that happened to a component, with all that is found out
-    about it."""
-
-    number: int
-    """Its place in the trace."""
-    line: Line
-    turn: OpenTurn
-    asked: Asked | None = None
-    """Of a response its request; of a request itself."""
-    got: Seen | None = None
-    """What its sender passes on by it."""
-    change: Change | None = None
-    """What its sender made of that; None: it is no component."""
-    ms_in: float = 0.0
-    """Of a response for how long its sender had the request and the answer, of another message for
-    how long its sender had what it passes on by it, in milliseconds."""
-    update: Update | None = None
-    tool: ToolCall | None = None
-    """The tool call that the client is told of."""
-    error: Error | None = None
-    """Of a response the error that it is."""
-    before: msgspec.Raw | None = None
-    """The params of the prompt that its sender changed by it; None: it changed none, or they are
-    not known any more."""
-    begins: bool = False
-    """Whether the turn begins with it …"""
-    ends: bool = False
-    """… or ends."""
-    answer: Prompted | None = None
-    """The result of the turn's prompt."""
-    uncut: Sequence[int] = ()
-    """Events with words of this turn, which has ended: their sender has only cut them anew."""
-    gap: str = ""
-    """In words, what is missing before it."""
-
-    @property
-    def own(self) -> Own:
-        """Our own members of it."""
-        return self.line.own or _NONE
 
 
 class Fold:

@@ -15,8 +15,9 @@ from typing import Final
 import msgspec
 
 from conductor.errors import UsageError
+from conductor.record.turns.event import Event
 from conductor.record.turns.filter import Filter
-from conductor.record.turns.fold import Event, Fold
+from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import (
     AGENT,
     CLIENT,

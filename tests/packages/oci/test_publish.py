@@ -12,10 +12,10 @@ import oras.client  # type: ignore[import-untyped]
 import pytest
 
 from conductor.errors import ConductorError, UsageError
-from conductor.packages import pack, registry_entry, signatures, sources
+from conductor.packages import key_signatures, pack, registry_entry, signatures, sources
+from conductor.packages.key_signatures import BUNDLE
 from conductor.packages.oci import artifact, publish
 from conductor.packages.oci.publish import Publication
-from conductor.packages.signatures import BUNDLE
 from conductor.packages.sources import Fetched
 from conductor.spec.manifest.reading import Manifest
 from tests.packages.oci import registries
@@ -217,7 +217,7 @@ def test_a_signature_counts_for_its_own_package_only(made: HandMade, tmp_path: P
     publish.push(ready(DATETIME, made.host, private))
     other = ready(COMPONENTS / "passthrough", made.host, tag=":other")
     publish.push(other)
-    bundle = signatures.bundle(b"another manifest", private)
+    bundle = key_signatures.bundle(b"another manifest", private)
     forged = artifact.attached(other.made, BUNDLE, bundle)
     made.put("me/p", "x", forged.manifest, *(blob.content for blob in forged.blobs))
     made.list("me/p", other.made.digest, forged.manifest)
@@ -282,7 +282,7 @@ def test_a_referrer_says_nothing_about_a_signed_component(made: HandMade, tmp_pa
     one = ready(DATETIME, made.host, private)
     bare = artifact.of_module(one.made.blobs[1].content, is_component=False, annotations={})
     other = artifact.attached(bare, artifact.DESCRIPTION, b'name = "x"\nfile = "x.wasm"\n')
-    signed = artifact.attached(bare, BUNDLE, signatures.bundle(bare.manifest, private))
+    signed = artifact.attached(bare, BUNDLE, key_signatures.bundle(bare.manifest, private))
     publication = Publication(one.reference, bare, (other, signed))
     publish.push(publication)
     assert Path(fetch(publication.pinned, tmp_path / "1").place).is_dir()
