@@ -220,7 +220,11 @@ RULES: Final = (
         ("anyio", "msgspec"),
     ),
     *(
-        Rule(f"conductor.fleet.{name}", ("conductor.fleet", *BASE), ("anyio", "msgspec", "nats"))
+        Rule(
+            f"conductor.fleet.{name}",
+            ("conductor.fleet", "conductor.transports.watched", *BASE),
+            ("anyio", "msgspec", "nats"),
+        )
         for name in ("bus", "bucket", "client")
     ),
     Rule("conductor.fleet.sealed", BASE, ("msgspec", "cryptography")),

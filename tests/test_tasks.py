@@ -19,8 +19,13 @@ FREE: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
 OF_ASYNCIO: Final = {*FREE, "gather", "wait_for"}
 """What asyncio has beside its task groups and `timeout`."""
 
-GROUPS: Final = {"asyncio.TaskGroup()", "anyio.create_task_group()"}
+GROUPS: Final = ("asyncio.TaskGroup(", "anyio.create_task_group(", "Watched(")
 """What ends after its tasks, as `async with` opens it."""
+
+
+def is_group(found: ast.ClassDef) -> bool:
+    """Whether a class is a group itself."""
+    return "asyncio.TaskGroup" in map(ast.unparse, found.bases)
 
 
 def free(text: str) -> Iterator[int]:
@@ -31,13 +36,15 @@ def free(text: str) -> Iterator[int]:
         for node in nodes
         if isinstance(node, ast.AsyncWith)
         for item in node.items
-        if item.optional_vars is not None and ast.unparse(item.context_expr) in GROUPS
+        if item.optional_vars is not None and ast.unparse(item.context_expr).startswith(GROUPS)
     } | {
         ast.unparse(target)
         for node in nodes
-        if isinstance(node, ast.Assign) and ast.unparse(node.value) in GROUPS
+        if isinstance(node, ast.Assign) and ast.unparse(node.value).startswith(GROUPS)
         for target in node.targets
     }
+    if any(isinstance(node, ast.ClassDef) and is_group(node) for node in nodes):
+        groups.add("self")
     for node in nodes:
         match node:
             case ast.Attribute(value=value, attr="create_task") if ast.unparse(value) in groups:

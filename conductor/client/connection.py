@@ -28,6 +28,7 @@ from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.record.turns.messages import members
 from conductor.transports.memory import Channel
+from conductor.transports.watched import Watched
 from conductor.version import version
 
 _GRACE: Final = 2.0
@@ -89,7 +90,7 @@ class Connection:
         self._on_update = on_update
         self._on_frame = on_frame
         self._channel: Channel | None = None
-        self._tasks: asyncio.TaskGroup | None = None
+        self._tasks: Watched | None = None
         """None: nothing is read, or no more."""
         self._reader: asyncio.Task[None] | None = None
         self._last_id = 0
@@ -110,7 +111,7 @@ class Connection:
     async def over(self, channel: Channel) -> AsyncIterator[None]:
         """Reads `channel`, and serves what comes, as long as the block lasts."""
         self._channel = channel
-        self._tasks = group = asyncio.TaskGroup()
+        self._tasks = group = Watched(self._fail)
         await group.__aenter__()
         self._reader = group.create_task(self._read(channel))
         try:
@@ -130,14 +131,8 @@ class Connection:
         if self._tasks is None:
             work.close()
             return False
-        self._tasks.create_task(self._watched(work))
+        self._tasks.start(work)
         return True
-
-    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            self._fail(error)
 
     async def closed(self) -> None:
         """Returns once the chain sends nothing more."""

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from conductor.errors import ConductorError, place_of
+from conductor.errors import ConductorError
 from conductor.fleet import names
 from conductor.fleet.bus import Bus, End, Unanswered
 
@@ -147,4 +147,4 @@ class Beats:
         try:
             call()
         except Exception as error:  # this process lives, and goes on to say so
-            self._bus.log(f"a defect of conductor: {place_of(error)}")
+            self._bus.defect(error)

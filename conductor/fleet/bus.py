@@ -23,6 +23,7 @@ from conductor.errors import ConductorError, place_of
 from conductor.fleet.bucket import STREAM, Bucket, Unkept
 from conductor.fleet.client import BusClient, is_final, why
 from conductor.fleet.place import Place, login
+from conductor.transports.watched import Watched
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -121,7 +122,7 @@ class Bus:
         self._makers: dict[str, Callable[[], Awaitable[object]]] = {}
         """What makes what this part needs NATS to keep, where it is not there, by name."""
         self._making: asyncio.Task[None] | None = None
-        self._tasks = asyncio.TaskGroup()
+        self._tasks = Watched(self.defect)
         self._is_unmade = self._has_made = False
         """Whether NATS has to be asked for all of that; and whether something was not there."""
 
@@ -131,15 +132,11 @@ class Bus:
         if self._closing:
             work.close()
             return None
-        task = self._tasks.create_task(self._watched(work))
-        task.add_done_callback(lambda _: work.close())  # it may end before it has begun
-        return task
+        return self._tasks.start(work)
 
-    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:  # the others go on
-            self.log(f"a defect of conductor: {place_of(error)}")
+    def defect(self, error: Exception) -> None:
+        """Says that something has failed that may not; all else goes on."""
+        self.log(f"a defect of conductor: {place_of(error)}")
 
     @property
     def is_linked(self) -> bool:
@@ -290,7 +287,7 @@ class Bus:
         try:
             call()
         except Exception as error:  # the others are called
-            self.log(f"a defect of conductor: {place_of(error)}")
+            self.defect(error)
 
     # -- messages --------------------------------------------------------------------------------
 
@@ -364,7 +361,7 @@ class Bus:
             try:
                 take(message.subject, message.data)
             except Exception as error:  # the next message is taken
-                self.log(f"a defect of conductor: {place_of(error)}")
+                self.defect(error)
 
         return await self._subscribed(subject, taken, "")
 

@@ -36,6 +36,7 @@ from conductor.spec.options import Options
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying, give_back_code
+from conductor.transports.watched import Watched
 
 if TYPE_CHECKING:
     from conductor.core.state import Peer
@@ -87,7 +88,7 @@ class Runtime:
         owner: Who has it run; None: nobody who wants to hear of it.
     """
 
-    _carrying: asyncio.TaskGroup
+    _carrying: Watched
     """What connections need until they are closed, which lasts as long as the chain."""
 
     def __init__(
@@ -124,7 +125,7 @@ class Runtime:
         self.backpressure = self._new_backpressure()
         self._teardown = Teardown(self.router)
         self._heed_audit_rule()
-        self._beside: asyncio.TaskGroup | None = None
+        self._beside: Watched | None = None
         """What ends before connections are closed; None: no such task may begin any more."""
         self.performer = Performer(self)
         self.outboxes = self._new_outboxes()
@@ -185,7 +186,7 @@ class Runtime:
         for spec, text in self._lacking():
             self.log("warning", spec.name, text)
         try:
-            async with asyncio.TaskGroup() as self._carrying:
+            async with Watched(self.defect) as self._carrying:
                 try:
                     await self._serve()
                 finally:
@@ -199,7 +200,7 @@ class Runtime:
     async def _serve(self) -> None:
         """Carries messages until the chain may be closed."""
         try:
-            async with asyncio.TaskGroup() as group:
+            async with Watched(self.defect) as group:
                 self._beside = group
                 try:
                     await self._connected()
@@ -231,26 +232,13 @@ class Runtime:
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None] | None:
         """Runs `work` until the connections are closed; not at all from then on."""
         if self._beside is not None:
-            return self._begin(self._beside, work)
+            return self._beside.start(work)
         work.close()
         return None
 
     def carry(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Runs `work`, which the close of a connection ends."""
-        return self._begin(self._carrying, work)
-
-    def _begin(
-        self, group: asyncio.TaskGroup, work: Coroutine[Any, Any, None]
-    ) -> asyncio.Task[None]:
-        task = group.create_task(self._watched(work))
-        task.add_done_callback(lambda _: work.close())  # it may end before it has begun
-        return task
-
-    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            self.defect(error)
+        return self._carrying.start(work)
 
     def guarded(self, callback: Callable[[*_Args], None], *arguments: *_Args) -> None:
         """Calls what the event loop is to call; what it raises fails the chain."""

@@ -27,6 +27,7 @@ from conductor.transports.entrance import Entrance
 from conductor.transports.received import Received
 from conductor.transports.remote.address import ENDPOINT, Address
 from conductor.transports.turns import Turns
+from conductor.transports.watched import Watched
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -94,7 +95,7 @@ class Server:
         self.sockets = ClientSockets()
         self._app = App(self)
         self._https: list[HttpAddress] = []
-        self._tasks = asyncio.TaskGroup()
+        self._tasks = Watched(self._failed)
         self._serving = contextlib.AsyncExitStack()
         """What ends with it."""
 
@@ -107,15 +108,10 @@ class Server:
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Starts a task. The log gets its error, which ends no other task."""
-        task = self._tasks.create_task(self._watched(work))
-        task.add_done_callback(lambda _: work.close())  # it may end before it has begun
-        return task
+        return self._tasks.start(work)
 
-    async def _watched(self, work: Coroutine[Any, Any, None]) -> None:
-        try:
-            await work
-        except Exception as error:
-            self._complain(f"a defect of conductor: {place_of(error)}")
+    def _failed(self, error: Exception) -> None:
+        self._complain(f"a defect of conductor: {place_of(error)}")
 
     # -- what is served --------------------------------------------------------------------------
 
@@ -293,7 +289,7 @@ class Server:
                     room.overdue()
                     room.check(self.gate.holds)
                 except Exception as error:  # the next look, and other rooms, go on
-                    self._complain(f"a defect of conductor: {place_of(error)}")
+                    self._failed(error)
                 if room.is_empty:  # an issuer may vouch for any number of principals
                     del self._rooms[principal]
 

@@ -15,7 +15,7 @@ from conductor.transports.base import Ended, Owner
 
 _LEAST: Final = 0.05
 """Seconds that a function has, whatever the grace: it may have to await something at its end."""
-_CANCELS: Final = 2
+_CANCELS: Final = 5
 """How often a function is cancelled until it is closed, which only few could catch."""
 
 

@@ -4,12 +4,18 @@ from __future__ import annotations
 
 import asyncio
 
+import pytest
+
+from conductor.transports import memory
 from conductor.transports.memory import Channel, MemoryTransport
 from tests.places import DEADLINE
 from tests.transports.ends import Recorder
 
 
-def test_a_function_that_catches_every_cancellation_is_closed() -> None:
+def test_a_function_that_catches_every_cancellation_is_closed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(memory, "_LEAST", 0.01)
     caught: list[int] = []
 
     async def stubborn(_: Channel) -> None:
