@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -17,28 +17,8 @@ from conductor.spec.config.model import Config
 from conductor.spec.model import Spec, role_of
 
 if TYPE_CHECKING:
+    from conductor.spec.options import Options
     from conductor.spec.plan import Plan
-
-
-class Options(Protocol):
-    """What a user writes of them (`conductor.spec.options.Options`)."""
-
-    @property
-    def peer(self) -> Sequence[str]:
-        """`NAME=COMMAND` each; in place of a command there may be a JSON list of components, which
-        is a chain of its own: a branch."""
-
-    @property
-    def branch(self) -> Sequence[str]:
-        """`NAME=PROXIES` each: a branch of these proxies and the command of the chain's agent."""
-
-    @property
-    def require_sandbox(self) -> bool:
-        """Whether every proxy has to be sandboxed, those of branches too …"""
-
-    @property
-    def require_hardening(self) -> bool:
-        """… and its process locked up."""
 
 
 def resolved(

@@ -9,7 +9,7 @@ from __future__ import annotations
 import enum
 import re
 from collections.abc import Sequence
-from typing import Any, Final, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeAlias
 
 import msgspec
 
@@ -22,6 +22,9 @@ from conductor.spec import policy_text
 from conductor.spec.digests import short
 from conductor.spec.model import Spec
 from conductor.spec.trust import Agreement
+
+if TYPE_CHECKING:
+    from conductor.spec.consent.tools import ToolsQuestion
 
 METHOD: Final = PERMISSION
 _LONGEST: Final = 60
@@ -42,40 +45,8 @@ Option: TypeAlias = tuple[Answer, str, str]
 """What an option means, its name, and its kind for the client."""
 
 
-class Asked(Protocol):
-    """A question, whatever it is about."""
-
-    @property
-    def component(self) -> str:
-        """Who the log says it is about."""
-
-    @property
-    def key(self) -> str:
-        """What it is over by: nobody is asked twice."""
-
-    @property
-    def label(self) -> str:
-        """What it is about, for people."""
-
-    @property
-    def title(self) -> str:
-        """The question in a line."""
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        """What the user may answer."""
-
-    @property
-    def narrow(self) -> str:
-        """What holds without a yes."""
-
-    @property
-    def hint(self) -> str:
-        """How to agree without a question."""
-
-    def lines(self) -> list[str]:
-        """What a person needs to know to answer."""
-
+Asked: TypeAlias = "Question | ToolsQuestion"
+"""A question, whatever it is about."""
 
 # A client that allows everything takes the first option it knows to allow: nothing that lasts. So
 # neither option says `allow_always`, and the one for the session comes first.
@@ -102,26 +73,16 @@ class Question(msgspec.Struct, frozen=True):
     """What it may do then, in conductor's words."""
     meanwhile: tuple[str, ...]
     """The rights it has until then."""
+    options: ClassVar = OPTIONS
+    narrow: ClassVar = "runs with the default rights"
+    """What holds without a yes."""
+    hint: ClassVar = "`conductor trust PATH` allows what a component asks for"
+    """How to agree without a question."""
 
     @property
     def label(self) -> str:
         """The component, as the user wrote it."""
         return quoted(self.source, 200)
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        """What the user may answer."""
-        return OPTIONS
-
-    @property
-    def narrow(self) -> str:
-        """What holds without a yes."""
-        return "runs with the default rights"
-
-    @property
-    def hint(self) -> str:
-        """How to agree without a question."""
-        return "`conductor trust PATH` allows what a component asks for"
 
     @property
     def title(self) -> str:

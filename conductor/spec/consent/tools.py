@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 
@@ -40,6 +40,9 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
 
     server: Server
     changes: tuple[Change, ...]
+    options: ClassVar = _OPTIONS
+    narrow: ClassVar = "the changed tools are left out"
+    """What holds without a yes."""
 
     @property
     def key(self) -> str:
@@ -63,16 +66,6 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
     def title(self) -> str:
         """The question in a line."""
         return f"Allow what {self.label} has changed in its tools?"
-
-    @property
-    def options(self) -> tuple[Option, ...]:
-        """What the user may answer."""
-        return _OPTIONS
-
-    @property
-    def narrow(self) -> str:
-        """What holds without a yes."""
-        return "the changed tools are left out"
 
     @property
     def hint(self) -> str:
