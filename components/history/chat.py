@@ -288,3 +288,11 @@ def heard_agent(chat: Chat, kind: str, said: dict[str, Any]) -> None:
 def number(value: Any) -> int:
     """A count; what is none counts nothing."""
     return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def worded(blocks: list[Any]) -> None:
+    """Makes words for the agent of `/remember …`, a command that it does not have."""
+    for block in blocks:
+        said = block.get("text") if isinstance(block, dict) else None
+        if isinstance(said, str) and said.lstrip().lower().startswith("/remember "):
+            block["text"] = "Remember: " + said.lstrip()[len("/remember ") :]

@@ -17,6 +17,7 @@ from chat import (
     readable,
     summarised,
     told_before,
+    worded,
 )
 from kept import Kept
 
@@ -40,7 +41,6 @@ COMMAND = {
     "description": "Keeps a fact for the whole session",
     "input": {"type": "text", "hint": "what to keep"},
 }
-
 
 proxy = Proxy(
     "history",
@@ -277,14 +277,6 @@ async def prompt(request: Request, following: Any) -> Any:
         return result
     finally:
         chat.running = max(0, chat.running - over)
-
-
-def worded(blocks: list[Any]) -> None:
-    """Makes words for the agent of `/remember …`, a command that it does not have."""
-    for block in blocks:
-        said = block.get("text") if isinstance(block, dict) else None
-        if isinstance(said, str) and said.lstrip().lower().startswith("/remember "):
-            block["text"] = "Remember: " + said.lstrip()[len("/remember ") :]
 
 
 # -- a fresh session -------------------------------------------------------------------------------

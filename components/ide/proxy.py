@@ -4,11 +4,11 @@ conductor agent ide claude-agent-acp
 """
 
 from contextlib import suppress
-from dataclasses import dataclass
 from typing import Any
 
 import operations
 from operations import STANDARD
+from settings import Config
 
 from guest_sdk.python import (
     Call,
@@ -47,20 +47,6 @@ RESULT = 8_000
 """Characters of one result within a plan."""
 NOISE = 4 << 20
 """Characters of updates that a session of its own may send."""
-
-
-@dataclass
-class Config:
-    """The settings; what each means is in README.md."""
-
-    primitives: bool = True
-    rounds: int = 6
-    seconds: float = 120
-    longest: int = 50_000
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.rounds <= 20 or self.longest < 100 or self.seconds <= 0:
-            raise ValueError("`rounds` is 1 to 20, `longest` at least 100, `seconds` more than 0")
 
 
 proxy = Proxy(

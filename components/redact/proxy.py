@@ -6,10 +6,9 @@ conductor agent 'redact,config.words=["hunter2"]' claude-agent-acp
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import Any, NamedTuple
 
-from shapes import SHAPES
+from settings import Config
 
 from guest_sdk.python import REFUSED, Proxy, ProxyError, Request, Session, Update
 
@@ -70,39 +69,6 @@ class Span(NamedTuple):
     start: int
     end: int
     name: str
-
-
-@dataclass
-class Config:
-    """The settings; what each means is in README.md."""
-
-    only: list[str] = field(default_factory=lambda: list(SHAPES))
-    words: list[str] = field(default_factory=list)
-    patterns: dict[str, str] = field(default_factory=dict)
-    replacement: str = "[redacted: {name}]"
-    prompts: bool = True
-    updates: bool = True
-    window: int = 0
-
-    def __post_init__(self) -> None:
-        for name in self.only:
-            if name not in SHAPES:
-                raise ValueError(f"`only`: no kind of secret `{name}`; it is {', '.join(SHAPES)}")
-        if "" in self.words:
-            raise ValueError("`words`: a secret cannot be empty")
-        try:
-            for name, pattern in self.patterns.items():  # noqa: B007 - named by the error
-                re.compile(pattern)
-        except re.error as error:
-            raise ValueError(f"`patterns.{name}` is no regular expression: {error}") from None
-
-    @cached_property
-    def expressions(self) -> list[tuple[str, re.Pattern[str]]]:
-        """All patterns, by name."""
-        chosen = [(name, SHAPES[name]) for name in self.only]
-        words = [("secret", re.escape(word)) for word in self.words]
-        every = [*words, *self.patterns.items(), *chosen]
-        return [(name, re.compile(pattern)) for name, pattern in every]
 
 
 @dataclass
