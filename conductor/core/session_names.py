@@ -67,9 +67,8 @@ class SessionNames(Part):
 
     def below(self, agent: Peer, session: Session) -> str:
         """What an agent calls a session."""
-        if agent.p.port:
-            return session.name
-        return self.innermost(self._exchange.upstream.p, session.name)
+        client = self._exchange.upstream.p
+        return session.name if agent.p.port else self.innermost(client, session.name)
 
     @staticmethod
     def innermost(lane: Lane, session: str) -> str:
