@@ -113,7 +113,7 @@ GOALS: Final[tuple[Goal, ...]] = (
     _starts("ready, four sandboxed, in starts of a bare Python", _FULL, 6.5),
     Goal("session of an agent that starts in 0.3 s, no proxy", "slow_ms", _NONE, ALONE, 1.05),
     Goal("the same, four sandboxed", "slow_ms", _FULL, ALONE, 1.05),
-    _goal("memory, 300 MB unread by a slow client", "unread_mb", _NONE, 40, absolute=True),
+    _goal("memory, 300 MB unread by a slow client", "unread_mb", _NONE, 30, absolute=True),
     _goal("round trip, sixteen sandboxed", "trip_us", _ours(Kind.SANDBOXED, 16)),
     _goal("eight sessions at once, four sandboxed", "many_us", _FULL),
     _kept("streamed with the ring, no proxy", _NONE, Keeps.RING, 0.95),

@@ -8,7 +8,14 @@ import select
 from typing import TYPE_CHECKING, Final
 
 from conductor.core import parts
-from conductor.transports.buffers import BIG_CHUNK, CHUNK, QUIET, give_back, keep_large
+from conductor.transports.buffers import (
+    BIG_CHUNK,
+    CHUNK,
+    QUIET,
+    give_back,
+    give_back_code,
+    keep_large,
+)
 from conductor.transports.framing import LineSplitter
 
 if TYPE_CHECKING:
@@ -111,6 +118,7 @@ def serve(segment: Segment, output: ParentOutput, line_limit: int, begun: bytes)
                 source.tidying = None
                 parts.load(client=False)  # now nobody waits for it
                 give_back()
+                give_back_code()
             segment.run_due()
             if not ready.get(0, 0) & (select.POLLIN | select.POLLHUP):
                 continue

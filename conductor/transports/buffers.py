@@ -4,8 +4,8 @@ glibc hands every large block back to the system and asks for it anew, page faul
 With a few megabytes kept, a conductor passes large messages in half the time.
 
 Memory that a flood leaves behind between blocks still in use is given back in a quiet moment: it
-is no leak, but it looks like one in a process list. So are pages of libraries: to start reads ten
-times as much of their code as to carry messages.
+is no leak, but it looks like one in a process list. So are pages of libraries, once: a start reads
+ten times as much of their code as messages need.
 """
 
 from __future__ import annotations
@@ -92,7 +92,6 @@ def give_back() -> None:
     trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
-    give_back_code()
 
 
 @functools.cache
@@ -113,9 +112,10 @@ def library_code() -> list[tuple[int, int]]:
     return found
 
 
+@functools.cache
 def give_back_code() -> None:
-    """Gives back the pages of the code of libraries. Code that runs again comes from their files,
-    which the system mostly has in memory."""
+    """Gives back the pages of the code of libraries, once. Code that runs again comes from their
+    files, which the system mostly has in memory: to map it takes a millisecond."""
     import ctypes
 
     for address, size in library_code():
