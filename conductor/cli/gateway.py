@@ -75,8 +75,7 @@ class _Gateway(Serving):
         from conductor.fleet.lobby import Lobby
 
         assert self._part is not None
-        settings, received = server.settings, server.received
-        return Lobby(principal, self._part, settings, received, server.changed, server.start)
+        return Lobby(principal, self._part, server)
 
     def paths(self) -> Container[str]:
         """Workers know which chains there are."""

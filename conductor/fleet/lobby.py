@@ -4,7 +4,7 @@ room. Who is attached to what is the room's business: frames pass here as they a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final
 
 from msgspec import UNSET, Raw
@@ -12,19 +12,17 @@ from msgspec import UNSET, Raw
 from conductor.core import jsonrpc
 from conductor.core.policy.headings import session_of
 from conductor.errors import ConductorError, are, counted
-from conductor.serve.chains import Chain, HubTransport, Start
+from conductor.serve.chains import Chain, HubTransport
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
 from conductor.serve.room import SHOW
-from conductor.serve.served import Served
+from conductor.serve.served import House, Served
 from conductor.serve.streams import Streams
 
 if TYPE_CHECKING:
     from conductor.fleet.gateway import Gateway, Hosted
     from conductor.serve.hub import SessionInfo
-    from conductor.serve.settings import Settings
     from conductor.transports.base import Transport
-    from conductor.transports.received import Received
 
 _FULL: Final = "its room takes no more"
 _MOVES: Final = "its room moves"
@@ -62,21 +60,11 @@ class _Seated:
 class Lobby(Served):
     """The connections of one principal."""
 
-    def __init__(
-        self,
-        principal: str,
-        gateway: Gateway,
-        settings: Settings,
-        received: Received,
-        changed: Callable[[], None],
-        start: Start,
-    ) -> None:
-        """`changed` is called when a turn, a connection or a chain may have ended. `start` starts
-        the task of a chain."""
+    def __init__(self, principal: str, gateway: Gateway, house: House) -> None:
+        self.house = house
         self.draining = False
         self.connections: dict[str, Connection] = {}
-        self._principal, self._gateway, self._received = principal, gateway, received
-        self._settings, self._changed, self._start = settings, changed, start
+        self._principal, self._gateway = principal, gateway
         self._seats: dict[str, _Seated] = {}
         self._ending: set[Chain] = set()
         self._finishing = {}
@@ -110,14 +98,14 @@ class Lobby(Served):
 
     def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
         """A client connects. Raises `ConductorError` if there are too many."""
-        if len(self.connections) >= self._settings.connections:
+        if len(self.connections) >= self.house.settings.connections:
             count = len(self.connections)
             raise ConductorError(
                 f"there {are(count)} {counted(count, 'connection')} of this principal, and no more "
                 "may be",
                 "close one of them",
             )
-        connection = Connection(id_ or new_id(), self, outlet, named, self._settings.linger)
+        connection = Connection(id_ or new_id(), self, outlet, named, self.house.settings.linger)
         self.connections[connection.id] = connection
         self._seats[connection.id] = _Seated(connection)
         return connection
@@ -182,7 +170,7 @@ class Lobby(Served):
         if seat.chain is not None:
             self._ending.add(seat.chain)
             seat.chain.leave()
-        self._changed()
+        self.house.changed()
 
     def _deny(self, seat: _Seated) -> None:
         """Answers what a client has asked that is sent away, and still reads."""
@@ -210,7 +198,7 @@ class Lobby(Served):
 
         transport = HubTransport(
             *(lambda sent: self._send(seat, sent), lambda: connection.outlet.waiting, full),
-            *(self._received, self._principal, lambda: connection.close(Farewell.LIMIT)),
+            *(self.house.received, self._principal, lambda: connection.close(Farewell.LIMIT)),
         )
         seat.chain = chain = Chain(
             connection.named,
@@ -218,12 +206,12 @@ class Lobby(Served):
             hosted,
             transport,
             lambda text, hint: self._chain_ended(seat, chain),
-            self._start,
+            self.house.start,
         )
 
     def _send(self, seat: _Seated, sent: list[bytes]) -> None:
         """The room has sent frames."""
-        connection, unread = seat.connection, self._settings.unread
+        connection, unread = seat.connection, self.house.settings.unread
         outlet = connection.outlet
         if connection.id not in self.connections:
             return
@@ -236,7 +224,7 @@ class Lobby(Served):
         if self._finishing:
             self._finish()
         if self.draining:
-            self._changed()
+            self.house.changed()
 
     def _session(self, seat: _Seated, frame: bytes) -> str | None:
         """The session whose stream a frame goes to; None: that of the connection."""
@@ -252,14 +240,13 @@ class Lobby(Served):
         if seat.connection.id in self.connections:
             seat.chain = seat.hosted = None
             seat.connection.close(Farewell.FAILED)
-        self._changed()
+        self.house.changed()
 
     def overdue(self) -> None:
         """Does nothing: the room has the time of turns."""
 
-    def set(self, settings: Settings) -> None:
-        """Other settings hold from now on; connections that are there stay."""
-        self._settings = settings
+    def set(self) -> None:
+        """Does nothing: what its house has is read each time."""
 
     def reload(self) -> None:
         """Does nothing: workers have the configuration of chains."""

@@ -13,25 +13,24 @@ import select
 import socket
 from collections import deque
 from collections.abc import Callable
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.errors import ConductorError
-from conductor.serve.connections import Connection, Farewell, Outlet
+from conductor.serve.access.gate import LOCAL
+from conductor.serve.connections import Connection, Farewell
 from conductor.serve.hub import frames
 from conductor.transports.entrance import Entrance, shut_down
 from conductor.transports.fds import FdReader, FdWriter
-from conductor.transports.received import Entry, Reader
-from conductor.transports.turns import Turns
+
+if TYPE_CHECKING:
+    from conductor.serve.server import Server
 
 _PARTING: Final = 2.0
 _LINES: Final = 8
 """Lines that are taken in one go."""
-
-Join = Callable[[Outlet], Connection]
-"""A new connection for an outlet. Raises `ConductorError`."""
 
 
 class LinesOutlet:
@@ -104,18 +103,10 @@ class LinesLink:
     """One client at a socket: a stranger until it has sent `initialize`."""
 
     def __init__(
-        self,
-        taken: socket.socket,
-        limit: int,
-        patience: float,
-        join: Join,
-        entry: Callable[[Reader], Entry],
-        turns: Turns,
-        left: Callable[[LinesLink], None],
+        self, taken: socket.socket, server: Server, left: Callable[[LinesLink], None]
     ) -> None:
-        """`entry` is where counts what has come. `left` is called when it is no stranger any
-        more."""
-        self._join = join
+        """`left` is called when it is no stranger any more."""
+        self._server = server
         self._left = left
         self._connection: Connection | None = None
         fd = taken.detach()
@@ -123,17 +114,18 @@ class LinesLink:
         self._outlet.ended = self._give_back
         # Soon: who says so may be in the middle of something.
         self._outlet.going_on = lambda: self._loop.call_soon(self._look)
-        self._holds = entry(self)
+        self._holds = server.received.entry(LOCAL, self)
         self._held_up = False
         """Whether too much of its principal waits to be taken."""
-        self._turns = turns
+        self._turns = server.turns
         self._lines: deque[bytes] = deque()
         """Those that wait for their turn."""
         self._over: tuple[OSError | None] | None = None
         """How what comes has ended."""
-        self._reader = FdReader(fd, limit, self._received, self._oversized, self._end, self._count)
+        most = server.settings.message
+        self._reader = FdReader(fd, most, self._received, self._oversized, self._end, self._count)
         self._loop = asyncio.get_running_loop()
-        self._late = self._loop.call_later(patience, self.turn_away)
+        self._late = self._loop.call_later(server.settings.login, self.turn_away)
 
     def turn_away(self) -> None:
         """Ends the link now."""
@@ -181,7 +173,7 @@ class LinesLink:
                 return False
             self._known()
             try:
-                self._connection = self._join(self._outlet)
+                self._connection = self._server.join(None, self._outlet, "")
             except ConductorError as error:
                 self._refuse(frame, error)
                 return False
@@ -260,22 +252,14 @@ def is_initialize(frame: bytes) -> bool:
     return message is not None and message.method == "initialize"
 
 
-def listen(
-    listening: socket.socket,
-    limit: int,
-    patience: float,
-    join: Join,
-    entry: Callable[[Reader], Entry],
-    turns: Turns,
-    complain: Callable[[str], None],
-) -> Entrance:
-    """Lets clients in at a socket."""
+def listen(listening: socket.socket, server: Server) -> Entrance:
+    """Lets clients in at a socket, whom its address shows to be the user."""
 
     def greet(taken: socket.socket) -> LinesLink:
-        return LinesLink(taken, limit, patience, join, entry, turns, leave)
+        return LinesLink(taken, server, leave)
 
     def leave(link: LinesLink) -> None:
         entrance.leave(link)
 
-    entrance = Entrance(listening, greet, complain)
+    entrance = Entrance(listening, greet, server.complain)
     return entrance

@@ -5,11 +5,12 @@ Performs what the hub asks for. No chain of one room ever meets a connection of 
 
 from __future__ import annotations
 
+import asyncio
 from collections import deque
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING, Final
 
-from conductor.serve.chains import Chain, Factory, HubTransport, Start
+from conductor.serve.chains import Chain, Factory, HubTransport
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import (
     CloseChain,
@@ -23,13 +24,12 @@ from conductor.serve.hub import (
     ToChain,
     ToClient,
 )
-from conductor.serve.served import Served
+from conductor.serve.served import House, Served
 
 if TYPE_CHECKING:
     from conductor.serve.hub import SessionInfo
     from conductor.serve.owners import Ownership
     from conductor.serve.settings import Settings
-    from conductor.transports.received import Received
 
 SHOW: Final = "connect again with a token that is valid; `session/load` goes on with the session"
 _FULL: Final = "its chain takes no more"
@@ -47,30 +47,14 @@ class Room(Served):
         draining: Whether no turn may begin any more.
     """
 
-    def __init__(
-        self,
-        principal: str,
-        factory: Factory,
-        settings: Settings,
-        owners: Ownership,
-        received: Received,
-        clock: Callable[[], float],
-        changed: Callable[[], None],
-        complain: Callable[[str], None],
-        start: Start,
-    ) -> None:
-        """`changed` is called when a turn, a connection or a chain may have ended; `complain`
-        writes a warning. `start` starts the task of a chain."""
+    def __init__(self, principal: str, factory: Factory, owners: Ownership, house: House) -> None:
         self.principal = principal
+        self.house = house
         self.draining = False
-        self._received = received
         self._factory = factory
-        self._settings = settings
         self._owners = owners
-        self._clock = clock
-        self._changed = changed
-        self._complain = complain
-        self._start = start
+        self._clock = asyncio.get_running_loop().time
+        settings = house.settings
         self.hub = Hub(
             shares=settings.share,
             owns=lambda session: owners.has(principal, session),
@@ -104,7 +88,7 @@ class Room(Served):
     def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
         """A client connects; `id_` is that of its connection, if it has one already. Raises
         `ConductorError` if there are too many."""
-        connection = Connection(id_ or new_id(), self, outlet, named, self._settings.linger)
+        connection = Connection(id_ or new_id(), self, outlet, named, self.house.settings.linger)
         self.hub.joined(connection.id, named=named)
         self.connections[connection.id] = connection
         return connection
@@ -129,7 +113,7 @@ class Room(Served):
     def descriptors(self) -> int:
         """How many its chains need, about: each connection may begin one, unless they share."""
         chains = len(self.running)
-        return CHAIN * (chains if self._settings.share else max(chains, len(self.connections)))
+        return CHAIN * (chains if self.house.settings.share else max(chains, len(self.connections)))
 
     @property
     def sessions(self) -> Collection[SessionInfo]:
@@ -160,7 +144,7 @@ class Room(Served):
             for name in connection.chains:
                 self._readers[name].pop(connection, None)
             self.go_on(connection)
-            self._changed()
+            self.house.changed()
 
     def go_on(self, connection: Connection) -> None:
         """Its chains may send it more."""
@@ -187,7 +171,7 @@ class Room(Served):
             if self._finishing:
                 self._finish()
             if self.draining:
-                self._changed()
+                self.house.changed()
 
     def _queue(self, effects: Iterable[Effect], chain: str) -> None:
         """Performs effects in order. What clients are sent waits for `_flush`."""
@@ -233,12 +217,12 @@ class Room(Served):
         elif isinstance(effect, Disowned):
             self._owners.remove(self.principal, effect.session)
         elif isinstance(effect, LogLine):
-            self._complain(f"{effect.who} of `{self.principal}`: {effect.text}")
+            self.house.complain(f"{effect.who} of `{self.principal}`: {effect.text}")
 
     def _send(
         self, connection: Connection, frame: bytes, session: str | None, chain: str = ""
     ) -> None:
-        unread = self._settings.unread
+        unread = self.house.settings.unread
         if chain and self._home(chain) is not connection:  # a chain waits for its home
             is_much = self.leaves_much(connection, unread, unread)
         else:
@@ -266,7 +250,7 @@ class Room(Served):
 
         transport = HubTransport(
             *(received, lambda: self._waiting(name), lambda full: self._held_up(name, full)),
-            *(self._received, self.principal, lambda: self._give_up(name)),
+            *(self.house.received, self.principal, lambda: self._give_up(name)),
         )
         self.chains[name] = chain = Chain(
             connection.named,
@@ -274,7 +258,7 @@ class Room(Served):
             self._factory,
             transport,
             lambda text, hint: self._chain_ended(name, chain, text, hint),
-            self._start,
+            self.house.start,
         )
 
     def _waiting(self, name: str) -> int:
@@ -311,12 +295,11 @@ class Room(Served):
         self._held_up(name, False)
         for connection in self._readers.pop(name, ()):
             connection.chains.discard(name)
-        self._changed()
+        self.house.changed()
 
-    def set(self, settings: Settings) -> None:
-        """Other settings hold from now on; connections that are there stay."""
-        self._settings = settings
-        self.hub.limits = hub_limits(settings)
+    def set(self) -> None:
+        """Its house has other settings from now on; connections that are there stay."""
+        self.hub.limits = hub_limits(self.house.settings)
 
     def reload(self) -> None:
         """All chains read their configuration again."""

@@ -52,6 +52,7 @@ class Server:
 
     Attributes:
         settings: How it is set.
+        complain: Writes a warning.
         gate: Whom it lets in.
         draining: Whether it is about to end.
         more_numbers: Those of what stands behind it, in the text format of Prometheus.
@@ -84,7 +85,7 @@ class Server:
         self._factory = factory
         self._owners = owners
         self._chains = chains
-        self._complain = complain
+        self.complain = complain
         self._make = make
         self._rooms: dict[str, Served] = {}
         self._entrances: list[Entrance] = []
@@ -111,7 +112,7 @@ class Server:
         return self._tasks.start(work)
 
     def _failed(self, error: Exception) -> None:
-        self._complain(f"a defect of conductor: {place_of(error)}")
+        self.complain(f"a defect of conductor: {place_of(error)}")
 
     # -- what is served --------------------------------------------------------------------------
 
@@ -130,10 +131,7 @@ class Server:
 
     def new_room(self, principal: str) -> Served:
         """A room for a principal."""
-        return Room(
-            *(principal, self._factory, self.settings, self._owners, self.received),
-            *(self._loop.time, self.changed, self._complain, self.start),
-        )
+        return Room(principal, self._factory, self._owners, self)
 
     def changed(self) -> None:
         """A turn, a connection or a chain may have ended."""
@@ -245,19 +243,9 @@ class Server:
         if address.row.is_path:
             self._paths.append((address.path, os.stat(address.path)))
         if not address.row.is_web:
-            self._entrances.append(
-                lines.listen(
-                    listening,
-                    self.settings.message,
-                    self.settings.login,
-                    lambda outlet: self.join(None, outlet, ""),
-                    lambda reader: self.received.entry(LOCAL, reader),
-                    self.turns,
-                    self._complain,
-                )
-            )
+            self._entrances.append(lines.listen(listening, self))
         else:
-            app, complain = self._app.serve, self._complain
+            app, complain = self._app.serve, self.complain
             served = HttpAddress(self, app, listening, complain, tls)
             self._https.append(await self._serving.enter_async_context(served))
         if address.row.is_path:
@@ -338,7 +326,7 @@ class Server:
         for address in self._https:
             address.set(settings)
         for room in self._rooms.values():
-            room.set(settings)
+            room.set()
             room.check(self.gate.holds)
 
     def reload(self) -> None:
