@@ -7,8 +7,8 @@ from contextlib import suppress
 from typing import Any
 
 import operations
+from ide_settings import Config
 from operations import STANDARD
-from settings import Config
 
 from guest_sdk.python import (
     Call,

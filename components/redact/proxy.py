@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from settings import Config
+from redact_settings import Config
 
 from guest_sdk.python import REFUSED, Proxy, ProxyError, Request, Session, Update
 

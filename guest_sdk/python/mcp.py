@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Final
 from . import setup
 from .calls import LEVELS
 from .engine import engine
-from .errors import INTERNAL_ERROR, INVALID_PARAMS, METHOD_NOT_FOUND, ProxyError
+from .errors import INTERNAL_ERROR, INVALID_PARAMS, ProxyError
 from .failures import report, sentence
-from .links import NAMESPACE, VERSION, Connection, Declared, Work, token_of
+from .links import NAMESPACE, Connection, Declared, Work, token_of
 from .listening import UPDATED, Listener
 from .messages import Request
-from .serving import LISTS, MAY_ASK, about, name_of, serve
+from .serving import MAY_ASK, about, name_of, serve
+from .stateless import VERSIONS, check_version, complete, inner
 from .tasks import current
 
 if TYPE_CHECKING:
@@ -30,10 +31,6 @@ if TYPE_CHECKING:
     from .sessions import Session
     from .setup import Handlers
 
-VERSIONS: Final = ("2026-07-28", "2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
-"""Revisions of MCP that are served; the first one has no handshake."""
-
-_UNSUPPORTED_VERSION: Final = -32022
 _MOST_SUSPENDED: Final = 64
 """Requests that wait for input which their callers may never bring."""
 
@@ -259,7 +256,7 @@ class Host:
     # -- with connections ----------------------------------------------------------------------
 
     async def _connected(self, request: Request, connection: Connection) -> Any:
-        method, params = _inner(request.params)
+        method, params = inner(request.params)
         if method == "initialize":
             return self._initialize(connection, params)
         if method == "logging/setLevel":
@@ -288,9 +285,9 @@ class Host:
         request_id = request.params.get("requestId")
         if not isinstance(request_id, str):
             raise ProxyError("mcp/message: `requestId` must be text", INVALID_PARAMS)
-        method, params = _inner(request.params)
+        method, params = inner(request.params)
         try:
-            _check_version(method, params)
+            check_version(method, params)
             return {"result": await self._alone(declared, method, params, request_id)}
         except ProxyError as error:
             return {"error": error.body()}
@@ -304,7 +301,7 @@ class Host:
         if method == "server/discover":
             said = about(self._engine, declared)
             info = {NAMESPACE + "serverInfo": said.pop("serverInfo")}
-            return _complete(method, {"supportedVersions": [VERSIONS[0]], **said, "_meta": info})
+            return complete(method, {"supportedVersions": [VERSIONS[0]], **said, "_meta": info})
         if method == "subscriptions/listen":
             return await self._listen(Listener(self._engine, declared, request_id, params))
         state = params.get("requestState")
@@ -320,7 +317,7 @@ class Host:
             work.begin(serve(self._engine, declared, method, params, work, INVALID_PARAMS))
         found = await work.outcome()
         if found is not None:
-            return _complete(method, found)
+            return complete(method, found)
         return self._suspend(work)
 
     def _suspend(self, work: Work) -> dict[str, Any]:
@@ -371,29 +368,6 @@ def _concerns(declared: Declared, server: Server, session: Session | None) -> bo
 def _kept(session: Session) -> dict[str, Any]:
     """What the next life must know of a session."""
     return {"session": session.id, "cwd": session.cwd}
-
-
-def _complete(method: str, found: dict[str, Any]) -> dict[str, Any]:
-    cached = {"ttlMs": 0, "cacheScope": "private"} if method in LISTS else {}
-    return {"resultType": "complete", **cached, **found}
-
-
-def _inner(params: dict[str, Any]) -> tuple[str, dict[str, Any]]:
-    inner = params.get("params")
-    return str(params.get("method", "")), inner if isinstance(inner, dict) else {}
-
-
-def _check_version(method: str, params: dict[str, Any]) -> None:
-    """Stateless MCP says its version with every request, and has no handshake."""
-    if method == "initialize":
-        raise ProxyError("Method not found: initialize", METHOD_NOT_FOUND)
-    meta = params.get("_meta")
-    version = meta.get(VERSION) if isinstance(meta, dict) else None
-    if version is None:
-        raise ProxyError(f"`_meta` must hold `{VERSION}`", INVALID_PARAMS)
-    if version != VERSIONS[0]:
-        data = {"requested": version, "supported": [VERSIONS[0]]}
-        raise ProxyError(f"MCP {version} is not supported", _UNSUPPORTED_VERSION, data)
 
 
 def host() -> Host:

@@ -7,11 +7,11 @@ does not know of is simply there too, in `params`, and goes on as it came.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from . import checked
+from .commands import SKILL, begins_plainly, on_a_line
 from .errors import REFUSED, ProxyError
 from .jsontext import Place, dumps
 from .merging import Snapshot, changed, edited, snapshot
@@ -246,7 +246,7 @@ class Request(Message):
         """
         blocks = self._params.get("prompt")
         first = blocks[0] if isinstance(blocks, list) and blocks else None
-        if isinstance(first, dict) and first.get("type") == _SKILL:
+        if isinstance(first, dict) and first.get("type") == SKILL:
             return True
         word = (self.text.split(maxsplit=1) or [""])[0]
         return word.startswith("/") and word.count("/") == 1 and len(word) > 1
@@ -259,7 +259,7 @@ class Request(Message):
         is no list of blocks stays as it is.
         """
         added, held = checked.blocks(blocks), self.params.get("prompt")
-        if isinstance(held, list) and _begins_plainly(held):
+        if isinstance(held, list) and begins_plainly(held):
             held[:0] = added
         else:
             self.append(*added)
@@ -269,7 +269,7 @@ class Request(Message):
         command, so that its last word stays what it is."""
         added, held = checked.blocks(blocks), self.params.get("prompt")
         if isinstance(held, list):
-            held += added if _begins_plainly(held) else map(_on_a_line, added)
+            held += added if begins_plainly(held) else map(on_a_line, added)
 
     def refuse(self, reason: str = "not allowed", data: Any = None) -> dict[str, Any]:
         """Lets a request not go on: `return request.refuse("not on this machine")`.
@@ -302,40 +302,6 @@ def _rejected(options: Any) -> dict[str, str]:
             if wanted in meant and all(kind in _REJECTS for kind in meant):
                 return {"outcome": "selected", "optionId": id_}
     return {"outcome": "cancelled"}
-
-
-_MARKED: Final = re.compile(
-    "[\x00-\x20/$!#:@&~%^*+.?\\\\\x7f-\xbf\u0340-\u037f\u0600-\u063f\u1000-\u3fff"
-    "\ud800-\udfff\uf000-\uffff\U000c0000-\U0010ffff-]"
-)
-"""What some agent may read a command by, or not see in front of one; and more, to be quick."""
-_SKILL: Final = "skill"
-"""The type of a block by which a user calls a skill."""
-
-
-def _begins_plainly(prompt: list[Any]) -> bool:
-    """Whether a prompt begins with a text that no agent takes for a command, or has none.
-
-    What comes with it before its first text counts too: some agents read that first. A skill is a
-    command in a block of its own.
-    """
-    for block in prompt:
-        if isinstance(block, dict):
-            if block.get("type") == _SKILL:
-                return False
-            resource, said = block.get("resource"), block.get("text")
-            inner = resource.get("text") if isinstance(resource, dict) else None
-            if any(isinstance(one, str) and _MARKED.match(one) for one in (said, inner)):
-                return False
-            if said and isinstance(said, str) and block.get("type") == "text":
-                return True
-    return True
-
-
-def _on_a_line(block: dict[str, Any]) -> dict[str, Any]:
-    """A block that begins with a line break, if it is text."""
-    said = block.get("text")
-    return {**block, "text": "\n" + said} if isinstance(said, str) else block
 
 
 class Notification(Message):
