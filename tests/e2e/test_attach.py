@@ -241,6 +241,7 @@ def test_who_is_attached(rig: Rig, server: Served) -> None:
         assert shown.code == 0
         lines = shown.out.splitlines()
         assert first in lines[1]
+        assert " idle " in lines[1]
         assert "phone" in lines[2]
         assert "viewer" in lines[2]
         listed = json.loads(conductor("attach", server.address, "--list", "--json").out)

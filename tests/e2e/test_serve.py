@@ -103,7 +103,8 @@ def test_tokens(rig: Rig) -> None:
         session = client.begin()
         assert client.prompt(session, "/echo hi") == "hi"
         assert server.http().ask("GET").status == 401
-        assert server.http("/health").ask("GET").body == b"ok"
+        for path in ("/health", "/ready"):
+            assert server.http(path).ask("GET").body == b"ok"
         assert server.http("/metrics").ask("GET").status == 401
         metrics = server.http("/metrics", **bearer(token)).ask("GET").body.decode()
         assert "\nconductor_serve_connections 1\n" in metrics

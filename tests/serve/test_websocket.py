@@ -6,6 +6,10 @@ import asyncio
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
+import pytest
+
+from conductor.link import Link
+from conductor.serve import websocket
 from conductor.serve.connections import Connection, Farewell
 from conductor.serve.websocket import LinkedOutlet, SocketOutlet
 
@@ -111,5 +115,29 @@ def test_another_link_takes_the_place_of_the_one_before() -> None:
         assert outlet.is_linked
         assert outlet.cut(cast("WebSocket", after))
         assert not outlet.is_linked
+
+    asyncio.run(work())
+
+
+def test_a_client_that_gets_nothing_back_hears_that_its_frames_have_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(websocket, "_ACK", 0)
+
+    async def work() -> None:
+        socket, outlet, client = Narrow(), LinkedOutlet("epoch", 1000, 1000), Link("epoch")
+        outlet.linked(cast("WebSocket", socket))
+        client.linked()
+        client.send(b"{}")
+        frames: list[bytes] = []
+        while client.kept:
+            while (packet := client.take()) is not None:
+                frames += outlet.received(packet)
+            for packet in socket.sent:
+                client.received(packet)
+            socket.sent.clear()
+            await asyncio.sleep(0)
+            socket.empty()
+        assert frames == [b"{}"]
 
     asyncio.run(work())

@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import json
+import ssl
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
-from conductor.transports.remote import http
+from conductor.transports.remote import client, http
 from conductor.transports.remote.address import parse
 from conductor.transports.remote.http import HttpTransport
+from tests.packages.servers import certified, serving
 from tests.transports.ends import Recorder
 from tests.transports.remote.http_peer import HttpServer, Served
 
@@ -191,3 +194,13 @@ def test_finish_waits_for_the_posts_and_leaves() -> None:
     server, _ = run(body)
     assert [came.method for came in server.came].count("POST") == 4
     assert server.came[-1].method == "DELETE"
+
+
+def test_a_connection_of_https_is_encrypted(tmp_path: Path) -> None:
+    async def asked(url: str, trusted: Path) -> bytes:
+        tls = ssl.create_default_context(cafile=str(trusted))
+        async with client.pool(parse(url), tls) as pool:
+            return (await pool.request("GET", url)).content
+
+    with certified(tmp_path) as (context, trusted), serving({"/x": b"hi"}, context) as server:
+        assert asyncio.run(asked(f"{server.url}/x", trusted)) == b"hi"
