@@ -2,7 +2,7 @@
 #include "proxy.h"
 
 static void prompt(proxy_message *said) {
-    proxy_preface(said, LITERAL("Answer briefly."));
+    proxy_preface(said, CHANNEL_LITERAL("Answer briefly."));
 }
 
 PROXY({"session/prompt", prompt, 0})
