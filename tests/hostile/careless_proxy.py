@@ -58,10 +58,16 @@ def ascii_only(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
 
 
 def strip_meta(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
-    """Keeps the members it knows."""
-    for part in ("params", "result"):
-        if isinstance(said.get(part), dict):
-            said[part].pop("_meta", None)
+    """Keeps the members of params it knows."""
+    if isinstance(said.get("params"), dict):
+        said["params"].pop("_meta", None)
+    yield from forward(side, json.dumps(said), said)
+
+
+def strip_meta_of_answers(side: str, text: str, said: dict[str, Any]) -> Iterator[str]:
+    """Keeps the members of results it knows."""
+    if isinstance(said.get("result"), dict):
+        said["result"].pop("_meta", None)
     yield from forward(side, json.dumps(said), said)
 
 
@@ -224,8 +230,8 @@ HANDLERS: dict[str, Handler] = {
     one.__name__: one
     for one in (
         forward, drop_notifications, drop_requests, refuse_unknown, rewrite, ascii_only,
-        strip_meta, one_id, renumber, renumber_prompts, own_numbers, late_updates, swallow_cancels,
-        own_errors, batches, chatter, small,
+        strip_meta, strip_meta_of_answers, one_id, renumber, renumber_prompts, own_numbers,
+        late_updates, swallow_cancels, own_errors, batches, chatter, small,
         always_allow, one_session, twice, known_capabilities, recursive, bad_ending,
         echo_c, no_ending,
     )

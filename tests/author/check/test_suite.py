@@ -82,6 +82,7 @@ def test_programs_of_every_dialect_pass(dialect: str, monkeypatch: pytest.Monkey
         ("rewrite", "numbers", "never reached the agent"),
         ("ascii_only", "strings", "changed from byte"),
         ("strip_meta", "meta", "`_meta` of session/new was lost"),
+        ("strip_meta_of_answers", "meta", "`_meta` of the answer to session/new was lost"),
         ("one_id", "concurrency", "was not passed on"),
         ("renumber", "kept-ids", "`initialize` went on under another id"),
         ("renumber_prompts", "kept-ids", "`session/prompt` went on under another id"),
