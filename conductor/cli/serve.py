@@ -554,7 +554,10 @@ def _gate(settings: Settings, listening: Sequence[Address], start: Start) -> Gat
     ]
     issuer = None
     if settings.oidc_issuer:
-        issuer = Oidc(settings.oidc_issuer, settings.oidc_audience, start)
+        try:
+            issuer = Oidc(settings.oidc_issuer, settings.oidc_audience, start)
+        except UsageError as error:
+            raise blamed(error, settings.set_by.get("oidc_issuer")) from None
     try:
         known = tokens.read(settings.tokens) if settings.tokens else []
     except UsageError as error:
@@ -578,10 +581,11 @@ def _owners(settings: Settings) -> str:
 def as_served(parsed: Parsed, settings: Settings, number: int) -> Parsed:
     """A chain as a server runs it; `number` counts those of its name. Raises `UsageError`."""
     if parsed.options.prometheus is not None:
-        raise UsageError(
+        error = UsageError(
             "a chain of a server has no `prometheus` of its own",
             "take the option out of the chain: the server has its numbers at /metrics",
         )
+        raise blamed(error, parsed.set_by.get("prometheus"))
     chain = msgspec.structs.replace(
         parsed.options,
         trace=_numbered(parsed.options.trace, number),

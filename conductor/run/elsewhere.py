@@ -11,6 +11,7 @@ from conductor.core.component import Component
 from conductor.errors import ComponentError, UsageError
 from conductor.run import stand_ins
 from conductor.run.planned import Stderr
+from conductor.spec import origins
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
 from conductor.transports import backoff
@@ -60,8 +61,11 @@ def carriers(
         tries = max(spec.retries, backoff.tries(backoff.PATIENCE))
         return Retried(connected, tries, note, returns=True)
 
-    for place in places:
-        dialled(place)  # raises now what is wrong with the address
+    try:
+        for place in places:
+            dialled(place)  # raises now what is wrong with the address
+    except UsageError as error:
+        raise origins.blamed(error, origins.of(spec).get("ca", spec.written)) from None
     return first(), again if component.revived else first
 
 
@@ -88,5 +92,6 @@ def _token(spec: Spec) -> Callable[[], str] | None:
     try:
         shown(token)
     except ComponentError as error:  # nothing runs yet: it is a mistake of the user
-        raise UsageError(error.text, error.hint) from None
+        wrong = UsageError(error.text, error.hint)
+        raise origins.blamed(wrong, origins.of(spec).get("token")) from None
     return token

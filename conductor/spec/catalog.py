@@ -409,8 +409,6 @@ def _of_name(word: str, names: _Names) -> Spec:
         if names.note is not None:
             _note_hidden(word, names.note)
         return installed
-    if word.startswith(("ws://", "wss://", "tcp://")):
-        raise UsageError(f"remote component `{word}` is not supported yet", "run it as a command")
     manifest = bundled_manifest(word)
     if manifest is None:
         agent = _of_agent(word, names)

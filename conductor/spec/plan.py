@@ -17,7 +17,7 @@ from conductor.spec import managed
 from conductor.spec.catalog import Note, resolve, resolve_all
 from conductor.spec.model import Spec, role_of
 from conductor.spec.options import Options
-from conductor.spec.origins import DEFAULT
+from conductor.spec.origins import DEFAULT, blamed
 
 if TYPE_CHECKING:
     from conductor.spec.config.model import Config, Written
@@ -115,6 +115,9 @@ def made(
     if options.peer or options.branch:
         from conductor.spec import peer_agents
 
-        specs = peer_agents.resolved(specs, options, agent_last=agent_last, config=config)
+        try:
+            specs = peer_agents.resolved(specs, options, agent_last=agent_last, config=config)
+        except UsageError as error:
+            raise blamed(error, set_by.get("peer", set_by.get("branch"))) from None
     specs = managed.required(specs, agent_last=agent_last)
     return Plan(components=tuple(specs), options=options, mode=mode, set_by=set_by)

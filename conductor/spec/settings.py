@@ -42,7 +42,10 @@ def configuration(spec: Spec) -> dict[str, object]:
     if config:
         from conductor.spec import secrets
 
-        config = secrets.filled(config, spec.name)
+        try:
+            config = secrets.filled(config, spec.name)
+        except UsageError as error:
+            raise origins.blamed(error, spec.written) from None
     if spec.config_file is not None:
         try:
             config = {**_read(spec.config_file), **config}
@@ -88,7 +91,10 @@ def environment(spec: Spec, traceparent: str = "") -> dict[str, str]:
     if spec.secrets:
         from conductor.spec import secrets
 
-        own |= {name: secrets.read(where, spec.name) for name, where in spec.secrets.items()}
+        try:
+            own |= {name: secrets.read(where, spec.name) for name, where in spec.secrets.items()}
+        except UsageError as error:
+            raise origins.blamed(error, spec.written) from None
     return {**(children.inherited() if spec.env is None else spec.env), **own}
 
 

@@ -334,6 +334,21 @@ CHAIN: Final = ("agent", "--dry-run", "datetime", "demo")
         (OPTIONS + 'trace = "/nowhere/t.jsons"', ("exec", "demo", "-p", "hi")),
         (OPTIONS + "propagate = true", ("exec", "demo", "-p", "hi")),
         (OPTIONS + 'peer.r = "demo"', CHAIN),
+        (OPTIONS + 'peer.demo = "cat"', ("agent", "--dry-run", "datetime,allow=peer:demo", "demo")),
+        (OPTIONS + "prometheus = 1", ("serve", "demo")),
+        (SERVE + 'oidc-issuer = "x"', ("serve", "demo")),
+        (
+            '[components.a]\ncomponent = "wss://x.example"\ntoken = "env:NO"',
+            ("exec", "a", "-p", "hi"),
+        ),
+        (
+            '[components.a]\ncomponent = "wss://x.example"\nca = "/nowhere"',
+            ("exec", "a", "-p", "hi"),
+        ),
+        (
+            '[components]\na = {command = "cat", env = {K = {secret = "env:NO"}}}',
+            ("exec", "a", "demo", "-p", "hi"),
+        ),
         (OPTIONS + "require-sandbox = true", ("agent", "--dry-run", "cat", "demo")),
         (SERVE + 'chain = ["q"]', ("serve",)),
         (SERVE + 'listen = ["ws://0.0.0.0:0"]', ("serve", "demo")),
