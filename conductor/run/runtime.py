@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVarTuple
 
 import msgspec
@@ -35,7 +36,7 @@ from conductor.spec import lacking
 from conductor.spec.options import Options
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
-from conductor.transports.buffers import Tidying, give_back_code
+from conductor.transports.buffers import Tidying
 from conductor.transports.watched import Watched
 
 if TYPE_CHECKING:
@@ -64,12 +65,6 @@ _SOON: Final = 0.05
 """Seconds that entries of the log wait for others."""
 
 _Args = TypeVarTuple("_Args")
-
-
-def _tidy() -> None:
-    """Does what is left to do of a start, once nobody waits for it."""
-    parts.load(client=True)
-    give_back_code()
 
 
 class _OverError(Exception):
@@ -181,7 +176,7 @@ class Runtime:
         """Serves until the client is done or the chain fails; 0 or 1."""
         loop = asyncio.get_running_loop()
         self._tidying = Tidying(loop)
-        loads = loop.call_later(_LOADS, _tidy)
+        loads = loop.call_later(_LOADS, partial(parts.load, client=True))
         self.apply(self.router.start())
         for spec, text in self._lacking():
             self.log("warning", spec.name, text)

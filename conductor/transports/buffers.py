@@ -54,6 +54,9 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _MADV_DONTNEED: Final = 4
 
+_STARTED: Final = 0.5
+"""Seconds after which an event loop's process has loaded what each of them loads."""
+
 
 @functools.cache
 def keep_large() -> None:
@@ -123,8 +126,8 @@ def give_back_code() -> None:
 
 
 class Tidying:
-    """Gives memory back in quiet moments of an event loop: soon after large messages, and every few
-    checks after others."""
+    """Gives memory back after the start, and in quiet moments of an event loop: soon after large
+    messages, and every few checks after others."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -138,6 +141,7 @@ class Tidying:
         self._left = 0
         """Bytes that connections have left behind since memory was last given back."""
         self._looking = loop.call_later(_LOOK, self._look)
+        self._started = loop.call_later(_STARTED, give_back_code)
 
     def passed(self, size: int) -> None:
         """Counts one chunk of `size` bytes."""
@@ -156,7 +160,8 @@ class Tidying:
             self._loop.call_soon(self._give_back)
 
     def stop(self) -> None:
-        """Cancels both timers."""
+        """Cancels all timers."""
+        self._started.cancel()
         self._looking.cancel()
         if self._waiting is not None:
             self._waiting.cancel()
