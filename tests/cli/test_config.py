@@ -120,7 +120,7 @@ def test_a_secret_where_a_reference_belongs_is_not_shown(here: Place) -> None:
     for command in ("show", "check"):
         ran = here.run("config", command)
         assert "hush" not in ran.out + ran.err
-    ran.assert_error(1, "line 1: `config.password` of `demo`: a secret is `env:NAME`")
+    ran.assert_error(1, "line 3: `config.password` of `demo`: a secret is `env:NAME`")
 
 
 def test_a_broken_configuration_is_not_shown(here: Place) -> None:
