@@ -75,6 +75,14 @@ def test_a_name_stands_for_what_was_installed(tmp_path: Path) -> None:
     assert leftovers() == []
 
 
+def test_a_program_that_was_installed_takes_arguments(tmp_path: Path) -> None:
+    manifest = 'name = "weather"\ncommand = ["{python}", "{dir}/proxy.py", "first"]\n'
+    add(component(tmp_path / "weather", manifest=manifest))
+    command = catalog.resolve("weather --fast").command
+    assert command is not None
+    assert command[2:] == ["first", "--fast"]
+
+
 def test_two_names_may_share_content(tmp_path: Path) -> None:
     source = component(tmp_path / "weather")
     one, two = add(source), add(source, "other")

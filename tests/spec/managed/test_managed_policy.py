@@ -8,8 +8,9 @@ import pytest
 
 from conductor.errors import UsageError
 from conductor.spec import catalog
-from conductor.spec.managed import bounds, file
+from conductor.spec.managed import bounds, file, options
 from conductor.spec.managed.file import Most
+from conductor.spec.options import Options
 from tests.docs import pages
 from tests.places import ROOT
 
@@ -195,6 +196,14 @@ def test_a_service_is_within_another(held: str, wanted: str, *, within: bool) ->
 )
 def test_a_component_is_within_the_most(most: Most, component: str, key: str) -> None:
     assert bounded(most, component) == key
+
+
+def test_who_set_a_forbidden_option_is_named() -> None:
+    policy = file.parse(f"{CONTACT}trace = false".encode(), PLACE)
+    with pytest.raises(UsageError, match=r"a trace \(a\.toml, line 3\)"):
+        options.applied(policy, Options(trace="t"), {"trace": "a.toml, line 3"})
+    with pytest.raises(UsageError, match="a trace: not"):
+        options.applied(policy, Options(trace="t"), {"audit": "a.toml, line 3"})
 
 
 def test_limits_that_nobody_chose_are_lowered() -> None:
