@@ -17,7 +17,7 @@ from conductor.mcp.bridge.json import read, text
 from conductor.mcp.bridge.protocol import CANCELLED, INITIALIZE
 from conductor.transports import backoff
 from conductor.transports.base import Ended, Owner
-from conductor.transports.remote import client
+from conductor.transports.remote import client, wire
 from conductor.transports.remote.address import SCHEMES, Address
 from conductor.transports.remote.sse import EventParser
 
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 _SESSION: Final = "Mcp-Session-Id"
 _VERSION: Final = "MCP-Protocol-Version"
-_EVENTS: Final = "text/event-stream"
 _NO_STREAM: Final = frozenset({400, 404, 405, 406, 501})
 """Answers of a server that has no stream of its own."""
 _LOGIN: Final = 401
@@ -156,7 +155,7 @@ class StreamableHttp:
 
     async def _post(self, frame: bytes, asked: bytes | None, *, begins: bool = False) -> None:
         """Sends one message; `asked`: the id of a request, which gets an answer in any case."""
-        kinds = ("Accept", f"application/json, {_EVENTS}"), ("Content-Type", "application/json")
+        kinds = ("Accept", f"application/json, {wire.EVENTS}"), ("Content-Type", "application/json")
         why, answered, size = "answered nothing", False, len(frame)
         parser = EventParser(self._limit)
         assert self._pool is not None
@@ -208,21 +207,18 @@ class StreamableHttp:
 
     async def _messages(self, answer: Response, parser: EventParser) -> AsyncIterator[bytes]:
         """The messages of an answer, as lines; `parser` reads a stream."""
-        kind = "".join(client.named(answer.headers, "Content-Type")[:1])
-        if kind.partition(";")[0].strip().lower() != _EVENTS:
-            body = bytearray()
-            async for chunk in answer.aiter_stream():
-                body += chunk
-                if len(body) > self._limit:
-                    raise ComponentError(f"sent more than {self._limit} bytes", "")
+        if client.kind(answer) != wire.EVENTS:
+            body = await client.body(answer, self._limit)
+            if body is None:
+                raise ComponentError(f"sent more than {self._limit} bytes", "")
             if body.strip():
-                yield _line(bytes(body))
+                yield wire.one_line(body)
             return
         async for chunk in answer.aiter_stream():
             for event in parser.feed(chunk):
                 await self._flows.wait()
                 if event.data:
-                    yield _line(event.data)
+                    yield wire.one_line(event.data)
             if parser.oversized or parser.skips:
                 parser.last_id = ""  # who goes on there may get the same once more, or nothing
                 raise ComponentError(f"sent more than {self._limit} bytes", "")
@@ -242,7 +238,7 @@ class StreamableHttp:
                 await backoff.wait(tries)
             parser = EventParser(self._limit)
             parser.last_id = last_id
-            kinds = [("Accept", _EVENTS), *([("Last-Event-ID", last_id)] if last_id else [])]
+            kinds = [("Accept", wire.EVENTS), *([("Last-Event-ID", last_id)] if last_id else [])]
             try:
                 async with (
                     asyncio.timeout(_OPENED) as head,
@@ -273,11 +269,6 @@ class StreamableHttp:
             self._events.ended(Ended(why))
 
 
-def _line(message: bytes) -> bytes:
-    """A message on one line: JSON has line breaks between its values only."""
-    return message.replace(b"\r", b" ").replace(b"\n", b" ")
-
-
 def _answers(line: bytes, asked: bytes) -> bool:
     fields = read(line)
     return "method" not in fields and bytes(fields.get("id", b"")) == asked
@@ -294,7 +285,7 @@ def _refused(status: int) -> str:
 
 def _session(answer: Response) -> str:
     """The session that a server names, if it names one. Raises `ComponentError`."""
-    named = "".join(client.named(answer.headers, _SESSION)[:1])
+    named = client.first(answer, _SESSION)
     if named and not _VISIBLE.fullmatch(named):
         raise ComponentError("gave its session a name that no header can have", "")
     return named

@@ -133,13 +133,13 @@ def is_secure(url: str) -> bool:
 
 async def _document(session: Any, where: str) -> Any:
     """A JSON document of bounded size. Raises `ValueError` for anything else."""
+    from conductor.transports.remote import client
+
     asked = {"Accept": "application/json", "Accept-Encoding": "identity"}
     async with session.stream("GET", where, headers=asked) as answer:
-        body = bytearray()
-        async for part in answer.aiter_stream():
-            body += part
-            if len(body) > LARGEST:
-                raise ValueError("it is too large")
+        body = await client.body(answer, LARGEST)
+        if body is None:
+            raise ValueError("it is too large")
         if answer.status != 200:
             raise ValueError(f"its status is {answer.status}")
     return json.loads(body)

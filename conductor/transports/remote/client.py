@@ -40,6 +40,26 @@ def named(headers: Iterable[tuple[bytes, bytes]], name: str) -> list[str]:
     return [value.decode("utf-8", "replace") for key, value in headers if key.lower() == wanted]
 
 
+def first(answer: httpcore.Response, name: str) -> str:
+    """The first value of a header of an answer; empty: there is none."""
+    return "".join(named(answer.headers, name)[:1])
+
+
+def kind(answer: httpcore.Response) -> str:
+    """The media type of an answer."""
+    return first(answer, "Content-Type").partition(";")[0].strip().lower()
+
+
+async def body(answer: httpcore.Response, most: int) -> bytes | None:
+    """The body of an answer; None: it is longer."""
+    found = bytearray()
+    async for chunk in answer.aiter_stream():
+        found += chunk
+        if len(found) > most:
+            return None
+    return bytes(found)
+
+
 class _Backend(httpcore.AsyncNetworkBackend):
     """Connects to one address, through its proxy if it has one."""
 

@@ -188,7 +188,7 @@ class HttpTransport:
                 ) as answer,
             ):
                 self._cookies.take(client.named(answer.headers, "Set-Cookie"))
-                id_ = "".join(client.named(answer.headers, wire.CONNECTION)[:1])
+                id_ = client.first(answer, wire.CONNECTION)
                 counts = bool(client.named(answer.headers, wire.NUMBER))
                 said = await _read(answer, self._limit if is_opening else _BODY)
         except ConductorError as error:  # of a token that is gone, or of a proxy
@@ -306,18 +306,13 @@ def _refusal(answer: Response) -> tuple[str, int] | None:
     """Why an answer is no stream of events, and its status; None: it is one."""
     if answer.status != 200:
         return f"got HTTP status {answer.status}", answer.status
-    kind = "".join(client.named(answer.headers, "Content-Type")[:1])
-    kind = kind.partition(";")[0].strip().lower()
+    kind = client.kind(answer)
     return None if kind == wire.EVENTS else (f"is `{kind[:40]}`, and no event stream", 406)
 
 
 async def _read(answer: Response, limit: int) -> bytes:
     """The body of an answer. Raises `OSError` for one that is too long."""
-    parts: list[bytes] = []
-    size = 0
-    async for chunk in answer.aiter_stream():
-        size += len(chunk)
-        if size > limit:
-            raise OSError(f"its answer has more than {limit:,} bytes")
-        parts.append(chunk)
-    return b"".join(parts)
+    body = await client.body(answer, limit)
+    if body is None:
+        raise OSError(f"its answer has more than {limit:,} bytes")
+    return body
