@@ -94,10 +94,14 @@ def test_what_is_right_is_read() -> None:
 
 
 @pytest.mark.parametrize(
-    ("key", "hint"),
-    [("nmae", "did you mean `name`?"), ("zzz", "keys are: deep, free, name, named, parts, rate")],
+    ("text", "hint"),
+    [
+        ("nmae = 1", "did you mean `name`?"),
+        ("zzz = 1", "keys are: deep, free, name, named, parts, rate"),
+        ("[[deep.a]]\nsiz = 1", "did you mean `size`?"),
+    ],
 )
-def test_a_misspelt_key_has_a_hint(key: str, hint: str) -> None:
+def test_a_misspelt_key_has_a_hint(text: str, hint: str) -> None:
     with pytest.raises(Mistake) as caught:
-        toml_files.convert({"name": "a", key: 1}, Whole, "a file")
+        toml_files.convert(toml_files.loads(f"name = 'a'\n{text}"), Whole, "a file")
     assert caught.value.hint == hint
