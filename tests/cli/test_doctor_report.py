@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.process.command import COMMAND, NO_BYTECODE, Ran, conductor, environment
+from tests.harness.process.command import COMMAND, NO_BYTECODE, Ran, Running, conductor, environment
 from tests.places import DEADLINE
 from tests.record.test_secret_shapes import HARMLESS, LINES, SECRETS
 
@@ -101,6 +101,16 @@ def test_content_only_on_request_and_nothing_without_a_yes(alice: Path) -> None:
     assert (ran.code, PLAN in ran.out, VALUE in ran.out) == (0, True, False)
     run(alice).assert_error(2, "nothing is written without your yes", "--show")
     assert not list(alice.glob("*.txt"))
+
+
+def test_who_says_no_has_no_report(alice: Path) -> None:
+    path = alice / "r.txt"
+    env = {"HOME": str(alice), "TOKEN": VALUE}
+    with Running("doctor", "--report", "-o", str(path), terminal=True, env=env) as running:
+        running.wait_for(running.err, "[y/N]")
+        running.type("n\n")
+        assert running.end().code == 1
+    assert not path.exists()
 
 
 def test_a_full_disk_is_one_error_and_leaves_nothing(alice: Path) -> None:
