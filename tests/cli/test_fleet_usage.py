@@ -9,7 +9,7 @@ import pytest
 from conductor.cli import fleet_place
 from conductor.cli.worker_bundles import Bundles
 from conductor.errors import UsageError
-from tests.harness.process.command import conductor
+from tests.harness.process.command import Running, conductor
 
 
 @pytest.mark.parametrize(
@@ -65,3 +65,8 @@ def test_the_word_agent_before_components_is_named(tmp_path: Path) -> None:
     )
     assert ran.code == 2
     assert "hint: components stand here without the word `agent`: leave it out" in ran.err
+
+
+def test_why_nats_is_not_there_is_told_while_one_waits() -> None:
+    with Running("fleet", "status", "--nats", "nats://127.0.0.1:9") as running:
+        running.wait_for(running.err, "is not there yet ([Errno ")
