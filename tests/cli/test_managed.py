@@ -139,6 +139,7 @@ def test_a_login_by_terminal_is_held_to_its_arguments(machine: Machine) -> None:
 
 
 @pytest.mark.proves("the tools of authors run nothing else")
+@pytest.mark.proves("`conductor test --against` with any program")
 def test_a_program_that_is_tested_is_held_to_it(machine: Machine) -> None:
     machine.allow(f'[[agents]]\nsource = "{machine.opt}/agent"\n')
     test = ("test", "--only", "handshake", "--against")
