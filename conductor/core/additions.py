@@ -124,13 +124,14 @@ def kept(
     heads = list(takewhile(_is_text, got))
     texts = [bare(block.text) for block in heads]
     whole = "".join(texts)
-    owned = None if users == sent else _owned(users, sent)
-    if not whole or (owned is None and users != sent):
+    owned = {} if users == sent else _owned(users, sent)
+    if not whole or owned is None:
         return None
     cuts: list[list[Span]] = [[] for _ in heads]
-    if owned is not None:
+    added: tuple[Span, ...] = ()
+    if users != sent:
         cuts = [_others(text, owned.get(at, (0, 0))) for at, text in enumerate(texts)]
-    added = tuple(_joined(texts, cuts))
+        added = tuple(_joined(texts, cuts))
     beginning, own, more = "", "", len(heads) < len(got)
     if added or worded:
         each = zip(heads, cuts, strict=True)

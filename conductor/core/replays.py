@@ -136,12 +136,13 @@ class Replays(Part):
         if self._keeps_nothing(below):
             return  # alone, the agent calls it as the client does
         session = self._parts.names.outermost(lane, below)
-        users: list[additions.Block] | None = []
-        if not pending.flow.by:
-            users = additions.blocks(self._users(session, pending.flow, sent))
-        elif not self._exchange.sessions.get(session).is_clients:
+        if pending.flow.by and not self._exchange.sessions.get(session).is_clients:
             return
         blocks = additions.blocks(sent)
+        users: list[additions.Block] | None = []
+        if not pending.flow.by:
+            asked = self._users(session, pending.flow, sent)
+            users = blocks if asked == sent else additions.blocks(asked)
         after = blocks if got is sent else additions.blocks(got)
         if users is None or blocks is None or after is None:
             return

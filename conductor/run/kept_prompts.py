@@ -73,12 +73,16 @@ class KeptPrompts:
         self._write()
         while self._writing is not None:
             await asyncio.wait((self._writing,))
+            self._write()
 
     def _write(self) -> None:
-        if self._in_memory or self._writing is not None or self._why or not self._lines:
+        if self._in_memory or self._why or not self._lines:
+            return
+        loop = asyncio.get_running_loop()
+        if self._writing is not None:
+            loop.call_later(_LATER, self._write)
             return
         self._taken, self._lines = self._lines, []
-        loop = asyncio.get_running_loop()
         self._writing = loop.run_in_executor(None, self._append_all, self._taken)
         self._writing.add_done_callback(self._written)
 
@@ -91,7 +95,6 @@ class KeptPrompts:
             self._log("info", "conductor", self._why)
         else:
             writing.result()
-            self._write()
 
     def _append_all(self, lines: list[bytes]) -> None:
         self._append(paths.prompts(), lines, MOST_BYTES)
