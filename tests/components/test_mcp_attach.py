@@ -20,7 +20,7 @@ TRANSCRIPTS = sorted((FOLDER / "test-scenarios").glob("*.txt"))
 def converse(given: bytes, **env: str) -> bytes:
     """What the proxy writes, from start to end, when it is given these lines."""
     done = subprocess.run(
-        [sys.executable, str(FOLDER / "attach.py")],
+        [sys.executable, str(FOLDER / "proxy.py")],
         input=given,
         capture_output=True,
         env={**os.environ, **env},

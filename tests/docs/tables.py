@@ -169,10 +169,23 @@ def flow() -> str:
     return table(("option", "default", "bounds"), rows)
 
 
+_FOR_TRIALS: Final = ("demo", "passthrough", "tools-demo")
+"""The bundled components that show how chains work, and do nothing for a user."""
+
+
 def components() -> str:
-    """The bundled components."""
+    """The bundled components for users."""
+    return _components(name for name in catalog.bundled() if name not in _FOR_TRIALS)
+
+
+def for_trials() -> str:
+    """Those to try chains with."""
+    return _components(_FOR_TRIALS)
+
+
+def _components(names: Iterable[str]) -> str:
     rows = []
-    for name in catalog.bundled():
+    for name in names:
         found = catalog.bundled_manifest(name)
         assert found is not None
         rights = ", ".join(f"`{word}`" for word in found.rights or ())
@@ -436,6 +449,7 @@ TABLES: Final[dict[str, Callable[[], str]]] = {
     "doors": doors,
     "flow": flow,
     "components": components,
+    "trials": for_trials,
     "rights": rights,
     "sets": sets,
     "keys": keys,

@@ -88,7 +88,7 @@ def test_the_wheel_holds_three_packages_and_no_leftovers(wheel: Path) -> None:
         "passthrough/passthrough.wasm",
         "demo/agent.py",
         "tools-demo/tools-demo.wasm",
-        "mcp-attach/attach.py",
+        "mcp-attach/proxy.py",
     ):
         assert f"conductor/_components/{part}" in names
     for template in (ROOT / "conductor" / "author" / "templates").rglob("*.tmpl"):

@@ -1,4 +1,4 @@
-"""Entry point of mcp-attach: ``python attach.py`` (see README.md).
+"""Entry point of mcp-attach: ``python proxy.py`` (see README.md).
 
 Kept to an import and a call: Python compiles the script it is given anew on every start,
 while the modules it imports come from the bytecode cache.
