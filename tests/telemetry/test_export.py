@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import pytest
 
-from conductor.telemetry.names import CAPTURE
+from conductor.telemetry.names import CAPTURE, POLICY_RULE
 from tests.harness.process.command import Ran, conductor, environment
 from tests.record.turns import recorded
 from tests.telemetry.collector import attributes, collector
@@ -215,3 +215,18 @@ def test_a_line_of_an_impossible_time_is_no_event(
     bad.write_bytes(trace.read_bytes() + b"".join(event % time for time in times))
     assert len(sent(bad)) == len(exported)
     assert (ran := conductor("log", "view", str(bad), "--output", str(page))).code == 0, ran.err
+
+
+def test_what_a_component_may_not_do_is_an_event_of_a_span(tmp_path: Path) -> None:
+    prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "hi"}]}
+    verdict = {"component": "a", "rule": "rights", "method": "x", "text": "no", "session": "s"}
+    lines = (
+        {"type": "_conductor", "format": 1, "content": "all", "components": ["a", "agent"]},
+        {"type": "request", "ts": 1.0, "from": "client", "to": "a", "id": 1,
+         "method": "session/prompt", "session": "s", "params": prompt, "_conductor": {"n": 1}},
+        {"type": "_conductor", "ts": 1.5, "verdict": {**verdict, "direction": "up", "pointer": ""}},
+    )  # fmt: skip
+    path = tmp_path / "t.jsons"
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    events = [attributes(event) for span in sent(path) for event in span.events]
+    assert [event[POLICY_RULE] for event in events] == ["rights"]
