@@ -12,8 +12,16 @@ from typing import TYPE_CHECKING
 from conductor.core import Violated
 from conductor.errors import ConductorError, UsageError, counted
 from conductor.mcp.bridge.effects import Differs
-from conductor.mcp.bridge.offers import Change, Definition, Definitions, Offer, Server, with_
-from conductor.mcp.bridge.pins import OnChange, Pins
+from conductor.mcp.bridge.offers import (
+    Change,
+    Definition,
+    Definitions,
+    Offer,
+    OnChange,
+    Server,
+    with_,
+)
+from conductor.mcp.bridge.pins import Pins
 from conductor.spec import tools
 from conductor.spec.consent.tools import MOST, ToolsQuestion, shown
 from conductor.spec.lock import file

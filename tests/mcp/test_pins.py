@@ -10,8 +10,16 @@ import pytest
 
 from conductor.mcp import limits
 from conductor.mcp.bridge import marks
-from conductor.mcp.bridge.offers import Definition, Definitions, Offer, Server, definition, with_
-from conductor.mcp.bridge.pins import OnChange, Pins
+from conductor.mcp.bridge.offers import (
+    Definition,
+    Definitions,
+    Offer,
+    OnChange,
+    Server,
+    definition,
+    with_,
+)
+from conductor.mcp.bridge.pins import Pins
 from tests.e2e.actors.mcp_component import tool
 from tests.harness.bridge.rig import MODERN_META, BridgeRig, Json, McpClient
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import hashlib
 import shlex
 from collections.abc import Mapping
@@ -12,6 +13,17 @@ import msgspec
 from conductor.core import json_text
 from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import Declaration, HttpDeclaration
+
+
+class OnChange(enum.Enum):
+    """What a change of what a server offers does; from the mildest on."""
+
+    ASK = "ask"
+    """What differs is left out until the user has agreed to it."""
+    KEEP = "keep"
+    """In place of what differs stays what was agreed to; nobody is asked."""
+    DROP = "drop"
+    """All of the server is left out; nobody is asked."""
 
 
 class Kind(msgspec.Struct, frozen=True):

@@ -10,7 +10,6 @@ call of it is refused, until the user has agreed to it.
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Callable, Iterable, Mapping
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, TypeGuard
@@ -34,6 +33,7 @@ from conductor.mcp.bridge.offers import (
     Definitions,
     Kind,
     Offer,
+    OnChange,
     Server,
     definition,
     with_,
@@ -44,17 +44,6 @@ from conductor.mcp.bridge.reading import Reading, is_name, value_of
 READ: Final = "resources/read"
 _SAYS: Final = "instructions"
 _UI: Final = "ui:"
-
-
-class OnChange(enum.Enum):
-    """What a change of what a server offers does; from the mildest on."""
-
-    ASK = "ask"
-    """What differs is left out until the user has agreed to it."""
-    KEEP = "keep"
-    """In place of what differs stays what was agreed to; nobody is asked."""
-    DROP = "drop"
-    """All of the server is left out; nobody is asked."""
 
 
 def _is_page(uri: object) -> TypeGuard[str]:
