@@ -134,8 +134,11 @@ def kept(
         added = tuple(_joined(texts, cuts))
     beginning, own, more = "", "", len(heads) < len(got)
     if added or worded:
-        each = zip(heads, cuts, strict=True)
-        words = " ".join(without(one.text, cut) if cut else one.text for one, cut in each)
+        words = " ".join(
+            without(one.text, cut) if cut else one.text
+            for one, text, cut in zip(heads, texts, cuts, strict=True)
+            if cut != [(0, len(text))]  # else none of it is the user's
+        )
         own = " ".join(words.split())[:_BEGINNING]
         beginning = whole[:_BEGINNING] if added else ""
     return Kept(len(whole), _digest(whole), added, more, first, beginning, own)
