@@ -91,6 +91,26 @@ def test_messages_go_on_while_another_conductor_holds_the_file(place: Path, log:
     assert log == []
 
 
+def test_what_comes_while_a_batch_is_written_is_in_the_next(
+    place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_prompts, "_LATER", 0.001)
+
+    async def kept() -> None:
+        chain = use(log)
+        chain.keep("a", "s", b"1")
+        await chain.close()
+        with private_files.alone(f"{place}.lock"):
+            for prompt in (b"2", b"3"):  # the first of them is being written, for so long
+                chain.keep("a", "s", prompt)
+                await asyncio.sleep(0.02)
+        while len(use(log).recall("a", "s")) < 3:
+            await asyncio.sleep(0.001)
+
+    asyncio.run(kept())
+    assert log == []
+
+
 @pytest.mark.proves("the file is private, bounded")
 def test_a_line_that_was_cut_off_costs_no_other(place: Path, log: list[str]) -> None:
     keep(use(log), ("a", "s", b"1"))
