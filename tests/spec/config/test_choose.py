@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conductor.errors import UsageError
-from conductor.spec.config import choose, dependencies
+from conductor.spec.config import choose, dependencies, reading
+from conductor.spec.config.entries import Entries
 from conductor.spec.config.model import Choice, Config, NamedChain, When, Written, WrittenChoice
 from conductor.spec.config.project import Project
 from conductor.spec.untrusted_files import MOST_ENTRIES
@@ -191,3 +193,22 @@ def test_the_command_behind_two_dashes_is_the_agent_of_the_chosen_chain(tmp_path
     found = choose.chosen([command], config(When()), Project(str(tmp_path), list[str]().append))
     assert found is not None
     assert found.components == [Written("@c0", origin="f.toml, line 0"), command]
+
+
+@pytest.mark.parametrize("pattern", ["../x", "/x"])
+def test_a_file_that_no_project_can_have_is_a_mistake(pattern: str) -> None:
+    text = f"[chains.a]\ncomponents = [{{component = 'b', when.file = '{pattern}'}}]"
+    with pytest.raises(UsageError, match="`file` of `when`: "):
+        reading.parse(text.encode(), "f.toml")
+
+
+@pytest.mark.parametrize(
+    ("what", "label"),
+    [("redact", "redact"), (["npx", "x"], "npx"), ({"command": "npx", "name": "x"}, "x"),
+     ({"args": []}, "a component")],
+)  # fmt: skip
+def test_what_became_of_an_entry_is_said_by_its_name(tmp_path: Path, what: Any, label: str) -> None:
+    said: list[str] = []
+    judge = Entries(Project(str(tmp_path), said.append), lambda _, text: said.append(text))
+    assert not judge(Written(what, origin="f.toml, line 1", when=When(file="*.rs")))
+    assert [text.partition(" is ")[0] for text in said] == [f"`{label}` (f.toml, line 1)"]
