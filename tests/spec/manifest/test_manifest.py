@@ -513,3 +513,10 @@ def test_a_manifest_that_has_changed_is_read_as_it_is(
     for broken in (b"", b"[]", b'{"a":{}}', b'{"a":1}', b"\xff"):
         file.write_bytes(broken)
         assert drawn.tables("a", b"name = 'a'") is None
+
+
+def test_a_manifest_has_so_many_bytes() -> None:
+    whole = HEAD + "#\n" * (64 * 1024)
+    assert parse(whole[: 64 * 1024]).name
+    with pytest.raises(UsageError, match="a manifest is at most"):
+        parse(whole[: 64 * 1024 + 1])
