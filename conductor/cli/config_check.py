@@ -16,7 +16,7 @@ import msgspec
 from conductor.cli import consent, report
 from conductor.errors import ConductorError, UsageError, one_line
 from conductor.spec import gates, layering, option_layers
-from conductor.spec.config import layers, names, reading
+from conductor.spec.config import choose, layers, names, reading
 from conductor.spec.config.layers import State
 from conductor.spec.config.model import Config, Written, WrittenOption
 from conductor.spec.option_table import is_isolated
@@ -135,8 +135,8 @@ def _check(config: Config, whole: Config, found: _Findings) -> None:
             entry = msgspec.structs.replace(component, when=None)
             _planned(entry, whole, found, component.origin)
     for written in config.choose:
-        if written.choice.use not in whole.chains:
-            found.wrong(names.no_chain(written.choice.use, whole), written.origin)
+        if error := choose.astray(written, whole):
+            found.wrong(error)
 
 
 def _drop_wrong(options: dict[str, WrittenOption], found: _Findings) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -37,7 +37,7 @@ def applied(parsed: Parsed, say: Say, *, served: bool = False) -> Parsed:
     _refuse_foreign(parsed.command, spoken)
     _refuse_served({} if served else config.serve)
     variables, unknown = option_layers.from_environment(parsed.values)
-    for text in [*unknown, *ignored(layers)]:
+    for text in [*unknown, *ignored(layers), *_astray(parsed, config)]:
         say("warning", text)
     return over(parsed, config, [variables, spoken], say)
 
@@ -92,6 +92,24 @@ def _chosen(parsed: Parsed, config: Config, project: Project | None) -> Chosen |
     if not choose.is_asked(parsed.components):
         return None
     return choose.chosen(parsed.components, config, project)
+
+
+def _astray(parsed: Parsed, config: Config) -> Iterator[str]:
+    """What to say of choices for this project whose chain is not there, where the command line
+    names a chain: without one it is an error."""
+    if not config.choose:
+        return
+    from conductor.spec.config import choose
+    from conductor.spec.config.project import Project
+
+    if parsed.mode == "proxy" or choose.is_asked(parsed.components):
+        return
+    # Another project than the chain's own: that one is asked for nothing the chain does not need.
+    project = Project(config.folder, lambda text: None)
+    for written in config.choose:
+        error = choose.astray(written, config)
+        if error is not None and project.fits(written.choice.when):
+            yield f"{error.text}; {error.hint}"
 
 
 def option(key: str, values: Mapping[str, Any]) -> Any:

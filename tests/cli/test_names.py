@@ -107,6 +107,17 @@ when.dependency = "Some_Package"
     ran.assert_error(2, f"warning: conductor: {python}/pyproject.toml is passed over", "COMPONENT")
 
 
+def test_a_choice_of_no_chain_is_told_where_it_is_for_the_project(here: Place) -> None:
+    here.user('[chains.team]\ncomponents = ["demo"]\n[[choose]]\nuse = "tem"\nwhen.file = "*.tf"\n')
+    told = f"{here.user_file}, line 3: there is no chain `tem`"
+    assert told not in here.run("exec", "demo", "-p", "hi").err
+    (here.project / "main.tf").touch()
+    ran = here.run("exec", "demo", "-p", "hi")
+    assert (ran.code, ran.out) == (0, "hi\n")
+    assert f"warning: conductor: {told}; did you mean `team`?" in ran.err
+    here.run("exec", "-p", "hi").assert_error(2, told, "did you mean `team`?")
+
+
 def test_sessions_in_other_folders_are_reported_once(here: Place, rig: Rig) -> None:
     here.user('[chains.c]\ncomponents = ["demo"]\n[[choose]]\nuse = "c"\nwhen.file = "*.tf"\n')
     project = Path(os.path.realpath(rig.folder))

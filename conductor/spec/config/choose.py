@@ -8,7 +8,7 @@ import msgspec
 
 from conductor.errors import UsageError
 from conductor.spec.config import names
-from conductor.spec.config.model import Config, Written
+from conductor.spec.config.model import Config, Written, WrittenChoice
 from conductor.spec.config.project import Project
 
 
@@ -39,11 +39,18 @@ def chosen(components: Sequence[str | Written], config: Config, project: Project
     """
     for written in config.choose:
         use, at = written.choice.use, f" ({written.origin})" if written.origin else ""
-        if use not in config.chains:
-            error = names.no_chain(use, config)
-            raise UsageError(f"{written.origin}: {error.text}", error.hint)
+        if error := astray(written, config):
+            raise error
         why = project.fits(written.choice.when)
         if why:
             first = Written(f"@{use}", origin=written.origin)
             return Chosen([first, *components], f"chose the chain `{use}`{at}: {why}")
     return None
+
+
+def astray(written: WrittenChoice, config: Config) -> UsageError | None:
+    """The error for a choice of a chain that is not there; None: the chain is there."""
+    if written.choice.use in config.chains:
+        return None
+    error = names.no_chain(written.choice.use, config)
+    return UsageError(f"{written.origin}: {error.text}", error.hint)
