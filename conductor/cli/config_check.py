@@ -19,7 +19,7 @@ from conductor.spec import gates, layering, option_layers
 from conductor.spec.config import choose, layers, names, reading
 from conductor.spec.config.layers import State
 from conductor.spec.config.model import Config, Written, WrittenOption
-from conductor.spec.option_table import is_isolated
+from conductor.spec.option_table import SERVE, is_isolated
 from conductor.spec.parsed import assembled, planned
 from conductor.spec.plan import Plan
 
@@ -70,6 +70,7 @@ def check(file: str | None, values: Mapping[str, Any]) -> int:
     whole = layers.merged(configs, folder)
     for config in configs:
         _check(config, whole, found)
+        _check_serve(config, whole, found)
     _hidden(configs, found)
     for text in found.notes:
         report.say(f"note: {text}")
@@ -137,6 +138,23 @@ def _check(config: Config, whole: Config, found: _Findings) -> None:
     for written in config.choose:
         if error := choose.astray(written, whole):
             found.wrong(error)
+
+
+def _check_serve(config: Config, whole: Config, found: _Findings) -> None:
+    """Checks what one file says of a server, with the chains of all files."""
+    for key, written in config.serve.items():
+        try:
+            name, value = option_layers.of_server(key, written)
+            for chain in value if name == "chain" else ():
+                if chain not in whole.chains:
+                    found.wrong(names.no_chain(chain, whole), written.origin)
+        except UsageError as error:
+            found.wrong(error)
+    read = {key.replace("-", "_"): written.origin for key, written in whole.serve.items()}
+    try:
+        option_layers.refuse_alone(SERVE, read, read)
+    except UsageError as error:  # a command line may set the other one
+        found.note(error.text)
 
 
 def _drop_wrong(options: dict[str, WrittenOption], found: _Findings) -> None:

@@ -71,8 +71,10 @@ class CheckResult(msgspec.Struct, frozen=True):
 def doctor(json_: Json = False, **values: Any) -> int:
     """Checks this machine, or shows, reports or deletes what is on it. Raises `ConductorError`."""
     clean = values.get("clean")
-    _refuse_misplaced({**values, **({"json": True} if json_ else {})})
+    _refuse_two(values)
     if "report" in values:
+        if json_:
+            raise UsageError("a report is a text, and not `--json`", "leave out `--json`")
         from conductor.cli import doctor_report
 
         return doctor_report.make(
@@ -98,30 +100,13 @@ def doctor(json_: Json = False, **values: Any) -> int:
 
 
 _QUESTIONS: Final = ("report", "data", "clean")
-_BELONG: Final = {
-    "output": ("report",),
-    "show": ("report",),
-    "with_content": ("report",),
-    "component": ("clean",),
-    "older": ("clean",),
-    "damaged": ("clean",),
-    "yes": ("report", "clean"),
-    "json": ("", "data", "clean"),
-}
-"""To which question an option belongs."""
 
 
-def _refuse_misplaced(values: Mapping[str, Any]) -> None:
-    """Raises `UsageError` for two questions at once, and for an option of another one."""
-    asked = [name for name in _QUESTIONS if name in values] or [""]
+def _refuse_two(values: Mapping[str, Any]) -> None:
+    """Raises `UsageError` for two questions at once."""
+    asked = [f"`--{name}`" for name in _QUESTIONS if name in values]
     if len(asked) > 1:
-        both = " and ".join(f"`--{name}`" for name in asked)
-        raise UsageError(f"{both} are several questions", "ask one of them")
-    for name in values:
-        if asked[0] not in _BELONG.get(name, asked):
-            flag = name.replace("_", "-")
-            to = " or ".join(f"`--{question}`" for question in _BELONG[name] if question)
-            raise UsageError(f"`--{flag}` belongs to {to}", f"leave out `--{flag}`")
+        raise UsageError(f"{' and '.join(asked)} are several questions", "ask one of them")
 
 
 def show(cache: str | None, *, as_json: bool) -> int:

@@ -91,6 +91,8 @@ def _login() -> dict[str, str]:
             "write a new one into tenants.conf, for example of `openssl rand -hex 24`, and into "
             f"{PASSWORD}",
         )
+    if password and not user:
+        raise UsageError(f"{PASSWORD} is set, and {USER} is not", "set both, or none")
     return {"user": user, "password": password} if user else {}
 
 

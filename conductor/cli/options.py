@@ -50,7 +50,7 @@ FLEET: Final = (
     _fleet(
         "--nats-cert", FILE, "The certificate for NATS: that of this part of the fleet.", _PARTS
     ),
-    _fleet("--nats-key", FILE, "The key of that certificate.", _PARTS),
+    _fleet("--nats-key", FILE, "The key of that certificate.", _PARTS, needs=("nats-cert",)),
     _fleet("--nats-wait", SECONDS, "How long NATS may be away at first.", _PARTS, default="30"),
     _fleet(
         "--listen",
@@ -84,6 +84,7 @@ FLEET: Final = (
         "Take this bundle: chains and policy, signed with the `--bundle-key`, instead of those "
         "that are rolled out: oci://HOST/NAME@sha256:HEX, or a folder with an OCI layout.",
         ("fleet worker",),
+        needs=("bundle-key",),
     ),
     _fleet(
         "--rooms",
@@ -106,6 +107,7 @@ FLEET: Final = (
         "Days that a journal keeps; 0: for ever. For a new one only.",
         ("fleet worker",),
         default="30",
+        needs=("journal",),
     ),
     _fleet(
         "--project-id",
@@ -126,13 +128,21 @@ _DOCTOR: Final = (
         "With `--report`: the file to write, which must be new.",
         ("doctor",),
         default="conductor-report-DATE.txt here",
+        needs=("report",),
     ),
-    Option("--show", SWITCH, "With `--report`: print all of it first.", ("doctor",)),
+    Option(
+        "--show",
+        SWITCH,
+        "With `--report`: print all of it first.",
+        ("doctor",),
+        needs=("report",),
+    ),
     Option(
         "--with-content",
         SWITCH,
         "With `--report`: leave in what the messages of the ring say.",
         ("doctor",),
+        needs=("report",),
     ),
     Option(
         "--data",
@@ -146,6 +156,7 @@ _DOCTOR: Final = (
         Kind("NAME", str),
         "With `--clean values`: only those of this component.",
         ("doctor",),
+        needs=("clean",),
     ),
     Option(
         "--older",
@@ -153,14 +164,16 @@ _DOCTOR: Final = (
         "With `--clean`: what is unused for so long: 12h, 7d, 4w.",
         ("doctor",),
         default="all",
+        needs=("clean",),
     ),
     Option(
         "--damaged",
         SWITCH,
         "With `--clean values`: remove the file, which cannot be read.",
         ("doctor",),
+        needs=("clean",),
     ),
-    Option("--yes -y", SWITCH, "Do not ask.", ("doctor",)),
+    Option("--yes -y", SWITCH, "Do not ask.", ("doctor",), needs=("report", "clean")),
 )
 
 _INSTALLING: Final = ("add", "update")

@@ -163,6 +163,7 @@ def in_file(command: str, values: Mapping[str, Any]) -> Settings:
         set_by[name] = found[key].origin
     typed = {name: each for name, each in values.items() if name != "c"}
     set_by = {name: who for name, who in set_by.items() if name not in typed}
+    option_layers.refuse_alone(SERVE, {**read, **typed}, set_by)
     return Settings(**{**read, **typed}, set_by=set_by)
 
 
@@ -257,7 +258,7 @@ class Serving:
         self._read = wanted
         self._wanted = wanted()
         self._addresses = [addresses.parse(text) for text in self._wanted.settings.listen]
-        self._tls = _tls(self._wanted.settings)
+        self._tls = _tls(self._wanted.settings, self._addresses)
         for address in self._addresses:
             self.check(address, self._wanted.settings)
         _ready(self._wanted)
@@ -460,7 +461,7 @@ class Serving:
             self.check(address, wanted.settings)
         fresh = _gate(wanted.settings, self._addresses, self._begin)
         await asyncio.to_thread(_ready, wanted)  # that may compile
-        if self._tls is not None and _tls(wanted.settings) is not None:
+        if _tls(wanted.settings, self._addresses) is not None and self._tls is not None:
             _load(self._tls, wanted.settings)  # for new connections; a try went before
         self._wanted = wanted
         self._gate.become(fresh)
@@ -511,9 +512,16 @@ def _check(address: Address, settings: Settings) -> None:
         )
 
 
-def _tls(settings: Settings) -> ssl.SSLContext | None:
+def _tls(settings: Settings, listening: Sequence[Address]) -> ssl.SSLContext | None:
+    """How addresses with TLS are served; None: there are none. Raises `UsageError`."""
     if not settings.tls_cert:
         return None
+    if not any(address.has_tls for address in listening):
+        error = UsageError(
+            f"`--tls-cert` means nothing at {', '.join(map(str, listening))}",
+            "write `--listen wss://HOST:PORT`, or leave the certificate out",
+        )
+        raise blamed(error, settings.set_by.get("tls_cert"))
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     _load(context, settings)

@@ -11,7 +11,8 @@ import typer
 
 from conductor.cli import options
 from conductor.cli.commands import Command, Trait
-from conductor.spec.option_table import Option, read
+from conductor.spec import option_layers
+from conductor.spec.option_table import SERVE, Option, read
 
 
 def switch(flags: str, what: str) -> Any:
@@ -75,6 +76,7 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
     keyword. Typer sees a parameter for each option, after the function's own.
     """
     rows = options.of(name)
+    typed_alone = [row for row in rows if row not in SERVE]  # those of a server may be in a file
 
     def decorate(command: Callable[..., int]) -> Any:
         @functools.wraps(command)
@@ -88,6 +90,7 @@ def takes(name: str) -> Callable[[Callable[..., int]], Any]:
                     values[row.name] = read(row.flags.split()[0], value, row.kind.read)
                 elif value:
                     values[row.name] = value
+            option_layers.refuse_alone(typed_alone, values)
             return command(**values)
 
         signature = inspect.signature(command, eval_str=True)

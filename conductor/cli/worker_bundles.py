@@ -45,12 +45,8 @@ class Bundles:
         """Takes its options out of the values; None: the worker takes no bundles. Raises
         `UsageError`."""
         bundle, keys = values.pop("bundle", ""), values.pop("bundle_key", ())
-        if not (bundle or keys):
-            return None
         if not keys:
-            raise UsageError(
-                "`--bundle` needs the key that the bundle is signed with", "`--bundle-key FILE`"
-            )
+            return None
         if typed or "chain" in values:
             raise UsageError(
                 "a worker takes its chains from the command line, or from a bundle, not from both",

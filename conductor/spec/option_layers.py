@@ -27,7 +27,7 @@ from conductor.spec.option_table import (
     is_ours,
     switch,
 )
-from conductor.spec.origins import COMMAND_LINE
+from conductor.spec.origins import COMMAND_LINE, blamed
 
 if TYPE_CHECKING:
     from conductor.spec.config.model import Config, Written, WrittenOption
@@ -149,6 +149,35 @@ def _served(row: Option, written: WrittenOption) -> Any:
     if not isinstance(texts, list) or not all(isinstance(one, str) for one in texts):
         raise ValueError("it is a list of texts")
     return tuple(texts)
+
+
+def refuse_alone(
+    rows: Iterable[Option], values: Mapping[str, Any], set_by: Mapping[str, str] | None = None
+) -> None:
+    """Raises `UsageError` for an option that is set without any of those which it needs.
+
+    Args:
+        rows: The options.
+        values: What is set, by the names of options.
+        set_by: Who set which of them, if that is not the command line.
+    """
+    by_key = {row.key: row for row in rows}
+    for row in by_key.values():
+        needed = [by_key[key] for key in row.needs]
+        if needed and row.name in values and not any(each.name in values for each in needed):
+            others = " or ".join(f"`{_shown(each)}`" for each in needed)
+            error = UsageError(
+                f"`{_shown(row)}` means nothing without {others}",
+                f"add {others}, or leave out `{_shown(row)}`",
+            )
+            raise blamed(error, (set_by or {}).get(row.name))
+
+
+def _shown(row: Option) -> str:
+    """An option as users write it."""
+    if row.is_flag:
+        return row.flags.split()[0]
+    return f"serve.{row.key}" if row in SERVE else row.key
 
 
 def value(key: str, written: WrittenOption) -> Any:

@@ -198,6 +198,9 @@ class Option(msgspec.Struct, frozen=True):
     """Sentences in Markdown that docs/reference.md adds."""
     typed: tuple[str, ...] = ()
     """The commands that take it from the command line alone, and not from files and variables."""
+    needs: tuple[str, ...] = ()
+    """Keys of options: without any of these it means nothing, and is refused
+    (`conductor.spec.option_layers.refuse_alone`)."""
 
     @property
     def name(self) -> str:
@@ -297,6 +300,7 @@ SERVE: Final = (
         Kind("TEXT", str),
         "The audience that tokens of the issuer must be for.",
         _CLIENTS,
+        needs=("oidc-issuer",),
     ),
     _who(
         "--tls-cert",
@@ -304,7 +308,7 @@ SERVE: Final = (
         "The certificate of this server, with those between it and its authority, in PEM.",
         _CLIENTS,
     ),
-    _who("--tls-key", FILE, "The key of the certificate.", commands=_CLIENTS),
+    _who("--tls-key", FILE, "The key of the certificate.", _CLIENTS, needs=("tls-cert",)),
     _who(
         "--insecure",
         SWITCH,

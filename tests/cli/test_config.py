@@ -157,6 +157,20 @@ def test_every_mistake_of_every_file_is_reported(here: Place) -> None:
     assert ran.err.count("error: ") == 12
 
 
+def test_the_options_of_a_server_are_checked_too(here: Place) -> None:
+    here.user('[serve]\nlingr = 1\nlinger = "x"\nchain = ["no"]\ntls-key = "key.pem"\n')
+    ran = here.run("config", "check")
+    assert ran.code == 1
+    for line, text in (
+        (2, "there is no option `lingr` of `serve`"),
+        (3, "`linger` cannot be that"),
+        (4, "there is no chain `no`"),
+    ):
+        assert f"error: {here.user_file}, line {line}: {text}" in ran.err
+    told = f"`--tls-key` means nothing without `--tls-cert` ({here.user_file}, line 5)"
+    assert f"note: {told}" in ran.out  # a command line may name the certificate
+
+
 def test_an_untrusted_file_is_checked_and_runs_nothing(here: Place) -> None:
     program = here.project / "run.sh"
     program.write_text("#!/bin/sh\ntouch ran\n")

@@ -353,6 +353,8 @@ CHAIN: Final = ("agent", "--dry-run", "datetime", "demo")
         (SERVE + 'chain = ["q"]', ("serve",)),
         (SERVE + 'listen = ["ws://0.0.0.0:0"]', ("serve", "demo")),
         (SERVE + 'tls-cert = "/nowhere"', ("serve", "demo")),
+        (SERVE + 'tls-key = "/nowhere"', ("serve", "demo")),
+        (SERVE + 'oidc-audience = "x"', ("serve", "demo")),
         (SERVE + 'tokens = "/nowhere"', ("serve", "demo")),
         (SERVE + 'origin = ["x"]', ("serve", "demo")),
     ],

@@ -173,11 +173,11 @@ def test_bundles_that_no_worker_uses(home: Path) -> None:
 @pytest.mark.parametrize(
     ("arguments", "text"),
     [
-        (["--older", "7d"], "`--older` belongs to `--clean`"),
-        (["--data", "--damaged"], "`--damaged` belongs to `--clean`"),
-        (["--clean", "logs", "--show"], "`--show` belongs to `--report`"),
-        (["--report", "--json"], "`--json` belongs to"),
-        (["--yes"], "`--yes` belongs to"),
+        (["--older", "7d"], "`--older` means nothing without `--clean`"),
+        (["--data", "--damaged"], "`--damaged` means nothing without `--clean`"),
+        (["--clean", "logs", "--show"], "`--show` means nothing without `--report`"),
+        (["--report", "--json"], "is a text, and not `--json`"),
+        (["--yes"], "`--yes` means nothing without `--report` or `--clean`"),
         (["--report", "--data"], "are several questions"),
     ],
     ids=lambda given: given[0] if isinstance(given, list) else "",

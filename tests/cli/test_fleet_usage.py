@@ -52,6 +52,29 @@ def test_credentials_that_cannot_be_used_are_refused_before_anybody_waits(tmp_pa
         fleet_place.place({"nats_creds": str(tmp_path)}, "gateway")
 
 
+def test_a_password_of_nobody_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(fleet_place.PASSWORD, "hunter2")
+    with pytest.raises(UsageError, match=f"{fleet_place.USER} is not"):
+        fleet_place.place({}, "gateway")
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        ("serve demo --tls-key x", "`--tls-key` means nothing without `--tls-cert`"),
+        ("serve demo --tls-cert x", "`--tls-cert` means nothing at ws://127.0.0.1:8790/acp"),
+        ("serve demo -c serve.oidc-audience=x", "means nothing without `serve.oidc-issuer`"),
+        ("fleet gateway --tls-key x", "`--tls-key` means nothing without `--tls-cert`"),
+        ("fleet status --nats-key x", "`--nats-key` means nothing without `--nats-cert`"),
+        ("fleet worker --bundle x", "`--bundle` means nothing without `--bundle-key`"),
+        ("fleet worker --journal-days 3", "`--journal-days` means nothing without `--journal`"),
+        ("exec ws://127.0.0.1:1,ca=x -p hi", "has no TLS, so `ca` means nothing there"),
+    ],
+)
+def test_an_option_that_means_nothing_alone_is_refused(words: str, text: str) -> None:
+    conductor(*words.split()).assert_error(2, text, "hint: ")
+
+
 def test_a_bundle_key_that_is_none_is_refused_before_anybody_waits(tmp_path: Path) -> None:
     other = tmp_path / "other"
     other.write_text("root:x:0\n")

@@ -400,7 +400,7 @@ def test_a_bundle_that_cannot_be_used(pool: Pool) -> None:
             "fleet", "worker", *arguments, "--nats", pool.nats.url, cwd=pool.folder, env=env
         )
 
-    start("--bundle", plain).assert_error(2, "needs the key")
+    start("--bundle", plain).assert_error(2, "means nothing without `--bundle-key`")
     start("--bundle", plain, "--bundle-key", other).assert_error(1, "is not signed by ")
     start("--bundle", broken, "--bundle-key", pool.public).assert_error(2, "no such module")
     start("--bundle-key", pool.public, "demo").assert_error(2, "not from both")

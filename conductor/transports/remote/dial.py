@@ -39,9 +39,9 @@ def dial(
         patience: Seconds for which it is tried to have a link back.
 
     Raises:
-        UsageError: A package is missing, or the address cannot take the token.
+        UsageError: A package is missing, or the address cannot take the token, or has no TLS.
     """
-    check(address, has_token=token is not None)
+    check(address, has_token=token is not None, has_ca=bool(ca))
     token = partial(shown, token) if token is not None else None
     if not address.row.is_web:
         return _class(address)(address, line_limit=line_limit)
@@ -76,7 +76,7 @@ def shown(token: Callable[[], str]) -> str:
     return text
 
 
-def check(address: Address, *, has_token: bool = False) -> None:
+def check(address: Address, *, has_token: bool = False, has_ca: bool = False) -> None:
     """Raises `UsageError` for an address that nobody can dial so."""
     if not (address.row.is_path or address.port):
         raise UsageError(f"{address} has no port", "who listens there has shown the real one")
@@ -84,6 +84,11 @@ def check(address: Address, *, has_token: bool = False) -> None:
         raise UsageError(
             f"no token can be shown at {address}",
             "leave it out, or use an address of ws://, wss://, http:// or https://",
+        )
+    if has_ca and not address.has_tls:
+        raise UsageError(
+            f"{address} has no TLS, so `ca` means nothing there",
+            "leave it out, or use wss:// or https://",
         )
     if has_token and not (address.has_tls or address.is_local):
         raise UsageError(
