@@ -338,9 +338,11 @@ class Router:
         return self._exchange.taken()
 
     def has_role(self, name: str) -> bool:
-        """Whether this peer has taken its role; else its end would fail the initialization."""
+        """Whether this peer has taken its role, or nobody waits until it has; else its end would
+        fail the initialization."""
         peer = self.peers[name]
-        return peer.initialize is not None and (peer.handshake is None or peer.restarting)
+        awaited = peer.handshake is not None and not peer.restarting and peer.shadow is None
+        return peer.initialize is not None and not awaited
 
     def may_retry(self, name: str) -> bool:
         """Whether a proxy without its role could still take it, if it were started again."""

@@ -140,6 +140,26 @@ def test_it_may_forward_its_copy_late_twice_or_not_at_all() -> None:
         pb << ("agent", request(Hole("c"), "initialize", ASKED))
 
 
+def test_one_that_ends_before_it_answers_its_copy_is_started_again_as_one_with_a_role() -> None:
+    """Nobody waits for it: the chain went on without it."""
+    gone = Closure("gone")
+    with before() as pb:
+        assert not pb.router.has_role("g")
+        copied(pb)
+        pb >> ("agent", result(Hole("a"), ANSWER)) << ("client", result("i", ANSWER))
+        for copy in ("g2", "g3"):
+            assert pb.router.has_role("g")
+            pb >> (lambda router: router.leaving("g", gone)) >> (lambda r: r.returned("g"))
+            pb << ("g", "p", request(Hole(copy), "initialize", ASKED))
+        pb >> ("g", "s", request("f", "initialize", ASKED))
+        pb << ("g", "s", result("f", ANSWER))
+        pb >> ("g", "p", result(Hole("g3"), ANSWER))
+        assert pb.router.has_role("g")
+        pb >> ("client", request("j", "initialize", ASKED))
+        pb << ("g", "p", request(Hole("g4"), "initialize", ASKED))
+        pb << ("agent", request(Hole("b"), "initialize", ASKED))
+
+
 def test_an_observer_misses_something_if_there_is_too_much() -> None:
     with before(profile="observer", kind="scp") as pb:
         pb >> ("client", request("i", "initialize", V1))
