@@ -72,6 +72,7 @@ def main(cache: CodeCache) -> NoReturn:
     cache.hold(("conductor.core", *_PYTHONS), LOADED_LATE)
     cache.keep()
     cache.close()
+    library_code()  # most are loaded by now, and the parent still plans
     code = _run(*_read_spec(), cache)
     sys.stderr.flush()
     os._exit(code)  # nothing is left to be torn down, and an editor is waiting
@@ -98,7 +99,6 @@ def _run(spec: SegmentSpec, begun: bytes, cache: CodeCache) -> int:
     # Files have been used for the last time, and no guest has run yet.
     for module in modules.values():
         module.warm()
-    library_code()
     harden.seal(memory=memory(modules.values()))
     sys.meta_path.insert(0, cache)
     if spec.require_hardening and (missing := harden.missing()):

@@ -99,20 +99,34 @@ def give_back() -> None:
 
 @functools.cache
 def library_code() -> list[tuple[int, int]]:
-    """Address and size of the code and the constants of each library. They are looked up once: a
-    host that is locked up can read no file."""
+    """Address and size of the code and the constants of each library, where each page is as in the
+    library's file: a page that was written to, as a debugger does, is nowhere else. They are looked
+    up once: a host that is locked up can read no file."""
     if sys.platform != "linux":
         return []
-    found = []
-    with contextlib.suppress(OSError), open("/proc/self/maps", "rb") as maps:
-        for line in maps:
-            place, rights, offset, *_, name = line.split()
-            # Other pages that are only read were written to when the library was loaded.
-            constant = rights == b"r--p" and int(offset, 16) == 0
-            if b".so" in name and (rights == b"r-xp" or constant):
-                begin, end = (int(edge, 16) for edge in place.split(b"-"))
-                found.append((begin, end - begin))
+    found: list[tuple[int, int]] = []
+    with contextlib.suppress(OSError), open("/proc/self/smaps", "rb") as mappings:
+        head = b""
+        for line in mappings:
+            if not head:
+                head = line
+                is_clean = True
+            elif line.startswith((b"Anonymous:", b"Swap:")):
+                is_clean = is_clean and line.split()[1] == b"0"
+            elif line.startswith(b"VmFlags:"):  # the last line of each mapping
+                if is_clean and _is_library(head):
+                    begin, end = (int(edge, 16) for edge in head.split()[0].split(b"-"))
+                    found.append((begin, end - begin))
+                head = b""
     return found
+
+
+def _is_library(mapping: bytes) -> bool:
+    """Whether a mapping is code or constants of a library."""
+    _, rights, offset, *_, name = mapping.split()
+    # Other pages that are only read were written to when the library was loaded.
+    is_constant = rights == b"r--p" and int(offset, 16) == 0
+    return b".so" in name and (rights == b"r-xp" or is_constant)
 
 
 @functools.cache

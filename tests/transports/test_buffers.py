@@ -42,6 +42,25 @@ give_back_code()
 print(before, resident())
 """
 
+WRITTEN: Final = """
+import ctypes, mmap
+from conductor.transports.buffers import give_back_code, library_code
+import msgspec
+
+system = ctypes.CDLL(None, use_errno=True)
+places = [place for place, size in library_code.__wrapped__()]
+place = next(place for place in places if ctypes.string_at(place, 4) == b"\\x7fELF")
+
+def may(rights):
+    assert system.mprotect(ctypes.c_void_p(place), mmap.PAGESIZE, rights) == 0
+
+may(mmap.PROT_READ | mmap.PROT_WRITE)
+ctypes.memset(place + 9, 66, 1)  # the head of a library has room there
+may(mmap.PROT_READ)
+give_back_code()
+print(ctypes.string_at(place + 9, 1).decode())
+"""
+
 needs_linux: Final = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is told to")
 
 
@@ -56,3 +75,9 @@ def test_code_that_only_the_start_needed_takes_no_memory() -> None:
     done = subprocess.run([sys.executable, "-c", CODE], capture_output=True, check=True)
     before, after = map(int, done.stdout.split())
     assert after < 0.8 * before, "KiB"
+
+
+@needs_linux
+def test_a_page_of_a_library_that_was_written_to_stays() -> None:
+    done = subprocess.run([sys.executable, "-c", WRITTEN], capture_output=True, check=True)
+    assert done.stdout == b"B\n"
