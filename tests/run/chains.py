@@ -14,7 +14,8 @@ import itertools
 import json
 import selectors
 from collections.abc import Awaitable, Callable, Sequence
-from typing import Any, Final
+from concurrent.futures import Executor
+from typing import Any, Final, TypeVar, TypeVarTuple
 
 from conductor.core import CHANNEL, Component
 from conductor.run.planned import Planned
@@ -24,6 +25,8 @@ from conductor.spec.options import Options
 from conductor.transports.memory import Channel, MemoryTransport
 
 Json = dict[str, Any]
+_Given = TypeVarTuple("_Given")
+_Made = TypeVar("_Made")
 
 PATIENCE: Final = 30.0
 """Seconds that only a hang takes."""
@@ -231,12 +234,29 @@ class _Skipping(selectors.DefaultSelector):
         return ready
 
 
-def timeless() -> asyncio.AbstractEventLoop:
-    """A loop whose clock stands still while anything is to be done."""
-    selector = _Skipping()
-    loop = asyncio.SelectorEventLoop(selector)
-    loop.time = lambda: selector.now  # type: ignore[method-assign]
-    return loop
+class Timeless(asyncio.SelectorEventLoop):
+    """A loop whose clock stands still while anything is to be done. What threads are to do is done
+    at once: the clock would go on while one works."""
+
+    def __init__(self) -> None:
+        """Its clock begins at 0."""
+        self._skipping = _Skipping()
+        super().__init__(self._skipping)
+
+    def time(self) -> float:
+        """The seconds that were skipped."""
+        return self._skipping.now
+
+    def run_in_executor(
+        self, executor: Executor | None, func: Callable[[*_Given], _Made], *args: *_Given
+    ) -> asyncio.Future[_Made]:
+        """Calls the function."""
+        done: asyncio.Future[_Made] = self.create_future()
+        try:
+            done.set_result(func(*args))
+        except Exception as error:  # whatever it raises is for who waits for it
+            done.set_exception(error)
+        return done
 
 
 def run(

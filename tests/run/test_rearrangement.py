@@ -20,7 +20,7 @@ from conductor.run.planned import Belongings, Planned
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
-from tests.run.chains import Chain, CrashError, agent, pass_through, proxy, run, timeless
+from tests.run.chains import Chain, CrashError, Timeless, agent, pass_through, proxy, run
 
 DONE = {"stopReason": "end_turn"}
 NARROW = PolicyWords(("none",))
@@ -166,7 +166,7 @@ def test_what_ends_before_it_joins_takes_nobodys_place() -> None:
         assert (await chain.prompt("still"))["result"] == DONE
 
     old = proxy("p", on_failure="restart")
-    assert changing(play, old, timeless, p=lambda: proxy("p", short_lived)) == 0
+    assert changing(play, old, Timeless, p=lambda: proxy("p", short_lived)) == 0
 
 
 async def slow(channel: Channel) -> None:
@@ -208,7 +208,7 @@ def test_a_chain_whose_turns_always_overlap_is_renewed(
 
     chain = planned(proxy("p"), Spec(name="p")), planned(agent(slow), Spec(name="agent"))
     owner = Prepared(Plans(p=lambda: proxy("p", pass_through)))
-    assert run(play, *chain, owner=owner, loop=timeless) == 0
+    assert run(play, *chain, owner=owner, loop=Timeless) == 0
 
 
 def test_what_has_started_for_a_chain_that_cannot_be_is_closed() -> None:

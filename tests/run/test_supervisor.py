@@ -17,7 +17,7 @@ from conductor.run.planned import Configuration, Planned
 from conductor.spec.model import Spec
 from conductor.transports.base import Events
 from conductor.transports.memory import Channel, MemoryTransport
-from tests.run.chains import Chain, agent, answer, pass_through, proxy, run, timeless
+from tests.run.chains import Chain, Timeless, agent, answer, pass_through, proxy, run
 
 DONE = {"stopReason": "end_turn"}
 
@@ -302,7 +302,7 @@ def test_a_turn_in_which_something_moves_is_not_ended(limit: dict[str, Any]) -> 
 
     limited = Component("agent", "agent `agent`", limited="quiet" in limit)
     planned = msgspec.structs.replace(agent(_slow, **limit), component=limited)
-    assert run(play, planned, loop=timeless) == 0
+    assert run(play, planned, loop=Timeless) == 0
 
 
 def test_a_guest_that_never_took_its_role_is_not_started_again() -> None:
