@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, takewhile
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -282,6 +282,9 @@ class Replay:
         return None
 
 
+_Session = TypeVar("_Session")
+"""What names a session."""
+
 Titles = tuple[Kept, ...]
 """What titles of a session may be made of: the first prompt with something added, the first with
 words of the user's, and the last."""
@@ -316,12 +319,12 @@ def _title(prompt: Kept, own: str, title: str) -> str:
     return own if len(own) <= length else own[: length - 1].rstrip() + "…"
 
 
-def titles(records: Iterable[tuple[str, bytes]]) -> dict[str, Titles]:
-    """Those of the sessions that are kept."""
-    found: dict[str, Titles] = {}
+def titles(records: Iterable[tuple[_Session, bytes]]) -> dict[_Session, Titles]:
+    """Those of the sessions that are kept; that with the latest prompt is the last."""
+    found: dict[_Session, Titles] = {}
     for session, record in records:
         for prompt in read([record]):
-            found[session] = more_titles(found.get(session, ()), prompt)
+            found[session] = more_titles(found.pop(session, ()), prompt)
     return found
 
 

@@ -3,8 +3,8 @@
 A line is a record of one prompt, with its agent and its session; the core makes it, and reads it
 (`conductor.core.additions`). Those that titles are made of are also in a file of their own: they
 are few, and a list of sessions needs all of them. All conductors of a user append to the files, so
-these are written under a lock, for which a thread waits. What is too much goes with the oldest
-lines.
+these are written under a lock, for which a thread waits. Where they have too many lines, those of
+prompts that no title is made of any more go, and then the oldest.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from typing import Final
 import msgspec
 from msgspec import Raw
 
-from conductor.core import json_text
+from conductor.core import additions, json_text
 from conductor.core.additions import TITLE_WORDS
 from conductor.spec import paths, private_files
 
@@ -61,7 +61,7 @@ class KeptPrompts:
 
     def keep(self, agent: str, session: str, record: bytes) -> None:
         """A prompt is to be kept."""
-        line = json_text.encode(_Line(agent, session, Raw(record))) + b"\n"
+        line = _written(agent, session, record)
         if self._why or len(line) > _LONGEST:
             return
         if not self._lines and not self._in_memory:
@@ -97,8 +97,8 @@ class KeptPrompts:
             writing.result()
 
     def _append_all(self, lines: list[bytes]) -> None:
-        self._append(paths.prompts(), lines, MOST_BYTES)
-        self._append(paths.titles(), list(filter(_makes_titles, lines)), MOST_TITLES)
+        self._append(paths.prompts(), lines, MOST_BYTES, bytes)
+        self._append(paths.titles(), list(filter(_makes_titles, lines)), MOST_TITLES, _of_titles)
 
     def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
         """Each record of a session of an agent with that session, or of all sessions those that
@@ -128,8 +128,9 @@ class KeptPrompts:
         return data if data.endswith(b"\n") else data + b"\n"
 
     @staticmethod
-    def _append(path: str, each: list[bytes], most: int) -> None:
-        """Adds lines to a file of so many bytes at most; raises `OSError`."""
+    def _append(path: str, each: list[bytes], most: int, needed: Callable[[bytes], bytes]) -> None:
+        """Adds lines to a file of so many bytes at most; raises `OSError`. `needed` takes those of
+        its lines that somebody may ask for."""
         if not each:
             return
         lines = b"".join(each)
@@ -145,14 +146,30 @@ class KeptPrompts:
                 if size + len(lines) <= most:
                     file.write(lines)
                     return
-                file.seek(max(0, size - most // 2))
-                newer = file.read().partition(b"\n")[2]
+                file.seek(0)
+                held = needed(file.read())
+            newer = held[-most // 2 :].partition(b"\n")[2] if len(held) > most // 2 else held
             private_files.replace(path, newer + lines)
 
     def _fails(self, error: Exception) -> None:
         text = f"`{paths.prompts()}` cannot be used: {private_files.reason(error)}"
         hint = "so sessions that are loaded again show what components added to prompts"
         self._why = f"{text}\nhint: {hint}"
+
+
+def _written(agent: str, session: str, record: bytes) -> bytes:
+    return json_text.encode(_Line(agent, session, Raw(record))) + b"\n"
+
+
+def _of_titles(data: bytes) -> bytes:
+    """Of each session the lines that its title may be made of; that with the latest prompt last."""
+    read = [line for line in map(_line.find, data.split(b"\n")) if line is not None]
+    found = additions.titles(((line.agent, line.session), bytes(line.prompt)) for line in read)
+    return b"".join(
+        _written(*session, json_text.encode(prompt))
+        for session, prompts in found.items()
+        for prompt in dict.fromkeys(prompts)
+    )
 
 
 def _makes_titles(line: bytes) -> bool:

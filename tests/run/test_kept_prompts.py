@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from conductor.core import additions, json_text
+from conductor.core.additions import Kept
 from conductor.run import kept_prompts
 from conductor.run.kept_prompts import KeptPrompts
 from conductor.spec import paths, private_files
@@ -132,6 +134,38 @@ def test_the_oldest_go(place: Path, log: list[str], monkeypatch: pytest.MonkeyPa
     assert found == list(range(found[0], 200))
     assert len(found) > 5
     assert sorted(one.name for one in place.parent.iterdir()) == [place.name, f"{place.name}.lock"]
+
+
+@pytest.mark.proves("the file is private, bounded")
+def test_many_prompts_of_one_session_cost_no_other_its_title(
+    place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_prompts, "MOST_TITLES", 5000)
+
+    def prompt(number: int) -> Kept:
+        text = f"+prompt{number}"
+        return Kept(len(text), "", ((0, 1),), first=not number, whole=text, own=text[1:])
+
+    chain = use(log)
+    keep(chain, ("a", "old", json_text.encode(prompt(0))))
+    for number in range(100):
+        keep(chain, ("a", "new", json_text.encode(prompt(number))))
+        assert Path(paths.titles()).stat().st_size <= 5000
+    known = additions.titles(chain.recall("a", None))
+    assert known == {"old": (prompt(0),), "new": (prompt(0), prompt(0), prompt(99))}
+
+
+@pytest.mark.proves("the file is private, bounded")
+def test_the_titles_of_the_oldest_sessions_go(
+    place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_prompts, "MOST_TITLES", 5000)
+    record = json_text.encode(Kept(2, "", ((0, 1),), first=True, whole="+a", own="a"))
+    keep(use(log), *[("a", f"s{number}", record) for number in range(30)])
+    keep(use(log), *[("a", f"s{number}", record) for number in (0, *range(30, 60))])
+    found = list(additions.titles(use(log).recall("a", None)))
+    assert found[-31:] == ["s0", *[f"s{number}" for number in range(30, 60)]]
+    assert "s1" not in found
 
 
 @pytest.mark.proves("the file is private, bounded")
