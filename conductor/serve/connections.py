@@ -129,7 +129,6 @@ class Connection:
         state: Where it stands.
         outlet: Where frames for the client go.
         closed: Why it has ended; None: it has not.
-        paused: Whether the client has to wait.
         proof: What the client has shown last of who it is; None: its address says that.
     """
 
@@ -146,10 +145,9 @@ class Connection:
         """Those that have sent it something."""
         self._grace = grace
         self._expiry: asyncio.TimerHandle | None = None
-        self.paused = False
-        self._may_send = asyncio.Event()
-        self._may_send.set()
         self._reasons: set[str] = set()
+        """Why the client has to wait."""
+        self._goes_on = asyncio.Event()
 
     # -- its state -------------------------------------------------------------------------------
 
@@ -206,8 +204,8 @@ class Connection:
             self.closed = why
             self.room.left(self, why)
             self.outlet.close(why)
-            self.paused = False
-            self._may_send.set()
+            self._reasons.clear()
+            self._goes_on.set()
 
     def stay(self) -> None:
         """It waits no more for its client, which may be there already."""
@@ -226,21 +224,26 @@ class Connection:
         """Some of what waited has left."""
         self.room.drained(self)
 
+    @property
+    def paused(self) -> bool:
+        """Whether the client has to wait."""
+        return bool(self._reasons)
+
     def pause(self, reason: str) -> None:
         """No more is to be read from the client, for a reason."""
+        is_first = not self._reasons
         self._reasons.add(reason)
-        if not self.paused:
-            self.paused = True
-            self._may_send.clear()
+        if is_first:
             self.outlet.hold(True)
 
     def resume(self, reason: str) -> None:
         """The reason is gone."""
-        self._reasons.discard(reason)
-        if not self._reasons and self.paused:
-            self.paused = False
-            self._may_send.set()
+        if self._reasons == {reason}:
+            self._reasons.clear()
+            self._goes_on.set()
             self.outlet.hold(False)
+        else:
+            self._reasons.discard(reason)
 
     # -- as what it has sent counts (`conductor.transports.received.Reader`) ----------------------
 
@@ -258,4 +261,6 @@ class Connection:
 
     async def may_send(self) -> None:
         """Waits until the client's next frame can be taken."""
-        await self._may_send.wait()
+        while self._reasons:
+            self._goes_on.clear()
+            await self._goes_on.wait()
