@@ -36,7 +36,7 @@ def lines(plan: Plan) -> Iterator[str]:
             yield f"  note: {one_line(text, 1000)}"
     settings = {
         f"{name.replace('_', '-')} = {_json(getattr(plan.options, name))}": who
-        for name, who in plan.set_by.items()
+        for name, who in plan.options.set_by.items()
         if name in Options.__struct_fields__
     }
     if settings:

@@ -450,9 +450,14 @@ def relay(
 
 def _is_notice(line: str) -> bool:
     """Whether a line of the host outside of its log is a notice of ours; else it is a failure."""
+    return announces_compiling(line) or tells_of_cache(line)
+
+
+def tells_of_cache(line: str) -> bool:
+    """Whether a host says by a line that it cannot use the folder of compiled modules."""
     from conductor.run.segment_spec import NOT_KEPT
 
-    return announces_compiling(line) or line.startswith(NOT_KEPT)
+    return line.startswith(NOT_KEPT)
 
 
 def announces_compiling(line: str) -> bool:

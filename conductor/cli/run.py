@@ -24,9 +24,8 @@ from conductor.errors import ConductorError, UsageError
 from conductor.record import wanted
 from conductor.run import spawn
 from conductor.run.owner import Owner
-from conductor.spec import lacking, limits, paths
+from conductor.spec import lacking, limits, origins, paths
 from conductor.spec.consent import Where
-from conductor.spec.origins import bare
 from conductor.spec.parsed import planned
 from conductor.transports import descriptors
 from conductor.transports.process_groups import adopt_orphans, end_strays, reaping
@@ -135,7 +134,11 @@ class Started(Owner):
         `conductor.record.wanted.opened`. `about`: how commands show the chain, where that is not as
         the command line has it."""
         self._about = about
-        complain = partial(report.write, word="warning")
+        by = origins.by(parsed.options.set_by.get("log_file"))
+
+        def complain(text: str) -> None:
+            report.write(f"{text}{by}", word="warning")
+
         self.log = ChainLog(parsed.log, chain_log_file.opened(parsed.options.log_file, complain))
         try:
             self._prepare(parsed, where, watching)
@@ -193,6 +196,8 @@ class Started(Owner):
             self._compiles = True
             if self._status is not None:
                 self._status.compiles()
+        elif not name and report.tells_of_cache(line):
+            line += origins.by(self.parsed.options.set_by.get("cache"))
         self.log.heard(name, line, shown=not compiles or self._shown != "line")
 
     def load_loop(self) -> None:
@@ -397,7 +402,7 @@ class Started(Owner):
         components stay as they are.
         """
         parsed = configured.again(self.parsed, self._files)
-        beside = {key: getattr(parsed.options, key) for key in ("peer", "branch")}
+        beside = {key: getattr(parsed.options, key) for key in ("peer", "branch", "set_by")}
         options = msgspec.structs.replace(self.parsed.options, **beside)
         parsed = msgspec.structs.replace(parsed, mode=self.parsed.mode, options=options)
         plan = self._settled(planned(parsed, self._noted if options.verbose else None))
@@ -409,7 +414,7 @@ class Started(Owner):
 
     def _tell_changes(self, before: Plan, now: Plan) -> None:
         """Logs what a plan has otherwise than the plan before."""
-        if [*map(bare, now.components)] != [*map(bare, before.components)]:
+        if [*map(origins.bare, now.components)] != [*map(origins.bare, before.components)]:
             assert self._runtime is not None
             self._runtime.start(self._tell_diff(before, now))
 

@@ -593,7 +593,7 @@ def as_served(parsed: Parsed, settings: Settings, number: int) -> Parsed:
             "a chain of a server has no `prometheus` of its own",
             "take the option out of the chain: the server has its numbers at /metrics",
         )
-        raise blamed(error, parsed.set_by.get("prometheus"))
+        raise blamed(error, parsed.options.set_by.get("prometheus"))
     chain = msgspec.structs.replace(
         parsed.options,
         trace=_numbered(parsed.options.trace, number),

@@ -20,7 +20,7 @@ from conductor.run.planned import Planned
 from conductor.run.segment_spec import PAUSED, RECONFIGURE, RESERVE, TELL, Relayed
 from conductor.services.calls import Grantee
 from conductor.services.local import LocalServices
-from conductor.spec import paths
+from conductor.spec import origins, paths
 
 if TYPE_CHECKING:
     from conductor.run.judged_folder import JudgedFolder
@@ -197,7 +197,11 @@ class ServiceRequests:
                     lambda name: self._runtime.connections.held(self._hosts.get(name, name)),
                 ),
                 store=self._values(),
-                metrics=Metrics(self._options.metrics, self._log),
+                metrics=Metrics(
+                    self._options.metrics,
+                    self._log,
+                    origins.by(self._options.set_by.get("metrics")),
+                ),
             )
         return self._executor
 

@@ -49,14 +49,19 @@ class Metrics:
     """The metrics of the components of one chain; used on the event loop."""
 
     def __init__(
-        self, path: str | None = None, log: Callable[[str, str, str], None] = lambda *_: None
+        self,
+        path: str | None = None,
+        log: Callable[[str, str, str], None] = lambda *_: None,
+        by: str = "",
     ) -> None:
         """
         Args:
             path: The file to write; None: no file is written.
             log: Writes a line: level, component name, text.
+            by: Who set the file, to stand behind words about it.
         """
         self._path = path
+        self._by = by
         self._log = log
         self.more: Callable[[], str] = str
         """What stands in the file before what components count."""
@@ -128,7 +133,7 @@ class Metrics:
         try:
             _replace(self._path, hidden(self.more() + self.text()))
         except OSError as error:
-            text = f"metrics are not written to {self._path}: {error.strerror}"
+            text = f"metrics are not written to {self._path}: {error.strerror}{self._by}"
             self._log("warning", "conductor", text)
             self._path = None  # a second attempt would fail likewise, every second
 

@@ -61,9 +61,9 @@ def over(
     only = relied_on()
     if only is not None and merged.get("locked") and "lock_file" not in merged:
         merged["lock_file"] = os.path.join(only.folder, paths.LOCK_FILE)
-    whole = chains.assembled(parsed.command, components, merged, config)
     set_by = {name: setting.written.origin for name, setting in settings.items()}
-    whole = msgspec.structs.replace(whole, typed=parsed, project=project, set_by=set_by)
+    whole = chains.assembled(parsed.command, components, merged, config, set_by)
+    whole = msgspec.structs.replace(whole, typed=parsed, project=project)
     if chosen is None:
         return whole
     say("info", chosen.why)

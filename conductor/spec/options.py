@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from typing import Any, Final, Literal
 
@@ -124,6 +125,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the client can start this command line again, for a login by terminal."""
     lock_file: str | None = None
     """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
+    set_by: Mapping[str, str] = {}
+    """Who set which of them; of the others the default holds."""
 
     @property
     def sends(self) -> bool:

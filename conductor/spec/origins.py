@@ -96,9 +96,13 @@ def told(found: Mapping[str, str]) -> Iterator[str]:
 def blamed(error: UsageError, who: str | None) -> UsageError:
     """The error with who set what it is about: a file and its line, or a variable. Who has typed
     the command line knows it."""
-    if not who or who == DEFAULT or who.startswith(COMMAND_LINE):
-        return error
-    return UsageError(f"{error.text} ({who})", error.hint)
+    return UsageError(f"{error.text}{by(who)}", error.hint)
+
+
+def by(who: str | None) -> str:
+    """Who set something, to stand behind words about it: ` (FILE, line N)`. Empty: who has typed
+    the command line, who knows it; or nobody."""
+    return "" if not who or who == DEFAULT or who.startswith(COMMAND_LINE) else f" ({who})"
 
 
 def _setter(spec: Spec, fact: Callable[[Spec], Any]) -> str:

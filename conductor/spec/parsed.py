@@ -39,8 +39,6 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     values: dict[str, Any]
     """All of that, by the names of options, as it was set."""
-    set_by: Mapping[str, str] = {}
-    """Who set which of the values, where files or variables add to the command line."""
     config: Config | None = None
     """What files configure (`conductor.spec.layering`); None: nothing, or they are not read."""
     chosen: tuple[str, str] | None = None
@@ -83,11 +81,15 @@ def assembled(
     components: Sequence[str | Written],
     values: dict[str, Any],
     config: Config | None = None,
+    set_by: Mapping[str, str] | None = None,
 ) -> Parsed:
-    """The chain of these components, and what is set, by the names of options."""
+    """The chain of these components, and what is set, by the names of options; `set_by`: who set
+    it, if files or variables add to the command line."""
     log = values.get("log") or ("debug" if values.get("verbose") else "warning")
     fields = {key: value for key, value in values.items() if key in Options.__struct_fields__}
-    options = Options(**{**fields, "verbose": log in ("debug", "info")})
+    if set_by is None:
+        set_by = dict.fromkeys(values, COMMAND_LINE)
+    options = Options(**{**fields, "verbose": log in ("debug", "info"), "set_by": set_by})
     if command == "proxy":
         mode = "proxy"
     elif command in TURNS or options.require_sandbox or options.lock is not None:
@@ -130,7 +132,6 @@ def planned(parsed: Parsed, note: Note | None = None) -> Plan:
         parsed.components,
         parsed.options,
         mode=parsed.mode,
-        set_by=parsed.set_by or dict.fromkeys(parsed.values, COMMAND_LINE),
         config=parsed.config,
         note=note,
     )

@@ -7,7 +7,7 @@ may run the gates say (`conductor.spec.gates`). The start path loads this module
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Literal
 
 import msgspec
@@ -30,8 +30,6 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     options: Options
     mode: str = "agent"
     """`agent`, `proxy`, or `auto`: the first message received decides."""
-    set_by: Mapping[str, str] = {}
-    """Who set which option; of the others the default holds."""
 
     @property
     def agent_last(self) -> bool:
@@ -62,7 +60,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def origin(self, option: str) -> str:
         """Who set an option."""
-        return self.set_by.get(option, DEFAULT)
+        return self.options.set_by.get(option, DEFAULT)
 
 
 def alone(component: str | Written | Spec, config: Config | None = None) -> Plan:
@@ -77,7 +75,6 @@ def made(
     options: Options,
     *,
     mode: str = "agent",
-    set_by: Mapping[str, str] | None = None,
     config: Config | None = None,
     note: Note | None = None,
 ) -> Plan:
@@ -87,7 +84,6 @@ def made(
         components: The words, and components that are written elsewhere.
         options: How the chain is run.
         mode: As of a `Plan`.
-        set_by: Who set which option.
         config: What is configured; None: nothing.
         note: Hears what a name hides.
 
@@ -95,12 +91,10 @@ def made(
         UsageError: With a hint.
     """
     policy = managed.written()
-    set_by = dict(set_by or {})
     if policy is not None:
         from conductor.spec.managed import options as bounds
 
-        given, options = options, bounds.obliged(policy, options, set_by)
-        set_by |= bounds.changed(policy, given, options)
+        options = bounds.obliged(policy, options)
         if mode == "auto" and not policy.only_watches:
             # As a proxy of another conductor its last component would be a proxy too, and it is
             # judged as the agent.
@@ -118,6 +112,7 @@ def made(
         try:
             specs = peer_agents.resolved(specs, options, agent_last=agent_last, config=config)
         except UsageError as error:
-            raise blamed(error, set_by.get("peer", set_by.get("branch"))) from None
+            by = options.set_by
+            raise blamed(error, by.get("peer", by.get("branch"))) from None
     specs = managed.required(specs, agent_last=agent_last)
-    return Plan(components=tuple(specs), options=options, mode=mode, set_by=set_by)
+    return Plan(components=tuple(specs), options=options, mode=mode)

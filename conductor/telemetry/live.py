@@ -18,7 +18,7 @@ from conductor.record.turns.line import Line
 from conductor.run.log import Sink
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
-from conductor.spec.origins import blamed
+from conductor.spec.origins import blamed, by
 from conductor.spec.plan import Plan
 from conductor.telemetry import names, payloads
 from conductor.telemetry.book import Book
@@ -57,6 +57,7 @@ class Telemetry(Sink[Line]):
 
     def __init__(self, options: Options, otlp: str | None, specs: list[Spec], log: Log) -> None:
         self._log = log
+        self._set_by = options.set_by
         self._otlp = otlp
         self._runtime: Runtime | None = None
         self._changed: Callable[[], None] | None = None
@@ -96,7 +97,8 @@ class Telemetry(Sink[Line]):
             # Another chain of the same user may have it: that is no reason not to run this one.
             why = error.strerror or str(error)
             hint = "another chain may have it; `-c prometheus=0` takes any that is free"
-            text = f"no numbers are served at port {port}: {why}\nhint: {hint}"
+            who = by(self._set_by.get("prometheus"))
+            text = f"no numbers are served at port {port}: {why}{who}\nhint: {hint}"
             self._log("warning", "conductor", text)
         else:
             where = f"http://{HOST}:{self._serving.port}/metrics"
@@ -116,7 +118,8 @@ class Telemetry(Sink[Line]):
         if self._otlp is not None and self._sending is None:
             from conductor.telemetry.otel import Sending
 
-            self._sending = Sending(self._otlp, self._began, self._log, self._state)
+            who = by(self._set_by.get("otlp"))
+            self._sending = Sending(self._otlp, who, self._began, self._log, self._state)
             if self._sending.meters is not None:
                 self._measures = Measures(self._fold, *self._keepers, self._sending.meters)
         self._take(item)

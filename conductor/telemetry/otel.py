@@ -256,16 +256,18 @@ class Sending:
     `none` in OTEL_TRACES_EXPORTER or OTEL_METRICS_EXPORTER leaves one of them out.
     """
 
-    def __init__(self, url: str, began: float, log: Log, read: Read) -> None:
+    def __init__(self, url: str, by: str, began: float, log: Log, read: Read) -> None:
         """
         Args:
             url: The collector.
+            by: Who set it, to stand behind words about it.
             began: When the trace began, in seconds of Unix time.
             log: Writes a line: level, component name, text; called on the event loop's thread and,
                 once, on another.
             read: Has the numbers that are read when they are sent.
         """
         self._url = url
+        self._by = by
         self._log = log
         self._warned = False
         Reasons(self._failed)
@@ -294,7 +296,9 @@ class Sending:
             return
         self._warned = True
         where = collector.shown(self._url)
-        text = f"{where} does not take what is sent to it, the chain goes on without: {why}"
+        text = (
+            f"{where}{self._by} does not take what is sent to it, the chain goes on without: {why}"
+        )
         hint = "OTEL_METRICS_EXPORTER=none sends spans alone" if "metrics" in why else _HINT
         self._log("warning", "conductor", f"{text}\nhint: {hint}")
 

@@ -368,3 +368,24 @@ def test_a_refusal_names_the_line_that_set_what_it_refuses(
     assert ran.code != 0
     refusal = ran.err.partition("hint:")[0]
     assert f"{here.user_file}, line {text.count(chr(10)) + 1}" in refusal, ran.err
+
+
+@pytest.mark.parametrize(
+    ("option", "warning"),
+    [
+        ('log-file = "/nowhere/x"', "there is no log file: `/nowhere/x`: "),
+        ('metrics = "/nowhere/x"', "metrics are not written to /nowhere/x: "),
+        ('cache = "/dev/null/x"', "each run compiles its modules anew, "),
+    ],
+)
+def test_a_warning_names_the_line_that_set_what_it_is_about(
+    option: str, warning: str, here: Place
+) -> None:
+    here.user(OPTIONS + option)
+    ran = here.run("exec", "datetime", "demo", "-p", "hi")
+    assert ran.code == 0
+    (line,) = (line for line in ran.err.splitlines() if warning in line)
+    assert line.endswith(f" ({here.user_file}, line 2)")
+    typed = here.run("exec", "-c", option.replace(" ", ""), "datetime", "demo", "-p", "hi")
+    (line,) = (line for line in typed.err.splitlines() if warning in line)
+    assert "(command line" not in line

@@ -113,12 +113,12 @@ def test_config_show_and_the_plan_name_the_same_setters(text: str, here: Place) 
     of_all = setters(shown["options"])
     of_chains = {name: setters(chain["options"]) for name, chain in shown["chains"].items()}
     for name, own in of_chains.items():
-        held = layered(assemble("agent", [f"@{name}"])).set_by.items()
+        held = layered(assemble("agent", [f"@{name}"])).options.set_by.items()
         assert own.items() <= held
         # A chain has the options of the chains within it, too.
         assert held <= {pair for each in (of_all, *of_chains.values()) for pair in each.items()}
     # With a proxy no `[[choose]]` adds a chain.
-    assert layered(assemble("agent", ["passthrough", "demo"])).set_by == of_all
+    assert layered(assemble("agent", ["passthrough", "demo"])).options.set_by == of_all
 
 
 def setters(options: dict[str, dict[str, str]]) -> dict[str, str]:

@@ -27,7 +27,7 @@ def specs(*components: str, peers: tuple[str, ...] = ("a=demo",)) -> list[Spec]:
 
 
 def of(components: list[Spec]) -> Plan:
-    return Plan(components=tuple(components), options=Options(), set_by={"peer": "file, line 7"})
+    return Plan(components=tuple(components), options=Options(set_by={"peer": "file, line 7"}))
 
 
 def test_a_branch_ends_in_an_agent_like_the_chains() -> None:

@@ -73,7 +73,8 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     try:
         lock = read(path)
     except UsageError as error:
-        raise origins.blamed(error, plan.set_by.get("lock_file", plan.origin("locked"))) from None
+        by = plan.options.set_by
+        raise origins.blamed(error, by.get("lock_file", by.get("locked"))) from None
     now = entries(plan, path)
     comparison = compare(lock.component, now, plan)
     refused = "\n".join(comparison.lines(REFUSED))

@@ -6,7 +6,6 @@ Loaded only on a machine that has a policy.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -20,13 +19,13 @@ from conductor.spec.options import Options
 from conductor.spec.plan import Plan
 
 
-def applied(managed: Managed, options: Options, set_by: Mapping[str, str] | None = None) -> Options:
+def applied(managed: Managed, options: Options) -> Options:
     """The options of a chain, with what the policy demands. Raises `UsageError` for others, which
     says who set them."""
     rules, given = managed.file, options.audit
 
     def by(option: str) -> str:
-        return f" ({set_by[option]})" if set_by and option in set_by else ""
+        return f" ({options.set_by[option]})" if option in options.set_by else ""
 
     if managed.audit is not None and given is not None and os.path.abspath(given) != managed.audit:
         hint = f"leave out `audit`: the chain is recorded in {managed.audit}"
@@ -64,21 +63,19 @@ def applied(managed: Managed, options: Options, set_by: Mapping[str, str] | None
     )
 
 
-def obliged(managed: Managed, options: Options, set_by: Mapping[str, str]) -> Options:
+def obliged(managed: Managed, options: Options) -> Options:
     """The options with what the policy demands, such as its audit: before anything is opened.
 
     Raises `UsageError` for options that the policy forbids.
     """
     if managed.only_watches:
-        return msgspec.structs.replace(options, audit=options.audit or managed.audit)
-    return applied(managed, options, set_by)
-
-
-def changed(managed: Managed, before: Options, options: Options) -> dict[str, str]:
-    """Where the policy has what it has set, by the names of options."""
-    names = (name for name in Options.__struct_fields__)
-    other = (name for name in names if getattr(before, name) != getattr(options, name))
-    return {name: managed.line(name.replace("_", "-")) for name in other}
+        changed = msgspec.structs.replace(options, audit=options.audit or managed.audit)
+    else:
+        changed = applied(managed, options)
+    names = Options.__struct_fields__
+    other = (name for name in names if getattr(options, name) != getattr(changed, name))
+    by = {name: managed.line(name.replace("_", "-")) for name in other}
+    return msgspec.structs.replace(changed, set_by={**options.set_by, **by})
 
 
 def watched(managed: Managed, plan: Plan) -> list[Violated]:
@@ -86,7 +83,7 @@ def watched(managed: Managed, plan: Plan) -> list[Violated]:
     specs = plan.components
     found = list(chain.watched(managed, specs, agent_last=plan.agent_last))
     try:
-        applied(managed, plan.options, plan.set_by)
+        applied(managed, plan.options)
     except UsageError as error:
         found.append((specs[-1], error))
     return [
@@ -103,7 +100,7 @@ def held(managed: Managed, plan: Plan) -> Plan:
     """The plan with its options as the policy allows them. Raises `UsageError`."""
     if managed.audit is not None and not plan.options.audit_rule:
         raise managed.refusal("a chain that is not recorded", "audit")
-    options = applied(managed, plan.options, plan.set_by)
+    options = applied(managed, plan.options)
     if managed.file.require_hardening and options.isolation == "inline":
         text = f"guests in the conductor's process ({plan.origin('isolation')})"
         raise managed.refusal(text, "require-hardening", hint="leave out `isolation`")

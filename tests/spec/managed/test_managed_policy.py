@@ -201,9 +201,9 @@ def test_a_component_is_within_the_most(most: Most, component: str, key: str) ->
 def test_who_set_a_forbidden_option_is_named() -> None:
     policy = file.parse(f"{CONTACT}trace = false".encode(), PLACE)
     with pytest.raises(UsageError, match=r"a trace \(a\.toml, line 3\)"):
-        options.applied(policy, Options(trace="t"), {"trace": "a.toml, line 3"})
+        options.applied(policy, Options(trace="t", set_by={"trace": "a.toml, line 3"}))
     with pytest.raises(UsageError, match="a trace: not"):
-        options.applied(policy, Options(trace="t"), {"audit": "a.toml, line 3"})
+        options.applied(policy, Options(trace="t", set_by={"audit": "a.toml, line 3"}))
 
 
 def test_limits_that_nobody_chose_are_lowered() -> None:
