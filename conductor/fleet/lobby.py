@@ -16,12 +16,13 @@ from conductor.serve.chains import Chain, HubTransport
 from conductor.serve.connections import Connection, Farewell, Outlet, new_id
 from conductor.serve.hub import frames
 from conductor.serve.room import SHOW
-from conductor.serve.served import House, Served
+from conductor.serve.served import Served
 from conductor.serve.streams import Streams
 
 if TYPE_CHECKING:
     from conductor.fleet.gateway import Gateway, Hosted
     from conductor.serve.hub import SessionInfo
+    from conductor.serve.server import Server
     from conductor.transports.base import Transport
 
 _FULL: Final = "its room takes no more"
@@ -60,8 +61,8 @@ class _Seated:
 class Lobby(Served):
     """The connections of one principal."""
 
-    def __init__(self, principal: str, gateway: Gateway, house: House) -> None:
-        self.house = house
+    def __init__(self, principal: str, gateway: Gateway, server: Server) -> None:
+        self.server = server
         self.draining = False
         self.connections: dict[str, Connection] = {}
         self._principal, self._gateway = principal, gateway
@@ -98,14 +99,14 @@ class Lobby(Served):
 
     def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
         """A client connects. Raises `ConductorError` if there are too many."""
-        if len(self.connections) >= self.house.settings.connections:
+        if len(self.connections) >= self.server.settings.connections:
             count = len(self.connections)
             raise ConductorError(
                 f"there {are(count)} {counted(count, 'connection')} of this principal, and no more "
                 "may be",
                 "close one of them",
             )
-        connection = Connection(id_ or new_id(), self, outlet, named, self.house.settings.linger)
+        connection = Connection(id_ or new_id(), self, outlet, named, self.server.settings.linger)
         self.connections[connection.id] = connection
         self._seats[connection.id] = _Seated(connection)
         return connection
@@ -170,7 +171,7 @@ class Lobby(Served):
         if seat.chain is not None:
             self._ending.add(seat.chain)
             seat.chain.leave()
-        self.house.changed()
+        self.server.changed()
 
     def _deny(self, seat: _Seated) -> None:
         """Answers what a client has asked that is sent away, and still reads."""
@@ -198,7 +199,7 @@ class Lobby(Served):
 
         transport = HubTransport(
             *(lambda sent: self._send(seat, sent), lambda: connection.outlet.waiting, full),
-            *(self.house.received, self._principal, lambda: connection.close(Farewell.LIMIT)),
+            *(self.server.received, self._principal, lambda: connection.close(Farewell.LIMIT)),
         )
         seat.chain = chain = Chain(
             connection.named,
@@ -206,12 +207,12 @@ class Lobby(Served):
             hosted,
             transport,
             lambda text, hint: self._chain_ended(seat, chain),
-            self.house.start,
+            self.server.start,
         )
 
     def _send(self, seat: _Seated, sent: list[bytes]) -> None:
         """The room has sent frames."""
-        connection, unread = seat.connection, self.house.settings.unread
+        connection, unread = seat.connection, self.server.settings.unread
         outlet = connection.outlet
         if connection.id not in self.connections:
             return
@@ -224,7 +225,7 @@ class Lobby(Served):
         if self._finishing:
             self._finish()
         if self.draining:
-            self.house.changed()
+            self.server.changed()
 
     def _session(self, seat: _Seated, frame: bytes) -> str | None:
         """The session whose stream a frame goes to; None: that of the connection."""
@@ -240,13 +241,13 @@ class Lobby(Served):
         if seat.connection.id in self.connections:
             seat.chain = seat.hosted = None
             seat.connection.close(Farewell.FAILED)
-        self.house.changed()
+        self.server.changed()
 
     def overdue(self) -> None:
         """Does nothing: the room has the time of turns."""
 
     def set(self) -> None:
-        """Does nothing: what its house has is read each time."""
+        """Does nothing: what its server has is read each time."""
 
     def reload(self) -> None:
         """Does nothing: workers have the configuration of chains."""

@@ -24,11 +24,12 @@ from conductor.serve.hub import (
     ToChain,
     ToClient,
 )
-from conductor.serve.served import House, Served
+from conductor.serve.served import Served
 
 if TYPE_CHECKING:
     from conductor.serve.hub import SessionInfo
     from conductor.serve.owners import Ownership
+    from conductor.serve.server import Server
     from conductor.serve.settings import Settings
 
 SHOW: Final = "connect again with a token that is valid; `session/load` goes on with the session"
@@ -47,14 +48,14 @@ class Room(Served):
         draining: Whether no turn may begin any more.
     """
 
-    def __init__(self, principal: str, factory: Factory, owners: Ownership, house: House) -> None:
+    def __init__(self, principal: str, factory: Factory, owners: Ownership, server: Server) -> None:
         self.principal = principal
-        self.house = house
+        self.server = server
         self.draining = False
         self._factory = factory
         self._owners = owners
         self._clock = asyncio.get_running_loop().time
-        settings = house.settings
+        settings = server.settings
         self.hub = Hub(
             shares=settings.share,
             owns=lambda session: owners.has(principal, session),
@@ -88,7 +89,7 @@ class Room(Served):
     def join(self, outlet: Outlet, named: str, id_: str = "") -> Connection:
         """A client connects; `id_` is that of its connection, if it has one already. Raises
         `ConductorError` if there are too many."""
-        connection = Connection(id_ or new_id(), self, outlet, named, self.house.settings.linger)
+        connection = Connection(id_ or new_id(), self, outlet, named, self.server.settings.linger)
         self.hub.joined(connection.id, named=named)
         self.connections[connection.id] = connection
         return connection
@@ -113,7 +114,9 @@ class Room(Served):
     def descriptors(self) -> int:
         """How many its chains need, about: each connection may begin one, unless they share."""
         chains = len(self.running)
-        return CHAIN * (chains if self.house.settings.share else max(chains, len(self.connections)))
+        return CHAIN * (
+            chains if self.server.settings.share else max(chains, len(self.connections))
+        )
 
     @property
     def sessions(self) -> Collection[SessionInfo]:
@@ -144,7 +147,7 @@ class Room(Served):
             for name in connection.chains:
                 self._readers[name].pop(connection, None)
             self.go_on(connection)
-            self.house.changed()
+            self.server.changed()
 
     def go_on(self, connection: Connection) -> None:
         """Its chains may send it more."""
@@ -171,7 +174,7 @@ class Room(Served):
             if self._finishing:
                 self._finish()
             if self.draining:
-                self.house.changed()
+                self.server.changed()
 
     def _queue(self, effects: Iterable[Effect], chain: str) -> None:
         """Performs effects in order. What clients are sent waits for `_flush`."""
@@ -217,12 +220,12 @@ class Room(Served):
         elif isinstance(effect, Disowned):
             self._owners.remove(self.principal, effect.session)
         elif isinstance(effect, LogLine):
-            self.house.complain(f"{effect.who} of `{self.principal}`: {effect.text}")
+            self.server.complain(f"{effect.who} of `{self.principal}`: {effect.text}")
 
     def _send(
         self, connection: Connection, frame: bytes, session: str | None, chain: str = ""
     ) -> None:
-        unread = self.house.settings.unread
+        unread = self.server.settings.unread
         if chain and self._home(chain) is not connection:  # a chain waits for its home
             is_much = self.leaves_much(connection, unread, unread)
         else:
@@ -250,7 +253,7 @@ class Room(Served):
 
         transport = HubTransport(
             *(received, lambda: self._waiting(name), lambda full: self._held_up(name, full)),
-            *(self.house.received, self.principal, lambda: self._give_up(name)),
+            *(self.server.received, self.principal, lambda: self._give_up(name)),
         )
         self.chains[name] = chain = Chain(
             connection.named,
@@ -258,7 +261,7 @@ class Room(Served):
             self._factory,
             transport,
             lambda text, hint: self._chain_ended(name, chain, text, hint),
-            self.house.start,
+            self.server.start,
         )
 
     def _waiting(self, name: str) -> int:
@@ -295,11 +298,11 @@ class Room(Served):
         self._held_up(name, False)
         for connection in self._readers.pop(name, ()):
             connection.chains.discard(name)
-        self.house.changed()
+        self.server.changed()
 
     def set(self) -> None:
-        """Its house has other settings from now on; connections that are there stay."""
-        self.hub.limits = hub_limits(self.house.settings)
+        """Its server has other settings from now on; connections that are there stay."""
+        self.hub.limits = hub_limits(self.server.settings)
 
     def reload(self) -> None:
         """All chains read their configuration again."""

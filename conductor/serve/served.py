@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Coroutine
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Final, Protocol
 
 from msgspec import Raw
 
@@ -13,12 +13,9 @@ from conductor.serve.connections import Connection, Farewell, Keeper, Outlet
 from conductor.serve.hub import frames
 
 if TYPE_CHECKING:
-    import asyncio
-
     from conductor.serve.access.proof import Proof
     from conductor.serve.hub import SessionInfo
-    from conductor.serve.settings import Settings
-    from conductor.transports.received import Received
+    from conductor.serve.server import Server
 
 _DRAINING: Final = "the server is shutting down, and begins no turn any more"
 _LATER: Final = "connect again in a moment; `session/load` goes on with the session"
@@ -28,31 +25,16 @@ _LITTLE: Final = 64 * 1024
 _UNREAD: Final = "its client does not read"
 
 
-class House(Protocol):
-    """The server that has them."""
-
-    settings: Settings
-    received: Received
-    complain: Callable[[str], None]
-    """Writes a warning."""
-
-    def changed(self) -> None:
-        """A turn, a connection or a chain may have ended."""
-
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Starts the task of a chain."""
-
-
 class Served(Keeper, Protocol):
     """What a server has of one principal.
 
     Attributes:
-        house: The server.
+        server: The server.
         connections: By id.
         draining: Whether no turn may begin any more.
     """
 
-    house: House
+    server: Server
     connections: dict[str, Connection]
     draining: bool
     _finishing: dict[Connection, None]
@@ -95,7 +77,7 @@ class Served(Keeper, Protocol):
     @property
     def patience(self) -> float:
         """Seconds that a client which sends no more has for its answers."""
-        return self.house.settings.wind_down
+        return self.server.settings.wind_down
 
     def waits(self, connection: Connection) -> bool:
         """Whether a client has sent what is not answered."""
@@ -117,13 +99,13 @@ class Served(Keeper, Protocol):
     def flush_to(self, connection: Connection) -> None:
         """What a client was sent leaves. A client that leaves much unread has to wait."""
         connection.outlet.flush()
-        unread = self.house.settings.unread
+        unread = self.server.settings.unread
         if self.leaves_much(connection, unread // 2, unread):
             connection.pause(_UNREAD)
 
     def drained(self, connection: Connection) -> None:
         """A client has taken some of what waited for it."""
-        if connection.outlet.waiting <= self.house.settings.unread // 2:
+        if connection.outlet.waiting <= self.server.settings.unread // 2:
             connection.resume(_UNREAD)
         self.go_on(connection)
 
@@ -160,7 +142,7 @@ class Served(Keeper, Protocol):
             chain.stop()
 
     def set(self) -> None:
-        """Its house has other settings from now on; connections that are there stay."""
+        """Its server has other settings from now on; connections that are there stay."""
 
     def reload(self) -> None:
         """All chains read their configuration again."""
