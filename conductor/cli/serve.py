@@ -156,13 +156,13 @@ def in_file(command: str, values: Mapping[str, Any]) -> Settings:
 
     config = configured.here(values)
     has = {row.key for row in SERVE if command in row.commands}
-    found = config.serve if config is not None else {}
-    read, set_by = dict[str, Any](), dict[str, str]()
-    for key in found.keys() & has:
-        name, read[name] = option_layers.of_server(key, found[key])
-        set_by[name] = found[key].origin
     typed = {name: each for name, each in values.items() if name != "c"}
-    set_by = {name: who for name, who in set_by.items() if name not in typed}
+    read, set_by = dict[str, Any](), dict[str, str]()
+    for key, written in (config.serve if config is not None else {}).items():
+        if key in has:
+            name, read[name] = option_layers.of_server(key, written)
+            if name not in typed:
+                set_by[name] = written.origin
     option_layers.refuse_alone(SERVE, {**read, **typed}, set_by)
     return Settings(**{**read, **typed}, set_by=set_by)
 

@@ -202,11 +202,12 @@ class Only(msgspec.Struct, frozen=True):
 
 
 _only: list[Only] = []
-"""None: the files of the user and the project do."""
+"""At most one; none: the files of the user and the project count."""
 
 
 def rely_on(only: Only | None) -> None:
-    """From now on this file alone configures the chains of this process; None: none does."""
+    """From now on this file alone configures the chains of this process; None: those of the user
+    and the project do."""
     _only[:] = [only] if only is not None else []
 
 
