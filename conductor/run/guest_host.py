@@ -40,7 +40,7 @@ from conductor.run.planned import (
     ports,
 )
 from conductor.run.segment_spec import GuestSpec, SegmentSpec, guest_spec
-from conductor.spec import limits, paths
+from conductor.spec import limits, paths, settings
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
 from conductor.transports.process import ProcessTransport
@@ -81,9 +81,8 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
         try:
             return GuestTransport((make or load)(guest, spec.name))
         except wasm_host.GuestError as error:
-            raise ComponentError(
-                f"{guest.label}: {error}", error.hint, {"component": spec.name}
-            ) from None
+            text = f"{guest.label}: {error}{settings.refused_by(spec, str(error))}"
+            raise ComponentError(text, error.hint, {"component": spec.name}) from None
 
     first = transport()
     return Planned(

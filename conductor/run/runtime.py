@@ -32,7 +32,7 @@ from conductor.run.records import Records
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
 from conductor.run.teardown import Phase, Teardown, closure
-from conductor.spec import lacking
+from conductor.spec import lacking, settings
 from conductor.spec.options import Options
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
@@ -570,13 +570,21 @@ class Runtime:
     def _closure(self, name: str, how: Ended) -> Closure:
         last_words = self.performer.reports.last_words.pop(name, None)
         if last_words is not None:
-            return last_words
+            return self._with_setters(last_words)
         peer = self.router.peers[name]
         peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
         planned = self.planned.get(peer.name)
         host = planned is not None and bool(planned.guests)
         command = self.agent_command if peer.name == self._tail else ()
         return closure(peer.name, peer.label, how, host=host, command=command)
+
+    def _with_setters(self, reason: Closure) -> Closure:
+        """A guest's reason, with who set the settings that it refuses."""
+        for spec in (spec for planned in self.planned.values() for spec in planned.specs):
+            if spec.name == reason.data.get("component"):
+                by = settings.refused_by(spec, reason.text)
+                return msgspec.structs.replace(reason, text=f"{reason.text}{by}")
+        return reason
 
     @property
     def agent(self) -> str:

@@ -349,6 +349,10 @@ CHAIN: Final = ("agent", "--dry-run", "datetime", "demo")
             '[components]\na = {command = "cat", env = {K = {secret = "env:NO"}}}',
             ("exec", "a", "demo", "-p", "hi"),
         ),
+        (
+            '[components.a]\ncomponent = "cache"\nconfig.match = "("',
+            ("exec", "a", "demo", "-p", ""),
+        ),
         (OPTIONS + "require-sandbox = true", ("agent", "--dry-run", "cat", "demo")),
         (SERVE + 'chain = ["q"]', ("serve",)),
         (SERVE + 'listen = ["ws://0.0.0.0:0"]', ("serve", "demo")),
