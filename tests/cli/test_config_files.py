@@ -351,7 +351,7 @@ CHAIN: Final = ("agent", "--dry-run", "datetime", "demo")
         ),
         (
             '[components.a]\ncomponent = "cache"\nconfig.match = "("',
-            ("exec", "a", "demo", "-p", ""),
+            ("exec", "a", "demo", "-p", "hi"),
         ),
         (OPTIONS + "require-sandbox = true", ("agent", "--dry-run", "cat", "demo")),
         (SERVE + 'chain = ["q"]', ("serve",)),
