@@ -39,36 +39,49 @@ def resolved(
     Raises:
         UsageError: A name is taken, or what is to run is no agent.
     """
-    written = [text.partition("=") for text in options.peer]
-    if options.branch:
-        agent = _as_component(chain, agent_last=agent_last)
-        for text in options.branch:
-            name, equals, proxies = text.partition("=")
-            try:
-                listed = [*shlex.split(proxies), agent]
-            except ValueError as error:
-                raise UsageError(
-                    f"cannot read the branch `{name}`: {error}", "check its quotes"
-                ) from None
-            written.append((name, equals, msgspec.json.encode(listed).decode()))
     peers: list[Spec] = []
-    for name, _, command in written:
-        if name == "client" or name in {spec.name for spec in (*chain, *peers)}:
-            raise UsageError(
-                f"the peer agent `{name}` needs a name that nothing else in the chain has",
-                "give it another: `-c peer.NAME=COMMAND`, and `,allow=peer:NAME` behind the "
-                "component",
-            )
-        is_chain = command.startswith("[")
-        spec = catalog.resolve(_chain(command) if is_chain else command, config)
-        if spec.sandboxed:
-            raise UsageError(
-                f"the peer agent `{name}` is a sandboxed proxy, and has to be an agent",
-                f"""a list is a chain: `-c 'peer.{name}=["{command}", "demo"]'`""",
-            )
-        env = _environment(options) if is_chain else spec.env
-        peers.append(msgspec.structs.replace(spec, name=name, peer_agent=True, env=env))
+    for key, texts in (("peer", options.peer), ("branch", options.branch)):
+        for text in texts:
+            name, _, what = text.partition("=")
+            try:
+                if key == "branch":
+                    what = _branch(name, what, _as_component(chain, agent_last=agent_last))
+                _refuse_taken(name, [*chain, *peers])
+                peers.append(_peer(name, what, options, config))
+            except UsageError as error:
+                raise origins.blamed(error, options.set_by.get(key)) from None
     return among(chain, peers, agent_last=agent_last)
+
+
+def _branch(name: str, proxies: str, agent: str) -> str:
+    """A branch as a JSON list of components. Raises `UsageError`."""
+    try:
+        listed = [*shlex.split(proxies), agent]
+    except ValueError as error:
+        raise UsageError(f"cannot read the branch `{name}`: {error}", "check its quotes") from None
+    return msgspec.json.encode(listed).decode()
+
+
+def _refuse_taken(name: str, others: Sequence[Spec]) -> None:
+    """Raises `UsageError` for a name that something else in the chain has."""
+    if name == "client" or name in {spec.name for spec in others}:
+        raise UsageError(
+            f"the peer agent `{name}` needs a name that nothing else in the chain has",
+            "give it another: `-c peer.NAME=COMMAND`, and `,allow=peer:NAME` behind the component",
+        )
+
+
+def _peer(name: str, command: str, options: Options, config: Config | None) -> Spec:
+    """A peer agent: a command, or a chain as a JSON list of components. Raises `UsageError`."""
+    is_chain = command.startswith("[")
+    spec = catalog.resolve(_chain(command) if is_chain else command, config)
+    if spec.sandboxed:
+        raise UsageError(
+            f"the peer agent `{name}` is a sandboxed proxy, and has to be an agent",
+            f"""a list is a chain: `-c 'peer.{name}=["{command}", "demo"]'`""",
+        )
+    env = _environment(options) if is_chain else spec.env
+    return msgspec.structs.replace(spec, name=name, peer_agent=True, env=env)
 
 
 def _as_component(chain: Sequence[Spec], *, agent_last: bool) -> str:

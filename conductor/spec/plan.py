@@ -17,7 +17,7 @@ from conductor.spec import managed
 from conductor.spec.catalog import Note, resolve, resolve_all
 from conductor.spec.model import Spec, role_of
 from conductor.spec.options import Options
-from conductor.spec.origins import DEFAULT, blamed
+from conductor.spec.origins import DEFAULT
 
 if TYPE_CHECKING:
     from conductor.spec.config.model import Config, Written
@@ -109,10 +109,6 @@ def made(
     if options.peer or options.branch:
         from conductor.spec import peer_agents
 
-        try:
-            specs = peer_agents.resolved(specs, options, agent_last=agent_last, config=config)
-        except UsageError as error:
-            by = options.set_by
-            raise blamed(error, by.get("peer", by.get("branch"))) from None
+        specs = peer_agents.resolved(specs, options, agent_last=agent_last, config=config)
     specs = managed.required(specs, agent_last=agent_last)
     return Plan(components=tuple(specs), options=options, mode=mode)

@@ -335,6 +335,10 @@ CHAIN: Final = ("agent", "--dry-run", "datetime", "demo")
         (OPTIONS + "propagate = true", ("exec", "demo", "-p", "hi")),
         (OPTIONS + 'peer.r = "demo"', CHAIN),
         (OPTIONS + 'peer.demo = "cat"', ("agent", "--dry-run", "datetime,allow=peer:demo", "demo")),
+        (
+            OPTIONS + 'peer.r = "cat"\nbranch.demo = "passthrough"',
+            ("agent", "--dry-run", "datetime,allow=peer:r", "demo"),
+        ),
         (OPTIONS + "prometheus = 1", ("serve", "demo")),
         (SERVE + 'oidc-issuer = "x"', ("serve", "demo")),
         (
