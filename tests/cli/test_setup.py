@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from conductor.cli import app
+from conductor.client.probe_exchange import Probe
 from conductor.editors import launcher, table
 from conductor.editors.target import Launch
 from conductor.errors import UsageError
@@ -214,12 +215,23 @@ def test_a_policy_refuses_what_it_refuses_at_any_start(tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+def started() -> list[list[str]]:
+    """What was started to test an entry."""
+    return []
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, started: list[list[str]]) -> Path:
     """The current folder, for a user without files; chains are neither compiled nor started."""
+
+    def probe(words: list[str], *_: object, **__: object) -> Probe:
+        started.append(words)
+        return Probe(answers=True, name="an agent")
+
     for variable in ("XDG_CONFIG_HOME", "XDG_STATE_HOME"):
         monkeypatch.setenv(variable, str(tmp_path / variable.lower()))
     monkeypatch.setenv("HOME", str(tmp_path))
-    monkeypatch.setattr("conductor.cli.setup._tested", lambda *_: ("an agent", ""))
+    monkeypatch.setattr("conductor.client.probe.probe", probe)
     monkeypatch.setattr("conductor.run.compiled.compile_ahead", lambda *_, **__: None)
     (tmp_path / "work").mkdir()
     monkeypatch.chdir(tmp_path / "work")
@@ -286,11 +298,12 @@ def test_no_chain_at_all_shows_both_ways(here: Path, capsys: pytest.CaptureFixtu
     assert "--chain work" in said
 
 
-def test_the_chain_that_fits_the_project(here: Path) -> None:
+def test_the_chain_that_fits_the_project(here: Path, started: list[list[str]]) -> None:
     choose = CHAIN + '[[choose]]\nuse = "work"\n'
     configure(here.parent / "xdg_config_home" / "conductor" / "conductor.toml", choose)
 
     assert written() == ["agent"]
+    assert started[-1][-3:] == ["agent", "--project", str(here)], "it is tested in this project"
 
 
 def test_paths_are_absolute_and_names_are_not(here: Path) -> None:

@@ -88,6 +88,18 @@ def test_a_component_that_is_never_connected() -> None:
     assert len([one for one in client.frames if "error" in one]) == 21  # each was answered
 
 
+def test_notifications_that_wait_for_the_connection() -> None:
+    rig = BridgeRig("sacp")
+    rig.set_up()
+    client = rig.client()
+    frames = rig.hold()
+    client.start("initialize", {})
+    for _ in range(20):
+        client.send({"method": "notifications/x"})
+    rig.answer(frames.pop(0), result={"connectionId": "c"})
+    assert len(frames) == 6, "`initialize`, and the first of them"
+
+
 def test_subscriptions_without_end() -> None:
     rig = BridgeRig("stateless")
     rig.set_up()

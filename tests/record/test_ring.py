@@ -196,6 +196,20 @@ def test_what_passes_is_counted_while_somebody_watches(most: int) -> None:
     assert 0 < figures.seconds < 300
 
 
+def test_it_is_counted_anew_when_the_chain_has_another_end() -> None:
+    modes = ["agent"]
+    figures = Figures(Ringed().ring, lambda: modes[-1])
+
+    def ends() -> list[str]:
+        for _ in figures.work():
+            pass
+        return [name for name in figures.counted() if name.startswith("agent")]
+
+    assert ends() == ["agent"]
+    modes.append("proxy")
+    assert ends() == ["agent (proxy)"]
+
+
 def test_a_copy_and_what_comes_of_it_are_left_out() -> None:
     chain = Ringed(a=held("observer"))
     chain.say("client", "", prompt(1, "x"))
