@@ -262,11 +262,16 @@ class ProcessTransport(Piped):
         try:
             self._pidfd = os.pidfd_open(pid)
         except (AttributeError, OSError):  # not Linux
+            import threading
 
             def wait() -> None:
-                os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+                with contextlib.suppress(ChildProcessError):  # somebody has taken its exit code
+                    os.waitid(os.P_PID, pid, os.WEXITED | os.WNOWAIT)
+                with contextlib.suppress(RuntimeError):  # the loop has ended before
+                    loop.call_soon_threadsafe(self._exited)
 
-            loop.run_in_executor(None, wait).add_done_callback(lambda _: self._exited())
+            # Of the loop's own threads there are few, and what is written there would wait.
+            threading.Thread(target=wait, daemon=True).start()
         else:
             loop.add_reader(self._pidfd, self._exited)
 
