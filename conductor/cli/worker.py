@@ -18,6 +18,7 @@ from conductor.cli.serve import Serving
 from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.cli.worker_bundles import Bundles
 from conductor.errors import UsageError
+from conductor.spec import managed
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Container, Sequence
@@ -144,6 +145,7 @@ class _Worker(Serving):
         if (kind := self._member.journal) != "off":
             from conductor.fleet.journal import Journal
 
+            managed.refuse_journal()
             self._journal = Journal(bus, self._complain, is_required=kind == "required")
             await self._journal.begin(self._member.journal_days)
         return self._part.owners
@@ -152,6 +154,8 @@ class _Worker(Serving):
         """All workers keep the values of components in one place, and write one journal."""
         from conductor.fleet.kv import FleetValues
 
+        if self._journal is not None:
+            managed.refuse_journal()
         assert self._part is not None
         whose, project = about.principal, self._member.project_id or self._member.pool
         values = self._values.get(whose) or FleetValues(self._part.bus, project, whose)

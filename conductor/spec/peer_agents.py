@@ -12,7 +12,7 @@ import msgspec
 
 from conductor import children
 from conductor.errors import UsageError, did_you_mean
-from conductor.spec import catalog, origins
+from conductor.spec import catalog, managed, origins
 from conductor.spec.config.model import Config
 from conductor.spec.model import Spec, role_of
 
@@ -74,6 +74,8 @@ def _refuse_taken(name: str, others: Sequence[Spec]) -> None:
 def _peer(name: str, command: str, options: Options, config: Config | None) -> Spec:
     """A peer agent: a command, or a chain as a JSON list of components. Raises `UsageError`."""
     is_chain = command.startswith("[")
+    if is_chain:
+        _refuse_unknown_policy(name)
     spec = catalog.resolve(_chain(command) if is_chain else command, config)
     if spec.sandboxed:
         raise UsageError(
@@ -82,6 +84,18 @@ def _peer(name: str, command: str, options: Options, config: Config | None) -> S
         )
     env = _environment(options) if is_chain else spec.env
     return msgspec.structs.replace(spec, name=name, peer_agent=True, env=env)
+
+
+def _refuse_unknown_policy(name: str) -> None:
+    """Raises `UsageError` for a chain where a bundle brings the policy: another process runs it,
+    which reads that of the machine."""
+    policy = managed.policy()
+    if policy is not None and policy is managed.brought():
+        raise UsageError(
+            f"the peer agent `{name}` is a chain, and its conductor would not know the policy of "
+            f"the bundle ({policy.path})",
+            f"put the policy on each worker as {managed.PLACE} too, or leave the chain out",
+        )
 
 
 def _as_component(chain: Sequence[Spec], *, agent_last: bool) -> str:

@@ -11,7 +11,7 @@ from conductor.cli import configured
 from conductor.cli.bundled import Bundled
 from conductor.errors import UsageError
 from conductor.spec import guarded, managed
-from conductor.spec.parsed import relied_on, rely_on
+from conductor.spec.parsed import planned, relied_on, rely_on
 
 POLICY = 'contact = "fleet@example.com"\n'
 WORK = '[chains.work]\ncomponents = ["demo"]\n'
@@ -93,3 +93,23 @@ def test_a_machine_has_one_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 def test_a_locked_chain_without_a_file_is_held_to_that_of_the_bundle(tmp_path: Path) -> None:
     chains = bundle(tmp_path, "[options]\nlocked = true\n" + WORK).take()
     assert chains["work"].options.lock == str(tmp_path / "conductor.lock")
+
+
+def test_a_chain_in_a_conductor_of_its_own_would_not_know_the_policy(tmp_path: Path) -> None:
+    config = (
+        '[chains.work]\ncomponents = ["router,allow=peer:x", "demo"]\noptions.branch.x = "redact"\n'
+    )
+    planned(bundle(tmp_path / "a", config).take()["work"])
+    with pytest.raises(UsageError, match=r"`x` is a chain, .* policy of the bundle") as error:
+        planned(bundle(tmp_path / "b", config, POLICY).take()["work"])
+    assert "conductor.toml, line 3" in error.value.text
+    planned(bundle(tmp_path / "c", config, POLICY + 'enforce = "watch"\n').take()["work"])
+
+
+@pytest.mark.parametrize("rule", ["trace = false", 'content = "none"'])
+def test_a_policy_against_records_refuses_a_journal(rule: str, tmp_path: Path) -> None:
+    bundle(tmp_path / "a", WORK, POLICY).take()
+    managed.refuse_journal()
+    bundle(tmp_path / "b", WORK, f"{POLICY}{rule}\n").take()
+    with pytest.raises(UsageError, match=f"`{rule.partition(' ')[0]}` of the managed policy"):
+        managed.refuse_journal()

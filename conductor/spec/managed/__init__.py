@@ -93,6 +93,16 @@ def written() -> Managed | None:
     return own
 
 
+def refuse_journal() -> None:
+    """Raises `UsageError` where the policy lets nobody keep the messages of a chain, for a worker
+    that writes them into the journal of its fleet."""
+    managed = policy()
+    if managed is not None and not managed.file.trace:
+        raise managed.refusal("the journal of a fleet", "trace", hint="leave out `--journal`")
+    if managed is not None and managed.file.content == "none":
+        raise managed.refusal("the journal of a fleet", "content", hint="leave out `--journal`")
+
+
 def required(specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
     """The chain with the components that the policy requires, each in its place.
 
