@@ -13,8 +13,10 @@ from pathlib import Path
 
 import pytest
 
+import wasm_host
 from tests.places import DEADLINE, HOSTILE, ROOT
-from tests.wasm_host.support import CARRIERS, GUESTS, wasm
+from tests.wasm_host.support import CARRIERS, GUESTS, assemble, wasm
+from wasm_host.carriers import wasi
 from wasm_host.ticker import IDLE_TICKS, TICK_NS, TICKER, Ticker
 
 
@@ -128,6 +130,19 @@ def test_stopping_is_final_and_repeatable(ticker: Ticker) -> None:
     ticker.stop()
     ticker.wake()
     assert threads() == before
+
+
+def test_a_program_that_is_left_to_its_limit_runs_no_more_after_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Else this process would tick for ever."""
+    monkeypatch.setattr(wasi, "CLOSING_SECONDS", 0.01)
+    echo = (GUESTS / "echo_wasi.wat").read_text()
+    loops = assemble(echo.replace("(return)", "(loop $ever (br $ever))"))
+    guest = wasm_host.load(loops, limits=wasm_host.Limits(cpu_ms=50)).instantiate("loops")
+    guest.start(b"")
+    guest.close()
+    until(lambda: not TICKER.running)
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
