@@ -1,4 +1,4 @@
-"""The periodic look of a server at its rooms."""
+"""A server and its rooms: the periodic look at them, and their end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from conductor.serve.server import Server
 from conductor.serve.settings import Settings
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import pytest
+
+
+def _server(complain: Callable[[str], None], room: Callable[[str, Server], Any]) -> Server:
+    gate = Gate(names=[], allowed=[], open_=True, known=[])
+    factory: Any = None
+    return Server(Settings(), gate, factory, Owners(), [""], complain, room)
 
 
 def test_a_room_that_fails_is_reported_and_the_others_go_on(
@@ -39,9 +47,7 @@ def test_a_room_that_fails_is_reported_and_the_others_go_on(
                 overdue=lambda: look(principal), check=lambda holds: None, is_empty=False
             )
 
-        gate = Gate(names=[], allowed=[], open_=True, known=[])
-        factory: Any = None
-        made = Server(Settings(), gate, factory, Owners(), [""], complaints.append, room)
+        made = _server(complaints.append, room)
         for principal in looked:
             made.room(principal)
         looking = asyncio.create_task(made._look())
@@ -53,3 +59,33 @@ def test_a_room_that_fails_is_reported_and_the_others_go_on(
     assert "RuntimeError at " in complaints[0]
     assert "test_looks.py" in complaints[0]
     assert "\x1b" not in "".join(complaints)
+
+
+def test_a_room_is_over_when_its_chains_are() -> None:
+    """Who gives a room away does so after that: else two of it would run."""
+    over: list[str] = []
+
+    async def chain() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            for _ in range(5):  # it ends its components
+                await asyncio.sleep(0)
+            over.append("chain")
+
+    async def work() -> None:
+        task = asyncio.create_task(chain())
+        await asyncio.sleep(0)
+        room = SimpleNamespace(
+            close=lambda why: None,
+            running=[SimpleNamespace(task=task)],
+            stop=task.cancel,
+            is_empty=True,
+        )
+        made = _server(over.append, lambda *_: room)
+        made.room("ann")
+        await made.end_room("ann", now=True)
+        assert over == ["chain"]
+        assert made.found("ann") is None
+
+    asyncio.run(work())
