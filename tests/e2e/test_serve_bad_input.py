@@ -192,6 +192,7 @@ def test_a_character_between_two_frames_arrives_whole(rig: Rig) -> None:
         ("GET", {"Accept": "text/event-stream"}, None, 400),
         ("GET", {"Accept": "text/event-stream", "Acp_Connection_Id": "x"}, None, 404),
         ("GET", {"Accept": "image/png"}, None, 406),
+        ("GET", {"Connection": "Upgrade", "Upgrade": "websocket"}, None, 400),  # has no key
         ("PUT", {}, b"", 405),
         ("DELETE", {}, None, 400),
         ("DELETE", {"Acp_Connection_Id": "x"}, None, 404),

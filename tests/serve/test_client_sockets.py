@@ -1,4 +1,4 @@
-"""The network connections of HTTP clients: nobody's bodies hold up another principal."""
+"""The connections of clients: what one sends holds up nobody else."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from conductor.errors import ConductorError
 from conductor.http.request import Request, Response
 from conductor.serve.client_sockets import ClientSockets, HttpAddress, taken
+from conductor.serve.lines import LinesLink
 from conductor.transports import entrance
 from conductor.transports.private import listening_socket
 from conductor.transports.received import Received
@@ -28,7 +29,7 @@ class Owner:
     """Who has an address by hand."""
 
     def __init__(self) -> None:
-        self.settings: Any = SimpleNamespace(login=60.0)
+        self.settings: Any = SimpleNamespace(login=60.0, message=1 << 20)
         self.received = Received(1 << 30)
         self.turns = Turns(asyncio.get_running_loop())
         self.sockets = ClientSockets()
@@ -194,3 +195,28 @@ def test_strangers_that_never_agree_on_tls_make_room(monkeypatch: pytest.MonkeyP
             assert await asyncio.wait_for(reader.read(), DEADLINE) == b""
 
     run(answer, body, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
+
+
+def test_a_line_that_is_too_much_waits_for_one_that_came_before() -> None:
+    async def main() -> None:
+        server: Any = Owner()
+        server.received = Received(100_000)
+
+        async def send(theirs: socket.socket, size: int) -> int:
+            theirs.sendall(b"x" * size)
+            for _ in range(9):
+                await asyncio.sleep(0)
+            return int(server.received.held)
+
+        ends = [socket.socketpair() for _ in range(2)]
+        first, second = [LinesLink(ours, server, lambda _: None) for ours, _ in ends]
+        assert await send(ends[0][1], 80_000) == 80_000
+        assert await send(ends[1][1], 80_000) == 160_000
+        assert await send(ends[1][1], 20_000) == 160_000
+        first.turn_away()
+        assert await send(ends[1][1], 1) == 100_001
+        second.turn_away()
+        for _, theirs in ends:
+            theirs.close()
+
+    asyncio.run(main())
