@@ -330,6 +330,24 @@ def test_the_user_s_prompt_that_goes_on_without_it_counts(how: str, version: int
         lacks(pb, "originate", "session/cancel")
 
 
+@pytest.mark.parametrize("ended", ["a", "b"])
+def test_the_end_of_one_of_the_user_s_prompts_forgets_no_other(ended: str) -> None:
+    """Two have gone on without it, and one of them runs on while its own turn does."""
+    with chain(CARRIES, hold=5.0, **WITHIN) as pb:
+        for id_ in ("a", "b", "c"):
+            pb >> ("client", request(id_, PROMPT, prompt("hi")))
+            pb << ("g", "p", request(Hole(f"g-{id_}"), PROMPT, prompt("hi")))
+            if id_ != "c":
+                pb.wake(5.0)
+                del pb.effects[0]  # it has held that for too long
+                pb << ("agent", request(Hole(f"a-{id_}"), PROMPT, prompt("hi")))
+        pb >> ("agent", result(Hole(f"a-{ended}"), DONE)) << ("client", result(ended, DONE))
+        own(pb)
+        pb >> ("agent", update("shown")) << ("client", update("shown"))
+        pb >> ("g", "s", stop())
+        lacks(pb, "originate", "session/cancel")
+
+
 def test_in_version_2_a_prompt_that_would_nest_waits_until_the_agent_is_idle() -> None:
     with chain(CARRIES, version=2, **WITHIN) as pb:
         given(pb)
