@@ -17,7 +17,7 @@ from conductor.spec.config import reading
 from conductor.spec.config.model import Config
 from conductor.spec.managed.file import Managed
 from conductor.spec.model import Spec
-from conductor.spec.parsed import Only, Parsed, assembled, relied_on, rely_on
+from conductor.spec.parsed import Only, Parsed, assembled
 
 if TYPE_CHECKING:
     from conductor.serve.settings import Settings
@@ -60,25 +60,25 @@ class Bundled(msgspec.Struct, frozen=True):
         """
         with kept_on_error():
             managed.bring(self.policy)
-            rely_on(self.only)
-            chains = {
-                name: configured.applied(assembled("agent", [name], {})) for name in self.names
-            }
+            chains = {name: configured.applied(self._named(name)) for name in self.names}
             if not chains:
                 raise UsageError(
                     "the bundle has no chain", f"`[chains.NAME]` in its {paths.CONFIG} is one"
                 )
             return {"": next(iter(chains.values())), **chains} if len(chains) == 1 else chains
 
+    def _named(self, name: str) -> Parsed:
+        """One of its chains, as a command line names it."""
+        return msgspec.structs.replace(assembled("agent", [name], {}), only=self.only)
+
 
 @contextlib.contextmanager
 def kept_on_error() -> Iterator[None]:
-    """What this process relies on stays as it is where the block fails."""
-    only, policy = relied_on(), managed.brought()
+    """The policy that a bundle brings stays as it is where the block fails."""
+    policy = managed.brought()
     try:
         yield
     except BaseException:
-        rely_on(only)
         managed.bring(policy)
         raise
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from conductor.cli import report
-from conductor.spec.parsed import Parsed, anything, layered
+from conductor.spec.parsed import Only, Parsed, anything, layered
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -63,17 +63,18 @@ class _Heard:
             self.say(level, text)
 
 
-def here(values: Mapping[str, Any] | None = None) -> Config | None:
+def here(values: Mapping[str, Any] | None = None, only: Only | None = None) -> Config | None:
     """What files configure, for commands that run no chain; None: nothing. Raises `UsageError`.
 
     Reports on standard error what it ignores. `values` are those of the command line.
+    `only`: the one file that counts, if one alone does.
     """
     values = values or {}
-    if not anything(values):
+    if only is None and not anything(values):
         return None
     from conductor.spec import layering
 
-    layers, config, _ = layering.loaded(values)
+    layers, config, _ = layering.loaded(values, only)
     for text in layering.ignored(layers):
         report.write(text, word="warning")
     return config

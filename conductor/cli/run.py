@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from conductor.spec.consent.agreements import Agreements
     from conductor.spec.consent.tools import ToolsQuestion
     from conductor.spec.model import Spec
-    from conductor.spec.parsed import Parsed
+    from conductor.spec.parsed import Only, Parsed
     from conductor.spec.plan import Plan
     from conductor.telemetry.live import Telemetry
     from conductor.transports.base import Transport
@@ -393,6 +393,11 @@ class Started(Owner):
         for spec in specs:
             lacking.check(spec)
         return specs, less
+
+    def rely_on(self, only: Only | None) -> None:
+        """What alone configures it from the next reload on."""
+        typed = msgspec.structs.replace(self.parsed.typed or self.parsed, only=only)
+        self.parsed = msgspec.structs.replace(self.parsed, typed=typed)
 
     def respec(self) -> Sequence[Spec]:
         """The components as they are to be from now on, at a reload: files and variables are read

@@ -29,7 +29,7 @@ from conductor.spec import option_layers, paths
 from conductor.spec.consent import Where
 from conductor.spec.option_table import SERVE
 from conductor.spec.origins import blamed
-from conductor.spec.parsed import Parsed, assembled, read
+from conductor.spec.parsed import Only, Parsed, assembled, read
 from conductor.transports.process_groups import end_strays
 from conductor.transports.remote import address as addresses
 
@@ -147,14 +147,16 @@ class Wanted(msgspec.Struct, frozen=True):
     settings: Settings
     chains: dict[str, Parsed]
     """By name; an empty one is the chain of the command line."""
+    only: Only | None = None
+    """The file that alone configures them; None: those of the user and the project do."""
 
 
-def in_file(command: str, values: Mapping[str, Any]) -> Settings:
-    """The settings of a server: those of the command line over `[serve]` of the configuration.
-    Raises `ConductorError`."""
+def in_file(command: str, values: Mapping[str, Any], only: Only | None = None) -> Settings:
+    """The settings of a server: those of the command line over `[serve]` of the configuration, or
+    of the one file that counts. Raises `ConductorError`."""
     from conductor.serve.settings import Settings
 
-    config = configured.here(values)
+    config = configured.here(values, only)
     has = {row.key for row in SERVE if command in row.commands}
     typed = {name: each for name, each in values.items() if name != "c"}
     read, set_by = dict[str, Any](), dict[str, str]()
@@ -213,10 +215,12 @@ class _Hosted:
         about: About,
         upstream: Transport,
         failed: Callable[[str, str], None],
+        only: Callable[[], Only | None],
     ) -> None:
-        """`about`: how commands show it. `failed` hears why it failed, and what to do. Raises
-        `ConductorError`."""
+        """`about`: how commands show it. `failed` hears why it failed, and what to do. `only`: the
+        file that alone configures it by now. Raises `ConductorError`."""
         self._failed = failed
+        self._only = only
         self.ended: Callable[[], None] = lambda: None
         """Called when it has ended."""
         # Nobody is asked here: a client is not who may agree to more.
@@ -246,6 +250,7 @@ class _Hosted:
 
     def reload(self) -> None:
         """Reads its configuration again."""
+        self._started.rely_on(self._only())
         self._runtime.reload()
 
 
@@ -304,7 +309,7 @@ class Serving:
             number = self._started.total()
             about = About(self._command, number, chain=named, principal=principal)
             parsed, upstream = self.fitted(parsed, about, upstream)
-            hosted = _Hosted(parsed, about, upstream, failed)
+            hosted = _Hosted(parsed, about, upstream, failed, lambda: self._wanted.only)
         except ConductorError as error:
             failed(error.text, error.hint)
             raise

@@ -10,7 +10,6 @@ from conductor.errors import UsageError
 from conductor.fleet import bundle as bundles
 from conductor.fleet.bundle_cache import BundleCache
 from conductor.spec import managed
-from conductor.spec.parsed import relied_on, rely_on
 
 if TYPE_CHECKING:
     from conductor.cli.serve import Wanted
@@ -38,7 +37,7 @@ class Bundles:
                 "`conductor fleet check` of it shows its reference with `@sha256:`; name that",
             )
         self._folder = ""
-        self._before = relied_on(), managed.brought()
+        self._before = self._folder, managed.brought()
 
     @classmethod
     def of(cls, typed: Sequence[object], values: dict[str, Any]) -> Bundles | None:
@@ -75,18 +74,18 @@ class Bundles:
         before, unless `undo` is called. Raises `ConductorError`."""
         from conductor.cli.serve import Wanted, in_file
 
-        self._before = relied_on(), managed.brought()
+        self._before = self._folder, managed.brought()
         if not folder:
             return Wanted(in_file("fleet worker", self._values), {})
         with bundled.kept_on_error():
-            chains = bundled.Bundled.of(folder).take()
-            wanted = Wanted(in_file("fleet worker", self._values), chains)
+            found = bundled.Bundled.of(folder)
+            chains = found.take()
+            settings = in_file("fleet worker", self._values, found.only)
+            wanted = Wanted(settings, chains, found.only)
         self._folder = folder
         return wanted
 
     def undo(self) -> None:
         """What `use` has returned is not served: the bundle before holds."""
-        only, policy = self._before
-        rely_on(only)
+        self._folder, policy = self._before
         managed.bring(policy)
-        self._folder = only.folder if only is not None else ""

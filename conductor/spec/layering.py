@@ -20,7 +20,7 @@ from conductor.spec import option_layers, paths
 from conductor.spec import parsed as chains
 from conductor.spec.option_table import ALL, PROJECT, is_isolated
 from conductor.spec.origins import COMMAND_LINE
-from conductor.spec.parsed import Parsed, relied_on
+from conductor.spec.parsed import Only, Parsed
 
 if TYPE_CHECKING:
     from conductor.spec.config.choose import Chosen
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 def applied(parsed: Parsed, say: Say, *, served: bool = False) -> Parsed:
     """See `conductor.spec.parsed.layered`."""
-    layers, config, spoken = loaded(parsed.values)
+    layers, config, spoken = loaded(parsed.values, parsed.only)
     _refuse_twice(parsed.values, spoken)
     _refuse_foreign(parsed.command, spoken)
     _refuse_served({} if served else config.serve)
@@ -58,12 +58,11 @@ def over(
     written = [config.options, option_layers.of_chains(components, config), *above]
     settings = option_layers.laid(written, parsed.command, parsed.values)
     merged = {name: setting.value for name, setting in settings.items()}
-    only = relied_on()
-    if only is not None and merged.get("locked") and "lock_file" not in merged:
-        merged["lock_file"] = os.path.join(only.folder, paths.LOCK_FILE)
+    if parsed.only is not None and merged.get("locked") and "lock_file" not in merged:
+        merged["lock_file"] = os.path.join(parsed.only.folder, paths.LOCK_FILE)
     set_by = {name: setting.written.origin for name, setting in settings.items()}
     whole = chains.assembled(parsed.command, components, merged, config, set_by)
-    whole = msgspec.structs.replace(whole, typed=parsed, project=project)
+    whole = msgspec.structs.replace(whole, typed=parsed, project=project, only=parsed.only)
     if chosen is None:
         return whole
     say("info", chosen.why)
@@ -124,14 +123,14 @@ def option(key: str, values: Mapping[str, Any]) -> Any:
 
 
 def loaded(
-    values: Mapping[str, Any],
+    values: Mapping[str, Any], only: Only | None = None
 ) -> tuple[list[Layer], Config, dict[str, WrittenOption]]:
     """The files, lowest first; what they and `-c` say together; and the options of `-c`, which
     stand above variables. Raises `UsageError`.
 
-    `values` are those of a command line.
+    `values` are those of a command line. `only`: the one file that counts, if one alone does.
     """
-    files, config = _files(values)
+    files, config = _files(values, only)
     if "c" not in values:
         return files, config, {}
     from conductor.spec.config import typed
@@ -174,19 +173,18 @@ def _refuse_served(serve: Mapping[str, WrittenOption]) -> None:
             )
 
 
-def _files(values: Mapping[str, Any]) -> tuple[list[Layer], Config]:
+def _files(values: Mapping[str, Any], only: Only | None) -> tuple[list[Layer], Config]:
     from conductor.spec.config import layers
     from conductor.spec.config.model import Config
 
-    if is_isolated(values):
-        return [], Config()
-
-    if (only := relied_on()) is not None:
+    if only is not None:
         state = layers.State.READ
         layer = layers.Layer(
             kind=layers.Kind.PROJECT, path=only.path, state=state, content=only.content
         )
         return [layer], layers.load([layer], only.folder)
+    if is_isolated(values):
+        return [], Config()
     folder = project(values)
     files = layers.find(folder)
     return files, layers.load(files, folder)
@@ -209,10 +207,10 @@ def again(parsed: Parsed, files: Iterable[str], say: Say) -> Parsed:
     typed = msgspec.structs.replace(
         parsed.typed or parsed, components=parsed.components, project=parsed.project
     )
-    if relied_on() is None:  # else another bundle is in force by now, in a folder of its own
+    if typed.only is None:  # else another bundle is in force by now, in a folder of its own
         _refuse_lost(files, chains.read(typed.values))  # before what else is missed with the file
     fresh = chains.layered(typed, say)
-    if relied_on() is None:
+    if typed.only is None:
         _refuse_lost(files, fresh.config)
     return fresh
 

@@ -26,6 +26,18 @@ if TYPE_CHECKING:
     from conductor.spec.plan import Plan
 
 
+class Only(msgspec.Struct, frozen=True):
+    """The one file that configures chains: that of a bundle, which a signature vouches for."""
+
+    path: str
+    content: bytes
+
+    @property
+    def folder(self) -> str:
+        """The folder of the bundle's files."""
+        return os.path.dirname(self.path)
+
+
 class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """A chain to run, as the command line describes it."""
 
@@ -48,6 +60,8 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     """By which choices and entries of chains were judged; None: there are none."""
     typed: Parsed | None = None
     """The command line alone, where files or variables add to it."""
+    only: Only | None = None
+    """The file that alone configures it; None: those of the user and the project do."""
 
 
 def assemble(
@@ -154,7 +168,7 @@ def layered(parsed: Parsed, say: Say = lambda level, text: None, *, served: bool
 
     `say` hears what is ignored, and what the project decides. `served`: a server runs the chain.
     """
-    if not anything(parsed.values):
+    if parsed.only is None and not anything(parsed.values):
         return parsed
     from conductor.spec import layering
 
@@ -176,8 +190,6 @@ def anything(values: Mapping[str, Any]) -> bool:
         return True
     if option_table.is_isolated(values):
         return False
-    if _only:
-        return True
     if "project" in values or any(map(option_table.is_ours, os.environ)):
         return True
     user = paths.user_config()
@@ -187,30 +199,3 @@ def anything(values: Mapping[str, Any]) -> bool:
         return bool(paths.project_config(os.getcwd()))
     except OSError:  # somebody has removed the current folder
         return False
-
-
-class Only(msgspec.Struct, frozen=True):
-    """The one file that configures chains: that of a bundle, which a signature vouches for."""
-
-    path: str
-    content: bytes
-
-    @property
-    def folder(self) -> str:
-        """The folder of the bundle's files."""
-        return os.path.dirname(self.path)
-
-
-_only: list[Only] = []
-"""At most one; none: the files of the user and the project count."""
-
-
-def rely_on(only: Only | None) -> None:
-    """From now on this file alone configures the chains of this process; None: those of the user
-    and the project do."""
-    _only[:] = [only] if only is not None else []
-
-
-def relied_on() -> Only | None:
-    """The file that alone configures chains; None: there is none."""
-    return _only[0] if _only else None

@@ -11,7 +11,7 @@ from conductor.cli import configured
 from conductor.cli.bundled import Bundled
 from conductor.errors import UsageError
 from conductor.spec import guarded, managed
-from conductor.spec.parsed import planned, relied_on, rely_on
+from conductor.spec.parsed import planned
 
 POLICY = 'contact = "fleet@example.com"\n'
 WORK = '[chains.work]\ncomponents = ["demo"]\n'
@@ -20,7 +20,6 @@ WORK = '[chains.work]\ncomponents = ["demo"]\n'
 @pytest.fixture(autouse=True)
 def _as_before() -> Iterator[None]:
     yield
-    rely_on(None)
     managed.bring(None)
 
 
@@ -39,7 +38,7 @@ def test_what_is_taken_holds_for_the_process(tmp_path: Path) -> None:
     now = managed.policy()
     assert now is not None
     assert now.file.contact == "fleet@example.com"
-    only = relied_on()
+    only = chains["work"].only
     assert only is not None
     assert only.folder == str(tmp_path)
     again = configured.again(chains["work"], ["/what/was/before/conductor.toml"])
@@ -57,10 +56,10 @@ def test_what_is_taken_holds_for_the_process(tmp_path: Path) -> None:
 )
 def test_what_cannot_be_taken_changes_nothing(tmp_path: Path, config: str, why: str) -> None:
     bundle(tmp_path / "before", WORK, POLICY).take()
-    before = relied_on(), managed.brought()
+    before = managed.brought()
     with pytest.raises(UsageError, match=why):
         bundle(tmp_path / "bad", config).take()
-    assert (relied_on(), managed.brought()) == before
+    assert managed.brought() is before
 
 
 def test_the_chains_that_serve_names(tmp_path: Path) -> None:
