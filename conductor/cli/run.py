@@ -55,6 +55,8 @@ _FIRST_REQUEST: Final = 2.0
 
 _CONTROL: Final = 0.3
 """Seconds until there is a control socket: an editor waits for its first answer before."""
+_LOADED: Final = 0.5
+"""Seconds after which a process has loaded what each of them loads."""
 
 
 def chain(parsed: Parsed) -> int:
@@ -589,14 +591,19 @@ def run_loop(work: Callable[[], Coroutine[Any, Any, int]], *, starts_programs: b
 
         loop_factory = uvloop.new_event_loop
     with asyncio.Runner(loop_factory=loop_factory) as runner:
-        return runner.run(_reaping(work))
+        return runner.run(_alone(work))
 
 
-async def _reaping(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
-    """Does `work`, and reaps the orphans that are left to this process meanwhile."""
+async def _alone(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Does `work` in a process that has nothing else to do: it reaps the orphans that are left to
+    it meanwhile, and gives back code that only the start has needed."""
     import asyncio
 
-    with reaping(asyncio.get_running_loop()):
+    from conductor.transports.buffers import give_back_code
+
+    loop = asyncio.get_running_loop()
+    loop.call_later(_LOADED, give_back_code)
+    with reaping(loop):
         return await work()
 
 

@@ -54,9 +54,6 @@ _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
 _MADV_DONTNEED: Final = 4
 
-_STARTED: Final = 0.5
-"""Seconds after which an event loop's process has loaded what each of them loads."""
-
 
 @functools.cache
 def keep_large() -> None:
@@ -132,7 +129,8 @@ def _is_library(mapping: bytes) -> bool:
 @functools.cache
 def give_back_code() -> None:
     """Gives back the pages of the code of libraries, once. Code that runs again comes from their
-    files, which the system mostly has in memory: to map it takes a millisecond."""
+    files, which the system mostly has in memory: to map it takes a millisecond. For processes of
+    conductor's own alone: a program that embeds a chain may have gigabytes to look through."""
     import ctypes
 
     for address, size in library_code():
@@ -140,8 +138,8 @@ def give_back_code() -> None:
 
 
 class Tidying:
-    """Gives memory back after the start, and in quiet moments of an event loop: soon after large
-    messages, and every few checks after others."""
+    """Gives memory back in quiet moments of an event loop: soon after large messages, and every few
+    checks after others."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
@@ -155,7 +153,6 @@ class Tidying:
         self._left = 0
         """Bytes that connections have left behind since memory was last given back."""
         self._looking = loop.call_later(_LOOK, self._look)
-        self._started = loop.call_later(_STARTED, give_back_code)
 
     def passed(self, size: int) -> None:
         """Counts one chunk of `size` bytes."""
@@ -175,7 +172,6 @@ class Tidying:
 
     def stop(self) -> None:
         """Cancels all timers."""
-        self._started.cancel()
         self._looking.cancel()
         if self._waiting is not None:
             self._waiting.cancel()

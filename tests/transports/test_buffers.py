@@ -61,6 +61,23 @@ give_back_code()
 print(ctypes.string_at(place + 9, 1).decode())
 """
 
+OWN: Final = """
+import asyncio
+from conductor.cli import run
+from conductor.transports import buffers
+
+given = []
+buffers.give_back_code = lambda: given.append("code")
+run._LOADED = 0
+
+async def work():
+    while not given:
+        await asyncio.sleep(0.001)
+    return 7
+
+print(run.run_loop(work), given)
+"""
+
 needs_linux: Final = pytest.mark.skipif(sys.platform != "linux", reason="only Linux is told to")
 
 
@@ -81,3 +98,8 @@ def test_code_that_only_the_start_needed_takes_no_memory() -> None:
 def test_a_page_of_a_library_that_was_written_to_stays() -> None:
     done = subprocess.run([sys.executable, "-c", WRITTEN], capture_output=True, check=True)
     assert done.stdout == b"B\n"
+
+
+def test_a_process_of_conductors_own_gives_code_back() -> None:
+    done = subprocess.run([sys.executable, "-c", OWN], capture_output=True, check=True)
+    assert done.stdout == b"7 ['code']\n"
