@@ -224,7 +224,12 @@ def _available(where: list[str], *, as_json: bool) -> int:
         mark = " (installed)" if row.installed else ""
         report.say(f"{row.name:<{width}}  {version}{visible_path(row.description)}{mark}")
     if not rows:
-        report.say("the catalogues offer nothing for conductor")
+        for each in where:
+            report.say(f"the catalogue `{visible_path(each)}` offers nothing for conductor")
+        report.say(
+            "each component of a folder stands in a folder of its own with a component.toml, or "
+            "in NAME.json; `indexes` in conductor.toml, or `--index`, names another catalogue"
+        )
     return 0
 
 

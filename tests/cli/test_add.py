@@ -342,6 +342,14 @@ def test_an_index_of_the_command_line(here: Here) -> None:
     here.do("add", "./weather", "--index", "./catalogue").assert_error(2, "`--index` finds names")
 
 
+def test_a_catalogue_without_anything_is_named(here: Here) -> None:
+    empty = here.project / "empty"
+    here.do("list", "--index", str(empty)).assert_error(2, f"`{empty}` cannot be read", "put it")
+    empty.mkdir()
+    ran = here.do("list", "--index", str(empty))
+    assert f"the catalogue `{empty}` offers nothing for conductor\n" in ran.out
+
+
 # -- update ----------------------------------------------------------------------------------------
 
 
