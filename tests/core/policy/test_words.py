@@ -186,6 +186,7 @@ def test_deny_wins_over_what_includes_the_word() -> None:
     assert without(["change:words"], ["see:session/update[plan]"]) == ("change:echoes",)
     assert without(["web:a.org", "web:panel", "clock"], ["web"]) == ("clock",)
     assert without(["prompt:anytime"], ["prompt"]) == ()
+    assert without(["prompt:anytime"], ["run"]) == ("prompt:anytime",)
     assert without(["offer:modes"], ["see:setups"]) == ()
     assert "see:prompts" not in without([TRUSTED], ["yours"])
     assert without([TRUSTED], ["clock"]) == (TRUSTED,)
