@@ -146,7 +146,7 @@ class KeptPrompts:
                 if size + len(lines) <= most:
                     file.write(lines)
                     return
-                file.seek(0)
+                file.seek(max(0, size - MOST_BYTES))  # somebody may have made it longer
                 held = needed(file.read())
             newer = held[-most // 2 :].partition(b"\n")[2] if len(held) > most // 2 else held
             private_files.replace(path, newer + lines)
