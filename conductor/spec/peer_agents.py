@@ -15,6 +15,7 @@ from conductor.errors import UsageError, did_you_mean
 from conductor.spec import catalog, managed, origins
 from conductor.spec.config.model import Config
 from conductor.spec.model import Spec, role_of
+from conductor.spec.option_table import ISOLATED, is_isolated
 
 if TYPE_CHECKING:
     from conductor.spec.options import Options
@@ -121,13 +122,20 @@ def _as_component(chain: Sequence[Spec], *, agent_last: bool) -> str:
 
 def _environment(options: Options) -> dict[str, str] | None:
     """The environment of a conductor that runs a branch: what this one requires of its proxies, it
-    requires too. It reads configuration and managed policy by itself."""
+    requires too. It reads configuration and managed policy by itself. Raises `UsageError`."""
     required = {
         f"CONDUCTOR_{name.upper()}": "true"
         for name in ("require_sandbox", "require_hardening")
         if getattr(options, name)
     }
-    return {**children.inherited(), **required} if required else None
+    if not required:
+        return None
+    if is_isolated({}):  # it would read none of these variables either
+        raise UsageError(
+            f"with {ISOLATED} a chain beside the chain would not know {' and '.join(required)}",
+            f"write `--isolated` in place of {ISOLATED}",
+        )
+    return {**children.inherited(), **required}
 
 
 def _chain(listed: str) -> str:

@@ -30,6 +30,17 @@ def of(components: list[Spec]) -> Plan:
     return Plan(components=tuple(components), options=Options(set_by={"peer": "file, line 7"}))
 
 
+def test_an_isolated_branch_would_not_know_what_is_required(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    found = catalog.resolve_all(["router,allow=peer:a", "demo"])
+    monkeypatch.setenv("CONDUCTOR_ISOLATED", "1")
+    peer_agents.resolved(found, Options(branch=("a=cat",)), agent_last=True)
+    options = Options(branch=("a=cat",), require_sandbox=True)
+    with pytest.raises(UsageError, match="would not know CONDUCTOR_REQUIRE_SANDBOX"):
+        peer_agents.resolved(found, options, agent_last=True)
+
+
 def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
     options = Options(branch=("a=datetime 'x.wasm,name=y'",), require_sandbox=True)
     mine = {"command": sys.executable, "args": ["my agent.py"], "env": {"KEY": "v"}}
