@@ -8,9 +8,12 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 import pytest
+from nats import errors
+from nats.js.errors import APIError
 
 from conductor.fleet.bucket import Unkept
 from conductor.fleet.bus import Bus
+from conductor.fleet.client import why
 from conductor.fleet.place import Place
 from tests.places import DEADLINE
 
@@ -42,6 +45,20 @@ def test_who_asks_all_waits_for_the_first_answer_however_late(nats: Nats) -> Non
         await bus.close()
 
     asyncio.run(play())
+
+
+@pytest.mark.parametrize(
+    ("error", "says"),
+    [
+        (errors.TimeoutError(), "timeout"),
+        (errors.Error("nats: 'Authorization Violation'"), "Authorization Violation"),
+        (ConnectionRefusedError(111, "Connection refused"), "[Errno 111] Connection refused"),
+        (APIError(description="no space left"), "no space left"),
+        (OSError(), "OSError"),
+    ],
+)
+def test_an_error_of_nats_is_said_in_its_words(error: Exception, says: str) -> None:
+    assert why(error) == says
 
 
 def on_bus(nats: Nats, work: Callable[[Bus], Awaitable[None]]) -> None:
