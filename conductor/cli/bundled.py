@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
@@ -58,29 +57,22 @@ class Bundled(msgspec.Struct, frozen=True):
         Raises:
             ConductorError: Then all stays as it was.
         """
-        with kept_on_error():
-            managed.bring(self.policy)
+        before = managed.brought()
+        managed.bring(self.policy)
+        try:
             chains = {name: configured.applied(self._named(name)) for name in self.names}
             if not chains:
                 raise UsageError(
                     "the bundle has no chain", f"`[chains.NAME]` in its {paths.CONFIG} is one"
                 )
-            return {"": next(iter(chains.values())), **chains} if len(chains) == 1 else chains
+        except BaseException:
+            managed.bring(before)
+            raise
+        return {"": next(iter(chains.values())), **chains} if len(chains) == 1 else chains
 
     def _named(self, name: str) -> Parsed:
         """One of its chains, as a command line names it."""
         return msgspec.structs.replace(assembled("agent", [name], {}), only=self.only)
-
-
-@contextlib.contextmanager
-def kept_on_error() -> Iterator[None]:
-    """The policy that a bundle brings stays as it is where the block fails."""
-    policy = managed.brought()
-    try:
-        yield
-    except BaseException:
-        managed.bring(policy)
-        raise
 
 
 def _policy(folder: str) -> Managed | None:

@@ -177,7 +177,7 @@ def _prepared(folder: str, lines: list[str], warnings: list[str]) -> dict[str, l
     prepared = {}
     for name, specs, lock in bundled.checked(
         named,
-        serve.in_file("fleet worker", {}),
+        serve.in_file("fleet worker", {}, found.only),
         warn=lambda name, text: warnings.append(f"chain `{name}`: {text}"),
     ):
         prepared[name] = [spec.name for spec in specs]

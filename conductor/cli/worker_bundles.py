@@ -77,11 +77,9 @@ class Bundles:
         self._before = self._folder, managed.brought()
         if not folder:
             return Wanted(in_file("fleet worker", self._values), {})
-        with bundled.kept_on_error():
-            found = bundled.Bundled.of(folder)
-            chains = found.take()
-            settings = in_file("fleet worker", self._values, found.only)
-            wanted = Wanted(settings, chains, found.only)
+        found = bundled.Bundled.of(folder)
+        settings = in_file("fleet worker", self._values, found.only)
+        wanted = Wanted(settings, found.take(), found.only)
         self._folder = folder
         return wanted
 
