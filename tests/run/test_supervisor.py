@@ -227,7 +227,7 @@ def test_a_request_is_failed_after_the_component_s_timeout() -> None:
         assert error["data"]["timeout"] == 0.5
         assert chain.runtime.failure is None
 
-    assert run(play, agent(_deaf, timeout=0.5)) == 0  # it has that for `initialize`, too
+    assert run(play, agent(_deaf, timeout=0.5), loop=Timeless) == 0
 
 
 @pytest.mark.parametrize("silent", ["agent", "proxy", "peer"])
@@ -257,7 +257,7 @@ def test_silence_is_an_error_without_a_timeout(silent: str) -> None:
     others = [last]
     if silent == "peer":
         others.insert(0, proxy("peer", mute, component=late("peer", peer_agent=True)))
-    assert run(play, first, *others) == (0 if silent == "peer" else 1)
+    assert run(play, first, *others, loop=Timeless) == (0 if silent == "peer" else 1)
 
 
 def test_a_turn_in_which_nothing_moves_is_ended() -> None:
@@ -268,7 +268,7 @@ def test_a_turn_in_which_nothing_moves_is_ended() -> None:
 
     planned = agent(quiet=0.05)
     limited = Component("agent", "agent `agent`", limited=True)
-    assert run(play, type(planned)(limited, planned.transport, quiet=0.05)) == 0
+    assert run(play, type(planned)(limited, planned.transport, quiet=0.05), loop=Timeless) == 0
 
 
 async def _slow(channel: Channel) -> None:
