@@ -53,7 +53,9 @@ class _Gateway(Serving):
     """A server whose chains run elsewhere."""
 
     def __init__(self, values: dict[str, Any], where: Place, pool: str) -> None:
-        super().__init__("fleet gateway", lambda: Wanted(in_file("fleet gateway", values), {}))
+        super().__init__(
+            "fleet gateway", lambda: Wanted(in_file("fleet gateway", values, None), {})
+        )
         self._where, self._pool = where, pool
         self._part: Gateway | None = None
 

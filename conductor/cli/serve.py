@@ -151,7 +151,7 @@ class Wanted(msgspec.Struct, frozen=True):
     """The file that alone configures them; None: those of the user and the project do."""
 
 
-def in_file(command: str, values: Mapping[str, Any], only: Only | None = None) -> Settings:
+def in_file(command: str, values: Mapping[str, Any], only: Only | None) -> Settings:
     """The settings of a server: those of the command line over `[serve]` of the configuration, or
     of the one file that counts. Raises `ConductorError`."""
     from conductor.serve.settings import Settings
@@ -171,7 +171,7 @@ def in_file(command: str, values: Mapping[str, Any], only: Only | None = None) -
 
 def wanted(command: str, typed: Sequence[Any], values: Mapping[str, Any]) -> Wanted:
     """What the command line and the configuration say now. Raises `ConductorError`."""
-    settings = in_file(command, values)
+    settings = in_file(command, values, None)
     config = read(values)
     chains, said = {}, {"c": values["c"]} if "c" in values else {}
     if typed:

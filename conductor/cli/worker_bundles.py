@@ -76,7 +76,7 @@ class Bundles:
 
         self._before = self._folder, managed.brought()
         if not folder:
-            return Wanted(in_file("fleet worker", self._values), {})
+            return Wanted(in_file("fleet worker", self._values, None), {})
         found = bundled.Bundled.of(folder)
         settings = in_file("fleet worker", self._values, found.only)
         wanted = Wanted(settings, found.take(), found.only)
