@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any, Final
 
 import pytest
@@ -11,6 +13,7 @@ import pytest
 from conductor.mcp import limits
 from conductor.mcp.bridge import marks
 from conductor.mcp.bridge.offers import (
+    Change,
     Definition,
     Definitions,
     Offer,
@@ -20,6 +23,8 @@ from conductor.mcp.bridge.offers import (
     with_,
 )
 from conductor.mcp.bridge.pins import Pins
+from conductor.run.pinning import Pinning
+from conductor.spec.consent.tools import ToolsQuestion
 from tests.e2e.actors.mcp_component import tool
 from tests.harness.bridge.rig import MODERN_META, BridgeRig, Json, McpClient
 
@@ -433,6 +438,17 @@ def test_what_cannot_be_kept_is_not_agreed_to() -> None:
     assert "error" in call(client, "add")
     stage.agree()
     assert names(client) == ["add"]
+
+
+def test_all_that_is_agreed_to_is_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path))
+    options = SimpleNamespace(lock=None, changed_tools="ask")
+    runtime: Any = SimpleNamespace(records=SimpleNamespace(log=print), options=options)
+    server, new = Server("s", place="it"), definition({"description": "new"})
+    changes = (Change("tool", "a", new), Change("tool", "b", new), Change("prompt", "c", new))
+    assert not Pinning(runtime).agree(ToolsQuestion(server, changes), lasting=True)
+    kept = Pinning(runtime).known()[server.key]["s"]
+    assert {kind: {*each} for kind, each in kept.items()} == {"tool": {"a", "b"}, "prompt": {"c"}}
 
 
 def test_a_page_is_held_to_what_it_was() -> None:

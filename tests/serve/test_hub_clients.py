@@ -44,6 +44,20 @@ def loaded(world: World, name: str) -> Client:
 # -- who sees what ---------------------------------------------------------------------------------
 
 
+def test_a_chain_is_closed_when_the_last_who_has_asked_it_leaves() -> None:
+    world = World()
+    owner, visitor = world.client("owner"), world.client("visitor")
+    session = owner.new(owner.begin(), "s")
+    visitor.ask("initialize", protocolVersion=1, _meta={"conductor": {"attaches": True}})
+    visitor.attach(session)
+    world.left(owner)
+    visitor.ask("session/set_mode", sessionId=session, modeId="m")
+    visitor.ask("session/detach", sessionId=session)
+    assert world.agents
+    world.left(visitor)
+    assert not world.agents
+
+
 def test_all_see_a_turn() -> None:
     world, home, agent = opened()
     editor, phone = loaded(world, "editor"), joined(world, "phone", role="viewer")
