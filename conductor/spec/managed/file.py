@@ -208,6 +208,9 @@ def parse(content: bytes, path: str) -> Managed:
     try:
         file = toml_files.convert(tables, File, "the policy")
         _check(file)
+        if file.audit is None and "audit-content" in tables:
+            why = "`audit-content` means nothing without `audit`: nothing would be recorded"
+            raise Mistake(why, "audit-content", hint="name the file as `audit`")
     except Mistake as mistake:
         contact = tables.get("contact")
         ask = contact if isinstance(contact, str) and contact else ""

@@ -65,6 +65,7 @@ WRONG = {
         "`config` is an absolute path",
     ),
     CONTACT + 'audit = "audit.jsonl"': (2, "`audit` is an absolute path"),
+    CONTACT + 'audit-content = "all"': (2, "`audit-content` means nothing without `audit`"),
     CONTACT + 'audit = "/var/{host}.jsonl"': (2, "only `{user}` is replaced"),
 }
 
