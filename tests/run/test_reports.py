@@ -11,8 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from conductor.core import Closure, Violated
+from conductor.core import Changed, Closure, Violated
 from conductor.run import report_checks as reports
+from conductor.run.report_lines import change_params, report
 from conductor.run.segment_spec import Recovered
 
 GUESTS = ("a", "b")
@@ -38,6 +39,15 @@ def test_what_a_host_says_of_its_guests_is_taken() -> None:
     assert reports.loaded(msgspec.json.encode({"digests": digests}), GUESTS) == digests
     assert reports.loaded(None, GUESTS) == {}
     assert reports.last_words(b'{"text":"t","hint":"h"}') == Closure("t", "h", {})
+
+
+@pytest.mark.parametrize("method", ["m", "m" * 20_000])
+def test_a_report_of_a_change_is_no_longer_than_a_line(method: str) -> None:
+    names = {"peer": "a", "change": "modified", "kind": "request", "direction": "down"}
+    for size in range(19_000, 33_000, 97):
+        raw = b'"' + b"x" * size + b'"'
+        made = Changed(method=method, session="s" * 99, number=1, before=raw, after=raw, **names)
+        assert len(report("changed", change_params(made, 1 << 16))) <= 1 << 16
 
 
 @pytest.mark.proves("from a proxy to the conductor")
