@@ -70,7 +70,7 @@ MOST_READ: Final = 1024 * 1024
 """Bytes of suspicious texts that are searched in one payload while a chain waits; the rest is
 replaced."""
 
-_SHORT: Final = 10
+_SHORT: Final = 8
 """Characters that a secret of known shape has at least."""
 
 _list = json_text.Decoder(list[Raw])

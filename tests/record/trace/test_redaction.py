@@ -70,6 +70,7 @@ def test_names_and_ids_are_searched_for_what_looks_like_a_secret() -> None:
     assert clean(held) == {R: {f"x {R}": 1}, "env": {R: R}, "headers": [{"name": R, R: R}]}
     assert clean({"methodId": key, key: S}, "authenticate") == {"methodId": R, R: R}
     assert clean_name(f"_x/{key}") == f"_x/{R}"
+    assert clean({"a://u:p@": 1}) == {f"a://u:{R}@": 1}, "the shortest"
     assert [clean_id(raw) for raw in (f'"{key}"'.encode(), b"7", b'"a"')] == [
         REDACTED,
         b"7",
