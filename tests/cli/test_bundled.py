@@ -80,8 +80,12 @@ def test_a_machine_has_one_policy(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     place.write_text('contact = "machine@example.com"\n')
     monkeypatch.setattr(managed, "PLACE", str(place))
     monkeypatch.setattr(guarded, "real", lambda path, owners: path)
+    other = bundle(tmp_path / "a", WORK, POLICY)
+    with pytest.raises(UsageError, match="has a policy of its own"):
+        managed.bring(other.policy)
+    assert managed.brought() is None
     with pytest.raises(UsageError, match="has a policy of its own") as error:
-        bundle(tmp_path / "a", WORK, POLICY).take()
+        other.take()
     assert "machine@example.com" in error.value.hint
     assert managed.brought() is None
     bundle(tmp_path / "b", WORK, place.read_text()).take()

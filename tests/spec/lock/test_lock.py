@@ -345,6 +345,22 @@ def test_pinned_code_runs_as_it_was_compared(
         in_process.load(spec)
 
 
+def test_pinned_code_in_a_package_begins_as_any_import_of_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    package = tmp_path / "pinnedpackage"
+    package.mkdir()
+    (package / "__init__.py").write_text("import builtins\nbuiltins.pinned_name = 'set'\n")
+    code = package / "part.py"
+    code.write_text("name = pinned_name\nasync def proxy(channel):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setattr("builtins.pinned_name", "", raising=False)
+    (spec,) = resolve_all(["py:pinnedpackage.part:proxy"])
+    pins = {str(code): digests.of(str(code))}
+    proxy: Any = in_process.load(msgspec.structs.replace(spec, pins=pins, locked="x.lock"))
+    assert proxy.__globals__["name"] == "set"
+
+
 @pytest.mark.proves("the host runs the bytes that")
 def test_the_host_refuses_a_module_that_changed_since_it_was_compared(here: Path) -> None:
     """Whatever happens to the file in between: it compares the bytes that it would run."""
