@@ -38,10 +38,12 @@ _MOST_WORK: Final = 4_000_000
 class Mistake(Exception):  # noqa: N818 - becomes a `UsageError` once its line is known
     """A mistake in a file, and the keys that lead to it."""
 
-    def __init__(self, text: str, *at: Key, hint: str = "") -> None:
+    def __init__(self, text: str, *at: Key, hint: str = "", lacks: str = "") -> None:
+        """`lacks`: the key that the table at these keys must have, and has not."""
         super().__init__(text)
         self.at = at
         self.hint = hint
+        self.lacks = lacks
 
     def placed(self, source: str, where: str, hint: str) -> UsageError:
         """The error for the user, with the line in `source`.
@@ -272,7 +274,8 @@ def _mistake(tables: dict[str, Any], struct: type[msgspec.Struct], noun: str) ->
     kind, text = error["type"], error["msg"]
     if kind == "missing":
         missing = str(error["loc"][-1])
-        return Mistake(f"`{missing}` is missing", *at, hint=f'add `{missing} = "…"`')
+        hint = f'add `{missing} = "…"`'
+        return Mistake(f"`{missing}` is missing", *at, hint=hint, lacks=missing)
     if kind == "extra_forbidden":
         table = f"[{'.'.join(key for key in at[:-1] if isinstance(key, str))}]" if at[1:] else noun
         described = _described(struct, at[:-1])

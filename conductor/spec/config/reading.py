@@ -68,18 +68,22 @@ def parse(text: bytes, path: str) -> Config:
 
 def mistakes(text: bytes, path: str) -> tuple[Config, list[UsageError]]:
     """All that is wrong with a file, and the configuration in it without that."""
-    found: list[UsageError] = []
     try:
         source, tables = toml_files.read(text, path, _HINT)
     except UsageError as error:
         return Config(), [error]
+    found: list[UsageError] = []
+    removed: set[tuple[Key, ...]] = set()
     while True:
         try:
             return _config(tables, source, path), found
         except Mistake as mistake:
-            found.append(mistake.placed(source, path, _HINT))
-            if not _remove(tables, mistake.at):
+            if not mistake.lacks or (*mistake.at, mistake.lacks) not in removed:
+                found.append(mistake.placed(source, path, _HINT))
+            key = _remove(tables, mistake.at)
+            if not key:
                 return Config(), found
+            removed.add(key)
 
 
 def _config(tables: dict[str, Any], source: str, path: str) -> Config:
@@ -101,14 +105,14 @@ def checked(tables: dict[str, Any]) -> ConfigFile:
     return file
 
 
-def _remove(tables: dict[str, Any], at: tuple[Key, ...]) -> bool:
-    """Takes a key out of nested tables, or the nearest one around it that is in no list; False if
-    there is none."""
-    keys = list(itertools.takewhile(lambda key: isinstance(key, str), at))
+def _remove(tables: dict[str, Any], at: tuple[Key, ...]) -> tuple[Key, ...]:
+    """Takes a key out of nested tables, or the nearest one around it that is in no list; the keys
+    that led to it, none if there is no such key."""
+    keys = tuple(itertools.takewhile(lambda key: isinstance(key, str), at))
     table: Any = tables
     for key in keys[:-1]:
         table = table[key]
-    return bool(keys) and table.pop(keys[-1], None) is not None
+    return keys if keys and table.pop(keys[-1], None) is not None else ()
 
 
 def _check_version(wanted: Any) -> None:
