@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import socket
-from collections.abc import Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
 import h11
@@ -33,17 +33,18 @@ _EVENTS: Final = 32
 _CLOSE: Final = ("connection", "close")
 _EMPTY: Final = ("content-length", "0")
 
-_LINGERS: Final = "linger"
-_IDLE: Final = "idle"
-_LEAVES: Final = "leave"
+_LINGERS: Final = "the rest of a body that nobody takes"
+_IDLE: Final = "between two requests"
+_LEAVES: Final = "what was written last"
 
-_SECONDS: Final[dict[Any, str]] = {
-    h11.IDLE: "head",
-    h11.SEND_BODY: "body",
-    **{state: state for state in (_LINGERS, _IDLE, _LEAVES)},
+_SECONDS: Final[dict[Any, Callable[[limits.Patience], float]]] = {
+    h11.IDLE: lambda patience: patience.head,
+    h11.SEND_BODY: lambda patience: patience.body,
+    _LINGERS: lambda patience: patience.linger,
+    _IDLE: lambda patience: patience.idle,
+    _LEAVES: lambda patience: patience.leave,
 }
-"""By which member of `Patience` each state of a connection ends; any other lasts as long as its
-answer."""
+"""How long a connection may be in each state; in any other, as long as its answer takes."""
 
 
 class Home(Protocol):
@@ -419,12 +420,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def _wait_in(self, state: Any) -> None:
         self._state = state
-        limit = _SECONDS.get(state)
-        if limit is None:
+        seconds = _SECONDS.get(state)
+        if seconds is None:
             self._deadline.set(None)
         else:
             self._since = self._loop.time()
-            self._deadline.set(self._since + getattr(self._home.patience, limit))
+            self._deadline.set(self._since + seconds(self._home.patience))
 
     def _expired(self) -> None:
         if self._state is _LEAVES:
