@@ -222,7 +222,7 @@ RULES: Final = (
     *(
         Rule(
             f"conductor.fleet.{name}",
-            ("conductor.fleet", "conductor.transports.watched", *BASE),
+            ("conductor.fleet", "conductor.transports.task_group", *BASE),
             ("anyio", "msgspec", "nats"),
         )
         for name in ("bus", "bucket", "client")

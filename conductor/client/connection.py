@@ -28,7 +28,7 @@ from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import ConductorError, RequestError, UsageError
 from conductor.record.turns.messages import members
 from conductor.transports.memory import Channel
-from conductor.transports.watched import Watched
+from conductor.transports.task_group import TaskGroup
 from conductor.version import version
 
 _GRACE: Final = 2.0
@@ -90,7 +90,7 @@ class Connection:
         self._on_update = on_update
         self._on_frame = on_frame
         self._channel: Channel | None = None
-        self._tasks: Watched | None = None
+        self._tasks: TaskGroup | None = None
         """None: nothing is read, or no more."""
         self._reader: asyncio.Task[None] | None = None
         self._last_id = 0
@@ -111,7 +111,7 @@ class Connection:
     async def over(self, channel: Channel) -> AsyncIterator[None]:
         """Reads `channel`, and serves what comes, as long as the block lasts."""
         self._channel = channel
-        self._tasks = group = Watched(self._fail)
+        self._tasks = group = TaskGroup(self._fail)
         await group.__aenter__()
         self._reader = group.create_task(self._read(channel))
         try:

@@ -23,7 +23,7 @@ from conductor.errors import ConductorError, place_of
 from conductor.fleet.bucket import STREAM, Bucket, Unkept
 from conductor.fleet.client import BusClient, is_final, why
 from conductor.fleet.place import Place, login
-from conductor.transports.watched import Watched
+from conductor.transports.task_group import TaskGroup
 
 if TYPE_CHECKING:
     from nats.aio.msg import Msg
@@ -122,7 +122,7 @@ class Bus:
         self._makers: dict[str, Callable[[], Awaitable[object]]] = {}
         """What makes what this part needs NATS to keep, where it is not there, by name."""
         self._making: asyncio.Task[None] | None = None
-        self._tasks = Watched(self.defect)
+        self._tasks = TaskGroup(self.defect)
         self._is_unmade = self._has_made = False
         """Whether NATS has to be asked for all of that; and whether something was not there."""
 

@@ -37,7 +37,7 @@ from conductor.spec.options import Options
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
 from conductor.transports.buffers import Tidying
-from conductor.transports.watched import Watched
+from conductor.transports.task_group import TaskGroup
 
 if TYPE_CHECKING:
     from conductor.core.state import Peer
@@ -83,7 +83,7 @@ class Runtime:
         owner: Who has it run; None: nobody who wants to hear of it.
     """
 
-    _carrying: Watched
+    _carrying: TaskGroup
     """What connections need until they are closed, which lasts as long as the chain."""
 
     def __init__(
@@ -120,7 +120,7 @@ class Runtime:
         self.backpressure = self._new_backpressure()
         self._teardown = Teardown(self.router)
         self._heed_audit_rule()
-        self._beside: Watched | None = None
+        self._beside: TaskGroup | None = None
         """What ends before connections are closed; None: no such task may begin any more."""
         self.performer = Performer(self)
         self.outboxes = self._new_outboxes()
@@ -181,7 +181,7 @@ class Runtime:
         for spec, text in self._lacking():
             self.log("warning", spec.name, text)
         try:
-            async with Watched(self.defect) as self._carrying:
+            async with TaskGroup(self.defect) as self._carrying:
                 try:
                     await self._serve()
                 finally:
@@ -195,7 +195,7 @@ class Runtime:
     async def _serve(self) -> None:
         """Carries messages until the chain may be closed."""
         try:
-            async with Watched(self.defect) as group:
+            async with TaskGroup(self.defect) as group:
                 self._beside = group
                 try:
                     await self._connected()

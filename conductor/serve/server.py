@@ -26,8 +26,8 @@ from conductor.transports.buffers import Tidying
 from conductor.transports.entrance import Entrance
 from conductor.transports.received import Received
 from conductor.transports.remote.address import ENDPOINT, Address
+from conductor.transports.task_group import TaskGroup
 from conductor.transports.turns import Turns
-from conductor.transports.watched import Watched
 
 if TYPE_CHECKING:
     from ssl import SSLContext
@@ -96,7 +96,7 @@ class Server:
         self.sockets = ClientSockets()
         self._app = App(self)
         self._https: list[HttpAddress] = []
-        self._tasks = Watched(self._failed)
+        self._tasks = TaskGroup(self._failed)
         self._serving = contextlib.AsyncExitStack()
         """What ends with it."""
 

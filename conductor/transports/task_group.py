@@ -1,4 +1,4 @@
-"""Tasks of which each may fail: its error is told, and ends no other."""
+"""A group of tasks: the error of one task is told, and the other tasks go on."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 
-class Watched(asyncio.TaskGroup):
-    """A group of such tasks."""
+class TaskGroup(asyncio.TaskGroup):
+    """Such a group. Leaving its block waits for its tasks, as in asyncio."""
 
     def __init__(self, failed: Callable[[Exception], object]) -> None:
         """`failed` is called with the error of a task."""
@@ -17,11 +17,11 @@ class Watched(asyncio.TaskGroup):
 
     def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
         """Starts a task."""
-        task = self.create_task(self._watch(work))
+        task = self.create_task(self._guarded(work))
         task.add_done_callback(lambda _: work.close())  # it may end before it has begun
         return task
 
-    async def _watch(self, work: Coroutine[Any, Any, None]) -> None:
+    async def _guarded(self, work: Coroutine[Any, Any, None]) -> None:
         try:
             await work
         except Exception as error:
