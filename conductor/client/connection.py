@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
-
-import msgspec
 
 from conductor.core import json_text
 from conductor.core.jsonrpc import (
@@ -26,7 +23,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.policy.key_table import PERMISSION
 from conductor.errors import ConductorError, RequestError, UsageError
-from conductor.record.turns.messages import members
+from conductor.record.turns.messages import decoded, members
 from conductor.transports.memory import Channel
 from conductor.transports.task_group import TaskGroup
 from conductor.version import version
@@ -355,12 +352,9 @@ def _messages(line: bytes) -> list[dict[str, Any]]:
     """The messages of a frame. A chain has checked that it is JSON-RPC; where a client connects by
     itself nobody has. Raises `ConductorError`."""
     try:
-        frame = json_text.decode(line)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            frame = json.loads(line)  # takes more, such as NaN and a mark of bytes' order
-        except (ValueError, RecursionError):
-            raise _no_message() from None
+        frame = decoded(line)
+    except ValueError:
+        raise _no_message() from None
     found = [each for each in (frame if isinstance(frame, list) else [frame]) if members(each)]
     if not all(_is_id(each.get("id")) for each in found):
         raise _no_message()

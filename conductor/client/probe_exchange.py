@@ -11,15 +11,16 @@ import msgspec
 from conductor.core import json_text
 from conductor.core.jsonrpc import AUTH_REQUIRED, METHOD_NOT_FOUND
 from conductor.errors import one_line
-from conductor.record.turns.messages import members
+from conductor.record.turns.messages import decoded, members
 from conductor.version import version
 
 PROTOCOL_VERSION: Final = 1
 """The version of ACP that a probe speaks."""
 
 _OUTPUT: Final = 16 << 20
+"""The most bytes that a program may write before it has answered …"""
 _LINES: Final = 10_000
-"""The most that it may write before it has answered: bytes of a line, bytes, lines."""
+"""… and the most lines."""
 
 METHODS: Final = 20
 """Ways to log in, and lines of a version, that are kept."""
@@ -196,12 +197,9 @@ def _read(frame: bytes) -> dict[str, Any] | None:
     if not frame.strip():
         return {}
     try:
-        message = json_text.decode(frame)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-        try:
-            message = json.loads(frame)  # takes more, such as NaN and a mark of bytes' order
-        except (ValueError, RecursionError):
-            return None
+        message = decoded(frame)
+    except ValueError:
+        return None
     return message if isinstance(message, dict) and message.get("jsonrpc") == "2.0" else None
 
 

@@ -7,6 +7,7 @@ entries.
 from __future__ import annotations
 
 import contextlib
+import json
 import zlib
 from collections import OrderedDict
 from collections.abc import Iterator
@@ -153,3 +154,15 @@ def text_in(block: object) -> str | None:
 def members(value: object) -> dict[str, Any]:
     """An object's members; empty for anything else."""
     return value if isinstance(value, dict) else {}
+
+
+def decoded(line: bytes) -> Any:
+    """What a line says, also where only Python's reader takes it: NaN, a mark of bytes' order.
+    Raises `ValueError`."""
+    try:
+        return json_text.decode(line)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        try:
+            return json.loads(line)
+        except RecursionError:
+            raise ValueError("it nests too deeply") from None
