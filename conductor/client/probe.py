@@ -30,6 +30,7 @@ _GRACE: Final = 1.0
 """Seconds for each step of its end."""
 
 _LINE: Final = 4 << 20
+"""The most bytes of a line that a program may write."""
 _VERSION: Final = re.compile(r"(?<![\w.])v?\d+\.\d[\w.+-]*")
 _EMPTY: Final = re.compile(r"\s+at \S|[\W_]*$|Node\.js v[\d.]+$")
 """Lines around an error of Node that say nothing of it."""

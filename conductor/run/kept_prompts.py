@@ -25,7 +25,7 @@ from conductor.spec import paths, private_files
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of the file: then the older half of it goes."""
 MOST_TITLES: Final = 512 * 1024
-"""The same for that of titles, all of which each list of sessions reads, and messages wait."""
+"""Of the file of titles. Each list of sessions reads the whole file, and messages wait for it."""
 _LONGEST: Final = 64 * 1024
 """Bytes of one line, at most."""
 _LATER: Final = 0.05
