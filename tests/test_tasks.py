@@ -19,7 +19,7 @@ FREE: Final = {"create_task", "ensure_future", "run_coroutine_threadsafe"}
 OF_ASYNCIO: Final = {*FREE, "gather", "wait_for"}
 """What asyncio has beside its task groups and `timeout`."""
 
-GROUPS: Final = ("asyncio.TaskGroup(", "anyio.create_task_group(", "Watched(")
+GROUPS: Final = ("asyncio.TaskGroup(", "anyio.create_task_group(", "TaskGroup(")
 """What ends after its tasks, as `async with` opens it."""
 
 
