@@ -127,39 +127,35 @@ class Desk:
 
     def from_chain(self, id_: bytes | None, method: str, params: bytes) -> list[Effect]:
         """A message comes up the chain; without an id it is a notification."""
-        out: list[Effect] = []
         try:
-            self._from_chain(id_, method, params, out)
+            return self._from_chain(id_, method, params)
         except Refused as refused:
             if id_ is None:
-                out.append(_say("warning", _owner(params), f"`{method}` dropped: {refused}"))
-            else:
-                out.append(ToChain(id_, b"error", refused.body))
-        return out
+                return [_say("warning", _owner(params), f"`{method}` dropped: {refused}")]
+            return [ToChain(id_, b"error", refused.body)]
 
-    def _from_chain(self, id_: bytes | None, method: str, params: bytes, out: list[Effect]) -> None:
+    def _from_chain(self, id_: bytes | None, method: str, params: bytes) -> list[Effect]:
         if method == LOG:
-            self._log(id_, params, out)
-            return
+            return self._log(id_, params)
         if id_ is None:
             raise Refused("it is a request")
         match method:
             case messages.SHOW_PANEL:
-                self._show_panel(id_, params, out)
+                return self._show_panel(id_, params)
             case messages.SHOW_COMMENT:
-                self._show_comment(id_, params, out)
+                return self._show_comment(id_, params)
             case messages.REPLY:
-                self._owner_replies(id_, params, out)
+                return self._owner_replies(id_, params)
             case messages.CLEAR_PANEL | messages.CLEAR_COMMENT:
-                self._clear(id_, method, params, out)
+                return self._clear(id_, method, params)
             case messages.GET_PANEL | messages.GET_COMMENT:
-                self._get(id_, method, params, out)
+                return self._get(id_, method, params)
             case _ if method in OPERATIONS:
-                self._operation(id_, method, params, out)
+                return self._operation(id_, method, params)
             case _:
                 raise Refused(f"no such message of the editor's: `{method:.80}`", METHOD_NOT_FOUND)
 
-    def _show_panel(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
+    def _show_panel(self, id_: bytes, params: bytes) -> list[Effect]:
         asked = read(SHOW_PANEL, params, ShowPanel)
         key = self._session(asked), asked.id
         old = self._own(self._panels, key, asked.owner)
@@ -185,16 +181,16 @@ class Desk:
             }
             panel.before = old
             settle = once_shown(self._panels, key, panel, b"panel")
-            self._ask_client(id_, SHOW_PANEL, asked, key[0], whole, settle, out)
-            return
+            return [self._asking(id_, SHOW_PANEL, asked, key[0], whole, settle)]
         same = old is not None and old.contents == panel.contents
         panel.body = old.body if old is not None and same else texts.of_html(panel.contents)
-        if old is None or not same or old.label != panel.label:
-            text = texts.of_panel(panel.owner, panel.label, panel.contents, panel.body)
-            self._text(key[0], panel.owner, text, out)
-        out.append(ToChain(id_, b"result", b'{"shown":"text"}'))
+        shown = ToChain(id_, b"result", b'{"shown":"text"}')
+        if old is not None and same and old.label == panel.label:
+            return [shown]
+        text = texts.of_panel(panel.owner, panel.label, panel.contents, panel.body)
+        return [self._text(key[0], panel.owner, text), shown]
 
-    def _show_comment(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
+    def _show_comment(self, id_: bytes, params: bytes) -> list[Effect]:
         asked = read(SHOW_COMMENT, params, ShowComment)
         key = self._session(asked), asked.id
         old = self._own(self._comments, key, asked.owner)
@@ -222,19 +218,15 @@ class Desk:
             whole = members_of(asked.id, comment, with_replies=False)
             comment.before = old
             settle = once_shown(self._comments, key, comment, b"comment")
-            self._ask_client(id_, SHOW_COMMENT, asked, key[0], whole, settle, out)
-            return
-        if old is None or (old.text, old.url, old.start) != (
-            comment.text,
-            comment.url,
-            comment.start,
-        ):
-            at = self._at(key[0], comment)
-            text = texts.of_comment(comment.owner, at, comment.text)
-            self._text(key[0], comment.owner, text, out)
-        out.append(ToChain(id_, b"result", b'{"shown":"text"}'))
+            return [self._asking(id_, SHOW_COMMENT, asked, key[0], whole, settle)]
+        shown = ToChain(id_, b"result", b'{"shown":"text"}')
+        same = comment.text, comment.url, comment.start
+        if old is not None and (old.text, old.url, old.start) == same:
+            return [shown]
+        text = texts.of_comment(comment.owner, self._at(key[0], comment), comment.text)
+        return [self._text(key[0], comment.owner, text), shown]
 
-    def _owner_replies(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
+    def _owner_replies(self, id_: bytes, params: bytes) -> list[Effect]:
         asked = read(REPLY, params, Reply)
         session = self._session(asked)
         comment = self._own(self._comments, (session, asked.id), asked.owner)
@@ -244,14 +236,11 @@ class Desk:
         self._add_reply(comment, asked.owner, str(asked.text))
         if self._client.capabilities.file_comment:
             members = {"id": asked.id, "text": asked.text}
-            self._ask_client(id_, REPLY, asked, session, members, once_taken, out)
-            return
-        at = self._at(session, comment)
-        text = texts.of_comment(asked.owner, at, str(asked.text))
-        self._text(session, asked.owner, text, out)
-        out.append(ToChain(id_, b"result", TAKEN))
+            return [self._asking(id_, REPLY, asked, session, members, once_taken)]
+        text = texts.of_comment(asked.owner, self._at(session, comment), str(asked.text))
+        return [self._text(session, asked.owner, text), ToChain(id_, b"result", TAKEN)]
 
-    def _clear(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
+    def _clear(self, id_: bytes, method: str, params: bytes) -> list[Effect]:
         asked = read(method, params, Named)
         key = self._session(asked), asked.id
         panel = method == CLEAR_PANEL
@@ -262,11 +251,10 @@ class Desk:
         self._may_ask(asked.owner, there is not None and shows)
         kept.pop(key, None)
         if there is None or not shows:
-            out.append(ToChain(id_, b"result", TAKEN))
-            return
-        self._ask_client(id_, method, asked, key[0], {"id": asked.id}, once_taken, out)
+            return [ToChain(id_, b"result", TAKEN)]
+        return [self._asking(id_, method, asked, key[0], {"id": asked.id}, once_taken)]
 
-    def _get(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
+    def _get(self, id_: bytes, method: str, params: bytes) -> list[Effect]:
         asked = read(method, params, Named)
         key = self._session(asked), asked.id
         found: object = None
@@ -276,9 +264,9 @@ class Desk:
         else:
             comment = self._own(self._comments, key, asked.owner)
             found = None if comment is None else members_of(asked.id, comment, with_replies=True)
-        out.append(ToChain(id_, b"result", _encode(found)))
+        return [ToChain(id_, b"result", _encode(found))]
 
-    def _operation(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
+    def _operation(self, id_: bytes, method: str, params: bytes) -> list[Effect]:
         asked = read(method, params, Any_)
         owner = asked.owner
         if not self._client.capabilities.ide_operation:
@@ -287,9 +275,9 @@ class Desk:
         members = json_text.decode(params, type=dict[str, Raw])
         members.pop("_meta", None)
         self._may_ask(owner, True)
-        self._ask_client(id_, method, asked, self._session(asked), members, None, out)
+        return [self._asking(id_, method, asked, self._session(asked), members, None)]
 
-    def _log(self, id_: bytes | None, params: bytes, out: list[Effect]) -> None:
+    def _log(self, id_: bytes | None, params: bytes) -> list[Effect]:
         asked = read(LOG, params, Log)
         owner = asked.owner
         if asked.level not in LEVELS:
@@ -301,15 +289,14 @@ class Desk:
             if asked.data is not UNSET:
                 members["data"] = asked.data
             session = self._session(asked) if asked.sessionId else None
-            out.append(ToClient(None, LOG, _params(asked, session, members)))
+            logged: Effect = ToClient(None, LOG, _params(asked, session, members))
         else:
             level = {"warn": "warning"}.get(str(asked.level), str(asked.level))
             text = one_line(str(asked.message)[:_LOGGED], 2000)
             if asked.data is not UNSET:
                 text += f" {one_line(_encode(asked.data).decode()[:_LOGGED])}"
-            out.append(_say(level, owner, text))
-        if id_ is not None:
-            out.append(ToChain(id_, b"result", TAKEN))
+            logged = _say(level, owner, text)
+        return [logged] if id_ is None else [logged, ToChain(id_, b"result", TAKEN)]
 
     def answered_by_client(self, id_: bytes, member: bytes, body: bytes) -> ToChain | None:
         """The client answers a request; None: the answer goes on as it is."""
@@ -322,23 +309,18 @@ class Desk:
 
     def from_client(self, id_: bytes | None, method: str, params: bytes) -> list[Effect]:
         """The client sends something to the owner of a panel or comment."""
-        out: list[Effect] = []
         try:
             if id_ is None:
                 raise Refused("it is a request")
-            if method == REPLY:
-                self._user_replies(id_, params, out)
-            else:
-                self._happened(id_, method, params, out)
+            handler = self._user_replies if method == REPLY else self._happened
+            return [handler(id_, method, params)]
         except Refused as refused:
             if id_ is None:
-                out.append(Say("warning", "client", f"`{method}` dropped: {refused}"))
-            else:
-                out.append(Answer(id_, b"error", refused.body))
-        return out
+                return [Say("warning", "client", f"`{method}` dropped: {refused}")]
+            return [Answer(id_, b"error", refused.body)]
 
-    def _user_replies(self, id_: bytes, params: bytes, out: list[Effect]) -> None:
-        asked = read(REPLY, params, Reply)
+    def _user_replies(self, id_: bytes, method: str, params: bytes) -> Pass:
+        asked = read(method, params, Reply)
         session = self._session(asked)
         comment = self._comments.get((session, asked.id))
         if comment is None:
@@ -357,9 +339,9 @@ class Desk:
 
         self._owed[id_] = settle
         members = {"id": asked.id, "text": text}
-        out.append(Pass(id_, REPLY, _params(asked, session, members, comment.owner)))
+        return Pass(id_, method, _params(asked, session, members, comment.owner))
 
-    def _happened(self, id_: bytes, method: str, params: bytes, out: list[Effect]) -> None:
+    def _happened(self, id_: bytes, method: str, params: bytes) -> Pass:
         asked = read(method, params, Event)
         session = self._session(asked)
         kept: dict[Key, Any] = self._panels if method == PANEL_EVENT else self._comments
@@ -373,7 +355,7 @@ class Desk:
         members: dict[str, object] = {"id": asked.id, "name": asked.name}
         if asked.data is not UNSET:
             members["data"] = asked.data
-        out.append(Pass(id_, method, _params(asked, session, members, there.owner)))
+        return Pass(id_, method, _params(asked, session, members, there.owner))
 
     def answered_by_owner(self, id_: bytes, member: bytes, body: bytes) -> Answer | None:
         """A request of the client's is answered; None: the desk does not wait for it."""
@@ -448,7 +430,7 @@ class Desk:
         folders = self._client.folders(session)
         return texts.place(comment.url, comment.start, comment.end, folders)
 
-    def _ask_client(
+    def _asking(
         self,
         id_: bytes,
         method: str,
@@ -456,14 +438,14 @@ class Desk:
         session: str,
         members: dict[str, Any],
         settle: Settle | None,
-        out: list[Effect],
-    ) -> None:
+    ) -> ToClient:
+        """A request to the client, whose answer the desk waits for."""
         params = _params(asked, session, members)
         self._asked[id_] = _Waiting(asked.owner.partition("/")[0], len(params), settle)
-        out.append(ToClient(id_, method, params))
+        return ToClient(id_, method, params)
 
-    def _text(self, session: str, owner: str, text: str, out: list[Effect]) -> None:
-        """Shows a text of a component's in a session, among what the agent says."""
+    def _text(self, session: str, owner: str, text: str) -> ToClient:
+        """A text of a component's in a session, among what the agent says."""
         self._said += 1
         update: dict[str, object] = {
             "sessionUpdate": "agent_message_chunk",
@@ -472,7 +454,7 @@ class Desk:
         }
         if self._client.version == 2:
             update["messageId"] = f"conductor-editor-{self._said}"
-        out.append(ToClient(None, UPDATE, _encode({"sessionId": session, "update": update})))
+        return ToClient(None, UPDATE, _encode({"sessionId": session, "update": update}))
 
 
 def _owner(params: bytes) -> str:
