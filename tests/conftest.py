@@ -1,23 +1,19 @@
 """What every test shares: how Hypothesis draws, the guest of Python proxies, the rig of chains."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os
 from collections.abc import Generator, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.harness.process.fleet import Fleet
+from tests.harness.process.nats import Nats
+from tests.harness.process.rig import Rig
 from tests.places import LONG
-
-if TYPE_CHECKING:
-    from tests.harness.process.fleet import Fleet
-    from tests.harness.process.nats import Nats
-    from tests.harness.process.rig import Rig
 
 # Where this is set, as in many containers, each of the thousands of processes that the tests start
 # would compile whatever it imports from the checkout.

@@ -1,7 +1,5 @@
 """Where the tests find what they need, and how long they wait for it."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Final

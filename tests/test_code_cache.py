@@ -1,7 +1,5 @@
 """The code of the modules that a program loads, kept in one file for its next start."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

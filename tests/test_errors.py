@@ -1,7 +1,5 @@
 """Text of other people: nothing of it is obeyed, and no line of it passes for one of ours."""
 
-from __future__ import annotations
-
 import ast
 import json
 from pathlib import Path

@@ -4,8 +4,6 @@ Every import counts, also inside functions and under `TYPE_CHECKING`: what a mod
 it depends on, whenever it is loaded.
 """
 
-from __future__ import annotations
-
 import ast
 import sys
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Hints name the command that installs something where this conductor runs."""
 
-from __future__ import annotations
-
 import os
 import sys
 from pathlib import Path

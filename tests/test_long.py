@@ -1,7 +1,5 @@
 """The tests that a run without `--long` shortens exist."""
 
-from __future__ import annotations
-
 from tests.places import LONG, ROOT
 
 

@@ -1,7 +1,5 @@
 """Whoever starts a task awaits it: tasks begin in a task group, which ends after them."""
 
-from __future__ import annotations
-
 import ast
 import asyncio
 from collections import Counter

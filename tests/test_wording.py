@@ -1,7 +1,5 @@
 """Numbers and their nouns, articles and their words."""
 
-from __future__ import annotations
-
 import re
 from pathlib import Path
 

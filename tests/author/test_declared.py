@@ -1,7 +1,5 @@
 """What a Python source declares is held to its manifest, and to the rights that it asks for."""
 
-from __future__ import annotations
-
 import inspect
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """Which rights a component uses in its transcripts."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Transcripts: reading, comparing, writing anew."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The account of guests that cost: what it draws can be played, and what it sees."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from random import Random

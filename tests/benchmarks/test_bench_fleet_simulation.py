@@ -1,10 +1,8 @@
 """The model of a fleet: its stations wait as theory says; its rates are those of messages."""
 
-from __future__ import annotations
-
 from math import exp
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -12,9 +10,6 @@ from benchmarks.fleet.simulation import costs, demand, findings, storms, traffic
 from benchmarks.fleet.simulation.__main__ import main
 from benchmarks.fleet.simulation.events import Clock, Station
 from benchmarks.fleet.simulation.shape import CHANGED, FIRST, Design, Size, Use, cell_of, size_of
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 SMALL = Size(workers=4, principals=100, sessions=1_000, gateways=2)
 

@@ -1,7 +1,5 @@
 """``python -m benchmarks.languages`` runs the rows that need no toolchain, and names the others."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

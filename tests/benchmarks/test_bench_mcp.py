@@ -1,7 +1,5 @@
 """``python -m benchmarks.mcp`` runs every way, and says how they compare."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,15 +1,11 @@
 """Agents that do one odd thing each: `py:tests.cli.agents:NAME` in the tests beside."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Callable
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable
-
-    from conductor.transports.memory import Channel
+from conductor.transports.memory import Channel
 
 Json = dict[str, Any]
 

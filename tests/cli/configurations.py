@@ -1,7 +1,5 @@
 """A user with a configuration and a project, for the tests of `conductor.toml`."""
 
-from __future__ import annotations
-
 import os
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`conductor add`, `list`, `update` and `remove`, through the command line."""
 
-from __future__ import annotations
-
 import io
 import json
 import os

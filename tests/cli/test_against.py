@@ -1,7 +1,5 @@
 """`conductor test --against`: the checks of anybody's agent or conductor."""
 
-from __future__ import annotations
-
 import json
 import sys
 

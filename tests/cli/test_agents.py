@@ -1,7 +1,5 @@
 """`conductor agents`, and the faults of known agents through `conductor exec` and `agent`."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

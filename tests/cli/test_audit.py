@@ -1,7 +1,5 @@
 """`--audit FILE` and `conductor log verify FILE` as a user runs them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import stat

@@ -1,7 +1,5 @@
 """What left the chain: every effect outside of it is a record of one kind, refused ones too."""
 
-from __future__ import annotations
-
 import http.server
 import json
 import sys

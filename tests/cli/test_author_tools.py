@@ -1,7 +1,5 @@
 """What an author does: `conductor new`, `test`, `check`, `build`, and the proxy behind an agent."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

@@ -1,7 +1,5 @@
 """A bundle in place of a machine's configuration and policy: as a whole, or not at all."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The log file of a chain: what is in it, where it is, and that it hurts no chain."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,12 +1,11 @@
 """`conductor completion SHELL`: what a shell makes of the script."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,9 +13,6 @@ from conductor.cli.manual import SHELLS
 from conductor.spec import catalog
 from tests.harness.process.command import conductor
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 CASES: Final = {
     "conductor ex": {"exec"},

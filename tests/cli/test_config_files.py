@@ -1,7 +1,5 @@
 """Files of configuration as a run meets them: read, ignored or refused."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import socket

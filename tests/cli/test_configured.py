@@ -1,7 +1,5 @@
 """Which of several places sets an option, and what is said of those that set none."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

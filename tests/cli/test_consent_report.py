@@ -1,7 +1,5 @@
 """What is reported, once, of components where nobody is asked."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
 

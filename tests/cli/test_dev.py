@@ -1,7 +1,5 @@
 """`conductor dev`: a component that is built, tested and talked to while it changes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`conductor doctor`: it finds what is wrong, says what to do, and repairs nothing."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

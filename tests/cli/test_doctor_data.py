@@ -1,7 +1,5 @@
 """`conductor doctor --data` and `--clean`: what is kept is shown, and only that is deleted."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

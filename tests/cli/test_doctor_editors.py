@@ -1,7 +1,5 @@
 """What `conductor doctor` says about editors."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

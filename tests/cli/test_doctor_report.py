@@ -1,7 +1,5 @@
 """`conductor doctor --report`: what helps to find a bug, and nobody else's business."""
 
-from __future__ import annotations
-
 import json
 import resource
 import stat

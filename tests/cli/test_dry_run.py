@@ -1,7 +1,5 @@
 """`conductor agent --dry-run`, and what refusals say of who set what."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

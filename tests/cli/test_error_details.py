@@ -1,7 +1,5 @@
 """An agent's error is printed once, without the JSON that a model's server wrapped it in."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Any, Final

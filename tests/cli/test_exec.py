@@ -1,7 +1,5 @@
 """`conductor exec` as a user runs it: answers, formats, endings."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,20 +1,16 @@
 """Files that `conductor exec --fs` gives the chain."""
 
-from __future__ import annotations
-
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conductor.client.handlers import Files
 from conductor.errors import RequestError
 from tests.harness.process.command import conductor
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable
-    from pathlib import Path
 
 
 @pytest.fixture

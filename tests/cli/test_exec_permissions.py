@@ -1,7 +1,5 @@
 """How `conductor exec` answers requests for permission."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

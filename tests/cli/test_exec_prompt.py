@@ -1,7 +1,5 @@
 """`conductor exec` does what it looks like: prompts without `-p`, and what agents write beside."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """Ctrl-C and SIGTERM while `conductor exec` runs."""
 
-from __future__ import annotations
-
 import signal
 
 from tests.harness.process.command import Running

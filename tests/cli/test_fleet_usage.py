@@ -1,7 +1,5 @@
 """What is wrong with the options of a fleet's commands is said at once, without any NATS."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """A disk that takes no more: an error, and nothing half-written."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

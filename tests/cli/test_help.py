@@ -1,12 +1,11 @@
 """What `conductor` and its commands say of themselves."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -22,9 +21,6 @@ from conductor.spec.limits import LIMITS
 from conductor.spec.option_table import LISTED, SERVE
 from tests.docs.tables import MAN_PAGE
 from tests.harness.process.command import conductor, environment
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 COMMAND: Any = app.command()
 COMMANDS: dict[str, Any] = COMMAND.commands

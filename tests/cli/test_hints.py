@@ -1,7 +1,5 @@
 """No hint recommends what has just been typed."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """A component that does nothing without a setting says so."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

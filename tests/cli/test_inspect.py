@@ -1,12 +1,11 @@
 """`conductor inspect`: what a component is and can do, without running it."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 import wasmtime
@@ -14,9 +13,6 @@ import wasmtime
 from conductor.spec.paths import components_folder
 from tests.harness.process.command import conductor, environment
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 GUESTS = ROOT / "tests" / "wasm_host" / "guests"
 HOSTILE = ROOT / "tests" / "hostile"

@@ -1,7 +1,5 @@
 """The card of `conductor inspect`: few lines for any component, of conductor's own words."""
 
-from __future__ import annotations
-
 import itertools
 import json
 import os

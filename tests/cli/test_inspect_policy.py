@@ -1,7 +1,5 @@
 """`conductor inspect`: what a component may do to the conversation, and what it asks for."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

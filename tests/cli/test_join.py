@@ -1,28 +1,22 @@
 """`conductor join`: the far end of a `ListeningTransport`."""
 
-from __future__ import annotations
-
 import asyncio
 import hashlib
 import json
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
 from conductor.cli.join import TOKEN_VARIABLE
 from conductor.transports import socket as transport
+from conductor.transports.base import Ended
 from conductor.transports.socket import ListeningTransport
 from tests.harness.process.command import conductor, environment
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-
-    from conductor.transports.base import Ended
 
 
 class Heard:

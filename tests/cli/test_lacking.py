@@ -1,8 +1,6 @@
 """A component that lacks what it asks for: it says so at every start, and one that fails closed
 keeps the chain from starting."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

@@ -1,7 +1,5 @@
 """`conductor lock` and `--locked` as a user runs them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

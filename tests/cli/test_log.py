@@ -1,8 +1,6 @@
 """`conductor log show` and `log stats`: a person sees who changed a prompt, and how slow each
 is."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """`--audit FILE` of changes, and what `conductor log show` shows of it, as a user runs them."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

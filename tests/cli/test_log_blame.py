@@ -1,19 +1,15 @@
 """`conductor log blame`: who made a line, from the records that lie in the project."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from conductor.cli import blame as reading
 from tests.harness.process.command import conductor
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LINES = reading._lines()
 EDIT = {"at": "2026-03-01T12:00:00+00:00", "agent": "ag 1", "model": "m", "prompt": "do it"}

@@ -1,7 +1,5 @@
 """`-c log-format=json`: standard error is one JSON object a line, whatever comes there."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,11 +1,10 @@
 """`conductor log` finds out which kind of file it has, and says so where it cannot take that."""
 
-from __future__ import annotations
-
 import io
 import itertools
 import json
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import msgspec
 import pytest
@@ -14,9 +13,6 @@ from conductor.cli import main
 from conductor.fleet.journal_reader import Written
 from conductor.fleet.journal_trace import Trace
 from conductor.record.audit.file import Head, sealed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMMANDS: Final = {
     "show": (), "stats": (), "view": ("--output", "page.html"), "verify": (),

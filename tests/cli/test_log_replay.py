@@ -1,7 +1,5 @@
 """`conductor log replay FILE COMPONENT`: what a trace recorded of one component, played again."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

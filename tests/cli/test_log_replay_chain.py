@@ -1,7 +1,5 @@
 """`conductor log replay TRACE`: a whole recorded chain again, with another proxy in it."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

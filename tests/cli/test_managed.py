@@ -1,7 +1,5 @@
 """The managed policy as a user of the machine meets it (docs/configuration.md#managed-policy)."""
 
-from __future__ import annotations
-
 import base64
 import fcntl
 import hashlib

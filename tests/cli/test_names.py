@@ -1,21 +1,15 @@
 """Names of the configuration on the command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.cli.configurations import Place, place
-from tests.harness.process.rig import DEMO
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import DEMO, Rig
 
 REWRITER = """
 from guest_sdk.python import Proxy

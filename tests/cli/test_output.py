@@ -1,12 +1,10 @@
 """What is shown on a terminal, and how."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -14,9 +12,6 @@ from conductor.cli import report
 from conductor.cli.exec_output import Output, OutputClosed, TextView
 from conductor.errors import one_line, visible
 from tests.harness.process.command import conductor
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
 
 ESCAPES = "a\x1b[2Jb\x07\rc\x9b\u202ed\r\n\te"
 

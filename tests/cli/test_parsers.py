@@ -1,11 +1,10 @@
 """The fast parser and typer read the same options, and build the same chain."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 import pytest
@@ -17,9 +16,6 @@ from conductor.spec.config.model import Written
 from conductor.spec.option_table import ALL, Option
 from conductor.spec.options import Options
 from conductor.spec.parsed import Parsed
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 COMMANDS: Any = app.command().commands
 

@@ -1,7 +1,5 @@
 """What is said of a component's policy behind a comma, and as a JSON object."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Any

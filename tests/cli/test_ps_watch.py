@@ -1,7 +1,5 @@
 """`conductor ps --watch`: what it shows of a chain, and a person at its screen."""
 
-from __future__ import annotations
-
 import contextlib
 import fcntl
 import json

@@ -1,7 +1,5 @@
 """`conductor publish`, also `--archive`, through the command line."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

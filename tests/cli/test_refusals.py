@@ -1,7 +1,5 @@
 """A refusal of a component is shown as that component's, never as a login or as the agent's."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Rights through the real command line: a proxy that changes whatever passes, held to each."""
 
-from __future__ import annotations
-
 import shlex
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The ring through the real command line: when it is written, whether it is true, whom it hurts."""
 
-from __future__ import annotations
-
 import json
 import re
 import signal

@@ -1,7 +1,5 @@
 """The transport of a client of SCP, before it has a chain."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from typing import Any

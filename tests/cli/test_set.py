@@ -1,7 +1,5 @@
 """`-c KEY=VALUE`: the command line sets what a `conductor.toml` sets, and is read as one."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Any

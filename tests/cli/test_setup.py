@@ -1,7 +1,5 @@
 """`conductor setup` through its command line, for a user with an empty home folder."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """`conductor setup` for editors whose settings are a program, and for Toad."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import subprocess

@@ -1,7 +1,5 @@
 """Signed components through the command line: added, updated, locked, and refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

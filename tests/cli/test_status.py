@@ -1,7 +1,5 @@
 """Starting is never silent: the status line on a terminal, and what stands in its place."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,12 +1,11 @@
 """What a command finds when it starts: any locale, closed streams, odd names and folders."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,9 +13,6 @@ from conductor.packages.pack import File
 from tests.fleet.bundles import written
 from tests.harness.process.command import COMMAND, Ran, conductor, environment
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LOCALES: Final = {
     "UTF-8": {"LC_ALL": "C.UTF-8"},

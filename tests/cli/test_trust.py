@@ -1,7 +1,5 @@
 """`conductor trust`, and the question on a terminal."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys

@@ -1,19 +1,14 @@
 """Wrong command lines: one error, one hint, exit code 2."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from conductor.cli import app, meant
 from tests.harness.process.command import COMMAND, conductor, environment
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WRONG = {
     **{

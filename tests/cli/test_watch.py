@@ -1,7 +1,5 @@
 """What only watches stops nothing, and `log show --would` tells what it would have stopped."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

@@ -1,7 +1,5 @@
 """Agents in this process, for the tests beside."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 

@@ -1,7 +1,5 @@
 """The client's end of a chain: in which order it hears of things."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """`conductor.open`: a chain within a program."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

@@ -1,7 +1,5 @@
 """The managed policy holds for a chain within a program, and no configuration is read for one."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`conductor.client.probe`: what programs answer, and that nothing of them is left."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

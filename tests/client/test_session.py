@@ -1,7 +1,5 @@
 """What a person's client makes of the messages of a session, in both versions of ACP."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

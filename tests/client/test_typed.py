@@ -1,7 +1,5 @@
 """What users write with the library and the SDK has types: mypy and pyright find no fault in it."""
 
-from __future__ import annotations
-
 import shutil
 import subprocess
 import sys

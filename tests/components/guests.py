@@ -1,7 +1,5 @@
 """The bundled guests, and what is said to and by `datetime`, for the tests beside."""
 
-from __future__ import annotations
-
 import json
 
 import wasm_host

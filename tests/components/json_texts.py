@@ -1,7 +1,5 @@
 """Hypothesis strategies for JSON as text: odd numbers, escapes, spaces, repeated names."""
 
-from __future__ import annotations
-
 from hypothesis import strategies as st
 
 #: Space between tokens; never a newline, since a frame is one line.

@@ -1,16 +1,11 @@
 """The memory of `datetime`: bounded by the longest delivery, not by their number."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
+import wasm_host
 from tests.components.guests import block, clock_answer, clock_request, load, prompt_line
-
-if TYPE_CHECKING:
-    import wasm_host
 
 
 @pytest.fixture(scope="module")

@@ -1,21 +1,15 @@
 """`datetime` in conversation: order from editor to agent, fresh times, refusals."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import wasm_host
 from tests.components.guests import block, clock_answer, clock_request, load, prompt_line
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import wasm_host
 
 
 @pytest.fixture(scope="module")

@@ -1,16 +1,12 @@
 """The demo agent's ACP: negotiation, sessions, cancellation, errors; the real process."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.harness.process.demo import DemoProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @pytest.fixture

@@ -1,17 +1,13 @@
 """Every directive of the demo agent that needs no MCP server, against a client that serves it."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from tests.harness.process.client import Json
 from tests.harness.process.demo import DemoProcess
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 CAPABILITIES: Json = {
     "fs": {"readTextFile": True, "writeTextFile": True},

@@ -1,20 +1,15 @@
 """The demo agent's MCP directives against real servers made with the official library."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from tests.harness.process.client import Json
 from tests.harness.process.demo import DemoProcess
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 SERVER = '''
 import os, socket, sys

@@ -1,21 +1,16 @@
 """The demo agent as a process: flags, start, end, signals, floods, the frame log."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import signal
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.harness.process.client import Json
 from tests.harness.process.demo import AGENT, DemoProcess
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def test_manifest() -> None:

@@ -1,19 +1,15 @@
 """Properties of the bundled sandboxed proxies, over generated and damaged JSON."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, NoReturn
+from typing import NoReturn
 
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+import wasm_host
 from tests.components.guests import block, clock_answer, clock_request, load
 from tests.components.json_texts import member, spaces, strings, values
-
-if TYPE_CHECKING:
-    import wasm_host
 
 
 @pytest.fixture(scope="module")

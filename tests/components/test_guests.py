@@ -1,7 +1,5 @@
 """The bundled sandboxed proxies: transcripts, what is committed, and the C library."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib.util
 import re
@@ -10,16 +8,13 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
+from types import ModuleType
 
 import pytest
 
 import wasm_host
 from tests.components.transcripts import read_transcript
 from tests.places import COMPONENTS, ROOT
-
-if TYPE_CHECKING:
-    from types import ModuleType
 
 NAMES = ("datetime", "passthrough", "tools-demo")
 LARGEST = {"tools-demo": 32 * 1024}

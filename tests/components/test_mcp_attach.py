@@ -1,7 +1,5 @@
 """The bundled proxy mcp-attach: its transcripts, and through the command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

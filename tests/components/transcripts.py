@@ -1,13 +1,8 @@
 """Transcripts of guests, for the tests beside: the format is the product's own."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from conductor.author import transcripts
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def read_transcript(path: Path) -> list[transcripts.Delivery]:

@@ -1,7 +1,5 @@
 """Running chains are found, paused, resumed and reloaded from the command line."""
 
-from __future__ import annotations
-
 import contextlib
 import io
 import json

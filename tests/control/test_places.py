@@ -1,7 +1,5 @@
 """The folders of control sockets: only private ones are used, nothing else in them is touched."""
 
-from __future__ import annotations
-
 import os
 import socket
 import tempfile

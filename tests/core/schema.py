@@ -1,7 +1,5 @@
 """The schema of ACP (`acp_schema/README.md`), as tests walk it."""
 
-from __future__ import annotations
-
 import copy
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """What a component may cost where its messages pass: accounts, and requests that stay open."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

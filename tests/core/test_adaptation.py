@@ -1,7 +1,5 @@
 """Blocks that an agent does not take become words; what a silent agent answers becomes updates."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any

@@ -1,7 +1,5 @@
 """What is kept of the sessions of an agent that may be started again."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Aliases as data, and as properties of a chain: every message comes back as it was, and a session
 does not depend on another's aliases."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

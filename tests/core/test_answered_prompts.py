@@ -1,8 +1,6 @@
 """Prompts of version 2 that a component answers: it says why the turn ended, as in version 1, and
 the client gets what version 2 says."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

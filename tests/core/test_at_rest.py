@@ -1,7 +1,5 @@
 """When a host's router need not see what all guests pass on as it came."""
 
-from __future__ import annotations
-
 from msgspec import Raw
 
 from conductor.core import Closure, Component

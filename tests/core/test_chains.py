@@ -1,7 +1,5 @@
 """Whole conversations through chains of pass-through proxies, every dialect before every other."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """What an audit misses: nothing, whatever a component does; and that looking disturbs nobody."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 

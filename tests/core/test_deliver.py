@@ -1,7 +1,5 @@
 """What one function of the core alone does: it tells a peer something, it moves a request."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

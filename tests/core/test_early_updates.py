@@ -1,7 +1,5 @@
 """What an agent tells of a session too early for a client goes behind the answer that names it."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

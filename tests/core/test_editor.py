@@ -1,7 +1,5 @@
 """Messages of the editor's desk: the router writes whose they are, and takes answers there."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

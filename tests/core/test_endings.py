@@ -1,7 +1,5 @@
 """Peers that end, chains that are given up, and frames that are too long."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import Closure, Component, Fail

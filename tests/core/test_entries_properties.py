@@ -2,8 +2,6 @@
 for what is no message to anybody: what is refused before it is a request has no entry, and its
 sender an error."""
 
-from __future__ import annotations
-
 import contextlib
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence

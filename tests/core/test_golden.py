@@ -7,8 +7,6 @@ After a change that is meant: `UPDATE_GOLDEN=1 pytest tests/core/test_golden.py`
 difference before committing it.
 """
 
-from __future__ import annotations
-
 import json
 import os
 

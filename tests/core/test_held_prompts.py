@@ -1,7 +1,5 @@
 """Prompts that are held until their release, and the conductor's own requests to the client."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import Answered, Closure, Component

@@ -1,7 +1,5 @@
 """Ids in a host of guests: what passes keeps its own on the whole way, and none is open twice."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from itertools import count

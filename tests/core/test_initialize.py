@@ -1,7 +1,5 @@
 """Roles, versions, dialect detection, repeated `initialize`, proxy mode."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """How deep a frame nests and how many values it has, without parsing it; lone surrogates."""
 
-from __future__ import annotations
-
 import json
 import re
 import tracemalloc

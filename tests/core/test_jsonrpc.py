@@ -1,7 +1,5 @@
 """Frames: what is read, what is refused, and that payloads stay as they are."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,8 +1,6 @@
 """The core keeps data, not functions: nothing there is called later by whom it was left with. A
 function returns what it makes."""
 
-from __future__ import annotations
-
 import ast
 from collections.abc import Iterator
 from pathlib import Path

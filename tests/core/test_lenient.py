@@ -1,7 +1,5 @@
 """What both official SDKs take although it is not quite JSON-RPC; and answers under wrong ids."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Final
 

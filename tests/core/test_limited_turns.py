@@ -1,7 +1,5 @@
 """Version 2: an agent whose turns are limited, those that run in it, and how one is ended."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

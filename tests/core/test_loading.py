@@ -1,8 +1,6 @@
 """A host that still loads its guests: no time counts against them, and `initialize` goes past it
 where none of them may take part."""
 
-from __future__ import annotations
-
 import msgspec
 import pytest
 

@@ -1,7 +1,5 @@
 """Logins by terminal: the client starts its agent's command for them, which is this conductor."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

@@ -1,7 +1,5 @@
 """The call `agent/use`: a session goes on with another agent of the chain."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What goes past a component is as if there were no component, whatever that does."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 

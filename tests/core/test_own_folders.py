@@ -1,7 +1,5 @@
 """Folders of sessions that components open: links are followed before the agent hears of them."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """One account for all prompts of a component's own, whatever road they take."""
 
-from __future__ import annotations
-
 import json
 from itertools import count
 from typing import Final

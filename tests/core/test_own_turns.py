@@ -1,7 +1,5 @@
 """Turns of components' own: who has one, who waits for it, and what ends it."""
 
-from __future__ import annotations
-
 import gc
 from typing import Any
 

@@ -1,8 +1,6 @@
 """Whatever components and the user do: turns do not mix, nobody waits for ever, and a session does
 not depend on another."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from typing import Final, NamedTuple

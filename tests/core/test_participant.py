@@ -1,7 +1,5 @@
 """What a conductor that takes part in SCP answers before it has a successor."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

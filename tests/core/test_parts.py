@@ -1,7 +1,5 @@
 """The parts of a router, which are made when somebody first asks for them."""
 
-from __future__ import annotations
-
 import sys
 
 from conductor.core import parts

@@ -1,7 +1,5 @@
 """A paused component: all that is new goes past it; nothing is lost, doubled or overtaken."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from typing import Any, NamedTuple

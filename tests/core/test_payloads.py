@@ -1,7 +1,5 @@
 """Long texts are references to a component that wants them so, and whole to everybody else."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """The playbook itself: it must fail whenever something is unexpected or unasserted."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import Component

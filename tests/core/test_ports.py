@@ -1,7 +1,5 @@
 """Ports: what passes between a component and its peer agents, beside the chain."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

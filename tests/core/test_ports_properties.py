@@ -1,7 +1,5 @@
 """What a peer agent does changes nothing of what client and agent get, byte for byte."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from typing import Any, Final

@@ -4,8 +4,6 @@ Each rule says one thing and asserts every effect of it, byte for byte: fresh id
 none that leaves it, payloads as they were, one answer for each request, order, determinism.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """What the conductor itself tells the client and the policies: notices, reserved names."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

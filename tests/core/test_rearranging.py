@@ -1,7 +1,5 @@
 """A running chain gets other components: added, removed, moved, replaced."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

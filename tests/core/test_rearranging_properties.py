@@ -1,7 +1,5 @@
 """Whatever becomes of a chain between and within turns, no message is lost or doubled."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from hypothesis import given

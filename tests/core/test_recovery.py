@@ -1,7 +1,5 @@
 """Proxies that leave and return, that are bypassed, and requests that nobody answers."""
 
-from __future__ import annotations
-
 from conductor.core import Closure, Component, Fail
 from conductor.core.router import Router
 from tests.harness.router.playbook import Playbook

@@ -1,7 +1,5 @@
 """What components added to prompts is no part of what the client gets of its history and titles."""
 
-from __future__ import annotations
-
 import json
 import sys
 from collections import deque

@@ -1,7 +1,5 @@
 """Failures of one component: what is done about each, and what is due when."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core.restart_state import CHOICES, Action, Bypass, Due, GiveUp, Recovery, Restart

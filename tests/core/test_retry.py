@@ -1,7 +1,5 @@
 """A proxy that ends before it has taken its role is started again, and asked what it was asked."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import DIALECTS, Closure, Component, Reopen

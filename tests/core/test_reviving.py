@@ -1,7 +1,5 @@
 """An agent that is started again: what becomes of requests, sessions and settings, step by step."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """Whenever an agent dies that can load: each request is answered once, nothing is said twice."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, deque
 from typing import Any

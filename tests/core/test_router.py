@@ -1,7 +1,5 @@
 """One message at a time: ids, answers, cancellation, misplaced envelopes, junk."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -3,8 +3,6 @@
 Where one has not, these tests name it: give it a row in the table that the test speaks of.
 """
 
-from __future__ import annotations
-
 import json
 from typing import Final
 

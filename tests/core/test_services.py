@@ -1,7 +1,5 @@
 """What proxies may ask of the conductor itself."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

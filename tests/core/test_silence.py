@@ -1,7 +1,5 @@
 """Components that do not take their role: at their first start, started again, and joining."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

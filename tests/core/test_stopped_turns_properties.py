@@ -1,7 +1,5 @@
 """Whatever a component does that holds prompts: what the user cancels does not begin, nor hang."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """After a storm (`tests/harness/world/storm.py`) all are honest, and nobody waits."""
 
-from __future__ import annotations
-
 from hypothesis import given, settings
 from hypothesis import strategies as st
 

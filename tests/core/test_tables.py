@@ -1,7 +1,5 @@
 """Topology, dialects, writers, batches: small parts by themselves."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What is reported of messages that take another way than straight on."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Sequence

@@ -3,8 +3,6 @@
 Work is counted in instructions of the core: time would depend on the machine.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Plays of two revisions, compared; a play in which they differ, made short and readable."""
 
-from __future__ import annotations
-
 import difflib
 import re
 from collections.abc import Callable, Iterator, Sequence

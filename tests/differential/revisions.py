@@ -1,7 +1,5 @@
 """Processes that play, each with one revision of the conductor on its path."""
 
-from __future__ import annotations
-
 import io
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """The differential player finds a difference that is there, and none where there is none."""
 
-from __future__ import annotations
-
 import shutil
 from collections.abc import Iterator
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reads Markdown as far as the checks need it: fenced blocks, links, headings, names of code."""
 
-from __future__ import annotations
-
 import ast
 import re
 import shlex

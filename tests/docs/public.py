@@ -1,7 +1,5 @@
 """What belongs to the public interface of each package, in the order in which docs/api tells it."""
 
-from __future__ import annotations
-
 from typing import Final, NamedTuple
 
 

@@ -1,7 +1,5 @@
 """What docs/architecture.md#the-channel promises authors of guests."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

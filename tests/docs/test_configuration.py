@@ -1,7 +1,5 @@
 """docs/configuration.md: its files are right, and do what it says; editors get the same answer."""
 
-from __future__ import annotations
-
 import importlib
 import json
 import re

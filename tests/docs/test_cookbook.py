@@ -1,12 +1,11 @@
 """Recipes: the proxy of each is made, run sandboxed, and tested by the test that stands there."""
 
-from __future__ import annotations
-
 import importlib
 import inspect
 import re
 import sys
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -14,9 +13,6 @@ from conductor.spec import catalog
 from tests.docs import pages
 from tests.docs.walk import Walk, differences
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FOLDER: Final = ROOT / "docs"
 RECIPES: Final = [

@@ -1,7 +1,5 @@
 """What the documents say is what the program does."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterator

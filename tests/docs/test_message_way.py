@@ -1,7 +1,5 @@
 """docs/architecture.md, "The way of a message": a prompt takes the way that the page describes."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -4,8 +4,6 @@ Each recipe edits the files that its row names, and nothing else. Then the copy'
 and command line must show what was added.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,14 +1,14 @@
 """The reference is what the docstrings say, and leaves out nothing that a package exports."""
 
-from __future__ import annotations
-
 import ast
 import functools
 import re
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from types import ModuleType
+from typing import Final
 
 import pytest
 
@@ -19,10 +19,6 @@ import wasm_host
 from tests.docs import reference
 from tests.docs.public import PAGES
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from types import ModuleType
 
 SHOWN: Final = sorted(reference.FOLDER.iterdir())
 

@@ -1,7 +1,5 @@
 """docs/security.md: every claim has tests that name it."""
 
-from __future__ import annotations
-
 import ast
 import re
 from typing import Final

@@ -1,9 +1,8 @@
 """The README and the tutorial, done from their first line to their last, in an empty folder."""
 
-from __future__ import annotations
-
 import os
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
@@ -12,9 +11,6 @@ from tests.docs import pages
 from tests.docs.walk import Walk, differences
 from tests.harness.process.rig import Chain
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE: Final = ROOT / "docs" / "tutorial.md"
 

@@ -1,16 +1,11 @@
 """Whether the walk through a page sees what is wrong with it."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.docs.walk import Block, Shown, Walk, blocks, changed, differences, updated
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PAGE = ROOT / "docs" / "tutorial.md"
 

@@ -5,8 +5,6 @@ that comes. `$ID` stands for the id of what comes, `$PASS` for passing that on, 
 `_meta` it came with, `$S` for the session and `$N` for a neighbour's.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections.abc import Iterator

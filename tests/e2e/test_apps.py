@@ -1,19 +1,15 @@
 """Pages of tools (MCP Apps) through the real command line, in both versions: what an editor gets
 that shows panels, and what the user reads in one without panels."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.e2e.test_editor import SHOW, degraded, done, run
+from tests.harness.process.client import Client, Json
+from tests.harness.process.rig import Chain, Rig
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Client, Json
-    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = pytest.mark.usefixtures("python_guest")
 

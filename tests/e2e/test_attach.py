@@ -1,24 +1,19 @@
 """Several clients on one session, as people see it (docs/remote.md)."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
 from tests.harness.process.command import Running, conductor
 from tests.harness.process.remote import behind
-from tests.harness.process.rig import DEMO
+from tests.harness.process.rig import DEMO, Chain, Rig
 from tests.harness.process.serving import Served, held_port, served
 from tests.harness.process.wire import Wire
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
 
 PERMISSION: Final = "session/request_permission"
 V2: Final = {"protocolVersion": 2, "info": {"name": "e", "version": "1"}, "capabilities": {}}

@@ -1,17 +1,12 @@
 """The edit-run loop: the folder of a component, run with --reload while its author edits it."""
 
-from __future__ import annotations
-
 import shutil
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from conductor.author import project
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 
 @pytest.mark.timeout(600)

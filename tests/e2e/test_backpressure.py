@@ -1,20 +1,15 @@
 """'Failure manners': whoever does not read, memory stays bounded and nothing is lost."""
 
-from __future__ import annotations
-
 import signal
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import pytest
 
 from tests.harness.process.processes import chars_read, needs_proc, pss_mib, wait_gone
+from tests.harness.process.rig import Chain, Rig
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 

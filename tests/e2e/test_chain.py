@@ -1,17 +1,11 @@
 """One chain, its ids, its sessions, its order."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.harness.process.processes import SUPPORTED
-from tests.harness.process.rig import PROXIES
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import PROXIES, Rig
 
 THREE = ("acp", "sacp", "pacp")
 

@@ -1,19 +1,13 @@
 """A chain that `[[choose]]` has chosen, while it runs: the choice stays."""
 
-from __future__ import annotations
-
 import os
 import signal
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.cli.configurations import Place, place
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 CONFIG = """
 [chains.chosen]

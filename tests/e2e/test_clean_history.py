@@ -1,16 +1,12 @@
 """What components add is not shown as the user's words, also after a restart."""
 
-from __future__ import annotations
-
 import stat
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from tests.e2e.test_datetime import DATE, K
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 WORDS: Final = "hello there, what day is it?"
 THERE: Final = {"cwd": "/", "mcpServers": []}

@@ -1,15 +1,10 @@
 """What the issue says a user can type, typed as it stands there."""
 
-from __future__ import annotations
-
 import shutil
 import sys
-from typing import TYPE_CHECKING
 
 from tests.harness.process.command import COMMAND
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 
 def _modules(rig: Rig, *names: str) -> list[str]:

@@ -4,8 +4,6 @@ A compile that takes long is one whose lock somebody else holds: here it is the 
 when it is over. So nothing depends on how fast this machine is.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import os

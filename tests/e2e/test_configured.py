@@ -1,7 +1,5 @@
 """A chain with a name, from a file, as an editor starts it; the file changes while it runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -1,7 +1,5 @@
 """`conductor connect`: an editor reaches a chain that runs elsewhere, or learns why not."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

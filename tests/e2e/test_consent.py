@@ -1,7 +1,5 @@
 """Consent in an editor: one question before the first prompt, and what follows each answer."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal

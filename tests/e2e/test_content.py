@@ -4,8 +4,6 @@ An agent that takes text alone and does not stream; an exchange within a turn; a
 components get as a reference.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -4,20 +4,15 @@ The guilty may be ended, and is named then. Its neighbour (`passthrough`), the a
 conductor go on, and the chain ends with its editor.
 """
 
-from __future__ import annotations
-
 import signal
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.harness.process.rig import Chain, Rig
 from tests.hostile.costs import KINDS, Attack, module
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Chain, Rig
 
 OPTIONS: Final = "allow=clock+random+timer,memory=256MiB,on_failure=restart+bypass"
 QUICK: Final = ("-c", "drain=0.5", "-c", "grace=0.5")

@@ -5,19 +5,15 @@ notices nothing.
 long run with many editors loses or doubles, `python -m benchmarks.chaos --links` counts.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 from itertools import product
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.harness.process.cutter import DOWN, UP, Cutter, Where
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 PROFILES: Final = ("ws", "http")
 PHASES: Final = (

@@ -1,7 +1,5 @@
 """The proxy that cuts links: where its cuts fall."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator
 from contextlib import closing, suppress

@@ -1,15 +1,10 @@
 """The datetime proxy, with K fixed, wherever a sandboxed proxy can run."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-from tests.harness.process.rig import PROXIES
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import PROXIES, Rig
 
 K: Final = "2025-10-08T12:34:56+00:00"
 DATE: Final = '<current-date date="2025-10-08" time="12:34:56"/>'

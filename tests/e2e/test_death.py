@@ -1,20 +1,15 @@
 """'Failure manners': whoever dies mid-turn, everyone who waits is told who, how, and why."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from tests.harness.process.client import Json
 from tests.harness.process.processes import needs_proc
-from tests.harness.process.rig import PROXIES
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import PROXIES, Chain, Rig
 
 BEFORE: Final = ("nothing", "sandboxed", "inline", *PROXIES)
 

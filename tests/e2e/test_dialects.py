@@ -1,15 +1,10 @@
 """Each generation's envelopes, told or found out, alone and mixed."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
-from tests.harness.process.rig import PROXIES
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import PROXIES, Chain, Rig
 
 
 class Form(NamedTuple):

@@ -1,8 +1,6 @@
 """What components show and ask beside the conversation, in every form, in both
 versions, through the real command line."""
 
-from __future__ import annotations
-
 import json
 import re
 import sys

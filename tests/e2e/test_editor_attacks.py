@@ -1,7 +1,5 @@
 """Components that attack the editor's side: refused by name, and the conversation goes on."""
 
-from __future__ import annotations
-
 import json
 import sys
 from typing import Final

@@ -1,8 +1,6 @@
 """Components and editors that misuse panels and comments: each is refused or ended by name, and the
 conversation goes on."""
 
-from __future__ import annotations
-
 import json
 from typing import Final
 

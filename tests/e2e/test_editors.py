@@ -1,7 +1,5 @@
 """An editor starts what `conductor setup` has written into its settings."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

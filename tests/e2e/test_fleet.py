@@ -1,7 +1,5 @@
 """A fleet: gateways take clients, workers run rooms, NATS stands between (docs/remote.md)."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os
@@ -11,20 +9,17 @@ import signal
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from nats import connect as client_of
 
 from tests.harness.process.command import COMMAND
 from tests.harness.process.fleet import Fleet
+from tests.harness.process.nats import Nats
 from tests.harness.process.processes import LEFT, command_line, descendants, wait_gone, wait_reaped
+from tests.harness.process.rig import Chain, Rig
 from tests.harness.process.serving import bearer, new_token
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.nats import Nats
-    from tests.harness.process.rig import Chain, Rig
 
 
 def test_a_chain_runs_on_a_worker(fleet: Fleet) -> None:

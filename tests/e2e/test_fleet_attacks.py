@@ -1,8 +1,6 @@
 """A fleet whose parts meet what should not be: leases of nobody, bad payloads, clients that leave
 at the wrong moment."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import contextlib
@@ -13,7 +11,7 @@ import socket
 from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nats
 import nats.js.errors
@@ -25,11 +23,9 @@ from tests.e2e.test_serve_floods import frames, push, received
 from tests.e2e.test_serve_tokens import WHY, answers, closed, refused, withdraw
 from tests.harness.process.command import Running, conductor
 from tests.harness.process.fleet import Fleet
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import INITIALIZE, Socket, bearer, new_token
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 Json = dict[str, Any]
 

@@ -1,14 +1,11 @@
 """'Done means': hostile modules behind the real command; each gets one clear error, alone."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Chain, Rig
 
 ISOLATIONS: Final = ("process", "inline", "separate")
 

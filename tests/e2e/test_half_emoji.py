@@ -1,24 +1,20 @@
 """Half an emoji is text for all that writes or reads what a chain says."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
 import signal
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.harness.process.command import conductor
+from tests.harness.process.nats import Nats
+from tests.harness.process.rig import Chain, Rig
 from tests.harness.process.serving import served
 from tests.page.talking import Talking, idle
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from tests.harness.process.nats import Nats
-    from tests.harness.process.rig import Chain, Rig
 
 HALF: Final = "half \ud83d"
 SPELLED: Final = "half \\ud83d"

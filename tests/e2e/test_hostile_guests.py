@@ -4,18 +4,13 @@ What is hostile stands between `datetime` and `passthrough`, in one child proces
 is told to be left out when it fails. So the neighbours' traffic shows whether they were harmed.
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
-from tests.harness.process.client import FIRST_ID
+from tests.harness.process.client import FIRST_ID, Json
+from tests.harness.process.rig import Chain, Rig
 from tests.places import HOSTILE
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
 
 BYPASSED: Final = "bypassed"
 """It fails on its first message. The chain goes on without it; the client notices nothing."""

@@ -5,21 +5,17 @@ while another session's prompt sets it off. It lives, and `healthy` is complete;
 everybody who waits is told by whom, once; or it hangs, and is ended with the chain.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
 import pytest
 
 from tests.e2e.actors.hostile_proxy import FAULTS, FLOOD
+from tests.harness.process.client import Json
 from tests.harness.process.processes import needs_proc, wait_gone
+from tests.harness.process.rig import Chain, Rig
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 

@@ -1,11 +1,9 @@
 """Components in the conductor's process, and with no conductor at all."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -18,9 +16,6 @@ from tests.harness.process.command import conductor
 from tests.harness.process.rig import Chain, Rig
 from tests.places import DEADLINE
 from tests.transports.ends import Carrying
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 
 class Mock(Carrying):

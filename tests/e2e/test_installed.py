@@ -1,7 +1,5 @@
 """Installed components in chains: stacks from a catalogue, and names."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil

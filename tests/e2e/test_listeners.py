@@ -1,7 +1,5 @@
 """Every place where conductor listens: silent strangers keep nobody out, however many they are."""
 
-from __future__ import annotations
-
 import ast
 import contextlib
 import re
@@ -9,22 +7,19 @@ import socket
 import tempfile
 import time
 import urllib.request
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.harness.process.command import conductor, environment
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
 from tests.page.talking import DEMO, Talking
 from tests.page.viewing import Viewed
 from tests.places import DEADLINE, ROOT
 from tests.record.turns import recorded
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.harness.process.rig import Rig
 
 _FLOOD: Final = 300
 """More connections than there may be strangers at one entrance."""

@@ -1,7 +1,5 @@
 """A chain held to its lock while it runs: new builds, restarts, and being somebody's proxy."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

@@ -1,24 +1,19 @@
 """A login by terminal: the client appends an agent's arguments to its own command line."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
 from tests.harness.process.command import COMMAND, Running, conductor
 from tests.harness.process.remote import behind
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
 
 AGENT: Final = (sys.executable, "-m", "tests.e2e.actors.terminal_agent")
 METHOD: Final = ["--cli", "auth", "login"]

@@ -1,14 +1,11 @@
 """Garbage from C, P and A is answered or logged; the next message works."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 PARSE: Final = -32700
 INVALID: Final = -32600

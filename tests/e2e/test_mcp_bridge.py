@@ -4,18 +4,15 @@ A is the bundled `demo`; it calls servers through the official `mcp` library. Th
 `tests.e2e.actors.mcp_proxy`, of every generation, and the bundled `tools-demo`.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Rig
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Rig
 
 GENERATIONS: Final = ("stateless", "sdk-2", "rfd", "sdk-0.12", "sacp", "pacp", "scp")
 

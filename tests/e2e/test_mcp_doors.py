@@ -1,24 +1,19 @@
 """How the bridge's doors end, and what an MCP client behind one is told."""
 
-from __future__ import annotations
-
 import http.client
 import json
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 
 from tests.harness.process.mcp_clients import HELLO, Shim
+from tests.harness.process.rig import Chain, Rig
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 

@@ -5,31 +5,26 @@ Every generation by every way, failures and cancellation are in
 or the sandboxed `tools-demo`; A is the bundled `demo`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.e2e.actors.mcp_component import TOOLS
 from tests.e2e.test_mcp_bridge import declared_as, heard, proxy, servers
+from tests.harness.process.client import Json
 from tests.harness.process.mcp_clients import Door, Http, Shim, given
 from tests.harness.process.processes import needs_proc
+from tests.harness.process.rig import Chain, Rig
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
 
 SAMPLED: Final = "the demo's sample"
 """What A answers a server that asks for sampling."""

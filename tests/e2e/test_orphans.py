@@ -1,7 +1,5 @@
 """A conductor is the parent of what its components leave behind: none of that stays a zombie."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools
@@ -11,18 +9,16 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from conductor.transports import process_groups
 from tests.harness.process.command import COMMAND
 from tests.harness.process.processes import needs_proc, wait_reaped
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 LEAVES: Final = """
 leave='echo $$ >> orphans'

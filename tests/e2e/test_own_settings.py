@@ -1,8 +1,6 @@
 """A stranger's proxy that would have the agent ask for nothing: by its mode, in sessions of its own
 and in the user's, by a mode that it adds, and by having the user's session go on elsewhere."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Final

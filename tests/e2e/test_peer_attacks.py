@@ -1,7 +1,5 @@
 """A stranger's proxy that would use another agent, or a folder elsewhere, in the user's name."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

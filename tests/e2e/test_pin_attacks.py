@@ -1,11 +1,9 @@
 """Attacks on what is kept of tools: lists of all manners, calls at bad moments, and the file."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
@@ -15,10 +13,8 @@ from conductor.spec.consent.tools import shown
 from tests.e2e.actors.mcp_component import tool
 from tests.e2e.test_consent import PERMISSION, answer, begin, questions
 from tests.e2e.test_pins import ADD, ECHO, EVIL, listed, offer, proxy
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Rig
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Rig
 
 SCHEMA: Final[Json] = {"type": "object", "properties": {"a": {"items": {"description": "A sum."}}}}
 BASE: Final = tool(

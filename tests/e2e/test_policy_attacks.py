@@ -6,8 +6,6 @@ order, while a neighbour's turn streams by and another hangs. What the proxy bro
 order, and it was told the rule.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from functools import partial

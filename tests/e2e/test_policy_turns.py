@@ -4,8 +4,6 @@ that a proxy keeps, agents that fall silent.
 Each attacker is one Python file, as a sandboxed guest and as a policed program.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -4,8 +4,6 @@ Components that fail are in `test_recovery.py`, more hostile guests in `test_hos
 more attempts to get past a policy in `test_policy_attacks.py`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

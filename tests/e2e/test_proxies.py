@@ -1,13 +1,8 @@
 """What a proxy may do, and how it says that it is one."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 DIALECTS = ("acp", "sdk", "sacp", "pacp", "scp")
 

@@ -1,10 +1,8 @@
 """MCP servers of the client that conductor reaches in the agent's place (`pin-mcp`)."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -13,11 +11,9 @@ from conductor.spec import paths, tools
 from tests.e2e.actors.mcp_component import tool
 from tests.e2e.test_consent import PERMISSION, answer, questions
 from tests.e2e.test_pins import ADD, EVIL, listed, offer
+from tests.harness.process.client import Json
 from tests.harness.process.command import conductor
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 WORDS = ("where", "asks", "die", "token")
 

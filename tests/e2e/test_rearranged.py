@@ -3,8 +3,6 @@
 Neither client nor agent notices: the agent is initialized once, and no message is lost or doubled.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -3,8 +3,6 @@
 The agent must never notice: it sees one `initialize`.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """Components, and the agent, at an address."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import socket

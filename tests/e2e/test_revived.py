@@ -2,8 +2,6 @@
 load their sessions. Issue 19, "Agent restarted behind the editor".
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal

@@ -5,24 +5,19 @@ The host is a client that speaks SCP as its proposal has it: `initialize` with a
 editor, then `_scp/proxy`. A is the bundled `demo`, X the recording proxy.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.e2e.test_editor import SHOW, ask, degraded, done, run, shower
 from tests.e2e.test_mcp_bridge import heard, proxy, servers
+from tests.harness.process.client import Json
 from tests.harness.process.command import COMMAND
 from tests.harness.process.mcp_clients import HELLO, Door
-from tests.harness.process.rig import DEMO
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import DEMO, Chain, Rig
 
 SCP: Final = ("--dialect", "scp")
 BOTH: Final = pytest.mark.parametrize("version", [1, 2])

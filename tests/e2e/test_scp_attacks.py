@@ -1,28 +1,22 @@
 """What a host of SCP names that may not run: refused by name, nothing is started, and the host may
 name another chain."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from tests.e2e.test_locked import lock
 from tests.e2e.test_scp import SCP, begun, hello, launch, says, scp, server
+from tests.harness.process.client import Json
 from tests.harness.process.command import COMMAND
 from tests.harness.process.managed import CONTACT, Machine
-from tests.harness.process.rig import DEMO, Chain
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import DEMO, Chain, Rig
 
 WRONG: Final[tuple[object, ...]] = (
     *(None, []),

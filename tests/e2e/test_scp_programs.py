@@ -1,21 +1,17 @@
 """Programs on the Python SDK, which take part in SCP themselves."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.e2e.test_scp import BOTH, SCP, begun, hello, launch, says, scp, server
+from tests.harness.process.client import Json
 from tests.harness.process.command import COMMAND
+from tests.harness.process.rig import Chain, Rig
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
 
 PROGRAM: Final = ("-m", "tests.e2e.actors.marking_program", "--mark")
 

@@ -1,24 +1,17 @@
 """Secrets by reference, through the command line: components have them, and nothing shows them."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import signal
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.harness.process.command import conductor, environment
 from tests.harness.process.processes import SUPPORTED, command_line
-from tests.harness.process.rig import DEMO
+from tests.harness.process.rig import DEMO, Rig
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
 
 VALUE = "hunter2-is-öld"
 REFERENCE = {"secret": "env:TOKEN"}

@@ -1,22 +1,16 @@
 """Clients at the addresses of a chain (docs/remote.md)."""
 
-from __future__ import annotations
-
 import json
 import socket
 import stat
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.harness.process.serving import INITIALIZE, bearer, new_token, served
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Answer, Served
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import INITIALIZE, Answer, Served, bearer, new_token, served
 
 
 def test_a_client_over_a_websocket_has_a_chain_of_its_own(rig: Rig) -> None:

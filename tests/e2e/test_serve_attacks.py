@@ -3,25 +3,20 @@
 `test_serve_bad_input.py` has what is malformed.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import jwt
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.e2e.test_serve_bad_input import close_code, upgraded
-from tests.harness.process.serving import bearer, new_token, served
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Served, bearer, new_token, served
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Served
 
 WS: Final = ("--listen", "ws://127.0.0.1:0")
 _MIB: Final = 1024 * 1024

@@ -1,26 +1,21 @@
 """What strangers and broken clients send to a server: a named error, bounded memory, and nobody
 else notices."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import socket
 import struct
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
 from tests.harness.process.processes import needs_proc
-from tests.harness.process.serving import bearer, new_token, served
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Served, bearer, new_token, served
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Served
 
 WS: Final = ("--listen", "ws://127.0.0.1:0")
 _MIB: Final = 1024 * 1024

@@ -1,11 +1,9 @@
 """Descriptors: one principal leaves some for others, and strangers leave some for `/health`."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import subprocess
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from websockets.exceptions import InvalidStatus
@@ -13,11 +11,9 @@ from websockets.exceptions import InvalidStatus
 from tests.e2e.test_serve_attacks import WS, tokens
 from tests.harness.process.command import COMMAND, environment
 from tests.harness.process.processes import needs_proc
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import Served, bearer, new_token
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 _MANY: Final = 60
 """More connections than there are descriptors for their chains."""

@@ -1,26 +1,20 @@
 """What one principal, or strangers, send without an end holds up nobody else."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import signal
 import socket
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
 import pytest
 
 from tests.e2e.test_serve_attacks import WS, tokens
 from tests.e2e.test_serve_bad_input import resident
 from tests.harness.process.processes import needs_proc
-from tests.harness.process.serving import bearer, new_token, served
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Served, bearer, new_token, served
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Served
 
 _MIB: Final = 1024 * 1024
 _LONG: Final = b"".join(b"X-%d: %b\r\n" % (at, b"a" * 8000) for at in range(100))

@@ -1,24 +1,18 @@
 """The life of a server: links that are cut, the end, and a reload."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import signal
 import ssl
 import subprocess
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
-from tests.harness.process.serving import bearer, new_token, served
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Json
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Json, bearer, new_token, served
 
 WS: Final = ("--listen", "ws://127.0.0.1:0")
 

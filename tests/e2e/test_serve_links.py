@@ -1,13 +1,9 @@
 """Clients of `conductor serve` that number their frames, and do so wrongly, or twice at once."""
 
-from __future__ import annotations
+from typing import Final
 
-from typing import TYPE_CHECKING, Final
-
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 WRONG: Final = {
     "nonsense": "sent what is no packet of conductor.link.1",

@@ -1,25 +1,19 @@
 """What clients send and nobody takes has an account for each principal, whatever it comes by."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import Final
 
 import pytest
 
 from tests.e2e.test_serve_attacks import WS, tokens
 from tests.e2e.test_serve_bad_input import resident
 from tests.harness.process.processes import needs_proc
-from tests.harness.process.serving import bearer, new_token, served
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Served, bearer, new_token, served
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Served
 
 _MIB: Final = 1024 * 1024
 _SIZE: Final = 3_900_000

@@ -1,15 +1,9 @@
 """An address at which something listens already: a named error, and what listens there goes on."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import pytest
 
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import served
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 
 def test_a_second_server_at_the_same_path(rig: Rig) -> None:

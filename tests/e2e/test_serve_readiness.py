@@ -1,18 +1,13 @@
 """What a server finds out before a client comes, and what its log has of chains that fail."""
 
-from __future__ import annotations
-
 import signal
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import bearer, new_token, served
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
 
 WS: Final = ("--listen", "ws://127.0.0.1:0")
 

@@ -1,15 +1,10 @@
 """Several clients in one chain (`--share`): MCP servers, panels and answers of each."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
-from tests.harness.process.serving import served
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Json, Socket
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Json, Socket, served
 
 SHARED: Final = ("--listen", "ws://127.0.0.1:0", "--share")
 GREET: Final = {"name": "greet", "inputSchema": {"type": "object"}}

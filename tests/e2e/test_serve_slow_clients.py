@@ -1,18 +1,13 @@
 """Clients that do not read: a chain waits for its home alone, and every other one is closed at its
 bound."""
 
-from __future__ import annotations
-
 import socket
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-from tests.harness.process.serving import served
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Json, Served, Socket
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Json, Served, Socket, served
 
 WS: Final = ("--listen", "ws://127.0.0.1:0", "-c", "serve.unread=6M")
 LOAD: Final = {"cwd": "/", "mcpServers": []}

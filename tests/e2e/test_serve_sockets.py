@@ -1,23 +1,17 @@
 """How many network connections a principal may have, and which of them end by themselves."""
 
-from __future__ import annotations
-
 import http.client
 import signal
 import threading
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from websockets.exceptions import InvalidStatus
 
 from tests.harness.process.processes import needs_proc
-from tests.harness.process.serving import bearer, new_token, served
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Served, bearer, new_token, served
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.processes import needs_proc
-    from tests.harness.process.rig import Rig
-from tests.harness.process.serving import Served
 
 WS: Final = ("--listen", "ws://127.0.0.1:0")
 TOO_MANY: Final = b"there are 3 network connections of this principal, as many as there may be"

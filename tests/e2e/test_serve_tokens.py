@@ -1,20 +1,15 @@
 """Connections end with the token that their client has shown."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import signal
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 from websockets.exceptions import ConnectionClosed
 
-from tests.harness.process.serving import bearer, new_token, served
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Json, Served, Socket
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Json, Served, Socket, bearer, new_token, served
 
 WS: Final = ("--listen", "ws://127.0.0.1:0")
 WHY: Final = "the token of this client has expired or counts no more"

@@ -1,23 +1,18 @@
 """What proxies get from the conductor itself, through the real command line."""
 
-from __future__ import annotations
-
 import json
 import signal
 import sys
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.harness.process.client import Json
 from tests.harness.process.command import conductor, environment
+from tests.harness.process.rig import Chain, Rig
 from tests.places import ACTORS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
 
 ISOLATIONS = pytest.mark.parametrize("isolation", ["process", "inline"])
 

@@ -1,13 +1,7 @@
 """Several clients on one session of a server (docs/remote.md)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import Json, Socket, bearer, new_token, served
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 LISTEN = ("--listen", "ws://127.0.0.1:0")
 LOAD: Json = {"cwd": "/", "mcpServers": []}

@@ -1,20 +1,15 @@
 """Nothing of a chain is left, however it ends."""
 
-from __future__ import annotations
-
 import shlex
 import signal
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.harness.process.processes import command_line, needs_proc, wait_gone
-from tests.harness.process.rig import DEMO
+from tests.harness.process.rig import DEMO, Chain, Rig
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
 
 pytestmark = needs_proc
 

@@ -1,17 +1,14 @@
 """Chains that do not come up say why, once."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Chain, Rig
 
 
 def _refused(chain: Chain) -> Json:

@@ -1,7 +1,5 @@
 """A prompt is cancelled while a sandboxed Python proxy holds it, with the rights `context`."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 from typing import Final

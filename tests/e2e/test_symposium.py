@@ -1,12 +1,11 @@
 """A chain whose components the project's dependencies choose."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import signal
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -14,13 +13,7 @@ from conductor.spec.paths import components_folder
 from tests.cli.configurations import Place, place
 from tests.components.library.support import FORMS, V2, folders, in_form
 from tests.harness.process.managed import Machine
-from tests.harness.process.rig import python_path
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.managed import Machine
-from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig, python_path
 
 CRATES: Final = ("tokio", "serde", "bevy")
 CARGO: Final = """

@@ -1,18 +1,12 @@
 """A chain of proxies that do nothing cannot be told from none."""
 
-from __future__ import annotations
-
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
-from tests.harness.process.client import Refusal
-from tests.harness.process.rig import DEMO, PROXIES, Rig, member
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain
+from tests.harness.process.client import Json, Refusal
+from tests.harness.process.rig import DEMO, PROXIES, Chain, Rig, member
 
 ODD: Final = (
     '{ "_meta" : {"claudeCode":{"toolName":"Read"},"terminal_output":null,"\\u0061":1,"a":2},'

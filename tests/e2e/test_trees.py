@@ -1,19 +1,14 @@
 """Conductors as proxies of conductors."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.harness.process.client import Json
 from tests.harness.process.command import COMMAND
-
-if TYPE_CHECKING:
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 
 def _marked(rig: Rig, name: str, dialect: str = "acp", *flags: str) -> str:

@@ -1,17 +1,13 @@
 """A turn that nobody asked for, seen by the client or hidden from it."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.harness.process.rig import Chain, Rig
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
 
 FILE = ROOT / "tests" / "e2e" / "actors" / "reminding_proxy.py"
 GRANTED = {"allow": "prompt:anytime+timer"}

@@ -1,21 +1,15 @@
 """`files/write` through the command line: what it writes, and everything that shows its grant."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from conductor.spec.catalog import resolve
 from conductor.spec.consent.agreements import Agreements
 from tests.e2e.test_services import ISOLATIONS, asking_guest, call, told
 from tests.harness.process.command import conductor
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 PROXY = """from guest_sdk.python import Proxy
 

@@ -1,7 +1,5 @@
 """Content of types that an editor does not show."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The desk: messages in, effects out. What it keeps, whom it asks, what it refuses."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass, field
 from typing import Any, Final

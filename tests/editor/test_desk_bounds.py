@@ -1,7 +1,5 @@
 """The desk before components that ask too much, and before an editor that does not answer."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

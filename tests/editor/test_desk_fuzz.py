@@ -1,7 +1,5 @@
 """Whatever a component or an editor sends, the desk fails at nothing."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

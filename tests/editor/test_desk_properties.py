@@ -1,8 +1,6 @@
 """The desk under random conversations of several components, a client and its sessions: who owns
 what, who gets what, and that each request has one answer."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """HTML of components as Markdown: how it reads; no HTML of a stranger fails or takes long."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """JSON with comments and odd formatting, for the tests of editors' settings."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

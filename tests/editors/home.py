@@ -1,7 +1,5 @@
 """A user with a home folder, who has installed conductor: for tests of `conductor setup`."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

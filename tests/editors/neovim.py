@@ -1,7 +1,5 @@
 """A real Lua with as much of Neovim and its plugins as the files of `conductor setup` need."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from lupa import lua51, luajit21  # type: ignore[import-untyped]

@@ -1,7 +1,5 @@
 """What `conductor setup` writes to disk, and when it writes nothing."""
 
-from __future__ import annotations
-
 import json
 import os
 import stat

@@ -1,7 +1,5 @@
 """What `conductor setup devin` writes is a registry of agents as ACP describes it."""
 
-from __future__ import annotations
-
 import importlib
 import json
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Entries in the settings of editors: added, brought up to date, wrapped, and taken out again."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """JSON with comments: read, and edited as text."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """The Lisp that `conductor setup` writes. `tests/e2e/peers/test_editors.py` runs it in Emacs."""
 
-from __future__ import annotations
-
 import os
 import re
 

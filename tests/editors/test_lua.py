@@ -1,7 +1,5 @@
 """The Lua that `conductor setup` writes, run by a real Lua."""
 
-from __future__ import annotations
-
 import os
 import re
 

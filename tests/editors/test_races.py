@@ -1,7 +1,5 @@
 """Many `conductor setup` at once: each change is made, none is lost, and all can be taken back."""
 
-from __future__ import annotations
-
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 

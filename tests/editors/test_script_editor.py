@@ -1,7 +1,5 @@
 """The files that `conductor setup` writes beside settings that are a program."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

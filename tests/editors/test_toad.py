@@ -1,7 +1,5 @@
 """The command line that starts Toad."""
 
-from __future__ import annotations
-
 import shlex
 
 import pytest

@@ -1,7 +1,5 @@
 """Bundles for tests, in folders that are OCI layouts."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Keys for bundles, in files as a user has them."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from cryptography.hazmat.primitives import serialization

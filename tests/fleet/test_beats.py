@@ -1,8 +1,6 @@
 """When a part of a fleet counts as lost: at once if nobody listens there, but not while it may be
 on its way from a NATS server that is gone to another one, and not while NATS itself is silent."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path

@@ -1,8 +1,6 @@
 """Bundles: the same content is the same digest, and what is not exactly what somebody trusted has
 signed is refused by name, before anything of it is unpacked."""
 
-from __future__ import annotations
-
 import contextlib
 import gzip
 import io

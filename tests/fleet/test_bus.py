@@ -1,11 +1,8 @@
 """The bus over a real server: who asks all waits for an answer; what NATS loses is made again."""
 
-from __future__ import annotations
-
 import asyncio
 import shutil
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
 import pytest
 from nats import errors
@@ -15,10 +12,8 @@ from conductor.fleet.bucket import Unkept
 from conductor.fleet.bus import Bus
 from conductor.fleet.client import why
 from conductor.fleet.place import Place
+from tests.harness.process.nats import Nats
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.nats import Nats
 
 SECONDS = 0.01
 

@@ -2,11 +2,9 @@
 or of a dead life, and come back when their link was cut.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -14,10 +12,8 @@ from tests.harness.fleet.editors import Crowd, Editor
 from tests.harness.fleet.ledger import META, Ledger, records
 from tests.harness.process.delay import Delay
 from tests.harness.process.netns import World, world
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import Served
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 Json = dict[str, Any]
 

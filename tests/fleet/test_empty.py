@@ -1,18 +1,13 @@
 """NATS stands still, or comes back without what it had; and a worker dies that has just said which
 sessions there are. Nobody starts a part again."""
 
-from __future__ import annotations
-
 import shutil
-from typing import TYPE_CHECKING
 
 from tests.harness.fleet.site import Site
 from tests.harness.process.fleet import Fleet
+from tests.harness.process.nats import Nats
 from tests.harness.process.netns import stopped
-
-if TYPE_CHECKING:
-    from tests.harness.process.nats import Nats
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 SESSIONS = 30
 NEW = {"cwd": "/", "mcpServers": []}

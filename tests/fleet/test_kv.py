@@ -1,7 +1,5 @@
 """Values of components in a fleet: many workers, a server that goes and comes back."""
 
-from __future__ import annotations
-
 import contextlib
 import subprocess
 import sys

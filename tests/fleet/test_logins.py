@@ -1,7 +1,5 @@
 """No login of a part of a fleet reaches what it starts, or somebody on the way to NATS."""
 
-from __future__ import annotations
-
 import json
 import os
 import pwd
@@ -11,20 +9,17 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.harness.process.command import COMMAND
 from tests.harness.process.fleet import Fleet
 from tests.harness.process.nats import Nats
+from tests.harness.process.rig import Rig
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.harness.process.rig import Rig
 
 SECRET: Final = "4c6f67696e"  # noqa: S105 - of the test
 LOGIN: Final = {"CONDUCTOR_NATS_USER": "part", "CONDUCTOR_NATS_PASSWORD": SECRET}

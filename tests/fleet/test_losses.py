@@ -2,20 +2,15 @@
 order, and nothing of a dead epoch reaches an editor (`Site` compares that at the end of each test).
 """
 
-from __future__ import annotations
-
 import os
 import signal
-from typing import TYPE_CHECKING
 
 import pytest
 
 from tests.harness.fleet.ledger import records
 from tests.harness.fleet.site import Site, kill
 from tests.harness.process.netns import needs_namespaces, stopped
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 
 def loads(site: Site) -> int:

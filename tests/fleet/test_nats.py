@@ -1,7 +1,5 @@
 """The NATS servers of the tests: what one has stored outlives a crash; a cluster has a leader."""
 
-from __future__ import annotations
-
 import asyncio
 from pathlib import Path
 

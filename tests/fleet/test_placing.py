@@ -1,8 +1,6 @@
 """How a gateway finds the worker that has a room: the steps, and that each search ends; and when
 a room may move."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any

@@ -1,7 +1,5 @@
 """The records of pools over a real server: signed, and changed by compare-and-set."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 from pathlib import Path

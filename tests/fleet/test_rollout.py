@@ -1,7 +1,5 @@
 """A rollout as tables of moves: playbooks, and what holds whatever happens in whatever order."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

@@ -1,8 +1,6 @@
 """Rollouts through the command line, over a real NATS: what is good reaches every worker and every
 chain; what is bad changes nothing, and each worker says why."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import shutil

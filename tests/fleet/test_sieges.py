@@ -2,14 +2,12 @@
 full or away for good, an upgrade under load, a thousand idle sessions.
 """
 
-from __future__ import annotations
-
 import asyncio
 import os
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import nats as client
 import pytest
@@ -17,11 +15,9 @@ import pytest
 from conductor.fleet import messages, names
 from tests.harness.fleet.site import SERVES, Site
 from tests.harness.process.processes import chars_written, command_line, descendants, pss_mib
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import new_token
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 _OTHER_VERSION: Final = """
 import sys

@@ -1,19 +1,15 @@
 """Who only has a login at NATS can neither read nor write in a session."""
 
-from __future__ import annotations
-
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import nats as client
 import pytest
 
 from conductor.fleet import messages, names
+from tests.harness.process.fleet import Fleet
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.fleet import Fleet
 
 READ = (
     b'{"jsonrpc":"2.0","id":99,"method":"fs/read_text_file",'

@@ -1,8 +1,6 @@
 """What the journal has not acknowledged: each entry comes, within bounds, and is read once and in
 order, over a journal that loses, refuses and stands still."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """The machines of the tests: they reach each other, can be cut off, and are gone afterwards."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import gc

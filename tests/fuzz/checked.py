@@ -1,7 +1,5 @@
 """A router whose every effect is checked as it comes: what the fuzzers hold it to."""
 
-from __future__ import annotations
-
 import json
 import re
 from collections import Counter

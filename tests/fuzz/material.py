@@ -1,7 +1,5 @@
 """What the fuzzer starts from: golden conversations, the corpus, and ways to damage a line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Final, NamedTuple
 

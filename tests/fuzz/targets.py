@@ -5,8 +5,6 @@ input in a form that suits small changes: what a stranger writes is in it as it 
 and before that stands a byte or two that chooses among situations.
 """
 
-from __future__ import annotations
-
 import functools
 import json
 import re

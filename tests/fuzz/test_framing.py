@@ -1,7 +1,5 @@
 """The line splitter against a plain model of it, over damaged conversations in any chunks."""
 
-from __future__ import annotations
-
 import os
 
 from hypothesis import given, settings

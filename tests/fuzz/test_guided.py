@@ -1,7 +1,5 @@
 """The guided fuzzer runs where atheris is installed, and says so where it is not."""
 
-from __future__ import annotations
-
 import importlib.util
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The router under damaged conversations: it never raises, and what it sends is always sound."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """Every target of the guided fuzzer over what it starts from, what it once found, and damage."""
 
-from __future__ import annotations
-
 import os
 from typing import Final
 

@@ -6,8 +6,6 @@ chain are colluders. `tests/e2e/test_costs.py` runs a selection, `python -m benc
 --costs` draws new ones for as long as it is to run.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Final

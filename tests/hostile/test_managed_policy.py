@@ -4,8 +4,6 @@ docs/configuration.md says what is not defended. The attacker is the user of the
 somebody whose files, components or configuration the user takes over.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os

@@ -1,7 +1,5 @@
 """Whom the headers of a request show."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.http.headers import Headers, misdirected, shows

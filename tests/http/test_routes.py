@@ -1,7 +1,5 @@
 """Which function answers which path."""
 
-from __future__ import annotations
-
 import asyncio
 from types import SimpleNamespace
 from typing import Any, cast

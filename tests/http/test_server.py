@@ -1,7 +1,5 @@
 """The server of HTTP, over real sockets: what it answers, and whom it lets wait for how long."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 from collections.abc import Awaitable, Callable

@@ -1,7 +1,5 @@
 """A WebSocket of a client: all that comes is taken once and in order, however the bytes fall."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 from collections.abc import Coroutine

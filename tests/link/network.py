@@ -4,8 +4,6 @@ What the ends write is read by other code than theirs (`tests.link.support.seen`
 the wire promises.
 """
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """Two ends, and what they write, read by other code than that of the machine."""
 
-from __future__ import annotations
-
 import sys
 from typing import Any, Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """An end that keeps to no rule gets named errors, and costs no more memory than the limits say."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from functools import partial
 from itertools import count

@@ -1,7 +1,5 @@
 """What goes over a link, what it keeps, and what it refuses: by examples."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

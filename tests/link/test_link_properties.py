@@ -1,7 +1,5 @@
 """Whatever the network and the owners do, each frame comes once and in order, and bounds hold."""
 
-from __future__ import annotations
-
 import random
 from typing import Any, Final
 

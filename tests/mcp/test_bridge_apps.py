@@ -1,7 +1,5 @@
 """Pages of tools (MCP Apps): what the bridge shows, and what a page may ask."""
 
-from __future__ import annotations
-
 import base64
 import json
 from typing import Any, Final

@@ -1,7 +1,5 @@
 """What happens at the edges: peers that leave early, say nonsense, or ask when nobody listens."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

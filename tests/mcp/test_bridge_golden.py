@@ -4,8 +4,6 @@ Each line begins with who sent it: the bridge (`B>`) or the component (`C>`). `U
 writes them anew.
 """
 
-from __future__ import annotations
-
 import json
 import os
 from typing import Final

@@ -1,7 +1,5 @@
 """Clients and components that never stop: what the bridge keeps for them is bounded."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.mcp import limits

@@ -1,7 +1,5 @@
 """Many calls at once, large ones, and any order of answers, cancellations and departures."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Final

@@ -1,7 +1,5 @@
 """Agents that take servers of ACP transport, of each generation, over components of each."""
 
-from __future__ import annotations
-
 import json
 from typing import Final
 

@@ -1,7 +1,5 @@
 """MCP with sessions and without, where client and component differ."""
 
-from __future__ import annotations
-
 import json
 from typing import Final
 

@@ -1,7 +1,5 @@
 """Session setups: what is declared, what the agent gets, when servers come and go."""
 
-from __future__ import annotations
-
 import collections
 import gc
 import json

@@ -1,7 +1,5 @@
 """The loopback HTTP server: who gets in, what goes where, what is left behind."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess

@@ -1,7 +1,5 @@
 """The doors under attack: who has the secret is served, whatever those without it do."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

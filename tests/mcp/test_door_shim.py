@@ -1,7 +1,5 @@
 """`conductor mcp ADDRESS`, started as an agent starts it."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

@@ -1,7 +1,5 @@
 """MCP servers of the client that conductor reaches: one link for each connection."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """What a server offers is held to what it offered before: each generation, and hostile servers."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path

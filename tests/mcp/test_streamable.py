@@ -1,7 +1,5 @@
 """The client of Streamable HTTP, before servers of all manners."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Servers of this machine for the tests of sources: honest ones, and others that lie."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import ipaddress

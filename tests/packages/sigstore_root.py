@@ -4,8 +4,6 @@ What a signature of the public one consists of (the Fulcio certificate with its 
 the entry of Rekor with its proof of inclusion and its signed checkpoint), made without a network.
 """
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

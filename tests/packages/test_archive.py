@@ -1,7 +1,5 @@
 """The one unpacker: what comes out of archives, and what is refused, whoever made them."""
 
-from __future__ import annotations
-
 import gzip
 import io
 import os

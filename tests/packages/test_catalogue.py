@@ -1,7 +1,5 @@
 """Catalogues: what they offer, and what keeps one that lies from mattering."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import Path

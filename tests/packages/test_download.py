@@ -1,7 +1,5 @@
 """Downloads: what servers may do to them, and that each ends in time with one error."""
 
-from __future__ import annotations
-
 import socket
 import time
 from pathlib import Path

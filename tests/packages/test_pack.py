@@ -1,7 +1,5 @@
 """`conductor publish --archive`: what goes into a package, and what never does."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import tarfile

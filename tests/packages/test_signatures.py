@@ -1,7 +1,5 @@
 """Who signed a package: compared without a network, with a root of trust that the test makes."""
 
-from __future__ import annotations
-
 import base64
 import copy
 import json

@@ -1,7 +1,5 @@
 """What users write as sources, and what each kind fetches; git and pip are the real programs."""
 
-from __future__ import annotations
-
 import io
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The store: atomic at any moment, and nothing in it is believed."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

@@ -1,7 +1,5 @@
 """What `pyproject.toml` says, as the tests of packaging compare it with other files."""
 
-from __future__ import annotations
-
 import tomllib
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """`scripts/coverage` has a floor for each package, and tells when one is missed."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

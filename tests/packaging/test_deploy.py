@@ -1,25 +1,20 @@
 """What deploy/ says can be run: its commands are parsed, and its walls are there."""
 
-from __future__ import annotations
-
 import configparser
 import json
 import re
 import shlex
 import shutil
 import subprocess
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
 from conductor.cli import options
+from tests.harness.process.rig import Rig
 from tests.harness.process.serving import bearer, new_token, served
 from tests.places import DEADLINE, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
 
 UNIT: Final = ROOT / "deploy" / "conductor-serve.service"
 ONE_OF_SEVERAL: Final = ROOT / "deploy" / "conductor-serve@.service"

@@ -1,26 +1,20 @@
 """Several servers behind deploy/haproxy.cfg: each user comes to the same one every time."""
 
-from __future__ import annotations
-
 import contextlib
 import re
 import shutil
 import socket
 import subprocess
-from typing import TYPE_CHECKING, Final
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
 
 import jwt
 import pytest
 
-from tests.harness.process.serving import Http, Socket, bearer, new_token, served
+from tests.harness.process.rig import Rig
+from tests.harness.process.serving import Http, Served, Socket, bearer, new_token, served
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
-    from tests.harness.process.serving import Served
 
 FRONT: Final = ROOT / "deploy" / "haproxy.cfg"
 WS: Final = ("--listen", "ws://127.0.0.1:0", "-c", "serve.owners=none")

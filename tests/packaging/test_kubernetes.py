@@ -6,15 +6,15 @@ lets Landlock through there, that storage may be shared, and that agent-sandbox 
 template.
 """
 
-from __future__ import annotations
-
 import importlib
 import json
 import re
 import shutil
 import subprocess
 import sysconfig
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
@@ -22,10 +22,6 @@ from conductor.cli import options
 from tests.harness.process import kubernetes
 from tests.harness.process.kubernetes import CREATED, OK, Cluster
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FOLDER: Final = ROOT / "deploy" / "kubernetes"
 NATS: Final = ROOT / "deploy" / "nats"

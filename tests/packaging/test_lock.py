@@ -1,7 +1,5 @@
 """`requirements-dev.lock` holds what `pyproject.toml` asks for, and names no registry."""
 
-from __future__ import annotations
-
 import re
 from typing import Final, NamedTuple
 

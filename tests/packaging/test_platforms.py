@@ -1,7 +1,5 @@
 """Where conductor runs, and what it says where it does not."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 import tomllib

@@ -1,7 +1,5 @@
 """Changelog fragments, and the notes of a release."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

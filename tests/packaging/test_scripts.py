@@ -1,7 +1,5 @@
 """The programs that the package installs."""
 
-from __future__ import annotations
-
 import tomllib
 
 from tests.places import ROOT

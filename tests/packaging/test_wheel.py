@@ -1,7 +1,5 @@
 """The wheel carries everything it needs: installed into an empty environment, it runs."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -4,8 +4,6 @@ What runs there only (the macOS jobs, publishing) is at least read here: keys, p
 the Pythons, and that the scripts exist. `actionlint` reads the rest where it is on PATH.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A server that notes whoever connects: nobody should."""
 
-from __future__ import annotations
-
 import socket
 import threading
 

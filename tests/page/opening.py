@@ -1,7 +1,5 @@
 """A browser that notes what it is opened with."""
 
-from __future__ import annotations
-
 import json
 import sys
 import time

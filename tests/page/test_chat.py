@@ -1,7 +1,5 @@
 """What the server of a chat answers, and what the chain gets of it."""
 
-from __future__ import annotations
-
 import json
 import re
 import shlex

@@ -1,7 +1,5 @@
 """The editor's side of a chat without a browser: what its server keeps, answers and refuses."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import signal

@@ -1,7 +1,5 @@
 """The project of a chat: what its page reads and finds there."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The page as one file."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """What the server of the page answers to which requests."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import socket

@@ -1,7 +1,5 @@
 """What differs between two JSON texts."""
 
-from __future__ import annotations
-
 import copy
 import json
 import tracemalloc

@@ -1,7 +1,5 @@
 """What is written and counted of a ring, over routers that nobody watches."""
 
-from __future__ import annotations
-
 import json
 import os
 import tempfile

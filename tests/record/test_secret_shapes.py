@@ -1,7 +1,5 @@
 """One table of what secrets look like: all that read it take out the same, and nothing else."""
 
-from __future__ import annotations
-
 import json
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts put in pairs by what they share."""
 
-from __future__ import annotations
-
 from itertools import pairwise
 
 import pytest

@@ -1,7 +1,5 @@
 """Adding a sink is a class and a row: docs/architecture.md, "How to add something"."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 from collections import Counter

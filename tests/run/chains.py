@@ -7,8 +7,6 @@ async def play(chain: Chain) -> None:
 assert run(play, proxy("p"), agent()) == 0
 """
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,7 +1,5 @@
 """Who waits while a peer cannot take more: of a chain, and of `Backpressure` alone."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Modules are compiled before they are needed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import msgspec

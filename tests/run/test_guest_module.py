@@ -1,7 +1,5 @@
 """What the router is told of a guest."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conductor.run import guest_module

@@ -1,7 +1,5 @@
 """The file with what components added: private, bounded, whole, of several conductors at once."""
 
-from __future__ import annotations
-
 import asyncio
 import stat
 from pathlib import Path

@@ -1,7 +1,5 @@
 """`conductor.run.log`: what hosts that were taken over, and slow readers, can do to it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

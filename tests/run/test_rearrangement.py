@@ -1,7 +1,5 @@
 """A chain that must change at once, whatever is open; requests of the conductor's own."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable, Sequence

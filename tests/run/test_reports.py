@@ -1,7 +1,5 @@
 """`conductor.run.report_checks`: what a host of guests says is believed only of its own guests."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """The ring in memory: what it keeps, for how long, and that it never grows."""
 
-from __future__ import annotations
-
 import sys
 
 import pytest

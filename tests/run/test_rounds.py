@@ -1,7 +1,5 @@
 """Whose turn it is in a host of guests, and who pays for it."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import CHANNEL, UPSTREAM, Component

@@ -1,7 +1,5 @@
 """The runtime, where only a fault of its own could bring it down."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

@@ -1,7 +1,5 @@
 """Before an editor's first answer: the host of guests is started first, and imports are lean."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

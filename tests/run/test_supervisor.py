@@ -1,7 +1,5 @@
 """What a chain does about components that fail, take too long, or have a new build."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Awaitable, Callable

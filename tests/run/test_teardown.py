@@ -1,7 +1,5 @@
 """How a chain ends: by its client, by a failure, or by a signal."""
 
-from __future__ import annotations
-
 import asyncio
 import itertools
 import json

@@ -1,12 +1,12 @@
 """Who may connect: names, origins and tokens."""
 
-from __future__ import annotations
-
 import asyncio
 import datetime
 import os
 import time
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
 
 import jwt
 import msgspec
@@ -20,10 +20,6 @@ from conductor.serve.access.gate import LOCAL, Denied, Gate, offered, shown_toke
 from conductor.serve.access.oidc import Oidc
 from conductor.serve.access.proof import Proof
 from conductor.transports.host import is_named
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -1,11 +1,11 @@
 """The connections of clients: what one sends holds up nobody else."""
 
-from __future__ import annotations
-
 import asyncio
+import socket
 import ssl
+from collections.abc import Awaitable, Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,11 +18,6 @@ from conductor.transports.private import listening_socket
 from conductor.transports.received import Received
 from conductor.transports.turns import Turns
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-
-import socket
 
 
 class Owner:

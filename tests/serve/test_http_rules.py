@@ -1,7 +1,5 @@
 """What requests of HTTP clients mean, as a table."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

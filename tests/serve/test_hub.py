@@ -1,7 +1,5 @@
 """One connection and its chain; `test_hub_*.py` have several."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What a hub keeps is bounded: histories, notifications that come early, requests, sessions."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

@@ -1,7 +1,5 @@
 """Several clients on one session: who sees what, who may do what, and what stays of who leaves."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The lines in docs/remote.md pass as they stand there."""
 
-from __future__ import annotations
-
 import json
 import re
 from typing import Final

@@ -1,7 +1,5 @@
 """Prompts: what the chain gets of one, and who hears of its end."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

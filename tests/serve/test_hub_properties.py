@@ -4,8 +4,6 @@ Whatever happens, each request is answered exactly once in both directions, each
 updates of a session in order and none twice, and at the end nothing is left.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from typing import Any

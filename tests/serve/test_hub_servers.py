@@ -1,8 +1,6 @@
 """MCP servers over ACP, editor panels and permissions where several clients share one chain: who
 gets what, and who may speak for whom."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

@@ -1,7 +1,5 @@
 """Clients that only attach to live sessions, and what lists say of those."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

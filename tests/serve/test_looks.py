@@ -1,21 +1,17 @@
 """A server and its rooms: the periodic look at them, and their end."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+import pytest
 
 from conductor.serve import server as server_module
 from conductor.serve.access.gate import Gate
 from conductor.serve.owners import Owners
 from conductor.serve.server import Server
 from conductor.serve.settings import Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    import pytest
 
 
 def _server(complain: Callable[[str], None], room: Callable[[str, Server], Any]) -> Server:

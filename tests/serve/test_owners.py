@@ -1,18 +1,11 @@
 """Who has which session."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from conductor.serve.access import tokens
 from conductor.serve.owners import Owners
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 
 def test_the_only_principal_has_the_sessions_of_before() -> None:

@@ -1,7 +1,5 @@
 """When a client is taken for gone: never while something stands before a ping or its answer."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import sys

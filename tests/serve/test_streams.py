@@ -1,17 +1,13 @@
 """The streams of an HTTP client."""
 
-from __future__ import annotations
-
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import pytest
 
 from conductor.serve.connections import MOVES, Event, Farewell, State
 from conductor.serve.streams import Kept, Refused, Streams
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
 
 
 def within(work: Callable[[Streams], Coroutine[Any, Any, None]]) -> None:

@@ -1,22 +1,17 @@
 """A WebSocket as a link: what waits leaves in order, and a connection waits for its next link."""
 
-from __future__ import annotations
-
 import asyncio
+from collections.abc import Callable, Iterable
 from types import SimpleNamespace
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import pytest
 
+from conductor.http.websocket import WebSocket
 from conductor.link import Link
 from conductor.serve import websocket
 from conductor.serve.connections import Connection, Farewell
 from conductor.serve.websocket import LinkedOutlet, SocketOutlet
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
-
-    from conductor.http.websocket import WebSocket
 
 
 class Narrow:

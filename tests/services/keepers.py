@@ -1,7 +1,5 @@
 """What keeps values, opened as a test needs it: the file of a user, and the bucket of a fleet."""
 
-from __future__ import annotations
-
 import asyncio
 import threading
 from collections.abc import Awaitable

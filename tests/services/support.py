@@ -1,7 +1,5 @@
 """Grantees, as the tests of services need them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 from conductor.services.calls import Grantee

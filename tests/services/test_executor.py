@@ -1,7 +1,5 @@
 """The executor: who may ask, timers, metrics, and what is in flight when it closes."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import queue

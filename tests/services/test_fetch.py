@@ -1,7 +1,5 @@
 """`fetch`: only to what was granted, however one tries to get elsewhere."""
 
-from __future__ import annotations
-
 import asyncio
 import base64
 import json

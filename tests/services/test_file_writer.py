@@ -1,7 +1,5 @@
 """`files/write`: into the granted folder of a session, whole, bounded, and nowhere else."""
 
-from __future__ import annotations
-
 import fcntl
 import hashlib
 import os

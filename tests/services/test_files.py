@@ -1,7 +1,5 @@
 """`files`: what was granted, below what the client named, and nothing else."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import socket

@@ -1,8 +1,6 @@
 """`kv`: values of each component apart, kept from run to run, within a quota: the same in the file
 of a user and in the bucket of a fleet."""
 
-from __future__ import annotations
-
 import contextlib
 from collections.abc import Iterator
 from pathlib import Path

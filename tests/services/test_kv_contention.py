@@ -1,7 +1,5 @@
 """Several conductors keep values in one file at once; one is killed, one holds it."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import sqlite3

@@ -1,7 +1,5 @@
 """The file of `kv`: private, and no revision comes twice."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import stat

@@ -1,7 +1,5 @@
 """Lines of components in the log: so many a second."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.cli import report

@@ -1,7 +1,5 @@
 """What a chain's runtime asks of its services."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The clock as an attack: a guest that may sleep does nothing else."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """The table of services, and everything that must agree with it."""
 
-from __future__ import annotations
-
 import datetime
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The known agents: their table, and what a word of a chain comes to."""
 
-from __future__ import annotations
-
 import os
 import re
 from collections import Counter

@@ -1,7 +1,5 @@
 """Who has the machine: programs of it do, and nobody else."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.errors import UsageError

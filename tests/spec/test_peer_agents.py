@@ -1,7 +1,5 @@
 """Peer agents as a user writes them: each of one component, and judged as agents are."""
 
-from __future__ import annotations
-
 import json
 import sys
 

@@ -1,7 +1,5 @@
 """Names that are made of commands."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.spec import programs

@@ -1,7 +1,5 @@
 """Folders of ours keep what their rule says, and nothing outside of them is touched."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import time

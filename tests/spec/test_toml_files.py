@@ -1,7 +1,5 @@
 """Strict reading: where a mistake stands, and what is said about it."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 import msgspec

@@ -1,7 +1,5 @@
 """The lines of a file's entries are those where the parser sees them."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import tomlkit

@@ -1,7 +1,5 @@
 """The store of what the user trusts: kept whole, private, and nothing trusted where it is not."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import stat

@@ -4,8 +4,6 @@ Each command here runs with its memory bounded and ends with an error of ours. B
 opened in one place, it hung, or was killed, or showed a traceback.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import resource

@@ -1,7 +1,5 @@
 """A collector of OpenTelemetry, as small as can be: it decodes what it gets, or behaves badly."""
 
-from __future__ import annotations
-
 import sys
 import threading
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`propagate`: the trace context of W3C in what the agent gets."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

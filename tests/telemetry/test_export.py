@@ -1,7 +1,5 @@
 """`conductor log export`: what Perfetto and collectors of OpenTelemetry get of a trace."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Telemetry of a chain that runs, through the command line."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import re

@@ -1,7 +1,5 @@
 """Parts of telemetry by themselves: parents of spans, what is bounded, who may read the numbers."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import socket

@@ -1,7 +1,5 @@
 """The transports under one contract, each with an echo behind it."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import os

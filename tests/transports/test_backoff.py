@@ -1,7 +1,5 @@
 """How long a further try waits."""
 
-from __future__ import annotations
-
 from conductor.transports import backoff
 
 

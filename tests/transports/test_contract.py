@@ -1,7 +1,5 @@
 """One contract for every transport: whole lines, in order, nothing lost, one end."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 

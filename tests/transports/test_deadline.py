@@ -1,7 +1,5 @@
 """A time that is set anew comes when it was set last, and once."""
 
-from __future__ import annotations
-
 import asyncio
 
 from conductor.transports.deadline import Deadline

@@ -1,7 +1,5 @@
 """Programs that write without end: they wait, or are cut short; nobody else is."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

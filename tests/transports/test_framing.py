@@ -1,7 +1,5 @@
 """Lines from a byte stream: fed whole, byte by byte, and with trailing data."""
 
-from __future__ import annotations
-
 import tracemalloc
 
 import pytest

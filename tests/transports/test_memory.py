@@ -1,7 +1,5 @@
 """A component in this process, beyond what all transports promise."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Private folders: gone with their owner, at the latest when somebody clears away."""
 
-from __future__ import annotations
-
 import os
 import socket
 import subprocess

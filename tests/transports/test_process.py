@@ -1,7 +1,5 @@
 """What a process costs its conductor."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 import sys

@@ -1,7 +1,5 @@
 """What the system says of a process."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Accounts of bytes that have come: who waits, who reads on, who goes."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Standard input that no poller takes: files, and `/dev/null`."""
 
-from __future__ import annotations
-
 import asyncio
 import os
 from pathlib import Path

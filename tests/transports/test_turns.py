@@ -1,7 +1,5 @@
 """Turns of an event loop: whose bytes are looked at."""
 
-from __future__ import annotations
-
 import asyncio
 
 import pytest

@@ -1,7 +1,5 @@
 """Starts processes that lock themselves up, the way hosts of guests are started."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The checks on lines: depth by an exact count, whatever stands in strings; excerpts."""
 
-from __future__ import annotations
-
 import json
 from typing import TypeAlias
 

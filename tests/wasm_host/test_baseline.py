@@ -1,7 +1,5 @@
 """The baseline compiler: a first start that does not wait, and better code for the next one."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The compile cache: it saves work, and never loads what this host did not write."""
 
-from __future__ import annotations
-
 import hashlib
 import os
 import stat

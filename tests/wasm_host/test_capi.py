@@ -1,7 +1,5 @@
 """wasmtime's C interface as `wasm_host.capi` has it, compared with the package `wasmtime`."""
 
-from __future__ import annotations
-
 import ctypes
 import gc
 import subprocess

@@ -1,7 +1,5 @@
 """The control group of the process of guests, with folders in the place of the kernel's."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

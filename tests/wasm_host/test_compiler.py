@@ -1,7 +1,5 @@
 """What a module may cost before it runs: bounded by its bytes, then in a process of its own."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess

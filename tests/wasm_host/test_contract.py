@@ -1,7 +1,5 @@
 """The contract of a guest, over every carrier and every way to call it."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st

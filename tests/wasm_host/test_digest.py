@@ -1,7 +1,5 @@
 """Digests are the same however they are computed."""
 
-from __future__ import annotations
-
 import hashlib
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """What a guest has to say of a trap it made itself (`channel_fault`)."""
 
-from __future__ import annotations
-
 import pytest
 
 import wasm_host

@@ -1,7 +1,5 @@
 """WebAssembly feature by feature: each works alike each time, or is refused with a reason."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """The cage: what it is made of, that guests work inside as outside, and that it tells the truth."""
 
-from __future__ import annotations
-
 import os
 import select
 import signal

@@ -1,7 +1,5 @@
 """Hostile native code inside a sealed process: whatever it tries is refused, or is its end."""
 
-from __future__ import annotations
-
 import ctypes
 import json
 import os

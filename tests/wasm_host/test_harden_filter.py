@@ -1,7 +1,5 @@
 """The system call filter as a program: run by an interpreter, for other machines too."""
 
-from __future__ import annotations
-
 import errno
 import signal
 import struct

@@ -1,7 +1,5 @@
 """The real host of sandboxed proxies, started by the real command line, is caged."""
 
-from __future__ import annotations
-
 import json
 import os
 import select

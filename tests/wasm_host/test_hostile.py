@@ -1,7 +1,5 @@
 """Guests that mean harm, or are merely broken: each dies alone, with an error that says why."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from types import SimpleNamespace
 

@@ -1,7 +1,5 @@
 """What importing and running the host pulls in: it starts in a process that must be ready soon."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

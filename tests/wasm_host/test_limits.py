@@ -1,7 +1,5 @@
 """Limits as values, and the odd corner of each that the contract suite does not reach."""
 
-from __future__ import annotations
-
 import ctypes
 
 import pytest

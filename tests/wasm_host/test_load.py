@@ -1,11 +1,9 @@
 """Loading and describing: what a file is, and why it is refused."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -13,9 +11,6 @@ import wasm_host
 from tests.places import HOSTILE
 from tests.wasm_host.support import CARRIERS, GUESTS, Carrier, assemble, core, wasm
 from wasm_host import LoadError
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What a guest returns is judged alike on the short ways of the hottest path and the long one."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st

@@ -1,7 +1,5 @@
 """Real toolchains: programs and reactors in C and Go, a Python component."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

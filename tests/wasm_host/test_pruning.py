@@ -1,7 +1,5 @@
 """The compile cache stays bounded, and keeps what is used."""
 
-from __future__ import annotations
-
 import os
 import time
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Large entries of the cache are read through once; what was loaded is known by its digest."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable
 from pathlib import Path

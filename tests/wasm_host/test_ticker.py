@@ -1,7 +1,5 @@
 """The epoch thread: ticks while a guest runs, sleeps when none does, survives forks."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The checks of agents and conductors, on programs that keep all rules or break one."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`conductor test` of everything that comes along, and of proxies of every other kind."""
 
-from __future__ import annotations
-
 import sys
 from pathlib import Path
 from typing import Final

@@ -1,7 +1,5 @@
 """`conductor test`: careful proxies pass, and each careless one fails where it is careless."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex

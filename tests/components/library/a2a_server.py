@@ -1,7 +1,5 @@
 """A small A2A server for the tests, which lies below some of its addresses."""
 
-from __future__ import annotations
-
 import contextlib
 import json
 import threading

@@ -1,7 +1,5 @@
 """The rig of the library's components, which are Python proxies."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,7 +1,5 @@
 """Bundled Python components for the tests beside: loaded for a playground, or run in a chain."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import importlib.util
@@ -11,15 +9,12 @@ import sys
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from conductor.spec import catalog
 from guest_sdk.python import Playground, Proxy, Record
-from tests.harness.process.rig import python_path
+from tests.harness.process.rig import Chain, Rig, python_path
 from tests.places import COMPONENTS
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 FORMS: Final = ("sandboxed", "program", "in process")

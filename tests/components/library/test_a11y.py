@@ -1,17 +1,12 @@
 """Language-specific helpers: `a11y`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
+from guest_sdk.python import Playground
 from tests.components.library.support import agent, component, load, play, plays
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 APP: Final = """\
 export default function App() {

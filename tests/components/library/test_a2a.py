@@ -1,9 +1,8 @@
 """Agents behind A2A as tools: `a2a`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Mapping
+from typing import Any, Final
 
 import pytest
 
@@ -19,11 +18,7 @@ from tests.components.library.support import (
     play,
     plays,
 )
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 HOST: Final = "https://w.example"

@@ -1,18 +1,13 @@
 """AGENTS.md: `agents-md`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
 from tests.components.library.support import Json, agent, component, load, play, plays, received
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 FILES = {
     "/project/AGENTS.md": "\ufeffBe brief.\n",

@@ -1,11 +1,10 @@
 """`attribution`: which agent, model and prompt made each line, through edits of all kinds."""
 
-from __future__ import annotations
-
 import json
 import random
 import re
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,11 +12,7 @@ from conductor.cli import blame as reading
 from guest_sdk.python import Playground
 from tests.components.library.support import V2, Json, agent, component, play, plays
 from tests.harness.process.command import conductor
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 LINES = reading._lines()  # the component's module, as the command loads it
 

@@ -1,18 +1,13 @@
 """Tokens and cost of a session, by what the agent reports: `budget`."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from guest_sdk.python import ProxyError
+from guest_sdk.python import Playground, ProxyError
 from tests.components.library.support import agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 
 def spending(p: Playground, *, used: int = 0, cost: Any = None, usage: Any = None) -> Any:

@@ -1,19 +1,15 @@
 """Caching: `cache`."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import ProxyError, text
 from tests.components.library.support import agent, component, play, plays, received
+from tests.harness.process.rig import Rig
 from tests.places import COMPONENTS
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 
 @pytest.mark.parametrize(

@@ -1,16 +1,12 @@
 """Initialization injection: `capability`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import ProxyError
 from tests.components.library.support import Json, agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 CLIENT = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
 AGENT = {"loadSession": True, "auth": {}, "_meta": {"example.org/x": 1}}

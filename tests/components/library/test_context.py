@@ -1,18 +1,13 @@
 """Context: `context`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import Playground
 from tests.components.library.support import agent, component, play, plays
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 FILES = {
     "/project/Cargo.toml": "[package]",

@@ -1,22 +1,17 @@
 """`decide`: an endpoint refuses or narrows, and never allows; one that fails is closed or open."""
 
-from __future__ import annotations
-
 import json
 import socket
 import threading
 from collections.abc import Callable, Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from guest_sdk.python import ProxyError
+from guest_sdk.python import Playground, ProxyError
 from tests.components.library.support import V2, Json, agent, component, play, plays
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 URL = "http://127.0.0.1:8181/v1/data/agents/decision"
 OPTIONS = [

@@ -1,19 +1,14 @@
 """What components do to the conversation, in every form that a component can take."""
 
-from __future__ import annotations
-
 import json
+from collections.abc import Mapping
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import pytest
 
 from tests.components.library.support import FORMS, V2, agent, folders, in_form
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 
 def history(*texts: str) -> str:

@@ -1,20 +1,15 @@
 """Session history and context management: `history`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
 from tests.components.library.support import component, play, plays, received
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 SMALL = {"tokens": 10, "summary": False}
 """A limit of forty characters, as far as the agent does not count."""

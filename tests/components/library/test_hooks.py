@@ -1,16 +1,12 @@
 """Hooks and steering: `hooks`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import ProxyError, text
 from tests.components.library.support import agent, play, plays, received, says
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 Rules = list[dict[str, Any]]
 BLOCK = {"on": "prompt", "match": "(?i)drop", "block": "not on this machine"}

@@ -1,18 +1,14 @@
 """The component `ide`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from guest_sdk.python import Playground, Record
 from tests.components.library.support import FORMS, agent, folders, in_form, load, play, plays
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Playground, Record
-    from tests.harness.process.client import Json
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.client import Json
+from tests.harness.process.rig import Chain, Rig
 
 FILES = {"fs": {"readTextFile": True}}
 ABLE = {"symposium": {"version": "1.0", "ide_operation": True}}

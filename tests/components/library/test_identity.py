@@ -1,18 +1,13 @@
 """Collaborator identity: `identity`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import ProxyError
 from tests.components.library.support import agent, component, load, play, plays
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 ADA = "<preferences>\nHow the user likes to work together:\n- call me Ada\n</preferences>\n"
 

@@ -1,20 +1,15 @@
 """Logging and observability: `logging`."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from guest_sdk.python import ProxyError
+from guest_sdk.python import Playground, ProxyError
 from tests.components.library.support import agent, component, play, plays
+from tests.harness.process.rig import Rig
 from tests.places import COMPONENTS
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Rig
 
 
 def lines(p: Playground) -> list[dict[str, Any]]:

@@ -1,18 +1,13 @@
 """Metrics: `metrics`."""
 
-from __future__ import annotations
-
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from guest_sdk.python import ProxyError
+from guest_sdk.python import Playground, ProxyError
 from tests.components.library.support import agent, component, play, plays
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 
 def counts(p: Playground) -> Counter[str]:

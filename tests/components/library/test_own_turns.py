@@ -1,17 +1,13 @@
 """Turns of a component's own before an agent whose results can be told apart: the user gets the
 user's own result, however it ends and whichever components are in front."""
 
-from __future__ import annotations
-
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.components.library.support import agent, component
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 HIDDEN = component("sparkle", {"prompt": "sparkle", "show": "hidden"})
 """`sparkle`, whose prompt is not shown."""

@@ -1,18 +1,14 @@
 """The components `router` and `coordinator`, with peer agents."""
 
-from __future__ import annotations
-
 import json
 import shlex
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from tests.components.library.support import agent, component
+from tests.harness.process.rig import Chain, Rig
 from tests.harness.process.serving import new_token, served
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
 
 RULES = [
     {"to": "a", "prefix": "a:"},

@@ -1,17 +1,13 @@
 """`permission-guard`: narrows permission requests by rule, never widens, never grants."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import ProxyError
 from tests.components.library.support import Json, agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 OPTIONS = [
     {"optionId": "a1", "name": "Allow", "kind": "allow_once"},

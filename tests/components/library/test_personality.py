@@ -1,19 +1,14 @@
 """Personality: `personality`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
 from tests.components.library.support import agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 HI = {"prompts": "/symposium:hi"}
 

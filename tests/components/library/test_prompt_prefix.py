@@ -1,16 +1,12 @@
 """Prompt transformation: `prompt-prefix`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import text
 from tests.components.library.support import agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 
 def blocks(playground: Any, at: int = -1) -> Any:

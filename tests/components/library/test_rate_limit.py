@@ -1,16 +1,12 @@
 """Rate limiting: `rate-limit`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import ProxyError
 from tests.components.library.support import agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 TWO = {"prompts": 2, "seconds": 10}
 

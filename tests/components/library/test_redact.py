@@ -1,10 +1,8 @@
 """Content filter and safety: `redact`."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -19,9 +17,7 @@ from tests.components.library.support import (
     received,
     says,
 )
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 KEY = "-----BEGIN RSA PRIVATE KEY-----\nMIIEow\nab+/c=\n-----END RSA PRIVATE KEY-----"
 AWS = "AKIA" + "ABCDEFGHIJKLMNOP"

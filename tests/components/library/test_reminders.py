@@ -1,9 +1,8 @@
 """Reminders, checkpoints and notices: `reminders`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,11 +17,7 @@ from tests.components.library.support import (
     play,
     plays,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 CHECKPOINTS = ".conductor/checkpoints"
 

@@ -1,15 +1,14 @@
 """The component `research`."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from guest_sdk.python import Playground, Record
 from tests.components.library.support import (
     FORMS,
     V2,
@@ -21,10 +20,7 @@ from tests.components.library.support import (
     play,
     plays,
 )
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Playground, Record
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 DONE = "<research-complete/>\nYou began this research: "
 

@@ -1,16 +1,11 @@
 """What components know of open sessions when they are started again."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from guest_sdk.python import ProxyError
+from guest_sdk.python import Playground, ProxyError, Record
 from tests.components.library.support import load, play, plays
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Playground, Record
 
 
 @plays

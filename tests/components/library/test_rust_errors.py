@@ -1,16 +1,11 @@
 """Language-specific helpers: `rust-errors`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from tests.components.library.support import agent, component, play, plays
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 MAIN = (
     "fn f<T: Foo>() {}\ntrait Foo {}\nfn main() {\n    f::<()>();\n    let s = g();\n    h(s);\n}\n"

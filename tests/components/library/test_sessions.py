@@ -1,9 +1,7 @@
 """Sessions that are kept, and begun with a history: `sessions`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
@@ -18,9 +16,7 @@ from tests.components.library.support import (
     plays,
     received,
 )
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 GRANTS = ("storage", "clock")
 TURN = {

@@ -1,10 +1,9 @@
 """What manifests, source and `conductor inspect` say of settings is one thing."""
 
-from __future__ import annotations
-
 import dataclasses
 import typing
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,9 +11,6 @@ from conductor.cli import inspect_, inspect_text
 from conductor.spec import catalog
 from tests.components.library.support import load
 from tests.places import COMPONENTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PYTHON = sorted(path.parent.name for path in COMPONENTS.glob("*/component.toml")
                 if 'carrier = "python"' in path.read_text("utf-8"))  # fmt: skip

@@ -1,20 +1,15 @@
 """Skills: `skills`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import ProxyError
 from tests.components.library.support import agent, component, play, plays
 from tests.harness.process.command import conductor
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 RELEASE = "---\nname: release\ndescription: >-\n  How to make\n  a release\n---\n1. Test.\n"
 FILES = {

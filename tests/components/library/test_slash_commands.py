@@ -1,18 +1,13 @@
 """Slash commands: `slash-commands`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
 from tests.components.library.support import Json, agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 FOLDER = "/project/.conductor/commands"
 REVIEW = '---\ndescription: "Reviews"\nargument-hint: FILE\n# x\n---\nReview $ARGUMENTS well.\n'

@@ -1,18 +1,14 @@
 """Sparkle in all its forms: `sparkle`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
 from tests.components.library.support import agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 EMBODY = "Please use the embody_sparkle tool to load your collaborative patterns."
 COMMAND = {"name": "sparkle", "command": "sparkle-mcp", "args": ["-v"], "env": []}

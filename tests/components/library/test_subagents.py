@@ -1,22 +1,16 @@
 """The component `subagents`."""
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
-from guest_sdk.python import Record
+from guest_sdk.python import Playground, Record
 from tests.components.library.support import agent, component, play, plays
+from tests.harness.process.rig import Chain, Rig
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Chain, Rig
-
 
 AGENTS = ROOT / "guest_sdk" / "python" / "examples" / "agents"
 

@@ -1,18 +1,14 @@
 """Another agent in the same conversation: `switch`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record
 from tests.components.library.support import agent, component, play, plays, says
 from tests.components.library.test_peer_agents import initialize
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 ALLOWED = {"outcome": {"outcome": "selected", "optionId": "allow-once"}}
 MAY = "agent:B+command:agent"

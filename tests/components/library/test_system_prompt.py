@@ -1,19 +1,13 @@
 """System prompt and modes: `system-prompt`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-from guest_sdk.python import Playground, ProxyError
+from guest_sdk.python import Playground, ProxyError, Record
 from tests.components.library.support import Json, agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from guest_sdk.python import Record
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 ROLES = [
     {"value": "none", "name": "None"},

@@ -1,17 +1,13 @@
 """Side conversations: `tangent`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import ProxyError, Record
 from tests.components.library.support import agent, component, play, plays, received
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 ALLOWED = {"outcome": {"outcome": "selected", "optionId": "allow-once"}}
 

@@ -1,16 +1,12 @@
 """The tool filter: `tool-filter`."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record
 from tests.components.library.support import agent, component, play, plays, says
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 TOOLS = ("add", "fail", "secret_key")
 SERVER = {"type": "acp", "name": "kit", "serverId": "kit:1"}

@@ -1,20 +1,14 @@
 """A conversation as data: `transcript`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from guest_sdk.python import Conversation, ProxyError, Record
+from guest_sdk.python import Conversation, Playground, ProxyError, Record
 from tests.components.library.support import FORMS, V2, agent, folders, in_form, play, plays
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 ASK = "_conversation/summarize"
 OWN = "conductor.component/transcript"

@@ -1,7 +1,5 @@
 """The transcripts of the bundled components that are Python, played in this process."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import pytest

@@ -1,19 +1,14 @@
 """Language-specific helpers: `ts-errors`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from guest_sdk.python import Playground
 from tests.components.library.support import agent, component, load, play, plays
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 MAIN: Final = """\
 interface Outer { a: { b: number } }

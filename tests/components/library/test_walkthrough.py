@@ -1,21 +1,16 @@
 """The component `walkthrough`."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from guest_sdk.python import Playground
 from tests.components.library.support import FORMS, agent, folders, in_form, play, plays
+from tests.harness.process.rig import Chain, Rig
 from tests.places import COMPONENTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from guest_sdk.python import Playground
-    from tests.harness.process.rig import Chain, Rig
 
 RUST = """\
 use x;

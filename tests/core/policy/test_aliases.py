@@ -1,7 +1,5 @@
 """Aliases (`rebind`) and the end of sub-sessions: what goes through the side of a component."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """What a guest returns as it was given it is not read; it is treated as if it were."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 

@@ -1,7 +1,5 @@
 """What components change, as an audit is told: read off the identities the engine has."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

@@ -1,7 +1,5 @@
 """What a component cannot stretch: the form of its messages, its turns, and how long it holds."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import Component

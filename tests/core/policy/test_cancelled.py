@@ -1,7 +1,5 @@
 """Cancellations: they reach the agent at once, and whoever holds the prompt they are about."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core.policy.cancellations import GRACE

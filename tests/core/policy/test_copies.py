@@ -1,7 +1,5 @@
 """Copies: the original has gone past, and what becomes of the copy changes nothing."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

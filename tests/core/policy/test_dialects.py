@@ -1,7 +1,5 @@
 """Well-behaved components of every dialect under every profile: nobody can tell."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import CHANNEL, DIALECTS, Component

@@ -1,7 +1,5 @@
 """Components that end: what they held goes on, is answered, or waits for their return."""
 
-from __future__ import annotations
-
 import itertools
 from functools import partial
 

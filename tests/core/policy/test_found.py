@@ -1,7 +1,5 @@
 """What properties have found: each was wrong once."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

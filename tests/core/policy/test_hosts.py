@@ -1,7 +1,5 @@
 """Hosts of guests, below a conductor: ids are kept on the way through, own ones are strings."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from functools import partial

@@ -1,7 +1,5 @@
 """`initialize` and a policed component: it takes its role, and no more part in it than it may."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Any

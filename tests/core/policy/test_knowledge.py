@@ -1,7 +1,5 @@
 """What the engine reads of messages, and what it knows of sessions."""
 
-from __future__ import annotations
-
 import json
 
 import pytest

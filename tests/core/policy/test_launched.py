@@ -1,7 +1,5 @@
 """A policed proxy of unknown dialect that answers `initialize` before it has passed it on."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import Component, Listen, Violated

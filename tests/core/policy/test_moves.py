@@ -1,7 +1,5 @@
 """The states of a carried request: every row of the table, and every move that it does not have."""
 
-from __future__ import annotations
-
 import itertools
 from collections.abc import Callable
 from typing import Final

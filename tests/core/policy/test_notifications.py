@@ -1,7 +1,5 @@
 """Notifications that a component carries: passed on, changed, dropped, delayed, its own."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

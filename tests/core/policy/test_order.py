@@ -1,8 +1,6 @@
 """What goes past a component overtakes what that carries no sooner than after its round, and keeps
 its order; nothing waits for ever."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
 

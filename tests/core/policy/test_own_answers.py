@@ -1,7 +1,5 @@
 """Errors and refusals of a component's own say whose they are, and never have the user log in."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

@@ -1,8 +1,6 @@
 """Options of a component's own, with `options`: those that it has added where everybody saw them,
 and no others; modes it has none."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core.effects import OwnedAddresses

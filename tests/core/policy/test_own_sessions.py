@@ -1,7 +1,5 @@
 """Sessions that components open with `sessions=own`: whose they are, and what happens in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from tests.harness.router.policed import (

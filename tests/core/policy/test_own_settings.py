@@ -1,8 +1,6 @@
 """What is set in sessions: by the user alone. A component's own are as the agent begins one, and
 one that becomes the user's is set as the user's was."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from typing import Any

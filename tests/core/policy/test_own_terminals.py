@@ -1,7 +1,5 @@
 """Terminals of the editor's, with `editor=terminal`: a component uses those that it has opened."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import pytest

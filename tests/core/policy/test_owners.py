@@ -5,8 +5,6 @@ the client, `mid` and `far` has declared a server, and opened a connection to it
 speak to it or for it, nor declare it as its own.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,5 @@
 """Requests and a policed component: every right, both ways, and what it does with them."""
 
-from __future__ import annotations
-
 import json
 from typing import Final, NamedTuple
 

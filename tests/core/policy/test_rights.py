@@ -1,7 +1,5 @@
 """The table of keys: what profiles, rules and grants come to on each of them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import pytest

@@ -1,7 +1,5 @@
 """Grants with scopes, and the globs in them."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core.policy.scopes import (

@@ -1,7 +1,5 @@
 """Copies of set-ups: a component that carries prompts has the answer before it is prompted."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core.policy import ordering

@@ -1,8 +1,6 @@
 """Components in a row that do as they like, die, and come back: each request has its one answer,
 and nothing is stuck."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from typing import Any, Final, NamedTuple

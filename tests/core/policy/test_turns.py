@@ -1,7 +1,5 @@
 """Prompts of a component's own: when it may send them, and who hears what is said in such turns."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core import Closure, Component, guards

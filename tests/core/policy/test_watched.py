@@ -1,7 +1,5 @@
 """Components that are watched: what they would do, and what their rights would forbid."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

@@ -1,7 +1,5 @@
 """What tools do in hidden turns: the user sees it before the agent asks anything."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from typing import Final

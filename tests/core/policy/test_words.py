@@ -1,7 +1,5 @@
 """The words for rights: each cell has one, and all that reads them."""
 
-from __future__ import annotations
-
 import re
 
 import msgspec

@@ -1,7 +1,5 @@
 """Attacks on conversations as data: what others added, and what was said."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Attacks by methods that the protocol does not know."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from msgspec import Raw

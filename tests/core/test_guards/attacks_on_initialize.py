@@ -1,7 +1,5 @@
 """Attacks on who is at the other end, and what it can do."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

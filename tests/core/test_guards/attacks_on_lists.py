@@ -1,7 +1,5 @@
 """Attacks on lists of sessions."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

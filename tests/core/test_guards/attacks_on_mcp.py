@@ -1,7 +1,5 @@
 """Attacks by what a component's own MCP servers say, in every generation of MCP over ACP."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any, Final

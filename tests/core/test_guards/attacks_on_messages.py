@@ -1,7 +1,5 @@
 """Attacks by what any message has: its JSON, its method, its session, its metadata."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 
 from msgspec import UNSET

@@ -1,7 +1,5 @@
 """Attacks on the user's right to say no."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

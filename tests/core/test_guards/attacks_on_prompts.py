@@ -1,7 +1,5 @@
 """Attacks by prompts: what an agent takes for a command, and what it reads unasked."""
 
-from __future__ import annotations
-
 import base64
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """Attacks on requests that are only passed on, and on MCP connections."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

@@ -1,7 +1,5 @@
 """Attacks on what an agent works with: servers, directories, sessions, prompts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 

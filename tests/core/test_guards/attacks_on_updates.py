@@ -1,7 +1,5 @@
 """Attacks on what the user is shown."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 

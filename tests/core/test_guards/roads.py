@@ -3,8 +3,6 @@
 Every chain knows what `attack.CONTEXT` says: sessions, folders, modes, commands and MCP servers.
 """
 
-from __future__ import annotations
-
 import itertools
 import json
 import re

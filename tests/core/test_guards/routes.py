@@ -1,7 +1,5 @@
 """Whether something passes, for tests of what the guards leave be."""
 
-from __future__ import annotations
-
 import json
 
 from msgspec import UNSET, Raw

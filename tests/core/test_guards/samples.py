@@ -1,7 +1,5 @@
 """Messages as clients, agents and components send them, for the tests of the guards."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """What the guards leave be: a guard that refuses everything would be no guard."""
 
-from __future__ import annotations
-
 import json
 
 import msgspec

@@ -1,7 +1,5 @@
 """What the guards leave be in `initialize`, session updates and MCP messages."""
 
-from __future__ import annotations
-
 import json
 from typing import Final
 

@@ -1,7 +1,5 @@
 """What the guards leave be in prompts: prefixes, links into the project, prose with an `@`."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each attack is refused by the guard it is meant for.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterator
 from typing import Any

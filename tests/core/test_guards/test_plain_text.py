@@ -1,7 +1,5 @@
 """Prompts that were changed by plain text alone: the rules, which are not asked, find nothing."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Whatever a component sends: the guards answer, and what is protected stays protected."""
 
-from __future__ import annotations
-
 import copy
 import json
 import random

@@ -1,7 +1,5 @@
 """What the guards read of a message, at the edges."""
 
-from __future__ import annotations
-
 import inspect
 import sys
 from typing import Final

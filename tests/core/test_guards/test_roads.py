@@ -1,7 +1,5 @@
 """Every attack along every road: what no guard lets pass in the chain passes nowhere else."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.core.guards import originated

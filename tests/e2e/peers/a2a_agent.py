@@ -1,7 +1,5 @@
 """An agent that the official A2A Python SDK serves, in versions 1.0 or 0.3 of the protocol."""
 
-from __future__ import annotations
-
 import contextlib
 import socket
 import threading

@@ -1,13 +1,11 @@
 """Fixtures of the peer tests: the conductor under test, the installed npm peers."""
 
-from __future__ import annotations
-
 import os
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -22,9 +20,6 @@ from tests.e2e.peers.npm import (
 from tests.harness.process.command import COMMAND, UNDER_TEST
 from tests.harness.process.processes import MARKER, outliving
 from tests.harness.process.rig import Chain, python_path
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 
 @dataclass(frozen=True, slots=True)

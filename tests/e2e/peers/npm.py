@@ -5,8 +5,6 @@ user's cache directory (about 500 MB: two coding agents with their own runtimes)
 names no registry: npm takes the one it is configured with, and checks the digests.
 """
 
-from __future__ import annotations
-
 import hashlib
 import os
 import shutil

@@ -5,14 +5,10 @@
 every pair of client and agent.
 """
 
-from __future__ import annotations
-
+from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Literal
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
+from pathlib import Path
+from typing import Any, Literal
 
 Json = dict[str, Any]
 Direction = Literal["in", "out"]

@@ -1,26 +1,20 @@
 """Agents behind A2A, with the official A2A Python SDK as the server, and a real agent in front."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tests.components.library.support import agent, component
 from tests.e2e.peers.a2a_agent import VERSIONS, serving
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import Json, MockMessages, tool_results
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_mcp_agents import everything
 from tests.e2e.peers.test_reminders import work
 from tests.e2e.peers.test_sessions import environment, opened, said
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
-    from tests.harness.process.rig import Rig
+from tests.harness.process.rig import Rig
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -6,16 +6,13 @@ import json
 import shlex
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
+from tests.e2e.peers.npm import NodePeers
 from tests.editors.home import home
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -1,14 +1,13 @@
 """Real coding agents call a tool that has a page (MCP Apps): the editor shows the page, and the
 page asks its server; an editor without panels gets words. The model is a mock."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import MockMessages, tool_results
 from tests.e2e.peers.test_mcp_agents import OPENCODE, calling, everything, prepare
 from tests.e2e.peers.test_revived import allow
@@ -16,9 +15,6 @@ from tests.e2e.peers.test_sessions import said
 from tests.e2e.test_apps import DICE, WORDS, page_rolls
 from tests.e2e.test_editor import SHOW, done
 from tests.harness.process.client import Client
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

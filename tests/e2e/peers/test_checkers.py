@@ -1,20 +1,16 @@
 """`ts-errors` and `a11y` explain what the real compiler and the real checkers print."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.components.library.support import agent, component
 from tests.e2e.peers.npm import install, link_scripts, node_tools
+from tests.harness.process.rig import Rig
 from tests.page import library
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Rig
 
 pytestmark = pytest.mark.peers
 

@@ -4,18 +4,18 @@ The command line is the README's: the agents are found by name on PATH. They run
 home directory of their own and a dummy key, and can reach nothing but the mock.
 """
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
 import sys
+from collections.abc import Iterator
 from datetime import UTC, date, datetime, timedelta
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from conductor.spec.paths import components_folder
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import (
     Answer,
     Json,
@@ -26,19 +26,13 @@ from tests.e2e.peers.mock_messages import (
     tool_results,
     user_text,
 )
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.plan import Plan, Transcript
 from tests.e2e.peers.python_client import run_python_client
 from tests.harness.process.processes import MARKER
 from tests.places import DEADLINE
 from tests.record.trace import pairs
 from tests.record.trace.test_trace import PROXY
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

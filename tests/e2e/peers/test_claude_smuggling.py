@@ -3,25 +3,19 @@
 The same module is let do it once, trusted, to show that the agent does start what it is told.
 """
 
-from __future__ import annotations
-
 import json
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 import wasmtime
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_claude_agents import AGENTS, ANSWER, ASK, Bench
 from tests.places import ACTORS
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
-
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

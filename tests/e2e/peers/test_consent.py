@@ -1,25 +1,21 @@
 """Consent through clients that others wrote: the official Python SDK, and acpx."""
 
-from __future__ import annotations
-
 import json
 import os
 import shlex
 import shutil
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from conductor.spec.paths import components_folder
+from tests.e2e.peers.conftest import Launch
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.plan import Plan
 from tests.e2e.peers.python_client import run_python_client
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

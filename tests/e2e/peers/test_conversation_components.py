@@ -3,13 +3,13 @@
 The model is a mock.
 """
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import (
     Answer,
     Json,
@@ -19,16 +19,11 @@ from tests.e2e.peers.mock_messages import (
     tool_results,
     user_text,
 )
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_mcp_agents import MOST_SEARCHES, everything
 from tests.e2e.peers.test_sessions import environment, opened, said
 from tests.harness.process.client import Client
 from tests.record.trace import pairs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300), everything]
 

@@ -4,8 +4,6 @@
 stand-ins take their place that call our files as the plugins do.
 """
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -14,15 +12,13 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from conductor.editors import lisp, lua
+from tests.e2e.peers.conftest import Launch
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -2,8 +2,6 @@
 that the endpoint refuses. With OPA and Cedar themselves where they are there.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import shutil
@@ -15,17 +13,15 @@ from contextlib import contextmanager
 from functools import partial
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_sessions import environment, opened, said
 from tests.harness.process.command import conductor
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -1,20 +1,15 @@
 """The helpers that a project's dependencies choose, before a real agent: it calls their tools."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
 from tests.e2e.peers.test_mcp_agents import MOST_SEARCHES, prepare
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

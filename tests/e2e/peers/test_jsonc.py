@@ -1,7 +1,5 @@
 """Our reader of settings reads what the parser of VS Code's settings reads, in the same way."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

@@ -1,22 +1,16 @@
 """`conductor agents` with the two Claude agents from npm, in an empty home and without a key."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
+from tests.e2e.peers.npm import NodePeers
 from tests.harness.process.processes import MARKER
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -5,17 +5,18 @@ They have no setting of their own for it: what they know of the tool is what the
 `docs/mcp.md`. All but a few run only with `CONDUCTOR_PEERS_ALL` set, see README.md.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import acp
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import (
     Answer,
     Json,
@@ -30,12 +31,6 @@ from tests.e2e.peers.plan import Plan, Transcript
 from tests.e2e.peers.python_client import run_python_client
 from tests.e2e.peers.test_claude_agents import AGENTS, KEPT, KEY
 from tests.record.trace import pairs
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 everything = pytest.mark.skipif(

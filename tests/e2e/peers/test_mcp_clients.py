@@ -3,13 +3,12 @@
 Each is given what the conductor declared to an agent that knows no MCP over ACP.
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import subprocess
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Any, Literal
+from pathlib import Path
+from typing import Any, Literal
 
 import httpx2
 import pytest
@@ -17,14 +16,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import TextContent
 
+from tests.e2e.peers.conftest import Launch
+from tests.e2e.peers.npm import NodePeers
 from tests.harness.process.mcp_clients import declaration_of, pairs
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 Json = dict[str, Any]
 TOOLS = ["add", "echo", "fail", "progress", "whoami"]

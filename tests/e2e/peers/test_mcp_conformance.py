@@ -3,22 +3,17 @@
 The server is `everything.py`, a proxy; the suite sees the conductor's loopback HTTP server.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_mcp_clients import AGENTS
 from tests.harness.process.mcp_clients import declaration_of, pairs
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 EVERYTHING = Path(__file__).parent / "everything.py"

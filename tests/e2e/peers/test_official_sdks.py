@@ -5,24 +5,19 @@ them; the pairs with TypeScript need Node. What is asserted is read off the clie
 connection.
 """
 
-from __future__ import annotations
-
 import json
 import shlex
 import sys
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.plan import Plan, Transcript, Turn
 from tests.e2e.peers.python_client import run_python_client
 from tests.e2e.peers.typescript_client import run_typescript_client
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -1,22 +1,17 @@
 """Reminders before a real agent: a mock model writes a checkpoint and sets a reminder."""
 
-from __future__ import annotations
-
 import json
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_mcp_agents import everything
 from tests.e2e.peers.test_sessions import environment, opened, said
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300), everything]
 

@@ -5,9 +5,7 @@ that table. The pairs with TypeScript need Node, those with Rust a program that 
 build (`python -m tests.e2e.peers.remote.build`).
 """
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
@@ -15,11 +13,7 @@ from tests.e2e.peers.npm import install, link_scripts, node_tools
 from tests.e2e.peers.remote import table
 from tests.e2e.peers.remote.peers import CHAIN, CONNECT, HERE, OURS, PAIRS, MissingError, Peers
 from tests.e2e.peers.remote.scenario import expected, outcome
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tests.e2e.peers.remote.table import Column, Pair
+from tests.e2e.peers.remote.table import Column, Pair
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -3,17 +3,15 @@
 `tests/e2e/test_revived.py` has the details, with an agent of the tests' own.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import (
     Answer,
     Json,
@@ -24,14 +22,11 @@ from tests.e2e.peers.mock_messages import (
     tool_results,
     user_text,
 )
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_claude_agents import KEPT, KEY
 from tests.e2e.peers.test_mcp_agents import say as call_the_tool
 from tests.harness.process.processes import MARKER, command_line, marked
 from tests.harness.process.rig import Chain
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -1,20 +1,16 @@
 """A real agent that loads no sessions, behind ``sessions`` and ``transcript``; a mock model."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, user_text
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_claude_agents import KEPT, KEY
 from tests.harness.process.client import Client
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

@@ -1,21 +1,16 @@
 """Real agents beside a real agent: ``router``, ``coordinator`` and ``tangent``; a mock model."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any, Final
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, user_text
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_mcp_agents import everything
 from tests.e2e.peers.test_sessions import environment, opened, said
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300), everything]
 

@@ -1,20 +1,15 @@
 """Sub-agents of a real coding agent: a mock model hands two tasks to `subagents`."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import Answer, Json, MockMessages, Text, ToolUse, tool_results
 from tests.e2e.peers.test_mcp_agents import OPENCODE, everything, prepare
 from tests.record.trace import pairs
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300), everything]
 

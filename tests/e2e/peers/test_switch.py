@@ -1,11 +1,11 @@
 """`/agent`: a session goes on with another real agent, and comes back; a mock model."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.mock_messages import (
     Answer,
     Json,
@@ -15,6 +15,7 @@ from tests.e2e.peers.mock_messages import (
     tool_results,
     user_text,
 )
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.test_mcp_agents import (
     ADD,
     ARGUMENTS,
@@ -24,13 +25,7 @@ from tests.e2e.peers.test_mcp_agents import (
     opencode_env,
 )
 from tests.e2e.peers.test_sessions import environment, opened, said
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.e2e.peers.conftest import Launch
-    from tests.e2e.peers.npm import NodePeers
-    from tests.harness.process.client import Client
+from tests.harness.process.client import Client
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(300)]
 

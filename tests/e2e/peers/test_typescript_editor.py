@@ -1,7 +1,5 @@
 """The client library in TypeScript: its own tests, its README, and what the page has of it."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
@@ -9,16 +7,14 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from tests.e2e.peers.conftest import Launch
 from tests.e2e.peers.npm import install, node_tools
 from tests.page import editing, library
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.conftest import Launch
 
 pytestmark = pytest.mark.peers
 

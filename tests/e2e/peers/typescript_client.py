@@ -1,16 +1,11 @@
 """Drives a conductor with the official TypeScript SDK as the client (``ts/client.mjs``)."""
 
-from __future__ import annotations
-
 import json
 import subprocess
-from typing import TYPE_CHECKING
 
+from tests.e2e.peers.npm import NodePeers
 from tests.e2e.peers.plan import Frame, Plan, Transcript, transcript_of
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.e2e.peers.npm import NodePeers
 
 
 def run_typescript_client(peers: NodePeers, plan: Plan) -> Transcript:

@@ -1,16 +1,12 @@
 """Builds of the examples, made once for all processes that run tests."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    import pytest
+import pytest
 
 Build = Callable[[str], Path]
 """Builds an example, or the probe, by name."""

@@ -1,21 +1,17 @@
 """What the libraries of all languages are held to: the shared transcripts, and some more."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 import wasm_host
 from conductor.author import transcripts
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 SDK: Final = ROOT / "guest_sdk"
 EXAMPLES: Final = ("datetime", "shout")

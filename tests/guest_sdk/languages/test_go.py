@@ -1,7 +1,5 @@
 """The Go library: WASI commands that pass the transcripts of all languages."""
 
-from __future__ import annotations
-
 import re
 import shutil
 import subprocess

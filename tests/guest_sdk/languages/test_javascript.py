@@ -1,7 +1,5 @@
 """The JavaScript library: its examples are built, and pass the transcripts of all languages."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import shutil

@@ -1,7 +1,5 @@
 """The Python library passes the transcripts of all languages with the same two proxies."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any

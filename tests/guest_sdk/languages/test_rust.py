@@ -3,8 +3,6 @@
 The modules are recorded with their digests: the target they take does not come with most compilers.
 """
 
-from __future__ import annotations
-
 import contextlib
 import os
 import re

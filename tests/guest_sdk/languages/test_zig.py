@@ -1,7 +1,5 @@
 """The Zig library: its examples are built, and pass the transcripts of all languages."""
 
-from __future__ import annotations
-
 import importlib.util
 import shlex
 import sys

@@ -4,8 +4,6 @@ Ids of requests are made different on either side, as a conductor does that has 
 `_conductor/config` is answered here, and `configure` passed on if there is anything to tell.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from typing import Final
 

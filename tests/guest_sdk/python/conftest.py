@@ -1,7 +1,5 @@
 """Python guests, and a rig of chains that have some."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from pathlib import Path
 

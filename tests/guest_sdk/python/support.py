@@ -1,7 +1,5 @@
 """One proxy, three ways to run it; each takes lines of the channel and gives lines back."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

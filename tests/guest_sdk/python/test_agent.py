@@ -1,7 +1,5 @@
 """The SDK for agents, in its playground: no process, no conductor."""
 
-from __future__ import annotations
-
 import asyncio
 import sys
 from typing import Any

@@ -1,18 +1,14 @@
 """The example proxies and the example agent of the Python SDK, in each form, behind one
 conductor."""
 
-from __future__ import annotations
-
 import json
 import sys
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
 from tests.guest_sdk.python.support import EXAMPLES
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.rig import Chain, Rig
 
 pytestmark = pytest.mark.timeout(600)
 

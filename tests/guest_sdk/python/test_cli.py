@@ -1,7 +1,5 @@
 """`conductor agent ./my_proxy.py AGENT`: the same file, sandboxed, as a program, in process."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

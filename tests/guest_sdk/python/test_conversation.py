@@ -1,20 +1,15 @@
 """A conversation as data: what is read is written again, what passes is kept, what is added."""
 
-from __future__ import annotations
-
 import contextlib
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guest_sdk.python import Conversation, Playground, Proxy, Recorder, Session, played
+from guest_sdk.python import Conversation, Playground, Proxy, Record, Recorder, Session, played
 from guest_sdk.python.conversation import DEEPEST, Event, ToolUse
 from guest_sdk.python.retelling import in_words, updates
-
-if TYPE_CHECKING:
-    from guest_sdk.python import Record
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(max_size=5),

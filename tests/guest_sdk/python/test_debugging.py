@@ -1,7 +1,5 @@
 """`print()` and `breakpoint()` of a proxy: as a program, and in the sandbox."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """The user's editor as proxies see it: panels, comments, operations, log lines."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

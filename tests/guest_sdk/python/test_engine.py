@@ -1,7 +1,5 @@
 """What a proxy does with lines: order, cancellation, errors, and what passes untouched."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import dataclass
 from typing import Any

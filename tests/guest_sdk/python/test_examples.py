@@ -1,15 +1,11 @@
 """One source file, three ways to run it: the same transcript passes in all of them."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import pytest
 
+from tests.guest_sdk.python.conftest import Make
 from tests.guest_sdk.python.support import EXAMPLES, HERE, InProcess, Process, Sandboxed, play
-
-if TYPE_CHECKING:
-    from tests.guest_sdk.python.conftest import Make
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 

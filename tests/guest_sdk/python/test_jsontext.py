@@ -1,7 +1,5 @@
 """Texts that are edited stay as they were wherever nothing was changed."""
 
-from __future__ import annotations
-
 import copy
 import json
 from typing import Any, Final

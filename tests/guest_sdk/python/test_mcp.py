@@ -1,7 +1,5 @@
 """MCP servers of proxies: tools, resources, prompts, what they ask back and tell unasked."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 from collections.abc import Callable

@@ -3,8 +3,6 @@
 The client is given what an agent would be that knows no MCP over ACP: a program, or a URL.
 """
 
-from __future__ import annotations
-
 import asyncio
 from contextlib import AsyncExitStack
 from typing import Any, Final, Literal

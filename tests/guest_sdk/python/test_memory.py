@@ -1,7 +1,5 @@
 """What has been handled is freed at once: memory of a sandbox is small, and its collector rare."""
 
-from __future__ import annotations
-
 import gc
 from collections.abc import Iterator
 from typing import Any

@@ -1,7 +1,5 @@
 """What authors get wrong is told to them: where they wrote it, and what to write instead."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from pathlib import PurePosixPath

@@ -1,7 +1,5 @@
 """Tests in the form that authors write them in, and what a refusal looks like there."""
 
-from __future__ import annotations
-
 import inspect
 from collections.abc import Awaitable, Callable
 from typing import Any

@@ -1,7 +1,5 @@
 """What proxies add to prompts: never in front of what an agent may read as a command."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,18 +1,14 @@
 """The guide's example is what it says: the file runs, and so does its test."""
 
-from __future__ import annotations
-
 import re
-from typing import TYPE_CHECKING, Final
+from pathlib import Path
+from typing import Final
+
+import pytest
 
 from guest_sdk.python import build
 from tests.guest_sdk.python.support import EXAMPLES, load
 from tests.places import ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 GUIDE: Final = ROOT / "guest_sdk" / "python" / "README.md"
 

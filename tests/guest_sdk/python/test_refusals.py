@@ -1,7 +1,5 @@
 """`request.refuse`: a request that does not go on."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import pytest

@@ -1,7 +1,5 @@
 """`conductor log replay` of a proxy that uses every service, sandboxed and as a program."""
 
-from __future__ import annotations
-
 import json
 import sys
 import threading

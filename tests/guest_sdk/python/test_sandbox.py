@@ -1,18 +1,13 @@
 """Inside the sandbox: what is there, what is not and says so, and how mistakes are told."""
 
-from __future__ import annotations
-
 import json
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from tests.guest_sdk.python.conftest import Make
 from wasm_host import Guest, GuestError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tests.guest_sdk.python.conftest import Make
 
 pytestmark = pytest.mark.timeout(600)  # the first test may have the guest built
 

@@ -1,7 +1,5 @@
 """A proxy program that takes part in SCP: what it says on both connections, without processes."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

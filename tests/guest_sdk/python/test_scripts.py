@@ -1,7 +1,5 @@
 """From a path to source that is run: what is read, what is refused, and the guest's own name."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import os

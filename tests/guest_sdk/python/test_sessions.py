@@ -1,7 +1,5 @@
 """Sessions and what is kept of them; prompts of the proxy's own in the client's sessions."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import functools

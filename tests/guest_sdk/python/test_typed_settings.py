@@ -1,7 +1,5 @@
 """`Proxy[Settings]`: what type the settings have, in a test, in the sandbox and as a program."""
 
-from __future__ import annotations
-
 import subprocess
 import sys
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The dialect `acp` on one connection: ids kept, envelopes opened and closed."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

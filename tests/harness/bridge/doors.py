@@ -11,8 +11,6 @@ What it is asked decides what it does:
     refuse          answered with an error, -32601
 """
 
-from __future__ import annotations
-
 import asyncio
 import json
 import os

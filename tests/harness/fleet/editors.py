@@ -5,15 +5,13 @@ connects anew and loads its sessions. `Pipe` is one that starts a program, such 
 connect` or `conductor agent ws://…,on_failure=restart`. A `Crowd` serves many in one thread.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import select
 import socket
 import time
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from websockets.client import ClientProtocol
 from websockets.frames import Frame, Opcode
@@ -21,11 +19,9 @@ from websockets.http11 import Response
 from websockets.uri import parse_uri
 
 from tests.harness.fleet.ledger import Ledger, Turn
+from tests.harness.process.netns import Machine
+from tests.harness.process.rig import Chain
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.netns import Machine
-    from tests.harness.process.rig import Chain
 
 Json = dict[str, Any]
 Then = Callable[[Json], None]

@@ -4,8 +4,6 @@ order, and nothing of a life that is over (`tests.e2e.actors.numbering_agent`).
 Pure bookkeeping: an editor reports what it sends and what comes.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import dataclass, field

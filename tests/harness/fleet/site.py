@@ -1,10 +1,8 @@
 """A fleet on machines of its own: NATS, gateways, workers with numbering agents, and editors."""
 
-from __future__ import annotations
-
 import signal
 from contextlib import ExitStack
-from typing import TYPE_CHECKING, Any, Final, Self
+from typing import Any, Final, Self
 
 from tests.harness.fleet.editors import Crowd, Editor, Pipe, Socket
 from tests.harness.fleet.ledger import records
@@ -12,10 +10,8 @@ from tests.harness.process.fleet import Fleet
 from tests.harness.process.nats import Nats
 from tests.harness.process.netns import Machine, world
 from tests.harness.process.processes import descendants
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
-    from tests.harness.process.serving import Served
+from tests.harness.process.rig import Chain, Rig
+from tests.harness.process.serving import Served
 
 Json = dict[str, Any]
 

@@ -4,8 +4,6 @@ One thread, one poll: nothing is read behind the test's back, so a client that d
 (`reading = False`) really does not, and every wait has a deadline.
 """
 
-from __future__ import annotations
-
 import json
 import os
 import select

@@ -1,7 +1,5 @@
 """Runs the real command line as a process, for the tests beside."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

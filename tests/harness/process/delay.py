@@ -5,20 +5,16 @@ here has a latency, and stalls that chance brings. What waits in it is bounded: 
 reads no more.
 """
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import socket
 from collections import deque
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from tests.harness.process.netns import Machine
 from tests.harness.process.relay import Relay, drop
-
-if TYPE_CHECKING:
-    from tests.harness.process.netns import Machine
 
 _CHUNK: Final = 1 << 14
 

@@ -1,19 +1,15 @@
 """The parts of a fleet under test: a gateway and workers beside a NATS server of the test's."""
 
-from __future__ import annotations
-
 import json
 import os
 import signal
 import time
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from tests.harness.process.command import Ran, conductor, environment
+from tests.harness.process.rig import Chain, Rig
 from tests.harness.process.serving import Served, served
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from tests.harness.process.rig import Chain, Rig
 
 Json = dict[str, Any]
 

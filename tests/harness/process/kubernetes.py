@@ -3,8 +3,6 @@
 It checks manifests, gives them defaults and keeps them; no controller and no node acts on them.
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import ssl

@@ -4,22 +4,17 @@
 posts to a URL. What a server sends before an answer is kept in `told`, in order.
 """
 
-from __future__ import annotations
-
 import http.client
 import json
 import os
 import socket
 import subprocess
-from typing import TYPE_CHECKING, Any, Final
+from collections.abc import Callable
+from typing import Any, Final
 from urllib.parse import urlsplit
 
+from tests.harness.process.rig import Chain
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tests.harness.process.rig import Chain
 
 Json = dict[str, Any]
 HELLO: Final[Json] = {

@@ -8,8 +8,6 @@ with Nats(tmp_path, nodes=3) as nats:     # a cluster
     nats.nodes[nats.leader()].kill()
 """
 
-from __future__ import annotations
-
 import contextlib
 import json
 import shutil

@@ -4,8 +4,6 @@ They are below those that systems give to outgoing connections. Tests see by a s
 at the same port who has one: nothing under test uses datagrams there.
 """
 
-from __future__ import annotations
-
 import errno
 import random
 import socket

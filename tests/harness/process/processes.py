@@ -1,7 +1,5 @@
 """The process table: who descends from whom, what is left, what it uses (Linux's /proc)."""
 
-from __future__ import annotations
-
 import contextlib
 import os
 import select

@@ -1,7 +1,5 @@
 """A proxy of HTTP for tests: it knows one host, `chains.example`, whatever the DNS says."""
 
-from __future__ import annotations
-
 import socket
 import threading
 from typing import Self

@@ -3,8 +3,6 @@
 What it does to the links that it carries is up to its subclasses.
 """
 
-from __future__ import annotations
-
 import asyncio
 import socket
 import struct

@@ -1,7 +1,5 @@
 """Programs behind addresses, for the tests that reach them (`tests.e2e.actors.gateway`)."""
 
-from __future__ import annotations
-
 import contextlib
 import datetime
 import shlex

@@ -1,7 +1,5 @@
 """A wire to an address, which a test cuts."""
 
-from __future__ import annotations
-
 import contextlib
 import select
 import socket

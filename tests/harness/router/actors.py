@@ -4,8 +4,6 @@ They are written from the protocol's documents, not from `conductor.core.dialect
 of the conductor's classes. An actor hears one line and says lines; a `Stage` plays them all.
 """
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Callable, Sequence

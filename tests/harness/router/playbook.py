@@ -17,8 +17,6 @@ not used as a context manager. `Wake` effects are set aside, and come with `wake
 sessions of `Held` effects are in `held`.
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Iterable, Sequence
 from types import TracebackType

@@ -1,7 +1,5 @@
 """Routers and messages the playbooks start from."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from conductor.core import DIALECTS, Component

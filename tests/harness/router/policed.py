@@ -1,7 +1,5 @@
 """Chains with policed components, initialized, and what is said in them, for playbooks."""
 
-from __future__ import annotations
-
 import json
 from collections import deque
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Policies cell by cell, for tests of the engine: users write words instead."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 from conductor.core.policy import words

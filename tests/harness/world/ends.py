@@ -4,8 +4,6 @@ What is said has the form of real messages, each with a number of its own, so th
 wherever it comes out.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

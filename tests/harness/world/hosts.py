@@ -5,8 +5,6 @@ What
 each guest does is drawn from a tape of numbers; zeros pass everything on.
 """
 
-from __future__ import annotations
-
 import json
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Policies and scripts for properties, as Hypothesis draws them."""
 
-from __future__ import annotations
-
 from typing import Final
 
 import msgspec

@@ -6,8 +6,6 @@ depends on the line alone, so that a step means the same whatever has happened b
 nothing of the router but what shells use, and looks into nothing.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import zlib

@@ -1,7 +1,5 @@
 """The components of a storm: each is drawn from a seed of its own."""
 
-from __future__ import annotations
-
 from random import Random
 from typing import Final, NamedTuple
 

@@ -1,7 +1,5 @@
 """What happens in a storm, step by step, and the calm after it."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from random import Random

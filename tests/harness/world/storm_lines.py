@@ -1,7 +1,5 @@
 """What peers of a storm say of their own, answer, and make of what they pass on."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable
 from random import Random

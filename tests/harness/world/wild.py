@@ -3,8 +3,6 @@
 Guests hear and say lines of `channel/1`. `Program` puts such a guest behind a dialect.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence

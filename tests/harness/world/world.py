@@ -4,8 +4,6 @@
 says to that is routed before the next, and time passes where a script says so.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """A registry for each test, and no login but those that a test makes."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

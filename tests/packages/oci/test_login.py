@@ -1,7 +1,5 @@
 """Where the user's login at a registry goes, and where it does not."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

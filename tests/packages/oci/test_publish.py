@@ -1,7 +1,5 @@
 """Components into a registry, and out of it again: ours, and what oras makes of it."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 from pathlib import Path

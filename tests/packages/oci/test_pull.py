@@ -1,7 +1,5 @@
 """Components out of a registry: those of others too, and nothing that is not what it should be."""
 
-from __future__ import annotations
-
 import gzip
 import json
 import os

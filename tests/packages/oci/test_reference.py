@@ -1,7 +1,5 @@
 """How a component in a registry is written."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.errors import UsageError

@@ -1,7 +1,5 @@
 """`--audit FILE`: what goes on record, and that the record cannot be changed unnoticed."""
 
-from __future__ import annotations
-
 import errno
 import fcntl
 import hashlib

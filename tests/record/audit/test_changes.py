@@ -1,7 +1,5 @@
 """What an audit says of a change, and how hosts of guests report one."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """`conductor.record.replay.agent`: what the agent of a trace answers, and when."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

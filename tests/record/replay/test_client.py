@@ -1,7 +1,5 @@
 """The client of a recorded chain, played without a chain."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import msgspec

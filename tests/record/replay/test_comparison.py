@@ -1,7 +1,5 @@
 """`conductor.record.replay.comparison`: which differences of a run count."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

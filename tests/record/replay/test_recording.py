@@ -1,7 +1,5 @@
 """`conductor.record.replay.recording`: what the ends of a chain, or of one component, had sent."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`conductor.record.replay.transcript`: what becomes a transcript, and what cannot."""
 
-from __future__ import annotations
-
 import pytest
 
 from conductor.errors import UsageError

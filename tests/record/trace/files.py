@@ -1,7 +1,5 @@
 """Trace files for tests without an event loop."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from conductor.record.trace.file import TraceFile

@@ -1,7 +1,5 @@
 """Traces of real chains of every kind are true: each request has its answer at every hop."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import sys

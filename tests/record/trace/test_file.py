@@ -1,7 +1,5 @@
 """`conductor.record.trace.file`: held back a little, written whole, and given up without harm."""
 
-from __future__ import annotations
-
 import errno
 import json
 import os

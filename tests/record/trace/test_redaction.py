@@ -1,7 +1,5 @@
 """`conductor.spec.redaction`: what is taken out of a trace, and what is left alone."""
 
-from __future__ import annotations
-
 import json
 import tracemalloc
 from typing import Any

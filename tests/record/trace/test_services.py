@@ -1,7 +1,5 @@
 """`conductor.record.trace.services`: what a trace shows of calls of services and of answers."""
 
-from __future__ import annotations
-
 import json
 from typing import Any, Final
 

@@ -1,7 +1,5 @@
 """`--trace FILE` through the real command line: every hop once, in order, and no secret."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

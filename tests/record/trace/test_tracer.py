@@ -1,7 +1,5 @@
 """`conductor.record.trace`: what becomes of one message, and of reports that make no sense."""
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import json

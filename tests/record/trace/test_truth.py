@@ -1,7 +1,5 @@
 """Traces are true whatever guests do, and nobody is told another byte because of one."""
 
-from __future__ import annotations
-
 import tempfile
 from pathlib import Path
 from typing import Final

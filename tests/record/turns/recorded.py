@@ -1,7 +1,5 @@
 """A trace of a real chain, with all that a trace can show. Made once for all tests of a process."""
 
-from __future__ import annotations
-
 import asyncio
 import functools
 import tempfile

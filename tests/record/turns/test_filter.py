@@ -1,7 +1,5 @@
 """The language that chooses events: both its readers take it alike."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

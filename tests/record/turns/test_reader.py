@@ -1,7 +1,5 @@
 """Any file read as a trace: what is one is shown, what is none is an error or a gap."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import random

@@ -1,7 +1,5 @@
 """Which chain fits a project: files, and the packages that manifests list."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Names of the configuration: chains, components, and what they hide."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """What a project has: manifests of workspaces, and what cannot be judged."""
 
-from __future__ import annotations
-
 import json
 import os
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Reading a file of configuration: whatever it holds, the answer is a configuration or mistakes."""
 
-from __future__ import annotations
-
 from typing import Any, Final
 
 import pytest

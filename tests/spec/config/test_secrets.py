@@ -1,7 +1,5 @@
 """Secrets by reference: where they are read, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

@@ -1,7 +1,5 @@
 """Questions as a playbook: which is asked when, and what follows an answer."""
 
-from __future__ import annotations
-
 import itertools
 import json
 from typing import Any

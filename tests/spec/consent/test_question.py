@@ -1,7 +1,5 @@
 """What a question shows: conductor's own words, whatever a component's author has written."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

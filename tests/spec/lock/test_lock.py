@@ -1,7 +1,5 @@
 """Locks as tables: what is more and what is less, and files that are none."""
 
-from __future__ import annotations
-
 import os
 import shutil
 import subprocess

@@ -1,7 +1,5 @@
 """What a managed policy may hold: whatever is wrong with it is an error, and nothing runs."""
 
-from __future__ import annotations
-
 import re
 
 import pytest

@@ -1,7 +1,5 @@
 """`component.toml`: what is taken, what is refused and where, and what a manifest can grant."""
 
-from __future__ import annotations
-
 import hashlib
 import re
 import shutil

@@ -1,7 +1,5 @@
 """A server of the tests that speaks ACP over HTTP: it wants all that a client must send."""
 
-from __future__ import annotations
-
 import asyncio
 import contextlib
 import json

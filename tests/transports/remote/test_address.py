@@ -1,7 +1,5 @@
 """Addresses: what is one, what it means, and what is refused in words."""
 
-from __future__ import annotations
-
 import os
 
 import pytest

@@ -1,7 +1,5 @@
 """What a server has set goes back, and no more than a bounded part of it."""
 
-from __future__ import annotations
-
 from conductor.transports.remote.cookies import Cookies
 
 

@@ -1,7 +1,5 @@
 """Frames become texts, however a message is cut."""
 
-from __future__ import annotations
-
 from websockets.frames import Frame, Opcode
 
 from conductor.transports.remote.fragments import Fragments

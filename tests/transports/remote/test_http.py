@@ -1,7 +1,5 @@
 """HTTP against a server of the tests: headers, cuts, refusals, the end."""
 
-from __future__ import annotations
-
 import asyncio
 import json
 import ssl

@@ -1,7 +1,5 @@
 """ACP over HTTP as the client speaks it: what is posted when, and what happens when things fail."""
 
-from __future__ import annotations
-
 import json
 from typing import Any
 

@@ -1,7 +1,5 @@
 """A WebSocket whose server resumes: links are cut in any phase, and nothing is lost or doubled."""
 
-from __future__ import annotations
-
 import asyncio
 from collections.abc import Awaitable, Callable
 

@@ -1,7 +1,5 @@
 """A host with several addresses is reached by any of them."""
 
-from __future__ import annotations
-
 import asyncio
 import socket
 

@@ -1,7 +1,5 @@
 """Server-sent events, however they are written and however the chunks fall."""
 
-from __future__ import annotations
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

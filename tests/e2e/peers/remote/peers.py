@@ -1,16 +1,15 @@
 """Starts the peers: servers that stay, and clients that play one scenario."""
 
-from __future__ import annotations
-
 import json
 import os
 import subprocess
 import sys
 import uuid
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from tests.e2e.peers.remote import build
 from tests.e2e.peers.remote.scenario import KEPT, PROMPT, Kind, Profile, Seen, plan, words
@@ -18,9 +17,6 @@ from tests.harness.process.command import COMMAND
 from tests.harness.process.processes import MARKER, outliving
 from tests.harness.process.rig import Chain, python_path
 from tests.places import DEADLINE
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 HERE: Final = Path(__file__).parent
 AGENT: Final = (sys.executable, str(HERE / "agent.py"), words())

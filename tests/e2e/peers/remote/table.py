@@ -1,7 +1,5 @@
 """The table of who interoperates with whom, in docs/remote.md."""
 
-from __future__ import annotations
-
 import re
 from typing import Final
 
