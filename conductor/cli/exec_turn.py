@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING
 
 from conductor.cli.exec_output import OutputClosed, View
+from conductor.client import acp
 from conductor.client.connection import ChainEnded
 from conductor.client.handlers import Files, Permissions
 from conductor.client.session import Question, Session, Update
@@ -66,7 +67,7 @@ class ExecTurn(Talk):
             return
         self.error = session.error
         if self.error is None:
-            self.stop_reason = str(update.get("stopReason"))
+            self.stop_reason = acp.stop_reason(update)
             self.refused_by = str(members(update.get("_meta")).get(STAMP) or "")
         self._leaving.set()
 

@@ -81,6 +81,13 @@ def asked_call(params: Mapping[str, Any]) -> dict[str, Any]:
     return {**call, **titles}
 
 
+def stop_reason(end: Mapping[str, Any]) -> str:
+    """Why a turn ended. `end`: the answer to its prompt, or an update that ends it. An agent of ACP
+    version 2 need not say; then the turn ended as most do."""
+    reason = end.get("stopReason")
+    return reason if isinstance(reason, str) else "end_turn"
+
+
 def stop_of(update: Mapping[str, Any]) -> dict[str, Any]:
     """The update that ends a turn. `update`: the answer to its prompt, or the update that says that
     the session is idle."""

@@ -9,6 +9,7 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Generator, Itera
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from typing import TYPE_CHECKING, Any, Final, Literal, Self, Unpack
 
+from conductor.client import acp
 from conductor.client.connection import ChainEnded, Connection, Handler
 from conductor.client.setup import Setup, chain_options
 from conductor.client.values import (
@@ -156,8 +157,10 @@ class Session:
             self._turn = turn
             try:
                 with self._chain._explained():
-                    return await self._chain._connection.prompt(self.id, blocks)
+                    answer = await self._chain._connection.prompt(self.id, blocks)
+                return acp.stop_reason(answer)
             finally:
+                self._chain._connection.turn_ended(self.id)
                 self._turn = None
 
     def _refuse_in_reader(self) -> None:

@@ -180,13 +180,14 @@ class Connection:
             raise RequestError(INTERNAL_ERROR, text, method="session/new")
         return result
 
-    async def prompt(self, session: str, blocks: list[dict[str, Any]]) -> str:
-        """Sends `session/prompt`; the stop reason. Raises `RequestError`."""
-        try:
-            turn = await self.request("session/prompt", {"sessionId": session, "prompt": blocks})
-        finally:
-            self._cancelled.discard(session)
-        return str(turn.get("stopReason"))
+    async def prompt(self, session: str, blocks: list[dict[str, Any]]) -> dict[str, Any]:
+        """Sends `session/prompt`; the answer. Raises `RequestError`, also for an answer of ACP
+        version 1 that does not say how the turn ended."""
+        answer = await self.request("session/prompt", {"sessionId": session, "prompt": blocks})
+        if self.version == 1 and not isinstance(answer.get("stopReason"), str):
+            text = "the answer holds no stopReason"
+            raise RequestError(INTERNAL_ERROR, text, method="session/prompt")
+        return answer
 
     def cancel(self, session: str) -> None:
         """Cancels the session's turn, which then ends with the stop reason `cancelled`."""

@@ -279,10 +279,9 @@ class Talk:
         self._changed()
 
     async def _turn(self, session: Session, blocks: list[dict[str, Any]]) -> None:
-        asked = {"sessionId": session.id, "prompt": blocks}
         answer, error = None, None
         try:
-            answer = await self._connection.request("session/prompt", asked)
+            answer = await self._connection.prompt(session.id, blocks)
         except ChainEnded:
             self._lost(session, blocks)
             return

@@ -65,11 +65,10 @@ class Trace:
             # Chains use the same ids.
             event["id"] = f"{one.chain} {bytes(message.id).decode()}"
         if not isinstance(message.method, str):
-            is_error = isinstance(message.error, msgspec.Raw)
-            payload = message.error if is_error else message.result
-            if not isinstance(payload, msgspec.Raw):
+            found = jsonrpc.outcome(message)
+            if found is None:
                 return None
-            said = {"is_error": is_error, "payload": payload}
+            said = {"is_error": found[0] == b"error", "payload": found[1]}
             return {"type": "response", **event, **said, "_conductor": own}
         kind = "notification" if "id" not in event else "request"
         params = message.params if isinstance(message.params, msgspec.Raw) else _NULL

@@ -1,5 +1,6 @@
 """`conductor exec` does what it looks like: prompts without `-p`, and what agents write beside."""
 
+import json
 import sys
 from pathlib import Path
 from typing import Final
@@ -103,3 +104,45 @@ def test_an_agents_standard_error_is_for_the_log_unless_it_fails(
     assert shown in ran.err
     assert hidden not in ran.err
     assert "] loading\n" in log.read_text()
+
+
+ENDS: Final = """
+import json, sys
+version, end = json.loads(sys.argv[1])
+def say(**members):
+    print(json.dumps({"jsonrpc": "2.0", **members}), flush=True)
+def update(**members):
+    say(method="session/update", params={"sessionId": "s", "update": members})
+for line in sys.stdin:
+    message = json.loads(line)
+    result = {"protocolVersion": version, "sessionId": "s"}
+    if message["method"] == "session/prompt":
+        block = {"type": "text", "text": "done"}
+        update(sessionUpdate="agent_message_chunk", messageId="m", content=block)
+        result = end
+    say(id=message["id"], result=result)
+    if result is end and version == 2:
+        update(sessionUpdate="state_update", state="running")
+        update(sessionUpdate="state_update", state="idle", **end)
+"""
+
+
+@pytest.mark.parametrize(
+    ("version", "end", "code", "shown"),
+    [
+        (2, {}, 0, ""),  # the agent need not say why
+        (2, {"stopReason": None}, 0, ""),
+        (2, {"stopReason": "refusal"}, 5, "error: the agent refused to continue"),
+        (1, {"stopReason": "end_turn"}, 0, ""),
+        (1, {}, 1, "error: session/prompt failed: the answer holds no stopReason"),
+        (1, None, 1, "error: session/prompt failed: the answer holds no stopReason"),
+    ],
+)
+def test_the_end_of_a_turn_is_told_as_its_version_of_acp_has_it(
+    version: int, end: object, code: int, shown: str
+) -> None:
+    own = [sys.executable, "-c", ENDS, json.dumps([version, end])]
+    ran = conductor("exec", "hello", "--", *own)
+    assert (ran.code, ran.out.strip()) == (code, "done")
+    assert ran.err.startswith(shown)
+    assert bool(ran.err) == bool(shown)

@@ -244,6 +244,9 @@ def test_what_does_not_concern_it_passes_in_one_piece() -> None:
     [
         (ANSWER, b'"acp":true'),
         (b'{"jsonrpc":"2.0","id":1,"error":{"code":1,"message":"acp"}}', b'"error"'),
+        # Both: the chain has to see it, and refuses it.
+        (b'{"jsonrpc":"2.0","id":1,"result":{},"error":{"code":1,"message":"acp"}}', b'"error"'),
+        (b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1},"error":null}', b'"acp":true'),
     ],
 )
 def test_proxies_are_shown_support(said: bytes, shown: bytes) -> None:

@@ -97,8 +97,8 @@ def response(
     """Reads a line of the agent, which may answer one of the `pending` `initialize` requests (ids).
 
     Returns:
-        The id of that request, the agent's support (None if it answers with an error), and the
-        line for proxies. None if the line answers none of them.
+        The id of that request, the agent's support (None if it answers with an error, or with
+        nothing that counts), and the line for proxies. None if the line answers none of them.
     """
     message = jsonrpc.message_of(frame)
     if message is None or isinstance(message.method, str):
@@ -106,11 +106,13 @@ def response(
     id_ = bytes(message.id) if isinstance(message.id, Raw) else None
     if id_ is None or id_ not in pending:
         return None
-    if not isinstance(message.result, Raw):
+    found = jsonrpc.outcome(message)
+    if found is None or found[0] == b"error":
         return id_, None, frame
-    new = shown(message.result)
+    result = found[1]
+    new = shown(result)
     line = frame if new is None else jsonrpc.answer(id_, b"result", new)[:-1]
-    return id_, support(message.result), line
+    return id_, support(result), line
 
 
 def _with(fields: dict[str, Raw], path: tuple[str, ...], name: str, new: Raw) -> Raw | None:
