@@ -1,6 +1,8 @@
 """What every test shares: how Hypothesis draws, the guest of Python proxies, the rig of chains."""
 
+import asyncio
 import fcntl
+import inspect
 import json
 import os
 from collections.abc import Generator, Iterator
@@ -13,7 +15,7 @@ from hypothesis import HealthCheck, settings
 from tests.harness.process.fleet import Fleet
 from tests.harness.process.nats import Nats
 from tests.harness.process.rig import Rig
-from tests.places import LONG
+from tests.places import DEADLINE, LONG
 
 # Where this is set, as in many containers, each of the thousands of processes that the tests start
 # would compile whatever it imports from the checkout.
@@ -55,6 +57,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     if later:
         config.hook.pytest_deselected(items=later)
         items[:] = now
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """An async test has a loop of its own, and ends within the deadline."""
+    test = pyfuncitem.obj
+    if not inspect.iscoroutinefunction(test):
+        return None
+    names = inspect.signature(test).parameters
+    work = test(**{name: pyfuncitem.funcargs[name] for name in names})
+    asyncio.run(asyncio.wait_for(work, DEADLINE))
+    return True
 
 
 @pytest.hookimpl(wrapper=True)

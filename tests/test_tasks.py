@@ -123,15 +123,12 @@ def test_an_error_of_the_block_comes_out_as_it_is() -> None:
         asyncio.run(program())
 
 
-def test_the_first_of_several_waits_ends_the_others() -> None:
-    async def program() -> None:
-        going, never = asyncio.Event(), asyncio.Event()
-        going.set()
-        await tasks.first(never.wait, going.wait)
-        task = asyncio.create_task(tasks.first(never.wait))
-        await asyncio.sleep(0)
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(program())
+async def test_the_first_of_several_waits_ends_the_others() -> None:
+    going, never = asyncio.Event(), asyncio.Event()
+    going.set()
+    await tasks.first(never.wait, going.wait)
+    task = asyncio.create_task(tasks.first(never.wait))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task

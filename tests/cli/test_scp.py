@@ -71,67 +71,58 @@ class Chain(Carrying):
         self.how = how
 
 
-def test_a_client_that_reads_no_answers_is_not_read() -> None:
-    async def play() -> None:
-        client = Client()
-        transport = ClientTransport(client)
-        await transport.listen()
-        client.buffered = 2 << 20
-        client.events.received([frame(1, "x")])
-        assert not client.reads
-        client.events.drained()
-        assert not client.reads
-        client.buffered = 0
-        client.events.drained()
-        assert client.reads
-        client.events.received([frame(2, "initialize", HELLO), frame(3, "_scp/proxy", LAUNCH)])
-        assert not client.reads, "what comes now is for the chain"
-        client.events.drained()
-        assert not client.reads
-
-    asyncio.run(play())
+async def test_a_client_that_reads_no_answers_is_not_read() -> None:
+    client = Client()
+    transport = ClientTransport(client)
+    await transport.listen()
+    client.buffered = 2 << 20
+    client.events.received([frame(1, "x")])
+    assert not client.reads
+    client.events.drained()
+    assert not client.reads
+    client.buffered = 0
+    client.events.drained()
+    assert client.reads
+    client.events.received([frame(2, "initialize", HELLO), frame(3, "_scp/proxy", LAUNCH)])
+    assert not client.reads, "what comes now is for the chain"
+    client.events.drained()
+    assert not client.reads
 
 
-def test_what_comes_while_a_chain_is_looked_at_comes_after_it() -> None:
-    async def play() -> None:
-        client, chain = Client(), Chain()
-        transport = ClientTransport(client)
-        await transport.listen()
-        both = [frame(3, "_scp/proxy", LAUNCH), frame(4, "_scp/proxy", LAUNCH)]
-        client.events.received([frame(2, "initialize", HELLO), *both, frame(5, "session/new")])
-        launch = await transport.launch()
-        assert launch is not None
-        transport.refuse(launch, UsageError("no", "look"))
-        assert client.sent[-1]["error"] == {"code": -32602, "message": "no\nhint: look"}
-        launch = await transport.launch()
-        assert launch is not None
-        assert launch.id == b"4"
-        end = Ended("closed its end", clean=True)
-        client.events.received([frame(6, "_x")])
-        client.events.ended(end)
-        await transport.open(chain)
-        assert chain.frames == []
-        await asyncio.sleep(0)
-        methods = [each["method"] for each in chain.frames]
-        assert methods == ["initialize", "session/new", "_x"]
-        assert (chain.how, client.reads) == (end, True)
-        client.events.oversized(b"{", 5)
-        client.events.drained()
-        assert chain.frames[-2:] == [5, "drained"]
-
-    asyncio.run(play())
+async def test_what_comes_while_a_chain_is_looked_at_comes_after_it() -> None:
+    client, chain = Client(), Chain()
+    transport = ClientTransport(client)
+    await transport.listen()
+    both = [frame(3, "_scp/proxy", LAUNCH), frame(4, "_scp/proxy", LAUNCH)]
+    client.events.received([frame(2, "initialize", HELLO), *both, frame(5, "session/new")])
+    launch = await transport.launch()
+    assert launch is not None
+    transport.refuse(launch, UsageError("no", "look"))
+    assert client.sent[-1]["error"] == {"code": -32602, "message": "no\nhint: look"}
+    launch = await transport.launch()
+    assert launch is not None
+    assert launch.id == b"4"
+    end = Ended("closed its end", clean=True)
+    client.events.received([frame(6, "_x")])
+    client.events.ended(end)
+    await transport.open(chain)
+    assert chain.frames == []
+    await asyncio.sleep(0)
+    methods = [each["method"] for each in chain.frames]
+    assert methods == ["initialize", "session/new", "_x"]
+    assert (chain.how, client.reads) == (end, True)
+    client.events.oversized(b"{", 5)
+    client.events.drained()
+    assert chain.frames[-2:] == [5, "drained"]
 
 
-def test_a_client_that_ends_has_named_nothing() -> None:
-    async def play() -> None:
-        client = Client()
-        transport = ClientTransport(client)
-        await transport.listen()
-        client.events.received([frame(2, "initialize", HELLO), frame(3, "_scp/proxy", LAUNCH)])
-        client.events.ended(Ended("closed its end", clean=True))
-        launch = await transport.launch()
-        assert launch is not None
-        transport.refuse(launch, UsageError("no", "look"))
-        assert await transport.launch() is None
-
-    asyncio.run(play())
+async def test_a_client_that_ends_has_named_nothing() -> None:
+    client = Client()
+    transport = ClientTransport(client)
+    await transport.listen()
+    client.events.received([frame(2, "initialize", HELLO), frame(3, "_scp/proxy", LAUNCH)])
+    client.events.ended(Ended("closed its end", clean=True))
+    launch = await transport.launch()
+    assert launch is not None
+    transport.refuse(launch, UsageError("no", "look"))
+    assert await transport.launch() is None

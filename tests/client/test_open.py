@@ -5,7 +5,6 @@ import contextlib
 import os
 import sys
 import typing
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +15,8 @@ import conductor
 from conductor.spec.options import Options
 from tests.client import agents
 from tests.harness.process.processes import Kin, needs_proc
-from tests.places import DEADLINE
 
 CLOCK = "2026-03-01T12:00:00+01:00"
-
-
-def run(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs a program, which only a hang keeps running."""
-
-    async def whole() -> None:
-        async with asyncio.timeout(DEADLINE):
-            await work()
-
-    asyncio.run(whole())
 
 
 @pytest.fixture(autouse=True)
@@ -40,77 +28,62 @@ def _homes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 # -- turns -----------------------------------------------------------------------------------------
 
 
-def test_an_answer_prints_as_its_text() -> None:
-    async def program() -> None:
-        async with conductor.open("datetime", "demo", clock=CLOCK) as chain:
-            answer = await chain.prompt("hi")
-        assert str(answer) == '<current-date date="2026-03-01" time="12:00:00"/>\nhi'
-        assert answer.stop_reason == "end_turn"
-        assert "".join(update.text for update in answer.updates) == answer.text
-
-    run(program)
+async def test_an_answer_prints_as_its_text() -> None:
+    async with conductor.open("datetime", "demo", clock=CLOCK) as chain:
+        answer = await chain.prompt("hi")
+    assert str(answer) == '<current-date date="2026-03-01" time="12:00:00"/>\nhi'
+    assert answer.stop_reason == "end_turn"
+    assert "".join(update.text for update in answer.updates) == answer.text
 
 
-def test_updates_of_a_turn_as_they_come(tmp_path: Path) -> None:
+async def test_updates_of_a_turn_as_they_come(tmp_path: Path) -> None:
     seen: list[str] = []
-
-    async def program() -> None:
-        async with conductor.open("demo", cwd=tmp_path, on_update=keep) as chain:
-            turn = chain.stream(["/toolcall", {"type": "text", "text": "and more"}])
-            kinds = [update.kind async for update in turn]
-            assert "tool_call" in kinds
-            assert (await turn).stop_reason == "end_turn"
-            assert seen == kinds
 
     async def keep(update: conductor.Update) -> None:
         seen.append(update.kind)
 
-    run(program)
+    async with conductor.open("demo", cwd=tmp_path, on_update=keep) as chain:
+        turn = chain.stream(["/toolcall", {"type": "text", "text": "and more"}])
+        kinds = [update.kind async for update in turn]
+        assert "tool_call" in kinds
+        assert (await turn).stop_reason == "end_turn"
+        assert seen == kinds
 
 
-def test_sessions_have_turns_side_by_side_and_one_has_them_one_by_one(tmp_path: Path) -> None:
-    async def program() -> None:
-        async with conductor.open("demo") as chain:
-            other = await chain.session(tmp_path)
-            assert (other.cwd, chain.cwd) == (str(tmp_path), str(Path.cwd()))
-            hanging = chain.stream("/hang")
-            waiting = chain.stream("after")
-            assert str(await other.prompt("hi")) == "hi"
-            chain.cancel()
-            assert (await hanging).stop_reason == "cancelled"
-            assert str(await waiting) == "after"
-
-    run(program)
+async def test_sessions_have_turns_side_by_side_and_one_has_them_one_by_one(tmp_path: Path) -> None:
+    async with conductor.open("demo") as chain:
+        other = await chain.session(tmp_path)
+        assert (other.cwd, chain.cwd) == (str(tmp_path), str(Path.cwd()))
+        hanging = chain.stream("/hang")
+        waiting = chain.stream("after")
+        assert str(await other.prompt("hi")) == "hi"
+        chain.cancel()
+        assert (await hanging).stop_reason == "cancelled"
+        assert str(await waiting) == "after"
 
 
-def test_waiting_that_is_cancelled_cancels_the_turn() -> None:
-    async def program() -> None:
-        async with conductor.open("demo") as chain:
-            other = await chain.session()
-            waiting = asyncio.create_task(chain.prompt("/hang"))
-            await other.prompt("the agent has the first prompt now")
-            waiting.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await waiting
-            assert str(await chain.prompt("hi")) == "hi"
-
-    run(program)
+async def test_waiting_that_is_cancelled_cancels_the_turn() -> None:
+    async with conductor.open("demo") as chain:
+        other = await chain.session()
+        waiting = asyncio.create_task(chain.prompt("/hang"))
+        await other.prompt("the agent has the first prompt now")
+        waiting.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await waiting
+        assert str(await chain.prompt("hi")) == "hi"
 
 
-def test_a_turn_that_waits_for_another_can_be_cancelled_too() -> None:
-    async def program() -> None:
-        async with conductor.open("demo") as chain:
-            first = chain.stream("/hang")
-            second = asyncio.create_task(chain.prompt("never"))
-            await asyncio.sleep(0)
-            second.cancel()
-            with contextlib.suppress(asyncio.CancelledError):
-                await second
-            chain.cancel()
-            assert (await first).stop_reason == "cancelled"
-            assert str(await chain.prompt("hi")) == "hi"
-
-    run(program)
+async def test_a_turn_that_waits_for_another_can_be_cancelled_too() -> None:
+    async with conductor.open("demo") as chain:
+        first = chain.stream("/hang")
+        second = asyncio.create_task(chain.prompt("never"))
+        await asyncio.sleep(0)
+        second.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await second
+        chain.cancel()
+        assert (await first).stop_reason == "cancelled"
+        assert str(await chain.prompt("hi")) == "hi"
 
 
 # -- what the chain asks of the client -------------------------------------------------------------
@@ -126,7 +99,7 @@ def test_a_turn_that_waits_for_another_can_be_cancelled_too() -> None:
         ("allow-always", "allow-always"),
     ],
 )
-def test_permission(permissions: Any, outcome: str) -> None:
+async def test_permission(permissions: Any, outcome: str) -> None:
     asked: list[conductor.Permission] = []
 
     async def decide(permission: conductor.Permission) -> bool | str:
@@ -134,30 +107,24 @@ def test_permission(permissions: Any, outcome: str) -> None:
         answer: bool | str = permissions
         return answer
 
-    async def program() -> None:
-        by = permissions if permissions in ("deny", "allow-once") else decide
-        async with conductor.open("demo", permissions=by) as chain:
-            assert str(await chain.prompt("/permission Erase it")) == f"permission: {outcome}"
-        if by is decide:
-            assert asked[0].title == "Erase it"
-            assert asked[0].options[0].kind == "allow_once"
-
-    run(program)
+    by = permissions if permissions in ("deny", "allow-once") else decide
+    async with conductor.open("demo", permissions=by) as chain:
+        assert str(await chain.prompt("/permission Erase it")) == f"permission: {outcome}"
+    if by is decide:
+        assert asked[0].title == "Erase it"
+        assert asked[0].options[0].kind == "allow_once"
 
 
-def test_an_option_that_there_is_not_is_no_permission() -> None:
+async def test_an_option_that_there_is_not_is_no_permission() -> None:
     async def decide(permission: conductor.Permission) -> str:
         return "whatever"
 
-    async def program() -> None:
-        async with conductor.open("demo", permissions=decide) as chain:
-            with pytest.raises(conductor.UsageError, match="`whatever`, which is no option"):
-                await chain.prompt("/permission")
-
-    run(program)
+    async with conductor.open("demo", permissions=decide) as chain:
+        with pytest.raises(conductor.UsageError, match="`whatever`, which is no option"):
+            await chain.prompt("/permission")
 
 
-def test_files(tmp_path: Path) -> None:
+async def test_files(tmp_path: Path) -> None:
     (tmp_path / "a.txt").write_text("inside")
 
     async def read(params: dict[str, Any]) -> dict[str, Any]:
@@ -165,15 +132,12 @@ def test_files(tmp_path: Path) -> None:
             raise conductor.RequestError(-32002, "there is none")
         return {"content": f"made up for {os.path.basename(params['path'])}"}
 
-    async def program() -> None:
-        async with conductor.open("demo", cwd=tmp_path, files="read") as chain:
-            assert "inside" in str(await chain.prompt("/read a.txt"))
-            assert "lacks the capability" in str(await chain.prompt("/write a.txt changed"))
-        async with conductor.open("demo", handlers={"fs/read_text_file": read}) as chain:
-            assert "made up for b.txt" in str(await chain.prompt("/read b.txt"))
-            assert "there is none" in str(await chain.prompt("/read none"))
-
-    run(program)
+    async with conductor.open("demo", cwd=tmp_path, files="read") as chain:
+        assert "inside" in str(await chain.prompt("/read a.txt"))
+        assert "lacks the capability" in str(await chain.prompt("/write a.txt changed"))
+    async with conductor.open("demo", handlers={"fs/read_text_file": read}) as chain:
+        assert "made up for b.txt" in str(await chain.prompt("/read b.txt"))
+        assert "there is none" in str(await chain.prompt("/read none"))
 
 
 class OfMineError(BaseException):
@@ -183,59 +147,44 @@ class OfMineError(BaseException):
 # -- what goes wrong -------------------------------------------------------------------------------
 
 
-def test_a_chain_that_fails_says_why_once() -> None:
-    async def program() -> None:
-        async with conductor.open("demo") as chain:
-            with pytest.raises(conductor.ComponentError, match="with code 3") as failed:
-                await chain.prompt("/exit 3")
-            assert failed.value.hint
-            with pytest.raises(conductor.ComponentError, match="with code 3"):
-                await chain.prompt("hi")
-
-    run(program)
+async def test_a_chain_that_fails_says_why_once() -> None:
+    async with conductor.open("demo") as chain:
+        with pytest.raises(conductor.ComponentError, match="with code 3") as failed:
+            await chain.prompt("/exit 3")
+        assert failed.value.hint
+        with pytest.raises(conductor.ComponentError, match="with code 3"):
+            await chain.prompt("hi")
 
 
-def test_a_failure_that_the_program_has_not_met_is_raised_at_the_end() -> None:
-    async def program() -> None:
-        agents.left = asyncio.Event()
-        with pytest.raises(conductor.ComponentError, match="raised ValueError: as it was to"):
-            async with conductor.open("py:tests.client.agents:leaving"):
-                await agents.left.wait()
-
-    run(program)
+async def test_a_failure_that_the_program_has_not_met_is_raised_at_the_end() -> None:
+    agents.left = asyncio.Event()
+    with pytest.raises(conductor.ComponentError, match="raised ValueError: as it was to"):
+        async with conductor.open("py:tests.client.agents:leaving"):
+            await agents.left.wait()
 
 
-def test_an_agent_that_opens_no_session() -> None:
-    async def program() -> None:
-        with pytest.raises(conductor.RequestError, match="session/new failed: ") as error:
-            async with conductor.open("py:tests.cli.agents:unauthenticated"):
-                raise AssertionError
-        assert error.value.code == -32000
-        assert "log in" in error.value.hint
-
-    run(program)
+async def test_an_agent_that_opens_no_session() -> None:
+    with pytest.raises(conductor.RequestError, match="session/new failed: ") as error:
+        async with conductor.open("py:tests.cli.agents:unauthenticated"):
+            raise AssertionError
+    assert error.value.code == -32000
+    assert "log in" in error.value.hint
 
 
 @pytest.mark.parametrize(
     "failure", [ValueError("of mine"), BaseExceptionGroup("of mine", [GeneratorExit()])]
 )
-def test_what_a_function_of_the_program_raises_arrives(failure: BaseException) -> None:
+async def test_what_a_function_of_the_program_raises_arrives(failure: BaseException) -> None:
     async def failing(*_: object) -> typing.NoReturn:
         raise failure
 
-    async def by_update() -> None:
-        async with conductor.open("demo", on_update=failing) as chain:
-            with pytest.raises(type(failure)) as met:
-                await chain.prompt("hi")
-            assert met.value is failure
-
-    async def by_permission() -> None:
-        async with conductor.open("demo", permissions=failing) as chain:
-            with pytest.raises(type(failure)):
-                await chain.prompt("/permission")
-
-    run(by_update)
-    run(by_permission)
+    async with conductor.open("demo", on_update=failing) as chain:
+        with pytest.raises(type(failure)) as met:
+            await chain.prompt("hi")
+        assert met.value is failure
+    async with conductor.open("demo", permissions=failing) as chain:
+        with pytest.raises(type(failure)):
+            await chain.prompt("/permission")
 
 
 @needs_proc
@@ -250,24 +199,21 @@ def test_a_function_that_ends_the_program_leaves_nothing_behind() -> None:
 
     kin: list[Kin] = []
     with pytest.raises(SystemExit):
-        run(program)
+        asyncio.run(program())
     assert kin[0].leftovers() == []
     kin[0].close()
 
 
-def test_a_function_that_the_chain_waits_for_cannot_wait_for_the_chain() -> None:
-    async def program() -> None:
-        async with conductor.open("demo", on_update=asking) as chain:
-            chains.append(chain)
-            with pytest.raises(conductor.UsageError, match="waits for the chain") as error:
-                await chain.prompt("hi")
-            assert "asyncio.create_task" in error.value.hint
-
+async def test_a_function_that_the_chain_waits_for_cannot_wait_for_the_chain() -> None:
     async def asking(update: conductor.Update) -> None:
         await chains[0].prompt("what is this?")
 
     chains: list[conductor.Chain] = []
-    run(program)
+    async with conductor.open("demo", on_update=asking) as chain:
+        chains.append(chain)
+        with pytest.raises(conductor.UsageError, match="waits for the chain") as error:
+            await chain.prompt("hi")
+        assert "asyncio.create_task" in error.value.hint
 
 
 @pytest.mark.parametrize(
@@ -285,14 +231,11 @@ def test_a_function_that_the_chain_waits_for_cannot_wait_for_the_chain() -> None
         (("py:tests.cli.agents:silent", "demo"), {"require_sandbox": True}, "not sandboxed"),
     ],
 )
-def test_what_cannot_be_run(components: tuple[str, ...], given: Any, text: str) -> None:
-    async def program() -> None:
-        with pytest.raises(conductor.ConductorError, match=text) as error:
-            async with conductor.open(*components, **given):
-                raise AssertionError
-        assert error.value.hint
-
-    run(program)
+async def test_what_cannot_be_run(components: tuple[str, ...], given: Any, text: str) -> None:
+    with pytest.raises(conductor.ConductorError, match=text) as error:
+        async with conductor.open(*components, **given):
+            raise AssertionError
+    assert error.value.hint
 
 
 # -- its end ---------------------------------------------------------------------------------------
@@ -330,14 +273,14 @@ def test_nothing_of_a_chain_is_left_behind(how: str) -> None:
         assert kin[0].leftovers(0) == []
 
     try:
-        run(whole)
+        asyncio.run(whole())
     finally:
         for each in kin:
             each.close()
 
 
 @needs_proc
-def test_a_program_that_is_cancelled_while_its_chain_starts(tmp_path: Path) -> None:
+async def test_a_program_that_is_cancelled_while_its_chain_starts(tmp_path: Path) -> None:
     agent = tmp_path / "agent.py"
     agent.write_text("import sys\n\nsys.stdin.read()\n")  # it never answers: the start goes on
 
@@ -345,32 +288,26 @@ def test_a_program_that_is_cancelled_while_its_chain_starts(tmp_path: Path) -> N
         async with conductor.open("datetime", f"{sys.executable} {agent}"):
             raise AssertionError
 
-    async def program() -> None:
-        task = asyncio.create_task(block())
-        while not (kin := Kin(os.getpid())).named("agent.py"):
-            kin.close()
-            await asyncio.sleep(0)
-        task.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await task
-        try:
-            assert kin.leftovers(0) == []
-        finally:
-            kin.close()
-
-    run(program)
+    task = asyncio.create_task(block())
+    while not (kin := Kin(os.getpid())).named("agent.py"):
+        kin.close()
+        await asyncio.sleep(0)
+    task.cancel()
+    with contextlib.suppress(asyncio.CancelledError):
+        await task
+    try:
+        assert kin.leftovers(0) == []
+    finally:
+        kin.close()
 
 
-def test_chains_on_one_loop_end_in_any_order() -> None:
-    async def program() -> None:
-        one, other = conductor.open("demo"), conductor.open("demo")
-        first, second = await one.__aenter__(), await other.__aenter__()
-        assert str(await first.prompt("one")) == "one"
-        await one.__aexit__(None, None, None)
-        assert str(await second.prompt("two")) == "two"
-        await other.__aexit__(None, None, None)
-
-    run(program)
+async def test_chains_on_one_loop_end_in_any_order() -> None:
+    one, other = conductor.open("demo"), conductor.open("demo")
+    first, second = await one.__aenter__(), await other.__aenter__()
+    assert str(await first.prompt("one")) == "one"
+    await one.__aexit__(None, None, None)
+    assert str(await second.prompt("two")) == "two"
+    await other.__aexit__(None, None, None)
 
 
 # -- the log, and options --------------------------------------------------------------------------
@@ -386,7 +323,7 @@ def test_the_log_has_what_components_say(caplog: pytest.LogCaptureFixture) -> No
             await chain.prompt("/stderr it is late")
 
     caplog.set_level("INFO", "conductor")
-    run(program)
+    asyncio.run(program())
     assert ("info", "demo", "it is late") in lines
     assert "demo: it is late" in caplog.messages
 
@@ -401,7 +338,7 @@ def test_trace_audit_and_lock(tmp_path: Path) -> None:
             async with conductor.open("demo", lock_file=str(tmp_path / "none.lock")):
                 raise AssertionError
 
-    run(program)
+    asyncio.run(program())
     assert b"session/prompt" in trace.read_bytes()
     assert b"demo" in audit.read_bytes()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -138,10 +138,6 @@ async def entries_once_led(bus: Bus) -> list[Written]:
                 await asyncio.sleep(0.1)
 
 
-def run(work: Coroutine[Any, Any, None]) -> None:
-    asyncio.run(work)
-
-
 @pytest.fixture(autouse=True)
 def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
     """No test waits for seconds."""
@@ -150,126 +146,112 @@ def _soon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.proves("the journal of a fleet holds")
-def test_what_passes_is_there_in_order_and_without_secrets(nats: Nats) -> None:
-    async def play() -> None:
-        async with opened(nats.url) as (bus, journal):
-            chain = await Chain(journal).open()
-            other = await Chain(journal, "bob").open()
-            other.client(id=1, method="session/new", params={"cwd": "/bob"})
-            chain.client(id=0, method="authenticate", params={"methodId": "m", "code": "1234"})
-            chain.client(id=1, method="session/new", params={"env": [{"name": "A", "value": "x"}]})
-            chain.agent(id=1, result={"sessionId": "s"})
-            chain.client(id=2, method="session/new", params={"cwd": "/else"})
-            chain.agent(id=2, result={"sessionId": "else"})
-            text = {"type": "text", "text": f"use {SECRET} and no other"}
-            chain.client(id=3, method="session/prompt", params={"sessionId": "s", "prompt": [text]})
-            chain.agent(**update(1))
-            chain.agent(**update(2, "else"))
-            chain.agent(**update(3, size=3 * journals.PART))
-            chain.end.events.received([b"no message"])
-            chain.agent(id=3, result={"stopReason": "end_turn"})
-            await chain.journalled.close(0)
-            await journal.flush(DEADLINE)
-            found = await entries(bus)
-            assert [one.number for one in found] == [*range(1, 14)]
-            assert not any(one.gap for one in found)
-            assert [one.way for one in found if one.way != "a2c"] == ["mark", *["c2a"] * 5, "mark"]
-            marks = [json.loads(one.frame) for one in found if one.way == "mark"]
-            assert marks == [{"begins": "team", "epoch": 1}, {"ends": "team"}]
-            whole = b"".join(one.frame for one in found)
-            assert SECRET.encode() not in whole
-            assert b"1234" not in whole
-            assert b'"value": "x"' not in whole
-            assert b"and no other" in whole
-            assert [one.left_out for one in found if one.left_out] == [len(b"no message")]
-            assert chain.end.to_client[4] == frame(**update(3, size=3 * journals.PART))
-            in_session = await entries(bus, session="s")
-            assert [one.number for one in in_session] == [3, 4, 7, 8, 10, 11, 12, 13]
-            assert texts([one for one in in_session if b"update" in one.frame]) == ["1", "3"]
-            assert [one.number for one in await entries(bus, "bob")] == [1, 2]
-            assert await entries(bus, "carol") == []
-
-    run(play())
+async def test_what_passes_is_there_in_order_and_without_secrets(nats: Nats) -> None:
+    async with opened(nats.url) as (bus, journal):
+        chain = await Chain(journal).open()
+        other = await Chain(journal, "bob").open()
+        other.client(id=1, method="session/new", params={"cwd": "/bob"})
+        chain.client(id=0, method="authenticate", params={"methodId": "m", "code": "1234"})
+        chain.client(id=1, method="session/new", params={"env": [{"name": "A", "value": "x"}]})
+        chain.agent(id=1, result={"sessionId": "s"})
+        chain.client(id=2, method="session/new", params={"cwd": "/else"})
+        chain.agent(id=2, result={"sessionId": "else"})
+        text = {"type": "text", "text": f"use {SECRET} and no other"}
+        chain.client(id=3, method="session/prompt", params={"sessionId": "s", "prompt": [text]})
+        chain.agent(**update(1))
+        chain.agent(**update(2, "else"))
+        chain.agent(**update(3, size=3 * journals.PART))
+        chain.end.events.received([b"no message"])
+        chain.agent(id=3, result={"stopReason": "end_turn"})
+        await chain.journalled.close(0)
+        await journal.flush(DEADLINE)
+        found = await entries(bus)
+        assert [one.number for one in found] == [*range(1, 14)]
+        assert not any(one.gap for one in found)
+        assert [one.way for one in found if one.way != "a2c"] == ["mark", *["c2a"] * 5, "mark"]
+        marks = [json.loads(one.frame) for one in found if one.way == "mark"]
+        assert marks == [{"begins": "team", "epoch": 1}, {"ends": "team"}]
+        whole = b"".join(one.frame for one in found)
+        assert SECRET.encode() not in whole
+        assert b"1234" not in whole
+        assert b'"value": "x"' not in whole
+        assert b"and no other" in whole
+        assert [one.left_out for one in found if one.left_out] == [len(b"no message")]
+        assert chain.end.to_client[4] == frame(**update(3, size=3 * journals.PART))
+        in_session = await entries(bus, session="s")
+        assert [one.number for one in in_session] == [3, 4, 7, 8, 10, 11, 12, 13]
+        assert texts([one for one in in_session if b"update" in one.frame]) == ["1", "3"]
+        assert [one.number for one in await entries(bus, "bob")] == [1, 2]
+        assert await entries(bus, "carol") == []
 
 
-def test_a_crash_of_the_server_costs_nothing_and_doubles_nothing(nats: Nats) -> None:
-    async def play() -> None:
-        async with opened(nats.url) as (bus, journal):
-            chain = await Chain(journal).open()
-            for number in range(300):
-                chain.agent(**update(number))
-                if number == 100:
-                    await until(lambda: journal.lag == 0)
-                if number == 150:
-                    await asyncio.sleep(0.002)
-                    nats.kill()  # with acknowledgements on their way
-                if number == 200:
-                    await until(lambda: not bus.is_linked)
-                    await asyncio.to_thread(nats.start)
-            assert len(chain.end.to_client) == 300  # nobody has waited
-            await until(lambda: journal.lag == 0)
-            assert texts(await entries(bus)) == [f"{number}" for number in range(300)]
-
-    run(play())
+async def test_a_crash_of_the_server_costs_nothing_and_doubles_nothing(nats: Nats) -> None:
+    async with opened(nats.url) as (bus, journal):
+        chain = await Chain(journal).open()
+        for number in range(300):
+            chain.agent(**update(number))
+            if number == 100:
+                await until(lambda: journal.lag == 0)
+            if number == 150:
+                await asyncio.sleep(0.002)
+                nats.kill()  # with acknowledgements on their way
+            if number == 200:
+                await until(lambda: not bus.is_linked)
+                await asyncio.to_thread(nats.start)
+        assert len(chain.end.to_client) == 300  # nobody has waited
+        await until(lambda: journal.lag == 0)
+        assert texts(await entries(bus)) == [f"{number}" for number in range(300)]
 
 
-def test_what_does_not_fit_is_missing_and_marked(
+async def test_what_does_not_fit_is_missing_and_marked(
     nats: Nats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "KEPT", 10_000)
-
-    async def play() -> None:
-        lines = Lines()
-        async with opened(nats.url, lines) as (bus, journal):
-            chain = await Chain(journal).open()
-            chain.agent(**update(0))
-            await until(lambda: journal.lag == 0)
-            nats.kill()
-            await until(lambda: not bus.is_linked)
-            for number in range(1, 101):
-                chain.agent(**update(number, size=500))
-                assert journal.lag <= 10_000
-            assert len(chain.end.to_client) == 101
-            await until(lambda: bool(lines.of_journal()))
-            nats.start()
-            await until(lambda: journal.lag == 0 and not journal.is_behind)
-            chain.agent(**update(101))
-            await until(lambda: journal.lag == 0)
-            found = await entries(bus)
-            marks = [json.loads(one.frame) for one in found if one.way == "mark"]
-            kept = texts(found)
-            assert kept == [*(f"{n}" for n in range(len(kept) - 1)), "101"]
-            assert marks[1]["missing"] == 102 - len(kept)
-            assert sum(one.gap for one in found) == marks[1]["missing"]
-            assert marks[1]["bytes"] > 500 * marks[1]["missing"]
-            numbers = journal.metrics()
-            assert f"conductor_fleet_journal_missing_frames_total {marks[1]['missing']}" in numbers
-            assert "conductor_fleet_journal_lag_bytes 0" in numbers
-            (line,) = lines.of_journal()  # one a minute
-            assert "NATS is away" in line
-            assert "frames" in line
-
-    run(play())
+    lines = Lines()
+    async with opened(nats.url, lines) as (bus, journal):
+        chain = await Chain(journal).open()
+        chain.agent(**update(0))
+        await until(lambda: journal.lag == 0)
+        nats.kill()
+        await until(lambda: not bus.is_linked)
+        for number in range(1, 101):
+            chain.agent(**update(number, size=500))
+            assert journal.lag <= 10_000
+        assert len(chain.end.to_client) == 101
+        await until(lambda: bool(lines.of_journal()))
+        nats.start()
+        await until(lambda: journal.lag == 0 and not journal.is_behind)
+        chain.agent(**update(101))
+        await until(lambda: journal.lag == 0)
+        found = await entries(bus)
+        marks = [json.loads(one.frame) for one in found if one.way == "mark"]
+        kept = texts(found)
+        assert kept == [*(f"{n}" for n in range(len(kept) - 1)), "101"]
+        assert marks[1]["missing"] == 102 - len(kept)
+        assert sum(one.gap for one in found) == marks[1]["missing"]
+        assert marks[1]["bytes"] > 500 * marks[1]["missing"]
+        numbers = journal.metrics()
+        assert f"conductor_fleet_journal_missing_frames_total {marks[1]['missing']}" in numbers
+        assert "conductor_fleet_journal_lag_bytes 0" in numbers
+        (line,) = lines.of_journal()  # one a minute
+        assert "NATS is away" in line
+        assert "frames" in line
 
 
-def test_a_frame_beyond_the_bound_is_written_alone_or_marked(
+async def test_a_frame_beyond_the_bound_is_written_alone_or_marked(
     nats: Nats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "KEPT", 10_000)
-
-    async def play() -> None:
-        async with opened(nats.url) as (bus, journal):
-            chain = await Chain(journal).open()
-            await until(lambda: journal.lag == 0)
-            chain.agent(**update(1, size=20_000))
-            chain.agent(**update(2, size=20_000))
-            await until(lambda: journal.lag == 0 and not journal.is_behind)
-            found = await entries(bus)
-            assert texts(found) == ["1"]
-            assert json.loads(found[-1].frame)["missing"] == 1
-            assert [one.number for one in found] == [1, 2, 4]
-
-    run(play())
+    async with opened(nats.url) as (bus, journal):
+        chain = await Chain(journal).open()
+        await until(lambda: journal.lag == 0)
+        chain.agent(**update(1, size=20_000))
+        chain.agent(**update(2, size=20_000))
+        await until(lambda: journal.lag == 0 and not journal.is_behind)
+        found = await entries(bus)
+        assert texts(found) == ["1"]
+        assert json.loads(found[-1].frame)["missing"] == 1
+        assert [one.number for one in found] == [1, 2, 4]
 
 
 def test_a_journal_that_nobody_writes_is_named(nats: Nats, rig: Rig) -> None:
@@ -279,21 +261,18 @@ def test_a_journal_that_nobody_writes_is_named(nats: Nats, rig: Rig) -> None:
     assert "error: NATS keeps no stream `journal`" in shown.stderr
 
 
-def test_what_is_written_while_it_is_read_does_not_keep_the_reader(nats: Nats) -> None:
-    async def play() -> None:
-        async with opened(nats.url) as (bus, journal):
-            chain = await Chain(journal).open()
-            chain.agent(**update(0))
+async def test_what_is_written_while_it_is_read_does_not_keep_the_reader(nats: Nats) -> None:
+    async with opened(nats.url) as (bus, journal):
+        chain = await Chain(journal).open()
+        chain.agent(**update(0))
+        await until(lambda: journal.lag == 0)
+        read_so_far = []
+        async for one in read(bus, "alice"):
+            read_so_far.append(one)
+            chain.agent(**update(len(read_so_far)))
             await until(lambda: journal.lag == 0)
-            read_so_far = []
-            async for one in read(bus, "alice"):
-                read_so_far.append(one)
-                chain.agent(**update(len(read_so_far)))
-                await until(lambda: journal.lag == 0)
-            assert texts(read_so_far) == ["0"]
-            assert len(await entries(bus)) == 2 + len(read_so_far)
-
-    run(play())
+        assert texts(read_so_far) == ["0"]
+        assert len(await entries(bus)) == 2 + len(read_so_far)
 
 
 TENANTS = """
@@ -343,39 +322,35 @@ def test_a_full_disk_is_named_and_left_again(tmp_path: Path) -> None:
             assert texts(await entries(bus))[-1] == f"{number - 1}"
 
     with Nats(tmp_path, store="2MB") as nats:
-        run(play())
+        asyncio.run(play())
 
 
-def test_where_it_is_required_no_prompt_begins_without_it(
+async def test_where_it_is_required_no_prompt_begins_without_it(
     nats: Nats, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(journals, "LAG_BYTES", 1000)
     prompt: dict[str, Any] = {"method": "session/prompt", "params": {"sessionId": "s"}}
-
-    async def play() -> None:
-        async with opened(nats.url, is_required=True) as (bus, journal):
-            chain = await Chain(journal).open()
-            chain.client(id=1, **prompt)
-            await until(lambda: journal.lag == 0)
-            nats.kill()
-            await until(lambda: not bus.is_linked)
-            chain.client(id=2, **prompt)  # it lags, but within the bounds
-            chain.agent(**update(0, size=2000))
-            chain.client(id=3, **prompt)
-            chain.client(method="session/cancel", params={"sessionId": "s"})
-            chain.client(id=4, method="session/new", params={"of": "session/prompt"})
-            passed = [json.loads(one).get("id") for one in chain.end.to_chain]
-            assert passed == [1, 2, None, 4]
-            refused = json.loads(chain.end.to_client[-1])
-            assert refused["id"] == 3
-            assert refused["error"]["data"]["reason"] == "journal"
-            assert "lags: NATS is away" in refused["error"]["message"]
-            nats.start()
-            await until(lambda: journal.lag == 0)
-            chain.client(id=5, **prompt)
-            assert json.loads(chain.end.to_chain[-1])["id"] == 5
-
-    run(play())
+    async with opened(nats.url, is_required=True) as (bus, journal):
+        chain = await Chain(journal).open()
+        chain.client(id=1, **prompt)
+        await until(lambda: journal.lag == 0)
+        nats.kill()
+        await until(lambda: not bus.is_linked)
+        chain.client(id=2, **prompt)  # it lags, but within the bounds
+        chain.agent(**update(0, size=2000))
+        chain.client(id=3, **prompt)
+        chain.client(method="session/cancel", params={"sessionId": "s"})
+        chain.client(id=4, method="session/new", params={"of": "session/prompt"})
+        passed = [json.loads(one).get("id") for one in chain.end.to_chain]
+        assert passed == [1, 2, None, 4]
+        refused = json.loads(chain.end.to_client[-1])
+        assert refused["id"] == 3
+        assert refused["error"]["data"]["reason"] == "journal"
+        assert "lags: NATS is away" in refused["error"]["message"]
+        nats.start()
+        await until(lambda: journal.lag == 0)
+        chain.client(id=5, **prompt)
+        assert json.loads(chain.end.to_chain[-1])["id"] == 5
 
 
 async def ended(nats: Nats) -> None:

@@ -1,7 +1,6 @@
 """How a gateway finds the worker that has a room: the steps, and that each search ends; and when
 a room may move."""
 
-import asyncio
 from types import SimpleNamespace
 from typing import Any
 
@@ -94,22 +93,18 @@ def test_an_end_is_an_end() -> None:
     assert not [step for step, _ in MOVES if step in (Step.DONE, Step.FAILED)]
 
 
-def test_who_may_send_again_is_not_quiet_when_the_room_is_to_move_once_more() -> None:
+async def test_who_may_send_again_is_not_quiet_when_the_room_is_to_move_once_more() -> None:
     """Else the room would move while messages of the client are on their way."""
-
-    async def play() -> None:
-        bus = SimpleNamespace(cut=[], linked=[], publish=lambda *_: None)
-        worker: Any = SimpleNamespace(bus=bus, settings=Settings())
-        request: Any = SimpleNamespace(gateway="g", connection="c")
-        keys = b"1" * 32, b"2" * 32
-        gateway = Seal(*reversed(keys))
-        outlet = RoomOutlet(worker, Held("ann", b"{}", 1, 0.0), request, Seal(*keys))
-        for _ in range(2):
-            outlet.ask()
-            assert not outlet.is_quiet
-            outlet.packet(gateway.closed(messages.write(messages.Client(waits=True))))
-            assert outlet.is_quiet
-            outlet.say(messages.Closed(when="later"))
-        outlet.carried.close()
-
-    asyncio.run(play())
+    bus = SimpleNamespace(cut=[], linked=[], publish=lambda *_: None)
+    worker: Any = SimpleNamespace(bus=bus, settings=Settings())
+    request: Any = SimpleNamespace(gateway="g", connection="c")
+    keys = b"1" * 32, b"2" * 32
+    gateway = Seal(*reversed(keys))
+    outlet = RoomOutlet(worker, Held("ann", b"{}", 1, 0.0), request, Seal(*keys))
+    for _ in range(2):
+        outlet.ask()
+        assert not outlet.is_quiet
+        outlet.packet(gateway.closed(messages.write(messages.Client(waits=True))))
+        assert outlet.is_quiet
+        outlet.say(messages.Closed(when="later"))
+    outlet.carried.close()

@@ -170,20 +170,17 @@ def test_a_client_that_closes_says_why_and_gets_an_answer() -> None:
     assert wire.written.startswith(b"\x88")
 
 
-def test_texts_that_wait_are_taken_before_a_close_counts() -> None:
-    async def work() -> None:
-        wire = Wire()
-        wire.takes = False
-        wire.feed(frame(b"one") + frame(b"\x03\xe8", Opcode.CLOSE) + frame(b"never"))
-        ended = asyncio.ensure_future(wire.socket.ended())
-        await asyncio.sleep(0)
-        assert not ended.done()
-        wire.takes = True
-        wire.socket.go_on()
-        await ended
-        assert (wire.got, wire.socket.code) == ([b"one"], 1000)
-
-    asyncio.run(work())
+async def test_texts_that_wait_are_taken_before_a_close_counts() -> None:
+    wire = Wire()
+    wire.takes = False
+    wire.feed(frame(b"one") + frame(b"\x03\xe8", Opcode.CLOSE) + frame(b"never"))
+    ended = asyncio.ensure_future(wire.socket.ended())
+    await asyncio.sleep(0)
+    assert not ended.done()
+    wire.takes = True
+    wire.socket.go_on()
+    await ended
+    assert (wire.got, wire.socket.code) == ([b"one"], 1000)
 
 
 def test_nothing_is_taken_behind_a_text_that_is_refused() -> None:
@@ -207,29 +204,26 @@ def test_nothing_is_taken_behind_a_text_that_is_refused() -> None:
     assert wire.got == [b"bad"]
 
 
-def test_what_waits_leaves_before_a_socket_closes_and_a_deaf_client_is_cut_off() -> None:
-    async def work() -> None:
-        wire = Wire()
-        wire.is_full = True
+async def test_what_waits_leaves_before_a_socket_closes_and_a_deaf_client_is_cut_off() -> None:
+    wire = Wire()
+    wire.is_full = True
 
-        def ready() -> None:
-            wire.socket.send([b"rest"])
+    def ready() -> None:
+        wire.socket.send([b"rest"])
 
-        wire.socket.ready = ready
-        wire.socket.close(1001, "bye", 0.05)
-        await asyncio.sleep(0)
-        assert wire.written == b""
-        wire.empty()
-        await wire.started[0]
-        assert wire.written == b"\x81\x04rest" + b"\x88\x05\x03\xe9bye"
-        assert wire.cut
-        deaf = Wire()
-        deaf.is_full = True
-        deaf.socket.close(1008, "", 0.001)
-        await deaf.started[0]
-        assert (deaf.written, deaf.cut) == (b"\x88\x02\x03\xf0", True)
-
-    asyncio.run(work())
+    wire.socket.ready = ready
+    wire.socket.close(1001, "bye", 0.05)
+    await asyncio.sleep(0)
+    assert wire.written == b""
+    wire.empty()
+    await wire.started[0]
+    assert wire.written == b"\x81\x04rest" + b"\x88\x05\x03\xe9bye"
+    assert wire.cut
+    deaf = Wire()
+    deaf.is_full = True
+    deaf.socket.close(1008, "", 0.001)
+    await deaf.started[0]
+    assert (deaf.written, deaf.cut) == (b"\x88\x02\x03\xf0", True)
 
 
 messages = st.lists(

@@ -213,30 +213,27 @@ async def settle() -> None:
         await asyncio.sleep(0)
 
 
-def test_what_does_not_concern_it_passes_in_one_piece() -> None:
-    async def play() -> None:
-        stage = Stage()
-        await stage.open()
-        for data in (PROMPT, PROMPT * 3, b'{"jsonrpc":"2.0","id":1,"result":{}}\n'):
-            stage.transport.write(data)
-            assert stage.agent.written[-1] == data
-        stage.transport.received([b"x", b"y"])
-        assert stage.chain.lines == [b"x", b"y"]
-        stage.transport.oversized(b"h", 5)
-        stage.transport.undeliverable(b"f", "why")
-        stage.transport.drained()
-        assert stage.chain.heard == [(b"h", 5), (b"f", "why"), "drained"]
-        stage.transport.pause()
-        stage.transport.resume()
-        stage.transport.finish()
-        assert stage.transport.buffered == 7
-        await stage.transport.close(1.0)
-        assert stage.agent.did == ["pause", "resume", "finish", "close"]
-        how = Ended("x")
-        stage.transport.ended(how)
-        assert stage.chain.heard[-1] is how
-
-    asyncio.run(play())
+async def test_what_does_not_concern_it_passes_in_one_piece() -> None:
+    stage = Stage()
+    await stage.open()
+    for data in (PROMPT, PROMPT * 3, b'{"jsonrpc":"2.0","id":1,"result":{}}\n'):
+        stage.transport.write(data)
+        assert stage.agent.written[-1] == data
+    stage.transport.received([b"x", b"y"])
+    assert stage.chain.lines == [b"x", b"y"]
+    stage.transport.oversized(b"h", 5)
+    stage.transport.undeliverable(b"f", "why")
+    stage.transport.drained()
+    assert stage.chain.heard == [(b"h", 5), (b"f", "why"), "drained"]
+    stage.transport.pause()
+    stage.transport.resume()
+    stage.transport.finish()
+    assert stage.transport.buffered == 7
+    await stage.transport.close(1.0)
+    assert stage.agent.did == ["pause", "resume", "finish", "close"]
+    how = Ended("x")
+    stage.transport.ended(how)
+    assert stage.chain.heard[-1] is how
 
 
 @pytest.mark.parametrize(
@@ -249,120 +246,104 @@ def test_what_does_not_concern_it_passes_in_one_piece() -> None:
         (b'{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":1},"error":null}', b'"acp":true'),
     ],
 )
-def test_proxies_are_shown_support(said: bytes, shown: bytes) -> None:
-    async def play() -> None:
-        stage = Stage()
-        await stage.open()
-        stage.transport.write(INITIALIZE)
-        assert stage.agent.written == [INITIALIZE]
-        before = [b"junk", b"[]", b'{"jsonrpc":"2.0","method":"x"}', b'{"id":null}', b'{"id":5}']
-        stage.transport.received([*before, said, ANSWER])
-        assert stage.chain.lines[:5] == before
-        assert shown in stage.chain.lines[5]
-        assert stage.chain.lines[6] == ANSWER, "only the one that was asked for"
-
-    asyncio.run(play())
+async def test_proxies_are_shown_support(said: bytes, shown: bytes) -> None:
+    stage = Stage()
+    await stage.open()
+    stage.transport.write(INITIALIZE)
+    assert stage.agent.written == [INITIALIZE]
+    before = [b"junk", b"[]", b'{"jsonrpc":"2.0","method":"x"}', b'{"id":null}', b'{"id":5}']
+    stage.transport.received([*before, said, ANSWER])
+    assert stage.chain.lines[:5] == before
+    assert shown in stage.chain.lines[5]
+    assert stage.chain.lines[6] == ANSWER, "only the one that was asked for"
 
 
-def test_the_setup_waits_for_the_address_and_all_behind_it() -> None:
-    async def play() -> None:
-        stage = Stage()
-        await stage.open()
-        Doors.gate = asyncio.Event()
-        stage.transport.write(PROMPT + NEW + PROMPT)
-        stage.transport.write(PROMPT)
-        stage.transport.finish()
-        await settle()
-        assert stage.agent.written == [PROMPT]
-        assert stage.agent.did == []
-        Doors.gate.set()
-        await settle()
-        assert [json.loads(one)["id"] for one in stage.agent.written] == [3, 2, 3, 3]
-        entry = json.loads(stage.agent.written[1])["params"]["mcpServers"][0]
-        assert entry["command"] == "shim"
-        assert stage.agent.did == ["finish"]
-        assert stage.logged == [("info", "mcp", "MCP server `n` is offered to the agent by stdio")]
-
-    asyncio.run(play())
+async def test_the_setup_waits_for_the_address_and_all_behind_it() -> None:
+    stage = Stage()
+    await stage.open()
+    Doors.gate = asyncio.Event()
+    stage.transport.write(PROMPT + NEW + PROMPT)
+    stage.transport.write(PROMPT)
+    stage.transport.finish()
+    await settle()
+    assert stage.agent.written == [PROMPT]
+    assert stage.agent.did == []
+    Doors.gate.set()
+    await settle()
+    assert [json.loads(one)["id"] for one in stage.agent.written] == [3, 2, 3, 3]
+    entry = json.loads(stage.agent.written[1])["params"]["mcpServers"][0]
+    assert entry["command"] == "shim"
+    assert stage.agent.did == ["finish"]
+    assert stage.logged == [("info", "mcp", "MCP server `n` is offered to the agent by stdio")]
 
 
-def test_an_address_that_cannot_be_is_an_error_with_a_hint() -> None:
-    async def play() -> None:
-        stage = Stage()
-        await stage.open()
-        Doors.why = ComponentError("no room", "make some")
-        stage.transport.write(NEW)
-        await settle()
-        Doors.why = ComponentError("no luck")
-        stage.transport.write(NEW)
-        await settle()
-        first, second = (one["error"]["message"] for one in stage.chain.frames)
-        assert first.endswith("no room\nhint: make some")
-        assert second.endswith("no luck")
-        assert stage.agent.written == []
-
-    asyncio.run(play())
+async def test_an_address_that_cannot_be_is_an_error_with_a_hint() -> None:
+    stage = Stage()
+    await stage.open()
+    Doors.why = ComponentError("no room", "make some")
+    stage.transport.write(NEW)
+    await settle()
+    Doors.why = ComponentError("no luck")
+    stage.transport.write(NEW)
+    await settle()
+    first, second = (one["error"]["message"] for one in stage.chain.frames)
+    assert first.endswith("no room\nhint: make some")
+    assert second.endswith("no luck")
+    assert stage.agent.written == []
 
 
-def test_a_client_comes_speaks_and_goes() -> None:
-    async def play() -> None:
-        stage = Stage()
-        await stage.open()
-        listener = await stage.set_up()
-        events = Doors.made.events
-        stage.transport.pause()
-        events.client_opened("k", listener)
-        stage.transport.resume()
-        assert ("hold", "k", True) in Doors.made.did
-        assert ("hold", "k", False) in Doors.made.did
-        events.client_received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
-        asked = stage.chain.frames[-1]
-        assert asked["method"] == "mcp/message"
-        answer: Json = {"result": {"capabilities": {"tools": {}}}}
-        whole = {"jsonrpc": "2.0", "id": asked["id"], "result": answer}
-        stage.transport.write(json.dumps(whole, separators=(",", ":")).encode() + b"\n")
-        (sent,) = Doors.made.did[-1]
-        assert isinstance(sent, ToClient)
-        assert json.loads(sent.frame)["id"] == 1
-        events.client_received("k", b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}')
-        events.client_received("k", b'{"jsonrpc":"2.0","method":"notifications/cancelled",'
-                             b'"params":{"requestId":2}}')  # fmt: skip
-        assert (NoResponse("k", b"2"),) in Doors.made.did
-        assert stage.chain.frames[-1]["method"] == "$/cancel_request"
-        events.client_closed("k")
-        events.client_opened("l", "nobody")
-        assert (CloseClient("l"),) in Doors.made.did
-        # What a component asks of nobody is answered when the router is done with what it does.
-        stage.transport.write(
-            b'{"jsonrpc":"2.0","id":9,"method":"mcp/message","params":{"connectionId":"c"}}\n'
-        )
-        assert stage.chain.frames[-1].get("id") != 9
-        await settle()
-        assert stage.chain.frames[-1]["id"] == 9
-        await stage.transport.shut_down()
-        await stage.transport.shut_down()
-        assert Doors.made.did[-2:] == [(CloseListener(listener),), ("aclose",)]
-        stage.transport.write(PROMPT)
-
-    asyncio.run(play())
+async def test_a_client_comes_speaks_and_goes() -> None:
+    stage = Stage()
+    await stage.open()
+    listener = await stage.set_up()
+    events = Doors.made.events
+    stage.transport.pause()
+    events.client_opened("k", listener)
+    stage.transport.resume()
+    assert ("hold", "k", True) in Doors.made.did
+    assert ("hold", "k", False) in Doors.made.did
+    events.client_received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+    asked = stage.chain.frames[-1]
+    assert asked["method"] == "mcp/message"
+    answer: Json = {"result": {"capabilities": {"tools": {}}}}
+    whole = {"jsonrpc": "2.0", "id": asked["id"], "result": answer}
+    stage.transport.write(json.dumps(whole, separators=(",", ":")).encode() + b"\n")
+    (sent,) = Doors.made.did[-1]
+    assert isinstance(sent, ToClient)
+    assert json.loads(sent.frame)["id"] == 1
+    events.client_received("k", b'{"jsonrpc":"2.0","id":2,"method":"tools/list"}')
+    events.client_received("k", b'{"jsonrpc":"2.0","method":"notifications/cancelled",'
+                         b'"params":{"requestId":2}}')  # fmt: skip
+    assert (NoResponse("k", b"2"),) in Doors.made.did
+    assert stage.chain.frames[-1]["method"] == "$/cancel_request"
+    events.client_closed("k")
+    events.client_opened("l", "nobody")
+    assert (CloseClient("l"),) in Doors.made.did
+    # What a component asks of nobody is answered when the router is done with what it does.
+    stage.transport.write(
+        b'{"jsonrpc":"2.0","id":9,"method":"mcp/message","params":{"connectionId":"c"}}\n'
+    )
+    assert stage.chain.frames[-1].get("id") != 9
+    await settle()
+    assert stage.chain.frames[-1]["id"] == 9
+    await stage.transport.shut_down()
+    await stage.transport.shut_down()
+    assert Doors.made.did[-2:] == [(CloseListener(listener),), ("aclose",)]
+    stage.transport.write(PROMPT)
 
 
-def test_waiting_for_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_waiting_for_a_session_ends(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SESSION_ID_SECONDS", 0.001)
-
-    async def play() -> None:
-        stage = Stage()
-        await stage.open()
-        url = NEW.replace(b'"type":"acp","name":"n","serverId":"i"', b'"name":"n","url":"acp:i"')
-        stage.transport.write(url)
-        await settle()
-        events = Doors.made.events
-        events.client_opened("k", str(Doors.made.did[0][1]))
-        events.client_received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
-        assert stage.chain.lines == []
-        while not stage.chain.lines:
-            await asyncio.sleep(0)
-        assert stage.chain.frames[-1]["method"] == "_mcp/connect"
-        await stage.transport.shut_down()
-
-    asyncio.run(play())
+    stage = Stage()
+    await stage.open()
+    url = NEW.replace(b'"type":"acp","name":"n","serverId":"i"', b'"name":"n","url":"acp:i"')
+    stage.transport.write(url)
+    await settle()
+    events = Doors.made.events
+    events.client_opened("k", str(Doors.made.did[0][1]))
+    events.client_received("k", b'{"jsonrpc":"2.0","id":1,"method":"initialize","params":{}}')
+    assert stage.chain.lines == []
+    while not stage.chain.lines:
+        await asyncio.sleep(0)
+    assert stage.chain.frames[-1]["method"] == "_mcp/connect"
+    await stage.transport.shut_down()

@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any, Final, TypeAlias
 
 import pytest
@@ -118,16 +118,6 @@ class Stage:
         return [each for each in self.heard if each.verb == verb]
 
 
-def run(body: Coroutine[Any, Any, None]) -> None:
-    """Runs a test's body, within the deadline."""
-
-    async def bounded() -> None:
-        async with asyncio.timeout(DEADLINE):
-            await body
-
-    asyncio.run(bounded())
-
-
 def server(on_request: Serve, session: str = "abc") -> Serve:
     """A server that begins sessions, and has no stream of its own."""
 
@@ -145,54 +135,45 @@ def server(on_request: Serve, session: str = "abc") -> Serve:
     return serve
 
 
-def error_of(serve: Serve, *, is_whole: bool = False) -> str:
+async def error_of(serve: Serve, *, is_whole: bool = False) -> str:
     """What a client is told of a call that the server serves so. `is_whole`: it serves all else
     too."""
-    told: list[str] = []
-
-    async def body() -> None:
-        stage = Stage(serve if is_whole else server(serve), ("Authorization", KEY))
-        async with stage.open() as client:
-            stage.begin(client)
-            stage.ask(client, "tools/call", 1)
-            await stage.events.until(lambda: b'"id":1,' in b"".join(stage.events.frames))
-            answer = json.loads(stage.events.frames[-1])
-            told.append(answer["error"]["message"])
-
-    run(body())
-    assert KEY not in told[0]
-    return told[0]
+    stage = Stage(serve if is_whole else server(serve), ("Authorization", KEY))
+    async with stage.open() as client:
+        stage.begin(client)
+        stage.ask(client, "tools/call", 1)
+        await stage.events.until(lambda: b'"id":1,' in b"".join(stage.events.frames))
+        told: str = json.loads(stage.events.frames[-1])["error"]["message"]
+    assert KEY not in told
+    return told
 
 
-def test_a_session_over_json() -> None:
-    async def body() -> None:
-        stage = Stage(server(lambda asked: asked.json(result={"x": "\u00e9\n"})), ("X-Key", KEY))
-        async with stage.open() as client:
-            stage.begin(client)
-            await stage.got(1)
-            stage.ask(client, "notifications/initialized", None)
-            stage.ask(client, "tools/list", 1)
-            answers = await stage.got(2)
-            assert answers[1] == {"jsonrpc": "2.0", "id": 1, "result": {"x": "\u00e9\n"}}
-            assert client.buffered == 0
-        begun, *others = stage.of("POST")
-        assert "mcp-session-id" not in begun.headers
-        for each in (*others, *stage.of("DELETE")):
-            assert each.headers["mcp-session-id"] == "abc"
-            assert each.headers["mcp-protocol-version"] == "2025-11-25"
-        assert [each.message["method"] for each in stage.of("POST")] == [
-            "initialize",
-            "notifications/initialized",
-            "tools/list",
-        ]
-        assert {each.headers["x-key"] for each in stage.heard} == {KEY}
-        assert begun.headers["accept"] == "application/json, text/event-stream"
-        assert len(stage.of("DELETE")) == 1
-
-    run(body())
+async def test_a_session_over_json() -> None:
+    stage = Stage(server(lambda asked: asked.json(result={"x": "\u00e9\n"})), ("X-Key", KEY))
+    async with stage.open() as client:
+        stage.begin(client)
+        await stage.got(1)
+        stage.ask(client, "notifications/initialized", None)
+        stage.ask(client, "tools/list", 1)
+        answers = await stage.got(2)
+        assert answers[1] == {"jsonrpc": "2.0", "id": 1, "result": {"x": "\u00e9\n"}}
+        assert client.buffered == 0
+    begun, *others = stage.of("POST")
+    assert "mcp-session-id" not in begun.headers
+    for each in (*others, *stage.of("DELETE")):
+        assert each.headers["mcp-session-id"] == "abc"
+        assert each.headers["mcp-protocol-version"] == "2025-11-25"
+    assert [each.message["method"] for each in stage.of("POST")] == [
+        "initialize",
+        "notifications/initialized",
+        "tools/list",
+    ]
+    assert {each.headers["x-key"] for each in stage.heard} == {KEY}
+    assert begun.headers["accept"] == "application/json, text/event-stream"
+    assert len(stage.of("DELETE")) == 1
 
 
-def test_an_answer_on_a_stream_that_stays_open() -> None:
+async def test_an_answer_on_a_stream_that_stays_open() -> None:
     note = b'{"jsonrpc":"2.0","method":"notifications/message","params":{}}'
 
     async def serve(asked: Request) -> None:
@@ -201,20 +182,17 @@ def test_an_answer_on_a_stream_that_stays_open() -> None:
         else:
             await asked.answer(202 if asked.verb == "POST" else 405)
 
-    async def body() -> None:
-        stage = Stage(serve)
-        async with stage.open() as client:
-            stage.begin(client)
-            stage.ask(client, "notifications/initialized", None)
-            stage.ask(client, "tools/list", 1)
-            heard = await stage.got(4)
-            assert [each.get("id") for each in heard] == [None, 0, None, 1]
-
-    run(body())
+    stage = Stage(serve)
+    async with stage.open() as client:
+        stage.begin(client)
+        stage.ask(client, "notifications/initialized", None)
+        stage.ask(client, "tools/list", 1)
+        heard = await stage.got(4)
+        assert [each.get("id") for each in heard] == [None, 0, None, 1]
 
 
 @pytest.mark.parametrize("has_ids", [True, False])
-def test_a_stream_that_breaks_goes_on_where_it_stood(
+async def test_a_stream_that_breaks_goes_on_where_it_stood(
     has_ids: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(backoff, "_FIRST", 0.001)
@@ -238,21 +216,17 @@ def test_a_stream_that_breaks_goes_on_where_it_stood(
             raise ConnectionResetError
 
     stage = Stage(serve)
-
-    async def body() -> None:
-        async with stage.open() as client:
-            stage.begin(client)
-            stage.ask(client, "tools/list", 1)
-            answer = (await stage.got(2))[1]
-            if has_ids:
-                assert answer["result"] == {"at": "e2"}
-            else:
-                assert "the MCP server" in answer["error"]["message"]
-
-    run(body())
+    async with stage.open() as client:
+        stage.begin(client)
+        stage.ask(client, "tools/list", 1)
+        answer = (await stage.got(2))[1]
+        if has_ids:
+            assert answer["result"] == {"at": "e2"}
+        else:
+            assert "the MCP server" in answer["error"]["message"]
 
 
-def test_an_answer_that_is_too_long_is_not_asked_for_again() -> None:
+async def test_an_answer_that_is_too_long_is_not_asked_for_again() -> None:
     async def serve(asked: Request) -> None:
         if asked.verb == "GET":
             await asked.stream()
@@ -262,10 +236,10 @@ def test_an_answer_that_is_too_long_is_not_asked_for_again() -> None:
             await asked.stream()
             await asked.raw(b"id: e1\ndata: " + b"x" * (2 * LIMIT) + b"\n\n")
 
-    assert error_of(serve, is_whole=True) == f"the MCP server sent more than {LIMIT} bytes"
+    assert await error_of(serve, is_whole=True) == f"the MCP server sent more than {LIMIT} bytes"
 
 
-def test_a_request_that_is_cancelled_is_closed() -> None:
+async def test_a_request_that_is_cancelled_is_closed() -> None:
     gone = asyncio.Event()
 
     async def serve(asked: Request) -> None:
@@ -281,85 +255,73 @@ def test_a_request_that_is_cancelled_is_closed() -> None:
         else:
             await asked.answer(202 if asked.verb == "POST" else 405)
 
-    async def body() -> None:
-        stage = Stage(serve)
-        async with stage.open() as client:
-            stage.begin(client)
-            await stage.got(1)
-            stage.ask(client, "slow", 5)
-            while not any(one.message.get("method") == "slow" for one in stage.of("POST")):
-                await asyncio.sleep(0)
-            client.write(
-                b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}\n'
-            )
-            async with asyncio.timeout(DEADLINE):
-                await gone.wait()
-            assert len(await stage.got(1)) == 1
-
-    run(body())
+    stage = Stage(serve)
+    async with stage.open() as client:
+        stage.begin(client)
+        await stage.got(1)
+        stage.ask(client, "slow", 5)
+        while not any(one.message.get("method") == "slow" for one in stage.of("POST")):
+            await asyncio.sleep(0)
+        client.write(
+            b'{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":5}}\n'
+        )
+        async with asyncio.timeout(DEADLINE):
+            await gone.wait()
+        assert len(await stage.got(1)) == 1
 
 
-def test_the_servers_own_stream() -> None:
+async def test_the_servers_own_stream() -> None:
     async def serve(asked: Request) -> None:
         if asked.verb == "GET":
             await asked.stream(b'{"jsonrpc":"2.0","id":7,"method":"ping"}')
         else:
             await asked.json(result=ABOUT)
 
-    async def body() -> None:
-        stage = Stage(serve)
-        async with stage.open() as client:
-            stage.begin(client)
-            heard = await stage.got(2)
-            assert [each.get("method") for each in heard] == [None, "ping"]
-            client.write(b'{"jsonrpc":"2.0","id":7,"result":{}}\n')
-            while len(stage.of("POST")) < 2:
-                await asyncio.sleep(0)
-            assert stage.of("POST")[1].message["result"] == {}
-            assert stage.of("GET")[0].headers["accept"] == "text/event-stream"
-
-    run(body())
+    stage = Stage(serve)
+    async with stage.open() as client:
+        stage.begin(client)
+        heard = await stage.got(2)
+        assert [each.get("method") for each in heard] == [None, "ping"]
+        client.write(b'{"jsonrpc":"2.0","id":7,"result":{}}\n')
+        while len(stage.of("POST")) < 2:
+            await asyncio.sleep(0)
+        assert stage.of("POST")[1].message["result"] == {}
+        assert stage.of("GET")[0].headers["accept"] == "text/event-stream"
 
 
 @pytest.mark.parametrize("status", [302, 307, 308])
-def test_a_redirect_is_not_followed(status: int) -> None:
-    async def body() -> None:
-        elsewhere = Stage(server(lambda asked: asked.json()))
-        async with elsewhere.open() as other:
-            url = other._reach.url
+async def test_a_redirect_is_not_followed(status: int) -> None:
+    elsewhere = Stage(server(lambda asked: asked.json()))
+    async with elsewhere.open() as other:
+        url = other._reach.url
 
-            async def serve(asked: Request) -> None:
-                await asked.answer(status, Location=url)
+        async def serve(asked: Request) -> None:
+            await asked.answer(status, Location=url)
 
-            stage = Stage(serve, ("Authorization", KEY))
-            async with stage.open() as client:
-                stage.begin(client)
-                (answer,) = await stage.got(1)
-                message = answer["error"]["message"]
-                assert message == f"the MCP server answered with HTTP status {status}"
-            assert elsewhere.heard == []
-
-    run(body())
+        stage = Stage(serve, ("Authorization", KEY))
+        async with stage.open() as client:
+            stage.begin(client)
+            (answer,) = await stage.got(1)
+            message = answer["error"]["message"]
+            assert message == f"the MCP server answered with HTTP status {status}"
+        assert elsewhere.heard == []
 
 
 @pytest.mark.parametrize(
     ("status", "says"),
     [(401, "wants a login"), (403, "status 403"), (500, "status 500"), (503, "status 503")],
 )
-def test_an_error_status_is_an_error(status: int, says: str) -> None:
-    assert says in error_of(lambda asked: asked.answer(status, KEY.encode()))
+async def test_an_error_status_is_an_error(status: int, says: str) -> None:
+    assert says in await error_of(lambda asked: asked.answer(status, KEY.encode()))
 
 
-def test_a_forgotten_session_ends_the_link() -> None:
-    async def body() -> None:
-        stage = Stage(server(lambda asked: asked.answer(404)))
-        async with stage.open() as client:
-            stage.begin(client)
-            stage.ask(client, "tools/list", 1)
-            await stage.events.until(lambda: bool(stage.events.ends))
-            assert [how.text for how in stage.events.ends] == ["has forgotten its session"]
-
-    run(body())
+async def test_a_forgotten_session_ends_the_link() -> None:
+    stage = Stage(server(lambda asked: asked.answer(404)))
+    async with stage.open() as client:
+        stage.begin(client)
+        stage.ask(client, "tools/list", 1)
+        await stage.events.until(lambda: bool(stage.events.ends))
+        assert [how.text for how in stage.events.ends] == ["has forgotten its session"]
 
 
 CUT: Final = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: 999\r\n\r\n"
@@ -379,67 +341,58 @@ CUT: Final = b"HTTP/1.1 200 OK\r\nContent-Type: %b\r\nContent-Length: 999\r\n\r\
         b'HTTP/1.1 200 OK\r\nContent-Length: 25\r\n\r\n{"id":99,"result":"other"}',
     ],
 )
-def test_who_ends_in_the_middle_has_not_answered(sent: bytes) -> None:
+async def test_who_ends_in_the_middle_has_not_answered(sent: bytes) -> None:
     async def serve(asked: Request) -> None:
         await asked.raw(sent)
         raise ConnectionResetError
 
-    assert error_of(serve).startswith("the MCP server ")
+    assert (await error_of(serve)).startswith("the MCP server ")
 
 
 @pytest.mark.parametrize("kind", ["application/json", "text/event-stream", ""])
-def test_a_body_without_an_end_is_given_up(kind: str) -> None:
+async def test_a_body_without_an_end_is_given_up(kind: str) -> None:
     async def serve(asked: Request) -> None:
         await asked.raw(b"HTTP/1.1 200 OK\r\nContent-Type: " + kind.encode() + b"\r\n\r\ndata: ")
         while True:
             await asked.raw(b"x" * 1000)
 
-    assert error_of(serve) == f"the MCP server sent more than {LIMIT} bytes"
+    assert await error_of(serve) == f"the MCP server sent more than {LIMIT} bytes"
 
 
 @pytest.mark.parametrize("session", ["a b", "\u00e9", "a\tb"])
-def test_a_session_that_cannot_be_named_is_none(session: str) -> None:
-    async def body() -> None:
-        stage = Stage(server(lambda asked: asked.json(), session))
-        async with stage.open() as client:
-            stage.begin(client)
-            (answer,) = await stage.got(1)
-            assert "a name that no header can have" in answer["error"]["message"]
-            stage.ask(client, "tools/list", 1)
-            assert (await stage.got(2))[1]["result"] == {}
-
-    run(body())
+async def test_a_session_that_cannot_be_named_is_none(session: str) -> None:
+    stage = Stage(server(lambda asked: asked.json(), session))
+    async with stage.open() as client:
+        stage.begin(client)
+        (answer,) = await stage.got(1)
+        assert "a name that no header can have" in answer["error"]["message"]
+        stage.ask(client, "tools/list", 1)
+        assert (await stage.got(2))[1]["result"] == {}
 
 
-def test_a_version_that_no_header_can_have_is_not_sent() -> None:
+async def test_a_version_that_no_header_can_have_is_not_sent() -> None:
     async def serve(asked: Request) -> None:
         await asked.json(result={**ABOUT, "protocolVersion": "1\r\nX: \u00e9"})
 
-    async def body() -> None:
-        stage = Stage(serve)
-        async with stage.open() as client:
-            stage.begin(client)
-            stage.ask(client, "tools/list", 1)
-            assert "result" in (await stage.got(2))[1]
-        assert not any("mcp-protocol-version" in each.headers for each in stage.heard)
-
-    run(body())
+    stage = Stage(serve)
+    async with stage.open() as client:
+        stage.begin(client)
+        stage.ask(client, "tools/list", 1)
+        assert "result" in (await stage.got(2))[1]
+    assert not any("mcp-protocol-version" in each.headers for each in stage.heard)
 
 
 @pytest.mark.parametrize(
     "header",
     [("X", f"{KEY}\n"), ("X", f"{KEY}\u00e9"), ("X", f" {KEY}"), ("X y", KEY)],
 )
-def test_a_header_that_is_none_is_an_error_without_its_value(header: tuple[str, str]) -> None:
-    async def body() -> None:
-        stage = Stage(server(lambda asked: asked.json()), header)
-        with pytest.raises(ComponentError, match="no header can have: `X") as raised:
-            async with stage.open():
-                raise AssertionError("it is open")
-        assert KEY not in raised.value.with_hint
-        assert stage.heard == []
-
-    run(body())
+async def test_a_header_that_is_none_is_an_error_without_its_value(header: tuple[str, str]) -> None:
+    stage = Stage(server(lambda asked: asked.json()), header)
+    with pytest.raises(ComponentError, match="no header can have: `X") as raised:
+        async with stage.open():
+            raise AssertionError("it is open")
+    assert KEY not in raised.value.with_hint
+    assert stage.heard == []
 
 
 @pytest.mark.parametrize("url", ["ftp://x/", "http://", "x", "http://x:99999/", "http://[x/"])
@@ -449,34 +402,28 @@ def test_a_url_that_is_none_is_an_error(url: str) -> None:
         asyncio.run(client.open(Recorder()))
 
 
-def test_a_server_that_is_not_there_is_an_error() -> None:
-    async def body() -> None:
-        stage = Stage(server(lambda asked: asked.json()))
-        async with stage.open() as client:
-            url = client._reach.url
-        gone = StreamableHttp(HttpDeclaration(url, (("X", KEY),)), line_limit=LIMIT)
-        await gone.open(stage.events)
-        stage.begin(gone)
-        (answer,) = await stage.got(1)
-        assert answer["error"]["message"].startswith("the MCP server ")
-        assert KEY not in str(answer)
-        await gone.close(1.0)
-
-    run(body())
+async def test_a_server_that_is_not_there_is_an_error() -> None:
+    stage = Stage(server(lambda asked: asked.json()))
+    async with stage.open() as client:
+        url = client._reach.url
+    gone = StreamableHttp(HttpDeclaration(url, (("X", KEY),)), line_limit=LIMIT)
+    await gone.open(stage.events)
+    stage.begin(gone)
+    (answer,) = await stage.got(1)
+    assert answer["error"]["message"].startswith("the MCP server ")
+    assert KEY not in str(answer)
+    await gone.close(1.0)
 
 
-def test_while_paused_nothing_of_a_stream_arrives() -> None:
-    async def body() -> None:
-        stage = Stage(server(lambda asked: asked.stream(asked.body())))
-        async with stage.open() as client:
-            stage.begin(client)
-            await stage.got(1)
-            client.pause()
-            stage.ask(client, "tools/list", 1)
-            while len(stage.of("POST")) < 2:
-                await asyncio.sleep(0)
-            assert len(stage.events.frames) == 1
-            client.resume()
-            assert (await stage.got(2))[1]["id"] == 1
-
-    run(body())
+async def test_while_paused_nothing_of_a_stream_arrives() -> None:
+    stage = Stage(server(lambda asked: asked.stream(asked.body())))
+    async with stage.open() as client:
+        stage.begin(client)
+        await stage.got(1)
+        client.pause()
+        stage.ask(client, "tools/list", 1)
+        while len(stage.of("POST")) < 2:
+            await asyncio.sleep(0)
+        assert len(stage.events.frames) == 1
+        client.resume()
+        assert (await stage.got(2))[1]["id"] == 1

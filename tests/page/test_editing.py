@@ -182,68 +182,64 @@ def made(answers: Mapping[str, Any]) -> tuple[Editing, list[Any]]:
     return Editing(lambda: None, send), sent
 
 
-def test_what_is_shown_is_kept_until_it_is_gone() -> None:
-    async def run() -> None:
-        prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "so"}]}
-        editing, sent = made(prompt)
-        serve = editing.handlers
-        named = {"sessionId": "s", "id": "x", "_meta": {"conductor.component": "P"}}
-        await serve["_scp/html_panel/show"]({**named, "label": "L", "contents": "1"})
-        await serve["_scp/file_comment/show"]({**named, "url": "a", "text": "t"})
-        first, comment = editing.state()["shown"]
-        assert (first["id"], comment["method"]) == ("x", "_scp/file_comment/show")
-        assert await editing.reply("s", "x", "why?") == prompt["prompt"]
-        await serve["_scp/file_comment/reply"]({**named, "text": "since"})
-        await serve["_scp/file_comment/reply"]({**named, "id": "other", "text": "lost"})
-        held = editing.shown(editing.state()["shown"][1]["number"])
-        assert held is not None
-        assert held.replies == [
-            {"from": "user", "text": "why?"},
-            {"from": "P", "text": "since"},
-        ]
-        assert editing.shown(comment["number"]) is None
-        panel = editing.shown(first["number"])
-        assert panel is not None
-        assert editing.framed(panel.secret) is panel
-        assert editing.framed(held.secret) is None
-        await serve["_scp/html_panel/show"]({**named, "label": "L", "contents": "2"})
-        assert editing.framed(panel.secret) is None
-        await editing.happened("_scp/html_panel/event", {**named, "name": "click"})
-        await editing.happened("_scp/html_panel/event", {**named, "name": "close"})
-        await serve["_scp/html_panel/clear"](named)
-        await serve["_scp/file_comment/clear"](named)
-        assert editing.state()["shown"] == []
-        assert [method for method, _ in sent][1:] == ["_scp/html_panel/event"] * 2
-        for number in range(600):
-            editing.hears["_scp/log"]({"message": f"{number}"})
-        assert [line["number"] for line in editing.lines(598)] == [599, 600]
-        assert len(editing.lines(0)) == 500
-
-    asyncio.run(run())
+async def test_what_is_shown_is_kept_until_it_is_gone() -> None:
+    prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "so"}]}
+    editing, sent = made(prompt)
+    serve = editing.handlers
+    named = {"sessionId": "s", "id": "x", "_meta": {"conductor.component": "P"}}
+    await serve["_scp/html_panel/show"]({**named, "label": "L", "contents": "1"})
+    await serve["_scp/file_comment/show"]({**named, "url": "a", "text": "t"})
+    first, comment = editing.state()["shown"]
+    assert (first["id"], comment["method"]) == ("x", "_scp/file_comment/show")
+    assert await editing.reply("s", "x", "why?") == prompt["prompt"]
+    await serve["_scp/file_comment/reply"]({**named, "text": "since"})
+    await serve["_scp/file_comment/reply"]({**named, "id": "other", "text": "lost"})
+    held = editing.shown(editing.state()["shown"][1]["number"])
+    assert held is not None
+    assert held.replies == [
+        {"from": "user", "text": "why?"},
+        {"from": "P", "text": "since"},
+    ]
+    assert editing.shown(comment["number"]) is None
+    panel = editing.shown(first["number"])
+    assert panel is not None
+    assert editing.framed(panel.secret) is panel
+    assert editing.framed(held.secret) is None
+    await serve["_scp/html_panel/show"]({**named, "label": "L", "contents": "2"})
+    assert editing.framed(panel.secret) is None
+    await editing.happened("_scp/html_panel/event", {**named, "name": "click"})
+    await editing.happened("_scp/html_panel/event", {**named, "name": "close"})
+    await serve["_scp/html_panel/clear"](named)
+    await serve["_scp/file_comment/clear"](named)
+    assert editing.state()["shown"] == []
+    assert [method for method, _ in sent][1:] == ["_scp/html_panel/event"] * 2
+    for number in range(600):
+        editing.hears["_scp/log"]({"message": f"{number}"})
+    assert [line["number"] for line in editing.lines(598)] == [599, 600]
+    assert len(editing.lines(0)) == 500
 
 
-def test_what_is_asked_waits_for_one_page_and_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def run() -> None:
-        editing, _ = made({})
-        run_it = editing.handlers["_scp/ide_operation/run"]
-        asked = [asyncio.ensure_future(run_it({"name": "x"})) for _ in range(2)]
-        await asyncio.sleep(0)
-        one, other = editing.state()["asked"]
-        editing.answer(one["number"], {"n": 1}, None)
-        editing.answer(other["number"], None, RequestError(-32602, "no such operation"))
-        with pytest.raises(UsageError, match="nobody waits"):
-            editing.answer(one["number"], {"n": 2}, None)
-        assert await asked[0] == {"n": 1}
-        with pytest.raises(RequestError, match="no such operation"):
-            await asked[1]
-        monkeypatch.setattr(module, "_PATIENCE", 0.0)
-        with pytest.raises(RequestError, match="no page of this chat answers"):
-            await run_it({"name": "x"})
-        assert editing.state()["asked"] == []
-        with pytest.raises(RequestError, match="at most 65536 bytes"):
-            await run_it({"name": "x" * 65536})
-        monkeypatch.setattr(module, "_MOST_ASKED", 0)
-        with pytest.raises(RequestError, match="wait already"):
-            await run_it({"name": "x"})
-
-    asyncio.run(run())
+async def test_what_is_asked_waits_for_one_page_and_not_for_ever(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    editing, _ = made({})
+    run_it = editing.handlers["_scp/ide_operation/run"]
+    asked = [asyncio.ensure_future(run_it({"name": "x"})) for _ in range(2)]
+    await asyncio.sleep(0)
+    one, other = editing.state()["asked"]
+    editing.answer(one["number"], {"n": 1}, None)
+    editing.answer(other["number"], None, RequestError(-32602, "no such operation"))
+    with pytest.raises(UsageError, match="nobody waits"):
+        editing.answer(one["number"], {"n": 2}, None)
+    assert await asked[0] == {"n": 1}
+    with pytest.raises(RequestError, match="no such operation"):
+        await asked[1]
+    monkeypatch.setattr(module, "_PATIENCE", 0.0)
+    with pytest.raises(RequestError, match="no page of this chat answers"):
+        await run_it({"name": "x"})
+    assert editing.state()["asked"] == []
+    with pytest.raises(RequestError, match="at most 65536 bytes"):
+        await run_it({"name": "x" * 65536})
+    monkeypatch.setattr(module, "_MOST_ASKED", 0)
+    with pytest.raises(RequestError, match="wait already"):
+        await run_it({"name": "x"})

@@ -197,7 +197,6 @@ def test_what_is_noted_before_a_look_is_reported_together() -> None:
     assert stages.look(0.2) == []
 
 
-@pytest.mark.anyio
 async def test_no_request_waits_for_the_log() -> None:
     """Whatever its method, what is said of it is gathered."""
     chain = Chain("proxy", "agent")

@@ -192,26 +192,23 @@ def test_strangers_that_never_agree_on_tls_make_room(monkeypatch: pytest.MonkeyP
     run(answer, body, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
 
-def test_a_line_that_is_too_much_waits_for_one_that_came_before() -> None:
-    async def main() -> None:
-        server: Any = Owner()
-        server.received = Received(100_000)
+async def test_a_line_that_is_too_much_waits_for_one_that_came_before() -> None:
+    server: Any = Owner()
+    server.received = Received(100_000)
 
-        async def send(theirs: socket.socket, size: int) -> int:
-            theirs.sendall(b"x" * size)
-            for _ in range(9):
-                await asyncio.sleep(0)
-            return int(server.received.held)
+    async def send(theirs: socket.socket, size: int) -> int:
+        theirs.sendall(b"x" * size)
+        for _ in range(9):
+            await asyncio.sleep(0)
+        return int(server.received.held)
 
-        ends = [socket.socketpair() for _ in range(2)]
-        first, second = [LinesLink(ours, server, lambda _: None) for ours, _ in ends]
-        assert await send(ends[0][1], 80_000) == 80_000
-        assert await send(ends[1][1], 80_000) == 160_000
-        assert await send(ends[1][1], 20_000) == 160_000
-        first.turn_away()
-        assert await send(ends[1][1], 1) == 100_001
-        second.turn_away()
-        for _, theirs in ends:
-            theirs.close()
-
-    asyncio.run(main())
+    ends = [socket.socketpair() for _ in range(2)]
+    first, second = [LinesLink(ours, server, lambda _: None) for ours, _ in ends]
+    assert await send(ends[0][1], 80_000) == 80_000
+    assert await send(ends[1][1], 80_000) == 160_000
+    assert await send(ends[1][1], 20_000) == 160_000
+    first.turn_away()
+    assert await send(ends[1][1], 1) == 100_001
+    second.turn_away()
+    for _, theirs in ends:
+        theirs.close()

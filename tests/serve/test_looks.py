@@ -57,7 +57,7 @@ def test_a_room_that_fails_is_reported_and_the_others_go_on(
     assert "\x1b" not in "".join(complaints)
 
 
-def test_a_room_is_over_when_its_chains_are() -> None:
+async def test_a_room_is_over_when_its_chains_are() -> None:
     """Who gives a room away does so after that: else two of it would run."""
     over: list[str] = []
 
@@ -69,19 +69,16 @@ def test_a_room_is_over_when_its_chains_are() -> None:
                 await asyncio.sleep(0)
             over.append("chain")
 
-    async def work() -> None:
-        task = asyncio.create_task(chain())
-        await asyncio.sleep(0)
-        room = SimpleNamespace(
-            close=lambda why: None,
-            running=[SimpleNamespace(task=task)],
-            stop=task.cancel,
-            is_empty=True,
-        )
-        made = _server(over.append, lambda *_: room)
-        made.room("ann")
-        await made.end_room("ann", now=True)
-        assert over == ["chain"]
-        assert made.found("ann") is None
-
-    asyncio.run(work())
+    task = asyncio.create_task(chain())
+    await asyncio.sleep(0)
+    room = SimpleNamespace(
+        close=lambda why: None,
+        running=[SimpleNamespace(task=task)],
+        stop=task.cancel,
+        is_empty=True,
+    )
+    made = _server(over.append, lambda *_: room)
+    made.room("ann")
+    await made.end_room("ann", now=True)
+    assert over == ["chain"]
+    assert made.found("ann") is None

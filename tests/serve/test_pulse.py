@@ -100,16 +100,12 @@ def test_where_the_system_does_not_say_one_that_takes_something_stays() -> None:
     assert looks(still) == 4
 
 
-def test_signs_in_between_count() -> None:
+async def test_signs_in_between_count() -> None:
     link = Link()
-
-    async def look() -> None:
-        beating = Pulse(link)
-        for number in range(_ENOUGH):
-            link.heard += number % 4 == 3
-            assert beating.beat()
-
-    asyncio.run(look())
+    beating = Pulse(link)
+    for number in range(_ENOUGH):
+        link.heard += number % 4 == 3
+        assert beating.beat()
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux says how far bytes have come")

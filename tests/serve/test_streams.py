@@ -22,19 +22,16 @@ def within(work: Callable[[Streams], Coroutine[Any, Any, None]]) -> None:
     asyncio.run(run())
 
 
-def test_the_answer_to_initialize_goes_into_its_body() -> None:
-    async def run() -> None:
-        streams = Streams(b'"1"', Kept())
-        streams.send(b'{"jsonrpc":"2.0","method":"early"}', None)
-        streams.send(b'{"jsonrpc":"2.0","id":1,"result":{}}', None)  # not its id
-        assert not streams.opening.done()
-        streams.send(b'{"jsonrpc":"2.0","id":"1","error":{}}', None)
-        assert (await streams.opening)[1] is True
-        events = await streams.read(None, None).take(0)
-        assert events is not None
-        assert len(events) == 2
-
-    asyncio.run(run())
+async def test_the_answer_to_initialize_goes_into_its_body() -> None:
+    streams = Streams(b'"1"', Kept())
+    streams.send(b'{"jsonrpc":"2.0","method":"early"}', None)
+    streams.send(b'{"jsonrpc":"2.0","id":1,"result":{}}', None)  # not its id
+    assert not streams.opening.done()
+    streams.send(b'{"jsonrpc":"2.0","id":"1","error":{}}', None)
+    assert (await streams.opening)[1] is True
+    events = await streams.read(None, None).take(0)
+    assert events is not None
+    assert len(events) == 2
 
 
 def test_a_session_without_a_reader_is_heard_on_the_connection() -> None:
@@ -234,21 +231,18 @@ def test_what_streams_keep_is_bounded_where_their_readers_have_left() -> None:
 
 
 @pytest.mark.proves("60 streams of one principal that")
-def test_what_all_clients_of_a_principal_keep_is_bounded() -> None:
-    async def run() -> None:
-        kept = Kept()
-        clients = [Streams(b"1", kept) for _ in range(20)]
-        readers = [one.read("s", None) for one in clients]
-        for _ in range(24):
-            for one, reader in zip(clients, readers, strict=True):
-                one.send(b"x" * 500_000, "s")
-                assert await reader.take(0)
-        assert kept.size == sum(one.kept for one in clients) < 128 << 20
+async def test_what_all_clients_of_a_principal_keep_is_bounded() -> None:
+    kept = Kept()
+    clients = [Streams(b"1", kept) for _ in range(20)]
+    readers = [one.read("s", None) for one in clients]
+    for _ in range(24):
         for one, reader in zip(clients, readers, strict=True):
             one.send(b"x" * 500_000, "s")
-            one.close(Farewell.LEFT)
             assert await reader.take(0)
-            one.leave(reader)
-        assert kept.size == 0
-
-    asyncio.run(run())
+    assert kept.size == sum(one.kept for one in clients) < 128 << 20
+    for one, reader in zip(clients, readers, strict=True):
+        one.send(b"x" * 500_000, "s")
+        one.close(Farewell.LEFT)
+        assert await reader.take(0)
+        one.leave(reader)
+    assert kept.size == 0

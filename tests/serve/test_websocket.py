@@ -49,22 +49,19 @@ def outlet_of(socket: Narrow) -> SocketOutlet:
     return outlet
 
 
-def test_all_that_waits_leaves_in_order() -> None:
-    async def work() -> None:
-        socket = Narrow()
-        outlet = outlet_of(socket)
-        for number in range(5):
-            outlet.send(b"%d" % number + b" " * 64 * 1024, None)
-        outlet.close(Farewell.LEAVING)
-        for number in range(5):
-            assert len(socket.sent) == number + 1
-            assert outlet.waiting == (4 - number) * (64 * 1024 + 1)
-            socket.empty()
-        await asyncio.sleep(0)
-        assert socket.sent == [b"0", b"1", b"2", b"3", b"4"]
-        assert socket.closed == (1001, "the server is shutting down")
-
-    asyncio.run(work())
+async def test_all_that_waits_leaves_in_order() -> None:
+    socket = Narrow()
+    outlet = outlet_of(socket)
+    for number in range(5):
+        outlet.send(b"%d" % number + b" " * 64 * 1024, None)
+    outlet.close(Farewell.LEAVING)
+    for number in range(5):
+        assert len(socket.sent) == number + 1
+        assert outlet.waiting == (4 - number) * (64 * 1024 + 1)
+        socket.empty()
+    await asyncio.sleep(0)
+    assert socket.sent == [b"0", b"1", b"2", b"3", b"4"]
+    assert socket.closed == (1001, "the server is shutting down")
 
 
 def test_a_socket_that_is_gone_takes_nothing_and_nothing_waits_for_it() -> None:
@@ -80,59 +77,48 @@ def test_a_socket_that_is_gone_takes_nothing_and_nothing_waits_for_it() -> None:
     assert drained
 
 
-def test_the_grace_time_ends_a_connection_without_a_link_alone() -> None:
+async def test_the_grace_time_ends_a_connection_without_a_link_alone() -> None:
     room: Any = SimpleNamespace(
         linked=lambda _: None, cut=lambda _: None, left=lambda _, why: None, drained=lambda _: None
     )
-
-    async def work() -> None:
-        connection = Connection("epoch", room, LinkedOutlet("epoch", 1000, 1000), "", 0.001)
-        connection.cut()
-        connection.stay()
-        await asyncio.sleep(0.01)
-        assert connection.closed is None
-        connection.cut()  # it was not made
-        while connection.closed is None:
-            await asyncio.sleep(0)
-
-    asyncio.run(work())
-
-
-def test_another_link_takes_the_place_of_the_one_before() -> None:
-    async def work() -> None:
-        before, after = Narrow(), Narrow()
-        outlet = LinkedOutlet("epoch", 1000, 1000)
-        outlet.linked(cast("WebSocket", before))
-        outlet.linked(cast("WebSocket", after))
+    connection = Connection("epoch", room, LinkedOutlet("epoch", 1000, 1000), "", 0.001)
+    connection.cut()
+    connection.stay()
+    await asyncio.sleep(0.01)
+    assert connection.closed is None
+    connection.cut()  # it was not made
+    while connection.closed is None:
         await asyncio.sleep(0)
-        assert before.closed == (1001, "")
-        assert not outlet.cut(cast("WebSocket", before))
-        assert outlet.is_linked
-        assert outlet.cut(cast("WebSocket", after))
-        assert not outlet.is_linked
-
-    asyncio.run(work())
 
 
-def test_a_client_that_gets_nothing_back_hears_that_its_frames_have_come(
+async def test_another_link_takes_the_place_of_the_one_before() -> None:
+    before, after = Narrow(), Narrow()
+    outlet = LinkedOutlet("epoch", 1000, 1000)
+    outlet.linked(cast("WebSocket", before))
+    outlet.linked(cast("WebSocket", after))
+    await asyncio.sleep(0)
+    assert before.closed == (1001, "")
+    assert not outlet.cut(cast("WebSocket", before))
+    assert outlet.is_linked
+    assert outlet.cut(cast("WebSocket", after))
+    assert not outlet.is_linked
+
+
+async def test_a_client_that_gets_nothing_back_hears_that_its_frames_have_come(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(websocket, "_ACK", 0)
-
-    async def work() -> None:
-        socket, outlet, client = Narrow(), LinkedOutlet("epoch", 1000, 1000), Link("epoch")
-        outlet.linked(cast("WebSocket", socket))
-        client.linked()
-        client.send(b"{}")
-        frames: list[bytes] = []
-        while client.kept:
-            while (packet := client.take()) is not None:
-                frames += outlet.received(packet)
-            for packet in socket.sent:
-                client.received(packet)
-            socket.sent.clear()
-            await asyncio.sleep(0)
-            socket.empty()
-        assert frames == [b"{}"]
-
-    asyncio.run(work())
+    socket, outlet, client = Narrow(), LinkedOutlet("epoch", 1000, 1000), Link("epoch")
+    outlet.linked(cast("WebSocket", socket))
+    client.linked()
+    client.send(b"{}")
+    frames: list[bytes] = []
+    while client.kept:
+        while (packet := client.take()) is not None:
+            frames += outlet.received(packet)
+        for packet in socket.sent:
+            client.received(packet)
+        socket.sent.clear()
+        await asyncio.sleep(0)
+        socket.empty()
+    assert frames == [b"{}"]

@@ -87,53 +87,47 @@ os.read(0, 1)
 
 
 @pytest.mark.proves("a flood on standard error; blank")
-def test_blank_lines_without_end_make_their_writer_wait() -> None:
-    async def main() -> None:
-        read, write = os.pipe()
-        frames: list[bytes] = []
-        reader = FdReader(read, 1 << 20, frames.extend, lambda *_: None, lambda _: None)
-        os.write(write, b"\n" * (fds._BLANK + 1))
-        assert reader.read()
-        os.write(write, b"{}\n")
-        await asyncio.sleep(0)
-        assert frames == []  # nothing is read for the moment, whatever else happens
-        reader.pause()
-        reader.resume()
-        async with asyncio.timeout(DEADLINE):
-            while not frames:
-                await asyncio.sleep(0.005)
-        assert frames == [b"{}"]
-        os.write(write, b"\n" * (fds._BLANK + 1))
-        assert reader.read()
-        reader.close()
-        os.close(write)
-
-    asyncio.run(main())
+async def test_blank_lines_without_end_make_their_writer_wait() -> None:
+    read, write = os.pipe()
+    frames: list[bytes] = []
+    reader = FdReader(read, 1 << 20, frames.extend, lambda *_: None, lambda _: None)
+    os.write(write, b"\n" * (fds._BLANK + 1))
+    assert reader.read()
+    os.write(write, b"{}\n")
+    await asyncio.sleep(0)
+    assert frames == []  # nothing is read for the moment, whatever else happens
+    reader.pause()
+    reader.resume()
+    async with asyncio.timeout(DEADLINE):
+        while not frames:
+            await asyncio.sleep(0.005)
+    assert frames == [b"{}"]
+    os.write(write, b"\n" * (fds._BLANK + 1))
+    assert reader.read()
+    reader.close()
+    os.close(write)
 
 
-def test_a_long_line_is_read_in_large_chunks_and_many_short_ones_in_small() -> None:
-    async def main() -> None:
-        source, sink = os.pipe()
-        enlarge_pipe(sink)
-        chunks: list[int] = []
-        ended = asyncio.Event()
-        reader = FdReader(
-            source,
-            LINE_LIMIT,
-            lambda lines: chunks.append(sum(map(len, lines)) + len(lines)),
-            lambda head, limit: None,
-            lambda error: ended.set(),
-        )
-        os.write(sink, (b"x" * 199 + b"\n") * 2000)
-        while reader.read():
-            pass
-        assert max(chunks) <= 2 * CHUNK
-        long = 8 * CHUNK
-        os.write(sink, b"x" * (long - 1) + b"\n")
-        chunks.clear()
-        assert [reader.read(), reader.read(), reader.read()] == [True, True, False]
-        assert chunks == [long]
-        os.close(sink)
-        await ended.wait()
-
-    asyncio.run(main())
+async def test_a_long_line_is_read_in_large_chunks_and_many_short_ones_in_small() -> None:
+    source, sink = os.pipe()
+    enlarge_pipe(sink)
+    chunks: list[int] = []
+    ended = asyncio.Event()
+    reader = FdReader(
+        source,
+        LINE_LIMIT,
+        lambda lines: chunks.append(sum(map(len, lines)) + len(lines)),
+        lambda head, limit: None,
+        lambda error: ended.set(),
+    )
+    os.write(sink, (b"x" * 199 + b"\n") * 2000)
+    while reader.read():
+        pass
+    assert max(chunks) <= 2 * CHUNK
+    long = 8 * CHUNK
+    os.write(sink, b"x" * (long - 1) + b"\n")
+    chunks.clear()
+    assert [reader.read(), reader.read(), reader.read()] == [True, True, False]
+    assert chunks == [long]
+    os.close(sink)
+    await ended.wait()

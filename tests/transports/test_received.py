@@ -6,8 +6,6 @@ import pytest
 
 from conductor.transports.received import Entry, Received
 
-pytestmark = pytest.mark.anyio
-
 
 class Connection:
     """A connection that does as it is told."""

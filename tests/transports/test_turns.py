@@ -6,8 +6,6 @@ import pytest
 
 from conductor.transports.turns import Turns
 
-pytestmark = pytest.mark.anyio
-
 
 class Connection:
     """A connection that has much to look at."""

@@ -1,12 +1,10 @@
 """Bundled Python components for the tests beside: loaded for a playground, or run in a chain."""
 
-import asyncio
-import functools
 import importlib.util
 import json
 import os
 import sys
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -21,16 +19,6 @@ FORMS: Final = ("sandboxed", "program", "in process")
 """How a Python component can run."""
 V2: Final = {"protocolVersion": 2, "info": {"name": "c", "version": "1"}, "capabilities": {}}
 """The params of `initialize` in version 2."""
-
-
-def plays(test: Callable[..., Coroutine[Any, Any, None]]) -> Callable[..., None]:
-    """Makes a test of an async function; nothing in it ever waits for time."""
-
-    @functools.wraps(test)
-    def run(*arguments: Any, **more: Any) -> None:
-        asyncio.run(test(*arguments, **more))
-
-    return run
 
 
 def load(name: str) -> Proxy[Any]:

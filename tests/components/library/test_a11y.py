@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from guest_sdk.python import Playground
-from tests.components.library.support import agent, component, load, play, plays
+from tests.components.library.support import agent, component, load, play
 from tests.harness.process.rig import Rig
 
 APP: Final = """\
@@ -69,7 +69,6 @@ async def explained(p: Playground, output: Any) -> str:
     return str(called["content"][0]["text"])
 
 
-@plays
 async def test_what_eslint_found() -> None:
     async with play("a11y", files={"/project/src/App.jsx": APP}) as p:
         await p.new_session()
@@ -89,7 +88,6 @@ async def test_what_eslint_found() -> None:
         assert "> 3 |     <img" in said
 
 
-@plays
 async def test_what_axe_found_and_where_it_is_written() -> None:
     files = {"/project/src/App.jsx": APP, "/project/node_modules/x/App.jsx": APP}
     async with play("a11y", files=files) as p:
@@ -121,7 +119,6 @@ async def test_what_axe_found_and_where_it_is_written() -> None:
         assert "It may be written here: src/App.jsx:5" in doubtful
 
 
-@plays
 async def test_what_pa11y_found() -> None:
     async with play("a11y", files={"/project/page.html": '<p>\n<img src="logo.png">\n'}) as p:
         await p.new_session()
@@ -135,7 +132,6 @@ async def test_what_pa11y_found() -> None:
             assert "WCAG 1.3.1 Info and Relationships" in said.partition("## warning: Bold")[2]
 
 
-@plays
 async def test_rules_bounds_and_nothing_found() -> None:
     async with play("a11y", config={"most": 1, "files": 0}, grants=[]) as p:
         await p.new_session()

@@ -16,7 +16,6 @@ from tests.components.library.support import (
     in_form,
     load,
     play,
-    plays,
 )
 from tests.harness.process.rig import Chain, Rig
 
@@ -97,7 +96,6 @@ async def called(p: Playground, tool: str = "weather_forecast", /, **arguments: 
     return ("!" if result.get("isError") else "") + str(result["content"][0]["text"])
 
 
-@plays
 async def test_a_skill_is_a_tool() -> None:
     servers = Servers(CARD, said("sun", contextId="c1"), said("rain"), said("snow"))
     async with play("a2a", config=CONFIG, fetch=servers) as p:
@@ -122,7 +120,6 @@ async def test_a_skill_is_a_tool() -> None:
         assert await called(p, "agents") == listed
 
 
-@plays
 async def test_a_task_is_waited_for() -> None:
     working, asks = task("TASK_STATE_WORKING"), task("TASK_STATE_INPUT_REQUIRED")
     asks["status"]["message"] = {"parts": [{"text": "where?"}]}
@@ -164,7 +161,6 @@ def outcome(p: Playground, number: int) -> str:
         ("canceled", "!`weather`: the task is canceled: no sun"),
     ],
 )
-@plays
 async def test_how_a_task_ends(state: str, text: str) -> None:
     ended = {"id": "t", "status": {"state": state, "message": {"parts": [{"text": "no sun"}]}}}
     async with play("a2a", config=CONFIG, fetch=Servers(CARD, {"task": ended})) as p:
@@ -172,7 +168,6 @@ async def test_how_a_task_ends(state: str, text: str) -> None:
         assert await called(p) == text
 
 
-@plays
 async def test_a_task_that_never_ends_is_given_up_and_stopped() -> None:
     working = task("TASK_STATE_WORKING")
     servers = Servers(CARD, {"task": working}, *[working] * 100)
@@ -186,7 +181,6 @@ async def test_a_task_that_never_ends_is_given_up_and_stopped() -> None:
         assert len(servers.asked) < 20
 
 
-@plays
 async def test_when_a_call_is_cancelled_so_is_its_task() -> None:
     working = task("TASK_STATE_WORKING")
     servers = Servers(CARD, {"task": working}, working, working, said("sun"))
@@ -200,7 +194,6 @@ async def test_when_a_call_is_cancelled_so_is_its_task() -> None:
         assert await called(p) == "sun"
 
 
-@plays
 async def test_version_0_3() -> None:
     data = {"kind": "data", "data": {"c": 20}}
     file = {"kind": "file", "file": {"name": "a.png", "mimeType": "image/png", "bytes": "AA=="}}
@@ -221,7 +214,6 @@ async def test_version_0_3() -> None:
         assert "A2A-Version" not in servers.headers[-1]
 
 
-@plays
 async def test_several_agents_and_their_headers() -> None:
     config: Json = {
         "agents": {"one": HOST, "two": "https://two.example/card.json"},
@@ -280,7 +272,6 @@ LIES: Final[dict[str, tuple[Any, str]]] = {
 
 
 @pytest.mark.parametrize("lie", LIES)
-@plays
 async def test_a_card_that_lies_is_refused_by_name(lie: str) -> None:
     card, why = LIES[lie]
     servers = Servers(card)
@@ -299,7 +290,6 @@ async def test_a_card_that_lies_is_refused_by_name(lie: str) -> None:
         assert len(await p.tools()) == 2
 
 
-@plays
 async def test_skills_that_cannot_be_tools_are_refused_by_name() -> None:
     evil = {**SKILL, "id": "z", "name": "x\n\x1b[2J\u202e", "description": "y" * 5000}
     card = skills("a.b", "a b", "c\x1b[2J", "d/../e", "f" * 65, "\u0430")
@@ -341,7 +331,6 @@ async def test_skills_that_cannot_be_tools_are_refused_by_name() -> None:
         (json.dumps(said("x" * 2_000_000)), "its answer has more than 1,048,576 bytes"),
     ],
 )
-@plays
 async def test_an_answer_that_makes_no_sense_is_refused_by_name(result: Any, why: str) -> None:
     servers = Servers(CARD, result, said("sun"))
     async with play("a2a", config=CONFIG, fetch=servers) as p:
@@ -353,7 +342,6 @@ async def test_an_answer_that_makes_no_sense_is_refused_by_name(result: Any, why
         assert await called(p) == "sun"
 
 
-@plays
 async def test_redirects_statuses_and_long_answers() -> None:
     servers = Servers(CARD, said("x"), said("x"), said("x" * 50 + "\x1b\u202e\n"))
     async with play("a2a", config={**CONFIG, "longest": 10}, fetch=servers) as p:
@@ -370,7 +358,6 @@ async def test_redirects_statuses_and_long_answers() -> None:
             assert "1 to 100,000 characters" in await called(p, message=message)
 
 
-@plays
 async def test_what_may_be_missing_and_what_a_restart_finds() -> None:
     async with play("a2a", config=CONFIG, grants=[]) as p:
         assert await begun(p) == ["agents"]
@@ -396,7 +383,6 @@ async def test_what_may_be_missing_and_what_a_restart_finds() -> None:
         {"seconds": 0}, {"patience": 61}, {"longest": 0},
     ],
 )  # fmt: skip
-@plays
 async def test_settings_that_cannot_be(config: Any) -> None:
     async with play("a2a", config=config) as p:
         with pytest.raises(ProxyError):

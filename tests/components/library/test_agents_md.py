@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-from tests.components.library.support import Json, agent, component, load, play, plays, received
+from tests.components.library.support import Json, agent, component, load, play, received
 from tests.harness.process.rig import Rig
 
 FILES = {
@@ -31,7 +31,6 @@ def told(p: Playground, at: int = -1) -> list[str]:
     return [one for one in WORDS if one in p.agent.prompts[at]]
 
 
-@plays
 async def test_the_right_ones_once() -> None:
     async with started() as p:
         await p.prompt("/command")
@@ -66,7 +65,6 @@ async def test_the_right_ones_once() -> None:
         ("node_modules/x/y", []),
     ],
 )  # fmt: skip
-@plays
 async def test_inner_ones_when_their_folder_is_mentioned(block: Any, words: list[str]) -> None:
     async with started(answer=None if isinstance(block, str) else _ended) as p:
         await p.prompt(block)
@@ -80,7 +78,6 @@ def _ended(request: Any) -> Any:
     return {"stopReason": "end_turn"} if request.method == "session/prompt" else None
 
 
-@plays
 async def test_settings() -> None:
     async with started(config={"nested": "all", "skip": ["v1"]}) as p:
         await p.prompt("a")
@@ -99,7 +96,6 @@ async def test_settings() -> None:
                 await p.initialize()
 
 
-@plays
 async def test_sessions_have_their_own_folders_and_forks_have_heard() -> None:
     async with started() as p:
         inner = await p.new_session("/project/api", additionalDirectories=["/project/web", 7])
@@ -120,7 +116,6 @@ async def test_sessions_have_their_own_folders_and_forks_have_heard() -> None:
         assert p.agent.prompts[-1] == "e"
 
 
-@plays
 async def test_without_the_grant_prompts_go_on_and_the_log_says_so() -> None:
     async with started(grants=[]) as p:
         await p.prompt("a")
@@ -130,7 +125,6 @@ async def test_without_the_grant_prompts_go_on_and_the_log_says_so() -> None:
         assert "not granted" in p.services.log[0]
 
 
-@plays
 async def test_an_edit_is_seen_by_the_next_session() -> None:
     async with started() as p:
         await p.prompt("a")
@@ -164,7 +158,6 @@ def test_what_it_mentions_elsewhere_is_no_mention(rig: Rig, tmp_path: Path) -> N
         ({"agentInfo": ["codex"]}, {}, ["Be brief"]),
     ],
 )
-@plays
 async def test_an_agent_that_reads_them_itself(info: Json, config: Json, expected: Any) -> None:
     async with started(config=config) as p:
         p.agent.answer = lambda one: (

@@ -10,7 +10,7 @@ import pytest
 
 from conductor.cli import blame as reading
 from guest_sdk.python import Playground
-from tests.components.library.support import V2, Json, agent, component, play, plays
+from tests.components.library.support import V2, Json, agent, component, play
 from tests.harness.process.command import conductor
 from tests.harness.process.rig import Rig
 
@@ -58,7 +58,6 @@ async def edit(p: Playground, prompt: str, old: str, new: str, *, told: str | No
     p.agent.update("session-1", "tool_call_update", toolCallId=prompt, status="completed")
 
 
-@plays
 async def test_lines_have_the_edit_that_made_them_through_later_edits() -> None:
     async with play("attribution", files={"/project/a.py": "one\ntwo\nthree\n"}) as p:
         await p.new_session()
@@ -76,7 +75,6 @@ async def test_lines_have_the_edit_that_made_them_through_later_edits() -> None:
         assert not p.services.log
 
 
-@plays
 async def test_who_made_it_is_the_agent_the_model_and_the_component_that_prompted() -> None:
     async with play("attribution") as p:
         p.agent.answer = lambda one: {
@@ -105,7 +103,6 @@ async def test_who_made_it_is_the_agent_the_model_and_the_component_that_prompte
         assert edits(p)[2]["prompt"] == f"{'word ' * 16}…"
 
 
-@plays
 async def test_writes_through_the_client_count_like_tool_calls() -> None:
     def client(_: Any) -> Json:
         put(p, "", text)
@@ -146,7 +143,6 @@ new file mode 100644
 """
 
 
-@plays
 async def test_version_2_tells_patches_moves_and_deletions() -> None:
     numbers = "one\ntwo\nthree\nfour\nfive\nsix\nseven\nnine\n"
     async with play("attribution", files={"/project/a.py": numbers}) as p:
@@ -179,7 +175,6 @@ async def test_version_2_tells_patches_moves_and_deletions() -> None:
         assert [line for line in owned(p, "b.py") if line[0] != "-"] == mine
 
 
-@plays
 async def test_what_failed_was_loaded_or_lies_elsewhere_is_no_edit() -> None:
     async with play("attribution", files={"/project/a.py": "one\n", "/etc/a.py": "one\n"}) as p:
         session = await p.new_session()
@@ -200,7 +195,6 @@ async def test_what_failed_was_loaded_or_lies_elsewhere_is_no_edit() -> None:
         assert p.services.log == ["warn: no record of an edit: a.py is no text"]
 
 
-@plays
 async def test_a_file_that_is_read_while_it_is_written_keeps_its_record() -> None:
     async with play("attribution", files={"/project/a.py": "one\n"}) as p:
         await p.new_session()
@@ -211,7 +205,6 @@ async def test_a_file_that_is_read_while_it_is_written_keeps_its_record() -> Non
         assert owned(p) == ["- one", "first two"]
 
 
-@plays
 async def test_another_conductor_s_record_is_kept() -> None:
     async with play("attribution", files={"/project/a.py": "one\n"}) as p:
         await p.new_session()
@@ -232,7 +225,6 @@ async def test_another_conductor_s_record_is_kept() -> None:
         assert "else.py" in LINES.book(p.services.files[shard])["files"]
 
 
-@plays
 async def test_a_hostile_agent_and_a_hostile_file_cost_no_more_than_a_record() -> None:
     async with play("attribution", files={"/project/a.py": "one\n"}) as p:
         await p.new_session()
@@ -256,7 +248,6 @@ async def test_a_hostile_agent_and_a_hostile_file_cost_no_more_than_a_record() -
         assert p.services.files[f"/project/{LINES.shard('a.py')}"] == '{"version": 9}'
 
 
-@plays
 async def test_thousands_of_edits_leave_files_of_bounded_size() -> None:
     async with play("attribution") as p:
         await p.new_session()

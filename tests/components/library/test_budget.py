@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-from tests.components.library.support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, received
 from tests.harness.process.rig import Chain, Rig
 
 
@@ -56,7 +56,6 @@ async def prompts(p: Playground, most: int = 10) -> tuple[int, str]:
         ),
     ],
 )
-@plays
 async def test_budgets(config: Any, spent: Any, passes: int, told: list[str]) -> None:
     async with play("budget", config=config, grants=[]) as p:
         p.agent.answer = spending(p, **spent)
@@ -74,7 +73,6 @@ async def test_budgets(config: Any, spent: Any, passes: int, told: list[str]) ->
 
 
 @pytest.mark.parametrize("cancel", [True, False])
-@plays
 async def test_the_turn_that_uses_it_up_is_cancelled_once(cancel: bool) -> None:
     async with play("budget", config={"tokens": 10, "cancel": cancel}, grants=[]) as p:
         session = await p.new_session()
@@ -91,7 +89,6 @@ async def test_the_turn_that_uses_it_up_is_cancelled_once(cancel: bool) -> None:
         assert ("this turn is stopped" in turn.text) is cancel
 
 
-@plays
 async def test_a_prompt_that_waits_behind_the_one_that_uses_it_up_is_cancelled_too() -> None:
     async with play("budget", config={"tokens": 10}, grants=[]) as p:
         await p.new_session()
@@ -105,7 +102,6 @@ async def test_a_prompt_that_waits_behind_the_one_that_uses_it_up_is_cancelled_t
         assert p.result("p", second)["stopReason"] == "cancelled"
 
 
-@plays
 async def test_acp_v2_and_a_session_that_is_loaded() -> None:
     async with play("budget", config={"tokens": 10}, grants=[]) as p:
         session = await p.new_session()
@@ -127,7 +123,6 @@ async def test_acp_v2_and_a_session_that_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("config", [{"tokens": -1}, {"cost": -1}, {"warn": 0}, {"turns": "x"}])
-@plays
 async def test_settings_that_cannot_be(config: Any) -> None:
     async with play("budget", config=config) as p:
         with pytest.raises(ProxyError):

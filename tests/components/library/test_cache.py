@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import ProxyError, text
-from tests.components.library.support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, received
 from tests.harness.process.rig import Rig
 from tests.places import COMPONENTS
 
@@ -22,7 +22,6 @@ from tests.places import COMPONENTS
         ({"seconds": 0}, ["a", "a"], ["a", "a"]),
     ],
 )
-@plays
 async def test_what_reaches_the_agent(config: Any, said: list[str], reach: list[str]) -> None:
     async with play("cache", config=config, grants=["clock"]) as p:
         for one in said:
@@ -31,7 +30,6 @@ async def test_what_reaches_the_agent(config: Any, said: list[str], reach: list[
         assert p.agent.prompts == reach
 
 
-@plays
 async def test_scopes_age_and_blocks() -> None:
     for scope, reach in (("session", 3), ("folder", 2)):
         async with play("cache", config={"scope": scope}) as p:
@@ -45,7 +43,6 @@ async def test_scopes_age_and_blocks() -> None:
             assert len(p.agent.prompts) == reach + 2
 
 
-@plays
 async def test_what_was_done_is_done_again() -> None:
     async with play("cache") as p:
         session = await p.new_session()
@@ -71,7 +68,6 @@ async def test_what_was_done_is_done_again() -> None:
         assert turns[1].updates[0].raw == {"sessionUpdate": kind, "content": text("x")}
 
 
-@plays
 async def test_errors_acp_v2_and_no_clock_leave_it_to_the_agent() -> None:
     for given, grants in (
         (ProxyError("busy"), None),
@@ -92,7 +88,6 @@ async def test_errors_acp_v2_and_no_clock_leave_it_to_the_agent() -> None:
             assert p.agent.prompts == ["a", "a"]
 
 
-@plays
 async def test_version_2_ends_a_turn_by_its_state() -> None:
     """What is remembered of a turn that a state ends: nothing that was cancelled, asked, or not
     prompted."""
@@ -130,7 +125,6 @@ async def test_version_2_ends_a_turn_by_its_state() -> None:
         assert len(p.agent.prompts) == 3
 
 
-@plays
 async def test_two_prompts_at_once_are_not_remembered() -> None:
     async with play("cache") as p:
         held: list[Any] = []
@@ -170,7 +164,6 @@ async def test_two_prompts_at_once_are_not_remembered() -> None:
         ("session/request_permission", {"options": []}),
     ],
 )
-@plays
 async def test_what_the_agent_asks_for_may_be_otherwise_the_next_time(
     method: str, params: Any
 ) -> None:
@@ -188,7 +181,6 @@ async def test_what_the_agent_asks_for_may_be_otherwise_the_next_time(
         assert p.agent.prompts == ["a", "a"]
 
 
-@plays
 async def test_another_mode_is_another_answer() -> None:
     async with play("cache", answer=lambda one: {} if "set_" in one.method else None) as p:
         session = await p.new_session()

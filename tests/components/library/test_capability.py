@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import ProxyError
-from tests.components.library.support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, play, received
 from tests.harness.process.rig import Rig
 
 CLIENT = {"fs": {"readTextFile": True, "writeTextFile": True}, "terminal": True}
@@ -29,7 +29,6 @@ CHANGES: list[tuple[Json, Json, Json]] = [
 
 @pytest.mark.parametrize("version", [1, 2])
 @pytest.mark.parametrize(("config", "client", "agent_"), CHANGES)
-@plays
 async def test_changes(version: int, config: Json, client: Json, agent_: Json) -> None:
     names = ("clientCapabilities", "agentCapabilities") if version == 1 else ("capabilities",) * 2
     answer = {"protocolVersion": version, names[1]: AGENT, "authMethods": []}
@@ -49,7 +48,6 @@ async def test_changes(version: int, config: Json, client: Json, agent_: Json) -
         ({"clientCapabilities": 7}, {"clientCapabilities": 7}),
     ],
 )
-@plays
 async def test_odd_requests(params: Json, got: Json) -> None:
     config = {"client": {"add": {"a": 1}}, "agent": {"remove": ["x"]}}
     async with play("capability", config=config, answer=lambda _: []) as p:
@@ -59,7 +57,6 @@ async def test_odd_requests(params: Json, got: Json) -> None:
 
 
 @pytest.mark.parametrize("config", [{"add": {"": 1}}, {"remove": ["a..b"]}, {"drop": []}])
-@plays
 async def test_mistakes_are_told(config: Json) -> None:
     async with play("capability", config={"client": config}) as p:
         with pytest.raises(ProxyError, match=r"config|client"):

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground
-from tests.components.library.support import agent, component, play, plays
+from tests.components.library.support import agent, component, play
 from tests.harness.process.rig import Rig
 
 FILES = {
@@ -24,7 +24,6 @@ def started(**more: Any) -> Playground:
     return play("context", **{"files": FILES, "grants": ["read:**"], **more})
 
 
-@plays
 async def test_a_summary_with_the_first_prompt() -> None:
     async with started() as p:
         await p.prompt("/command")
@@ -54,7 +53,6 @@ async def test_a_summary_with_the_first_prompt() -> None:
         ({"summary": "never"}, [], ["project"]),
     ],
 )
-@plays
 async def test_settings(config: Any, there: list[str], missing: list[str]) -> None:
     async with started(config=config) as p:
         await p.prompt("a")
@@ -63,7 +61,6 @@ async def test_settings(config: Any, there: list[str], missing: list[str]) -> No
         assert not any(one in said for one in missing), said
 
 
-@plays
 async def test_without_files_or_the_grant_prompts_go_on() -> None:
     for more, logged in (({"files": {}}, 0), ({"grants": []}, 1)):
         async with started(**more) as p:
@@ -73,7 +70,6 @@ async def test_without_files_or_the_grant_prompts_go_on() -> None:
             assert len(p.services.log) == logged
 
 
-@plays
 async def test_tools() -> None:
     async with started() as p:
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-from tests.components.library.support import V2, Json, agent, component, play, plays
+from tests.components.library.support import V2, Json, agent, component, play
 from tests.harness.process.rig import Rig
 
 URL = "http://127.0.0.1:8181/v1/data/agents/decision"
@@ -74,31 +74,22 @@ WRONG: list[Any] = [
 
 
 @pytest.mark.parametrize(("answer", "outcome", "options"), ANSWERS)
-def test_what_the_endpoint_decides_holds(answer: Any, outcome: Any, options: Any) -> None:
-    @plays
-    async def test() -> None:
-        async with deciding(answer) as p:
-            await p.prompt("x")
-            assert ask(p) == (outcome, options)
-
-    test()
+async def test_what_the_endpoint_decides_holds(answer: Any, outcome: Any, options: Any) -> None:
+    async with deciding(answer) as p:
+        await p.prompt("x")
+        assert ask(p) == (outcome, options)
 
 
 @pytest.mark.proves("`decide` refuses or narrows")
 @pytest.mark.parametrize("answer", WRONG)
 @pytest.mark.parametrize("failure", ["closed", "open"])
-def test_an_endpoint_that_fails_is_closed_or_open_as_set(answer: Any, failure: str) -> None:
-    @plays
-    async def test() -> None:
-        async with deciding(answer, failure=failure) as p:
-            await p.prompt("x")
-            assert ask(p) == ((NO, None) if failure == "closed" else (YES, ALL))
-            assert p.services.log[0].startswith("warn: the endpoint has not decided: ")
-
-    test()
+async def test_an_endpoint_that_fails_is_closed_or_open_as_set(answer: Any, failure: str) -> None:
+    async with deciding(answer, failure=failure) as p:
+        await p.prompt("x")
+        assert ask(p) == ((NO, None) if failure == "closed" else (YES, ALL))
+        assert p.services.log[0].startswith("warn: the endpoint has not decided: ")
 
 
-@plays
 async def test_the_user_is_told_why_and_the_words_are_harmless() -> None:
     reason = "not on a\x1b[31m Friday\n" + "x" * 500
     async with deciding({"result": {"decision": "deny", "reason": reason}}) as p:
@@ -110,7 +101,6 @@ async def test_the_user_is_told_why_and_the_words_are_harmless() -> None:
         assert len(said) < 260
 
 
-@plays
 async def test_the_question_holds_what_was_told_of_the_call() -> None:
     asked: list[Json] = []
     async with deciding(True, asked, deadline=0.5) as p:
@@ -151,7 +141,6 @@ async def test_the_question_holds_what_was_told_of_the_call() -> None:
         assert said["context"]["arguments"] == {"command": "rm", "args": ["x"], "cwd": "/"}
 
 
-@plays
 async def test_cedar_gets_entities_and_no_number_it_does_not_know() -> None:
     asked: list[Json] = []
     async with deciding({"decision": "Allow"}, asked, format="cedar") as p:
@@ -163,7 +152,6 @@ async def test_cedar_gets_entities_and_no_number_it_does_not_know() -> None:
         assert said["context"]["arguments"] == '{"x": null, "y": 1.5}'
 
 
-@plays
 async def test_a_decision_holds_for_its_time_and_few_are_kept() -> None:
     asked: list[Json] = []
     async with deciding(True, asked, cache=60) as p:
@@ -187,7 +175,6 @@ async def test_a_decision_holds_for_its_time_and_few_are_kept() -> None:
         assert len(asked) == 2
 
 
-@plays
 async def test_what_is_padded_is_refused_and_nobody_asked() -> None:
     asked: list[Json] = []
     async with deciding(True, asked, failure="open") as p:
@@ -205,31 +192,27 @@ FORMS: list[tuple[str, Callable[[Json], Json]]] = [
 
 @pytest.mark.parametrize(("method", "form"), FORMS)
 @pytest.mark.parametrize("verdict", ["allow", "deny", "narrow"])
-def test_calls_of_tools_are_asked_about(
+async def test_calls_of_tools_are_asked_about(
     method: str, form: Callable[[Json], Json], verdict: str
 ) -> None:
-    @plays
-    async def test() -> None:
-        asked: list[Json] = []
-        answer = {"result": {"decision": verdict, "reason": "because"}}
-        async with deciding(answer, asked) as p:
-            p.client = lambda _: {"content": []}
-            await p.new_session()
-            call = {"method": "tools/call", "params": {"name": "push", "arguments": {"to": "main"}}}
-            got = p.answer_to("s", p.agent.request(method, form(call)))
-            assert got is not None
-            if verdict == "allow":
-                assert got["result"] == {"content": []}
-            else:
-                error = got.get("error") or got["result"]["error"]
-                assert "the tool `push` is refused: because" in error["message"]
-            said = json.loads(asked[0]["text"])["input"]
-            assert (said["action"]["id"], said["resource"]["id"]) == ("tool", "push")
-            assert said["context"] == {"title": "push", "arguments": {"to": "main"}}
-            p.agent.request(method, form({"method": "tools/list"}))
-            assert len(asked) == 1
-
-    test()
+    asked: list[Json] = []
+    answer = {"result": {"decision": verdict, "reason": "because"}}
+    async with deciding(answer, asked) as p:
+        p.client = lambda _: {"content": []}
+        await p.new_session()
+        call = {"method": "tools/call", "params": {"name": "push", "arguments": {"to": "main"}}}
+        got = p.answer_to("s", p.agent.request(method, form(call)))
+        assert got is not None
+        if verdict == "allow":
+            assert got["result"] == {"content": []}
+        else:
+            error = got.get("error") or got["result"]["error"]
+            assert "the tool `push` is refused: because" in error["message"]
+        said = json.loads(asked[0]["text"])["input"]
+        assert (said["action"]["id"], said["resource"]["id"]) == ("tool", "push")
+        assert said["context"] == {"title": "push", "arguments": {"to": "main"}}
+        p.agent.request(method, form({"method": "tools/list"}))
+        assert len(asked) == 1
 
 
 # -- through the command line ----------------------------------------------------------------------

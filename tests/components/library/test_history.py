@@ -8,7 +8,7 @@ import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
-from tests.components.library.support import component, play, plays, received
+from tests.components.library.support import component, play, received
 from tests.harness.process.rig import Rig
 
 SMALL = {"tokens": 10, "summary": False}
@@ -37,7 +37,6 @@ def seen(p: Playground) -> list[tuple[str, str]]:
     return [(u["sessionId"], (u["update"].get("content") or {}).get("text", "")) for u in updates]
 
 
-@plays
 async def test_a_long_session_goes_on_in_a_fresh_one_with_its_facts() -> None:
     async with play("history", config={**SMALL, "keep": 1, "facts": ["^TODO"]}) as p:
         one = await p.new_session("/a", mcpServers=[{"name": "m", "command": "c"}], _meta={"k": 1})
@@ -61,7 +60,6 @@ async def test_a_long_session_goes_on_in_a_fresh_one_with_its_facts() -> None:
         assert "- TODO: tests" in told(p)
 
 
-@plays
 async def test_how_much_is_kept() -> None:
     async with play("history", config={"tokens": 1000, "summary": False, "keep": 2}) as p:
         await p.new_session()
@@ -81,7 +79,6 @@ async def test_how_much_is_kept() -> None:
         assert "User: two" not in told(p)
 
 
-@plays
 async def test_what_the_agent_counts_itself_counts() -> None:
     for config, used, moves in (
         ({"tokens": 500}, 499, False),
@@ -115,7 +112,6 @@ def sums_up(p: Playground, summary: str = "It is about foxes.") -> Callable[[Rec
     return answer
 
 
-@plays
 async def test_a_summary_is_asked_for_behind_the_users_back() -> None:
     async with play("history", config={"tokens": 10, "keep": 0, "note": "message"}) as p:
         p.agent.answer = sums_up(p)
@@ -139,7 +135,6 @@ async def test_a_summary_is_asked_for_behind_the_users_back() -> None:
 
 
 @pytest.mark.parametrize("note", ["thought", "message", "none"])
-@plays
 async def test_how_the_user_is_told(note: str) -> None:
     async with play("history", config={**SMALL, "note": note}) as p:
         await p.prompt(LONG)
@@ -149,7 +144,6 @@ async def test_how_the_user_is_told(note: str) -> None:
         assert kinds == expected.get(note, [])
 
 
-@plays
 async def test_all_that_concerns_the_session_finds_it() -> None:
     config = {**SMALL, "keep": 0}
     async with play("history", config=config, client=lambda _: {"outcome": "x"}) as p:
@@ -183,7 +177,6 @@ async def test_all_that_concerns_the_session_finds_it() -> None:
         assert p.heard[-1].raw["params"]["sessionId"] == two
 
 
-@plays
 async def test_it_moves_when_nothing_goes_on_and_no_command_has_to_come_first() -> None:
     async with play("history", config=SMALL) as p:
         await p.prompt(LONG)
@@ -199,7 +192,6 @@ async def test_it_moves_when_nothing_goes_on_and_no_command_has_to_come_first() 
         assert sent(p)[-1][0] == "session-2"
 
 
-@plays
 async def test_no_other_session_to_be_had() -> None:
     async with play("history", config=SMALL) as p:
         await p.prompt(LONG)
@@ -222,7 +214,6 @@ async def test_no_other_session_to_be_had() -> None:
         assert sent(p)[-1][0] == "session-2"
 
 
-@plays
 async def test_cancelled_while_it_sums_up() -> None:
     async with play("history", config={"tokens": 10}) as p:
         await p.prompt(LONG)
@@ -239,7 +230,6 @@ async def test_cancelled_while_it_sums_up() -> None:
         assert "still hidden" not in str(p.heard)
 
 
-@plays
 async def test_version_two() -> None:
     async with play("history", config=SMALL) as p:
         p.agent.answer = lambda one: {"messageId": "m"} if one.method == "session/prompt" else None
@@ -293,7 +283,6 @@ def remembers(
     return answer
 
 
-@plays
 async def test_loaded_again_it_is_whole_and_shows_nothing_that_was_hidden() -> None:
     async with play("history", config={"tokens": 10, "keep": 1, "note": "none"}) as p:
         past: dict[str, list[tuple[str, str]]] = {}
@@ -336,7 +325,6 @@ async def test_loaded_again_it_is_whole_and_shows_nothing_that_was_hidden() -> N
         assert seen(p)[-1] == (one, "f")
 
 
-@plays
 async def test_what_the_agent_has_no_more_is_not_the_end_of_a_session() -> None:
     async with play("history", config={**SMALL, "note": "none"}) as p:
         past: dict[str, list[tuple[str, str]]] = {}
@@ -378,7 +366,6 @@ def restarted(p: Playground, **config: Any) -> Playground:
     return again
 
 
-@plays
 async def test_started_again_it_goes_on_as_before() -> None:
     async with play("history", config=SMALL) as p:
         p.agent.answer = lambda one: {} if "set_" in one.method else None
@@ -408,7 +395,6 @@ async def test_started_again_it_goes_on_as_before() -> None:
         assert sent(p, "session/set_mode")[-1][0] == "fresh"
 
 
-@plays
 async def test_ids_that_an_agent_gives_a_second_time() -> None:
     async with play("history", config=SMALL) as p:
         one = await p.new_session()
@@ -426,7 +412,6 @@ async def test_ids_that_an_agent_gives_a_second_time() -> None:
         assert len((await p.request("session/list", {}))["sessions"]) == 2
 
 
-@plays
 async def test_ids_that_each_of_the_agents_sessions_counts_anew() -> None:
     async with play("history", config=SMALL) as p:
         one, gives = await p.new_session(), Agent.HOLD
@@ -459,7 +444,6 @@ async def test_ids_that_each_of_the_agents_sessions_counts_anew() -> None:
         {"name": "m", "url": "https://x", "headers": [{"name": "Authorization", "value": "hush"}]},
     ],
 )
-@plays
 async def test_secrets_of_a_setup_are_not_written_down(secret: Any) -> None:
     async with play("history", config=SMALL) as p:
         one = await p.new_session("/a", mcpServers=[secret])
@@ -477,14 +461,12 @@ async def test_secrets_of_a_setup_are_not_written_down(secret: Any) -> None:
         assert sent(p, "session/new")[-1][1]["mcpServers"] == [secret]
 
 
-@plays
 async def test_the_sessions_that_are_kept_are_few() -> None:
     async with play("history", config=SMALL) as p:
         sessions = [await p.new_session() for _ in range(20)]
         assert list(p.services.store["project", "recent"]) == sessions[-16:]
 
 
-@plays
 async def test_what_a_session_begins_with_is_told_and_not_kept_as_its_setup() -> None:
     items: list[Any] = [
         {"type": "prompt", "content": [text("Where is it?")]},

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import ProxyError, text
-from tests.components.library.support import agent, play, plays, received, says
+from tests.components.library.support import agent, play, received, says
 from tests.harness.process.rig import Rig
 
 Rules = list[dict[str, Any]]
@@ -26,7 +26,6 @@ BLOCK = {"on": "prompt", "match": "(?i)drop", "block": "not on this machine"}
         ([{"on": "prompt", "match": "a", "replace": "drop"}, BLOCK], "a", None),
     ],
 )  # fmt: skip
-@plays
 async def test_prompts(rules: Rules, given: str, expected: list[str] | None) -> None:
     async with play("hooks", config={"rules": rules}, grants=[]) as p:
         await p.new_session()
@@ -60,7 +59,6 @@ DENY: Rules = [{"on": "tool", "match": "^(execute|add)$", "input": "rm|[79]", "d
         (None, ["reject_once"], "client"),
     ],
 )  # fmt: skip
-@plays
 async def test_permissions(call: Any, options: list[str], outcome: str | None) -> None:
     def client(_: Any) -> Any:
         return {"outcome": {"outcome": "selected", "optionId": "client"}}
@@ -86,7 +84,6 @@ async def test_permissions(call: Any, options: list[str], outcome: str | None) -
         ({"type": "_else"}, "client"),
     ],
 )
-@plays
 async def test_permissions_of_acp_v2_and_calls_told_of_before(subject: Any, outcome: str) -> None:
     def client(_: Any) -> Any:
         return {"outcome": {"outcome": "selected", "optionId": "client"}}
@@ -106,7 +103,6 @@ async def test_permissions_of_acp_v2_and_calls_told_of_before(subject: Any, outc
         assert answer["outcome"]["optionId"] == outcome
 
 
-@plays
 async def test_calls_of_mcp_tools() -> None:
     async with play("hooks", config={"rules": DENY}, client=lambda _: {"ran": True}) as p:
         call: Any = {"method": "tools/call", "params": {"name": "add", "arguments": {"a": 7}}}
@@ -120,7 +116,6 @@ async def test_calls_of_mcp_tools() -> None:
             assert p.result("s", p.agent.request("mcp/message", said)) == {"ran": True}
 
 
-@plays
 async def test_after_a_turn() -> None:
     rules: Rules = [
         {"on": "turn", "match": "fail", "prompt": "Fix it.", "say": "[fixing]", "log": "again"},
@@ -140,7 +135,6 @@ async def test_after_a_turn() -> None:
         assert (await p.prompt("fail")).text == "[stopped]"
 
 
-@plays
 async def test_after_a_turn_of_acp_v2() -> None:
     rules: Rules = [{"on": "turn", "match": "fail", "prompt": "Fix it.", "say": "!"}]
     async with play("hooks", config={"rules": rules}, grants=[]) as p:
@@ -168,7 +162,6 @@ async def test_after_a_turn_of_acp_v2() -> None:
         ({"on": "sunday", "say": "x"}, "must be one of"),
     ],
 )
-@plays
 async def test_rules_that_cannot_be(rule: Any, complaint: str) -> None:
     async with play("hooks", config={"rules": [rule]}) as p:
         with pytest.raises(ProxyError, match=complaint):

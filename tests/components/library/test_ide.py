@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, Record
-from tests.components.library.support import FORMS, agent, folders, in_form, load, play, plays
+from tests.components.library.support import FORMS, agent, folders, in_form, load, play
 from tests.harness.process.client import Json
 from tests.harness.process.rig import Chain, Rig
 
@@ -53,7 +53,6 @@ def editor(p: Playground) -> None:
     }
 
 
-@plays
 async def test_only_what_the_editor_can_is_offered() -> None:
     async with play("ide") as p:
         await p.new_session()
@@ -77,7 +76,6 @@ async def test_only_what_the_editor_can_is_offered() -> None:
         assert {"terminal", "find-definitions", "ide_operation"} <= {*await names(p)}
 
 
-@plays
 async def test_an_editor_that_does_not_list_its_operations() -> None:
     async with play("ide", editor=["operation"], grants=[]) as p:
         p.editor.asked = _refusing  # type: ignore[method-assign]
@@ -94,7 +92,6 @@ def _refusing(method: str, params: Json) -> Any:
     raise ProxyError("not now", -32000)
 
 
-@plays
 async def test_a_plan_is_performed_and_the_answer_comes_back() -> None:
     async with play("ide", editor=["operation"], client=lambda _: {"content": "fn parse"}) as p:
         await p.initialize(clientCapabilities={**FILES, "_meta": ABLE})
@@ -133,7 +130,6 @@ async def test_a_plan_is_performed_and_the_answer_comes_back() -> None:
         assert not any("session-2" in str(one.raw) for one in p.heard)
 
 
-@plays
 async def test_what_leads_to_no_answer() -> None:
     config = {"rounds": 2, "longest": 100, "seconds": 9}
     async with play("ide", config=config, editor=["operation"]) as p:
@@ -167,7 +163,6 @@ async def test_what_leads_to_no_answer() -> None:
         assert len([one for one in held if one.method == "session/close"]) == 3
 
 
-@plays
 async def test_a_command_that_does_not_end_is_stopped() -> None:
     asked: list[str] = []
 

@@ -6,13 +6,12 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import ProxyError
-from tests.components.library.support import agent, component, load, play, plays
+from tests.components.library.support import agent, component, load, play
 from tests.harness.process.rig import Rig
 
 ADA = "<preferences>\nHow the user likes to work together:\n- call me Ada\n</preferences>\n"
 
 
-@plays
 async def test_what_the_user_teaches() -> None:
     async with play("identity") as p:
         assert (await p.prompt("/remember")).text == "[identity: your preferences:\nnothing yet]\n"
@@ -39,7 +38,6 @@ async def test_what_the_user_teaches() -> None:
         assert p.agent.prompts[-1] == "hello"
 
 
-@plays
 async def test_what_the_agent_learns_is_shown() -> None:
     async with play("identity", config={"most": 2, "longest": 20}) as p:
         session = await p.new_session()
@@ -67,7 +65,6 @@ async def test_what_the_agent_learns_is_shown() -> None:
         assert p.agent.prompts[-1].splitlines()[2] == "- be brief"
 
 
-@plays
 async def test_what_may_be_missing() -> None:
     async with play("identity", config={"agent": False}) as p:
         await p.new_session()
@@ -85,7 +82,6 @@ async def test_what_may_be_missing() -> None:
 
 
 @pytest.mark.parametrize("config", [{"user": "a:b"}, {"most": 0}, {"longest": 5000}])
-@plays
 async def test_settings_that_cannot_be(config: Any) -> None:
     async with play("identity", config=config) as p:
         with pytest.raises(ProxyError):

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-from tests.components.library.support import agent, component, play, plays
+from tests.components.library.support import agent, component, play
 from tests.harness.process.rig import Rig
 from tests.places import COMPONENTS
 
@@ -18,7 +18,6 @@ def lines(p: Playground) -> list[dict[str, Any]]:
     return [{"what": one["message"], **one["data"]} for one in said]
 
 
-@plays
 async def test_each_message_once_and_in_order() -> None:
     async with play("logging", grants=[], client=lambda _: {"content": "x"}) as p:
         await p.initialize()
@@ -50,7 +49,6 @@ async def test_each_message_once_and_in_order() -> None:
         assert found[4]["session"] == session
 
 
-@plays
 async def test_large_payloads_and_chosen_methods() -> None:
     config = {"methods": ["session/p*"], "most": 200, "level": "warn"}
     async with play("logging", config=config) as p:
@@ -69,7 +67,6 @@ async def test_large_payloads_and_chosen_methods() -> None:
         assert not any("secret" in json.dumps(one) for one in lines(p))
 
 
-@plays
 async def test_that_a_request_was_cancelled_is_told() -> None:
     async with play("logging") as p:
         await p.new_session()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-from tests.components.library.support import agent, component, play, plays
+from tests.components.library.support import agent, component, play
 from tests.harness.process.rig import Rig
 
 
@@ -18,7 +18,6 @@ def counts(p: Playground) -> Counter[str]:
     return found
 
 
-@plays
 async def test_counts_and_latencies() -> None:
     async with play("metrics", config={"buckets": [100, 5000]}, grants=["clock"]) as p:
         session = await p.new_session()
@@ -55,7 +54,6 @@ async def test_counts_and_latencies() -> None:
         assert {key: found[key] for key in expected} == expected
 
 
-@plays
 async def test_replays_cancelled_requests_turns_of_v2_and_too_many_names() -> None:
     async with play("metrics", grants=["clock"]) as p:
         session = await p.new_session()
@@ -85,7 +83,6 @@ async def test_replays_cancelled_requests_turns_of_v2_and_too_many_names() -> No
         assert found["messages down notification other"] > 90
 
 
-@plays
 async def test_without_a_clock_all_else_is_counted() -> None:
     async with play("metrics", grants=[]) as p:
         await p.prompt("x")

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import ProxyError
-from tests.components.library.support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, play, received
 from tests.harness.process.rig import Rig
 
 OPTIONS = [
@@ -82,13 +82,11 @@ REJECTED: list[tuple[Json, Json]] = [
 
 
 @pytest.mark.parametrize(("rule", "call"), REJECTED)
-@plays
 async def test_refused_without_asking(rule: Json, call: Json) -> None:
     assert await asked({"rules": [{"reason": "no", **rule}]}, call) == (NO, None)
 
 
 @pytest.mark.parametrize("rule", [{"outside": True}, {"outside": False}, {"path": "src/a/*.key"}])
-@plays
 async def test_started_again_it_does_not_know_the_folder_and_refuses_what_may_fit(
     rule: Json,
 ) -> None:
@@ -119,12 +117,10 @@ PASSED: list[tuple[Json, Json]] = [
 
 
 @pytest.mark.parametrize(("rule", "call"), PASSED)
-@plays
 async def test_what_no_rule_is_about_is_the_users_to_decide(rule: Json, call: Json) -> None:
     assert await asked({"rules": [rule]}, call) == (YES, OPTIONS)
 
 
-@plays
 async def test_the_first_rule_counts_and_exceptions_must_cover_all() -> None:
     rules: list[Json] = [{"action": "ask", "command": "npm *"}, {"command": "*"}]
     for command, seen in (
@@ -141,7 +137,6 @@ async def test_the_first_rule_counts_and_exceptions_must_cover_all() -> None:
         assert (await asked(only, {"rawInput": {"paths": paths}}))[1] == seen, paths
 
 
-@plays
 async def test_once_takes_the_wider_options_away() -> None:
     narrow = [one for one in OPTIONS if one["kind"] != "allow_always"]
     once: Json = {"rules": [{"action": "once", "path": "a"}]}
@@ -153,13 +148,11 @@ async def test_once_takes_the_wider_options_away() -> None:
     assert await asked({"otherwise": "once"}, {}, OPTIONS[1:2]) == ({"outcome": "cancelled"}, None)
 
 
-@plays
 async def test_a_refusal_selects_nothing_that_might_grant() -> None:
     assert await asked({"otherwise": "reject"}, {}, OPTIONS[::-1]) == (NO, None)
     assert await asked({"otherwise": "reject"}, {}, "odd") == ({"outcome": "cancelled"}, None)
 
 
-@plays
 async def test_requests_of_version_two() -> None:
     rules = {"rules": [{"command": "rm *"}, {"kind": "delete"}]}
     for subject in (
@@ -170,7 +163,6 @@ async def test_requests_of_version_two() -> None:
     assert await asked(rules, {}, title="Sure?", subject=None) == (YES, OPTIONS)
 
 
-@plays
 async def test_what_was_told_of_the_call_before_counts() -> None:
     config = {"rules": [{"path": ".env", "kind": "edit", "reason": "secrets"}]}
     async with play("permission-guard", config=config, client=granting) as p:
@@ -190,7 +182,6 @@ async def test_what_was_told_of_the_call_before_counts() -> None:
         assert ask() == YES
 
 
-@plays
 async def test_a_mistake_in_the_rules_is_told_and_nothing_runs() -> None:
     for rule, why in (({"path": "re:["}, "regular expression"), ({"paths": "x"}, "there is no")):
         async with play("permission-guard", config={"rules": [rule]}) as p:

@@ -7,7 +7,7 @@ import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
-from tests.components.library.support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, received
 from tests.harness.process.rig import Rig
 
 HI = {"prompts": "/symposium:hi"}
@@ -30,7 +30,6 @@ def ended(p: Playground, at: int, reason: str = "end_turn") -> None:
     p.agent.reply(prompts[at], {"stopReason": reason})
 
 
-@plays
 async def test_once_in_each_session_and_nobody_sees_it() -> None:
     async with play("personality", config=HI) as p:
         one, two = await p.new_session(), await p.new_session()
@@ -51,7 +50,6 @@ async def test_once_in_each_session_and_nobody_sees_it() -> None:
         ({"prompts": ["x", "y"], "show": "merged"}, ["x\ny\na"], "x\ny\na"),
     ],
 )
-@plays
 async def test_settings(config: Any, prompts: list[str], seen: str) -> None:
     async with play("personality", config=config) as p:
         turn = await p.prompt("a")
@@ -59,7 +57,6 @@ async def test_settings(config: Any, prompts: list[str], seen: str) -> None:
         assert (await p.prompt("b")).text == "b"
 
 
-@plays
 async def test_merged_waits_for_a_prompt_that_is_no_command() -> None:
     async with play("personality", config={"prompts": "x", "show": "merged"}) as p:
         await p.prompt("/review y")
@@ -67,7 +64,6 @@ async def test_merged_waits_for_a_prompt_that_is_no_command() -> None:
         assert p.agent.prompts == ["/review y", "x\na"]
 
 
-@plays
 async def test_what_is_about_the_session_is_not_hidden_and_others_are_left_alone() -> None:
     async with play("personality", config=HI, answer=holding("/symposium:hi")) as p:
         one, two = await p.new_session(), await p.new_session()
@@ -87,7 +83,6 @@ async def test_what_is_about_the_session_is_not_hidden_and_others_are_left_alone
         assert p.result("p", turn) == {"stopReason": "end_turn"}
 
 
-@plays
 async def test_a_cancelled_turn_is_tried_again_and_prompts_wait_their_turn() -> None:
     async with play("personality", config=HI, answer=holding("/symposium:hi")) as p:
         session = await p.new_session()
@@ -108,7 +103,6 @@ async def test_a_cancelled_turn_is_tried_again_and_prompts_wait_their_turn() -> 
         assert "hidden" not in str(p.heard)
 
 
-@plays
 async def test_a_prompt_taken_back_does_not_undo_what_was_begun() -> None:
     async with play("personality", config=HI, answer=holding("/symposium:hi")) as p:
         await p.new_session()
@@ -121,7 +115,6 @@ async def test_a_prompt_taken_back_does_not_undo_what_was_begun() -> None:
         assert p.agent.prompts == ["/symposium:hi", "b"]
 
 
-@plays
 async def test_nothing_more_is_said_once_a_turn_is_cancelled() -> None:
     async with play("personality", config={"prompts": ["x", "y"]}, answer=holding("x")) as p:
         session = await p.new_session()
@@ -135,7 +128,6 @@ async def test_nothing_more_is_said_once_a_turn_is_cancelled() -> None:
         assert p.turn(turn).text == "b"
 
 
-@plays
 async def test_an_agent_that_never_lets_it_happen() -> None:
     def answer(request: Record) -> Any:
         own = request.method == "session/prompt" and "/sym" in str(request.raw["params"])
@@ -157,7 +149,6 @@ async def test_an_agent_that_never_lets_it_happen() -> None:
         assert p.services.log == ["warn: `/symposium:hi` came to nothing: no such command"]
 
 
-@plays
 async def test_version_two_ends_a_turn_by_a_state() -> None:
     def answer(request: Record) -> Any:
         return {"messageId": "m"} if request.method == "session/prompt" else None

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import text
-from tests.components.library.support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, received
 from tests.harness.process.rig import Rig
 
 
@@ -35,14 +35,12 @@ def blocks(playground: Any, at: int = -1) -> Any:
         ),
     ],
 )
-@plays
 async def test_what_the_agent_gets(config: Any, given: list[str], expected: list[str]) -> None:
     async with play("prompt-prefix", config=config, grants=[]) as p:
         await p.prompt(*given)
         assert blocks(p) == [text(one) for one in expected]
 
 
-@plays
 async def test_first_is_once_a_session_and_not_after_a_load() -> None:
     async with play("prompt-prefix", config={"text": "T", "when": "first"}) as p:
         one = await p.new_session()
@@ -56,7 +54,6 @@ async def test_first_is_once_a_session_and_not_after_a_load() -> None:
 
 
 @pytest.mark.parametrize("odd", ["text", None, 7, {"a": 1}])
-@plays
 async def test_what_is_no_list_of_blocks_passes(odd: Any) -> None:
     async with play("prompt-prefix", config={"text": "T"}, answer=lambda _: {}) as p:
         p.send("p", {"method": "session/prompt", "params": {"sessionId": "s", "prompt": odd}},
@@ -64,7 +61,6 @@ async def test_what_is_no_list_of_blocks_passes(odd: Any) -> None:
         assert blocks(p) == odd
 
 
-@plays
 async def test_odd_blocks_and_unknown_members_survive() -> None:
     async with play("prompt-prefix", config={"text": "T"}, answer=lambda _: {}) as p:
         odd = ["text", None, {"type": "new", "x": 1}, {"type": "text"}]

@@ -5,13 +5,12 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import ProxyError
-from tests.components.library.support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, received
 from tests.harness.process.rig import Rig
 
 TWO = {"prompts": 2, "seconds": 10}
 
 
-@plays
 async def test_the_window_slides() -> None:
     async with play("rate-limit", config=TWO, grants=["clock"]) as p:
         passed = []
@@ -27,7 +26,6 @@ async def test_the_window_slides() -> None:
 
 
 @pytest.mark.parametrize(("per", "passes"), [("session", 4), ("all", 2)])
-@plays
 async def test_what_is_counted_together(per: str, passes: int) -> None:
     async with play("rate-limit", config={**TWO, "per": per}) as p:
         sessions = [await p.new_session(), await p.new_session()]
@@ -40,7 +38,6 @@ async def test_what_is_counted_together(per: str, passes: int) -> None:
         assert len(p.agent.prompts) == passes
 
 
-@plays
 async def test_waiting_in_order_and_giving_up() -> None:
     async with play("rate-limit", config={**TWO, "over": "wait"}) as p:
         started = [await p.start_prompt(str(number)) for number in range(6)]
@@ -60,7 +57,6 @@ async def test_waiting_in_order_and_giving_up() -> None:
             assert p.answer_to("p", number) is not None
 
 
-@plays
 async def test_without_a_clock_nothing_passes() -> None:
     async with play("rate-limit", grants=[]) as p:
         with pytest.raises(ProxyError, match=r"cannot be kept: .*clock"):
@@ -69,7 +65,6 @@ async def test_without_a_clock_nothing_passes() -> None:
 
 
 @pytest.mark.parametrize("config", [{"prompts": 0}, {"seconds": 0}, {"per": "day"}])
-@plays
 async def test_settings_that_cannot_be(config: Any) -> None:
     async with play("rate-limit", config=config) as p:
         with pytest.raises(ProxyError):

@@ -13,7 +13,6 @@ from tests.components.library.support import (
     component,
     load_module,
     play,
-    plays,
     received,
     says,
 )
@@ -45,7 +44,6 @@ CONFIG = {
 
 
 @pytest.mark.parametrize(("said", "seen"), TEXTS)
-@plays
 async def test_in_prompts_and_streams_however_they_are_split(said: str, seen: str) -> None:
     async with play("redact", config=CONFIG, grants=[], answer=None) as p:
         await p.prompt(said)
@@ -55,7 +53,6 @@ async def test_in_prompts_and_streams_however_they_are_split(said: str, seen: st
             assert (await p.prompt("x")).text == seen, size
 
 
-@plays
 async def test_what_stands_beside_the_text_ends_no_word() -> None:
     async with play("redact", config=CONFIG, grants=[]) as p:
 
@@ -80,7 +77,6 @@ async def test_what_stands_beside_the_text_ends_no_word() -> None:
         assert plans.count([{"content": "[secret]"}]) == 2
 
 
-@plays
 async def test_a_suggested_prompt_with_a_secret_is_not_shown() -> None:
     """It may vanish, and nobody may change it: the user sends it by a click."""
     one, two = ({"prompt": [text(said)]} for said in ("go on", "use hunter2"))
@@ -99,7 +95,6 @@ def test_every_kind_of_update_has_its_row() -> None:
     assert redact.KINDS == KINDS
 
 
-@plays
 async def test_a_kind_of_update_that_nobody_knows_is_told_once() -> None:
     async with play("redact", config=CONFIG, grants=[]) as p:
         session = await p.new_session()
@@ -110,7 +105,6 @@ async def test_a_kind_of_update_that_nobody_knows_is_told_once() -> None:
         assert len(warned) == 20
 
 
-@plays
 async def test_each_chunk_goes_on_with_all_that_it_says_besides() -> None:
     async with play("redact", config=CONFIG, grants=[]) as p:
         meta = {"a": {"n": 1}}
@@ -134,7 +128,6 @@ async def test_each_chunk_goes_on_with_all_that_it_says_besides() -> None:
         assert [number for number, one in enumerate(sent) if "_meta" in str(one)] == [1, 2, 3]
 
 
-@plays
 async def test_everywhere_else_text_may_be() -> None:
     async with play("redact", config={"replacement": "X"}, grants=[]) as p:
         session = await p.new_session()
@@ -169,7 +162,6 @@ async def test_everywhere_else_text_may_be() -> None:
                 "labels": {"secret": "aws-key"}} in p.services.metrics  # fmt: skip
 
 
-@plays
 async def test_replays_errors_and_switches() -> None:
     async with play("redact", config={"prompts": False, "only": ["jwt"]}, grants=[]) as p:
         session = await p.new_session()
@@ -195,7 +187,6 @@ async def test_replays_errors_and_switches() -> None:
 
 
 @pytest.mark.parametrize("version", [1, 2])
-@plays
 async def test_what_ends_beside_a_turn_does_not_cut_its_words(version: int) -> None:
     async with play("redact", config={**CONFIG, "only": []}, grants=[]) as p:
         session = await p.new_session()
@@ -236,7 +227,6 @@ async def test_what_ends_beside_a_turn_does_not_cut_its_words(version: int) -> N
         assert (await p.prompt("b")).text == "ter2"
 
 
-@plays
 async def test_a_long_run_without_spaces_is_shown_in_parts() -> None:
     async with play("redact", grants=[]) as p:
         p.agent.answer = says(p, *["x" * 1000] * 10)
@@ -245,7 +235,6 @@ async def test_a_long_run_without_spaces_is_shown_in_parts() -> None:
         assert 2 < len([one for one in turn.updates if one.content.text]) < 10
 
 
-@plays
 async def test_a_long_word_takes_no_longer_than_many_short_ones() -> None:
     async with play("redact", grants=[]) as p:  # it would take hours otherwise
         said = "x" * 1_000_000 + "\n"
@@ -261,7 +250,6 @@ async def test_a_long_word_takes_no_longer_than_many_short_ones() -> None:
         ({"words": [""]}, "a secret cannot be empty"),
     ],
 )
-@plays
 async def test_settings_that_cannot_be(config: Any, complaint: str) -> None:
     async with play("redact", config=config) as p:
         with pytest.raises(ProxyError, match=complaint):

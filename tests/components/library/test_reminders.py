@@ -15,7 +15,6 @@ from tests.components.library.support import (
     in_form,
     load,
     play,
-    plays,
 )
 from tests.harness.process.rig import Chain, Rig
 
@@ -33,7 +32,6 @@ async def called(p: Playground, tool: str, /, **arguments: Any) -> str:
     return str((await p.call(tool, **arguments))["content"][0]["text"])
 
 
-@plays
 async def test_reminders_come_at_their_time() -> None:
     async with play("reminders") as p:
         await p.new_session()
@@ -67,7 +65,6 @@ async def test_reminders_come_at_their_time() -> None:
         assert shown(p)[3:] == ["[reminder: call Ada]\n"]
 
 
-@plays
 async def test_what_is_due_after_a_restart_is_told() -> None:
     async with play("reminders") as p:
         await p.new_session()
@@ -90,7 +87,6 @@ async def test_what_is_due_after_a_restart_is_told() -> None:
         assert not [key for key in p.services.store if key[1].startswith("reminder:")]
 
 
-@plays
 async def test_another_conductor_tells_it_only_where_the_first_does_not() -> None:
     async with play("reminders") as p:
         await p.new_session()
@@ -109,7 +105,6 @@ async def test_another_conductor_tells_it_only_where_the_first_does_not() -> Non
         assert len(shown(p)) == 1
 
 
-@plays
 async def test_a_reminder_prompts_the_agent_where_the_user_allows_it() -> None:
     async with play("reminders") as p:
         await p.new_session()
@@ -137,7 +132,6 @@ async def test_a_reminder_prompts_the_agent_where_the_user_allows_it() -> None:
         ({"text": "x" * 1001, "minutes": 1}, "1 to 1000 characters"),
     ],
 )
-@plays
 async def test_reminders_that_cannot_be(arguments: Any, why: str) -> None:
     async with play("reminders", config={"most": 1}) as p:
         await p.new_session()
@@ -150,7 +144,6 @@ async def test_reminders_that_cannot_be(arguments: Any, why: str) -> None:
         assert "no more may be" in full["content"][0]["text"]
 
 
-@plays
 async def test_checkpoints() -> None:
     async with play("reminders", config={"every": 2}) as p:
         await p.new_session()
@@ -173,7 +166,6 @@ async def test_checkpoints() -> None:
         assert p.services.files.popitem()[1].endswith("\n- [reminder: tea]\n")
 
 
-@plays
 async def test_a_checkpoint_of_a_long_conversation() -> None:
     async with play("reminders", config={"chars": 2_000_000}) as p:
         await p.new_session()
@@ -185,7 +177,6 @@ async def test_a_checkpoint_of_a_long_conversation() -> None:
         assert "(What came before turn 2 is left out.)\n\n## Turn 2" in text
 
 
-@plays
 async def test_what_may_be_missing() -> None:
     async with play("reminders", grants=[], config={"every": 1}) as p:
         await p.new_session()
@@ -202,7 +193,6 @@ async def test_what_may_be_missing() -> None:
 
 
 @pytest.mark.parametrize("config", [{"most": 0}, {"every": -1}, {"folder": "../x"}, {"chars": 1}])
-@plays
 async def test_settings_that_cannot_be(config: Any) -> None:
     async with play("reminders", config=config) as p:
         with pytest.raises(ProxyError):

@@ -18,7 +18,6 @@ from tests.components.library.support import (
     in_form,
     load,
     play,
-    plays,
 )
 from tests.harness.process.rig import Rig
 
@@ -57,7 +56,6 @@ def shown(p: Playground) -> str:
     return "".join(one["update"]["content"]["text"] for one in updates)
 
 
-@plays
 async def test_the_tool_returns_at_once_and_the_report_comes_by_itself() -> None:
     async with play("research") as p:
         await p.new_session(cwd="/here")
@@ -78,7 +76,6 @@ async def test_the_tool_returns_at_once_and_the_report_comes_by_itself() -> None
         assert [one.params.session_id for one in closed] == ["session-2"]
 
 
-@plays
 async def test_bounds() -> None:
     async with play("research", config={"at_once": 1, "longest": 20}) as p:
         await p.new_session()
@@ -102,7 +99,6 @@ async def test_bounds() -> None:
         )
 
 
-@plays
 async def test_a_researcher_that_never_ends_is_ended_by_name() -> None:
     async with play("research", config={"seconds": 60}) as p:
         await p.new_session()
@@ -121,7 +117,6 @@ async def test_a_researcher_that_never_ends_is_ended_by_name() -> None:
         assert len(p.agent.prompts) == 2
 
 
-@plays
 async def test_a_researcher_that_fails() -> None:
     async with play("research") as p:
         await p.new_session()
@@ -139,7 +134,6 @@ async def test_a_researcher_that_fails() -> None:
         assert p.agent.prompts[-1].endswith("failed: no tokens.\n\nThere is no report.")
 
 
-@plays
 async def test_research_is_stopped_by_the_agent_and_by_the_end_of_the_session() -> None:
     async with play("research") as p:
         session = await p.new_session()
@@ -155,7 +149,6 @@ async def test_research_is_stopped_by_the_agent_and_by_the_end_of_the_session() 
         assert "value:researches" not in p.services.kept
 
 
-@plays
 async def test_what_a_failure_has_lost_is_reported() -> None:
     async with play("research") as p:
         await p.new_session()

@@ -5,10 +5,9 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record
-from tests.components.library.support import load, play, plays
+from tests.components.library.support import load, play
 
 
-@plays
 async def test_a_budget_is_not_refilled() -> None:
     def answer(request: Record) -> Any:
         spent = {"stopReason": "end_turn", "usage": {"totalTokens": 60}}
@@ -23,7 +22,6 @@ async def test_a_budget_is_not_refilled() -> None:
 
 
 @pytest.mark.parametrize("per", ["session", "all"])
-@plays
 async def test_a_limit_holds(per: str) -> None:
     async with play("rate-limit", config={"prompts": 2, "per": per}) as p:
         for _ in range(2):
@@ -38,7 +36,6 @@ async def test_a_limit_holds(per: str) -> None:
 
 
 @pytest.mark.parametrize("per", ["session", "all"])
-@plays
 async def test_a_prompt_that_waited_does_not_count(per: str) -> None:
     config = {"prompts": 1, "seconds": 60, "over": "wait", "per": per}
     async with play("rate-limit", config=config) as p:
@@ -52,7 +49,6 @@ async def test_a_prompt_that_waited_does_not_count(per: str) -> None:
         assert p.agent.prompts == ["a", "c"]
 
 
-@plays
 async def test_the_folder_of_a_prefix() -> None:
     config = {"text": "In {cwd}:", "suffix": "", "when": "every"}
     async with play("prompt-prefix", config=config) as p:
@@ -66,7 +62,6 @@ async def test_the_folder_of_a_prefix() -> None:
     assert (p.agent.prompts, q.agent.prompts) == (["In /project:\na"], ["In /project:\na", "b"])
 
 
-@plays
 async def test_instructions_are_told_once_and_others_still() -> None:
     files = {"/project/AGENTS.md": "Top.", "/project/in/AGENTS.md": "Inner."}
     async with play("agents-md", files=files) as p:
@@ -89,7 +84,6 @@ async def restarted_and_prompted(p: Playground, said: str) -> None:
     await p.prompt(said)
 
 
-@plays
 async def test_commands_are_expanded_and_the_agents_own_stay_listed() -> None:
     files = {"/project/.conductor/commands/go.md": "Go $1!"}
     async with play("slash-commands", files=files) as p:
@@ -111,7 +105,6 @@ async def test_commands_are_expanded_and_the_agents_own_stay_listed() -> None:
 
 
 @pytest.mark.parametrize("name", ["context", "skills"])
-@plays
 async def test_what_was_told_is_not_told_again_and_what_was_not_still_is(name: str) -> None:
     files = {"/project/skills/release/SKILL.md": "Release.", "/project/README.md": "To release:"}
     async with play(name, files=files) as p:
@@ -126,7 +119,6 @@ async def test_what_was_told_is_not_told_again_and_what_was_not_still_is(name: s
         assert second == "b"
 
 
-@plays
 async def test_roles_stay_on_offer() -> None:
     config = {"prompt": "S", "roles": {"reviewer": {"prompt": "Review only."}}}
     async with play("system-prompt", config=config) as p:

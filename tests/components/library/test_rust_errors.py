@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.components.library.support import agent, component, play, plays
+from tests.components.library.support import agent, component, play
 from tests.harness.process.rig import Rig
 
 MAIN = (
@@ -45,7 +45,6 @@ async def explained(p: Any, output: str) -> str:
     return str(called["content"][0]["text"])
 
 
-@plays
 async def test_what_is_explained() -> None:
     async with play("rust-errors", files={"/project/src/main.rs": MAIN}) as p:
         await p.new_session()
@@ -70,7 +69,6 @@ async def test_what_is_explained() -> None:
         assert "expected `String`, found `&str`: an owned text is asked for" in said
 
 
-@plays
 async def test_short_forms_codes_and_bounds() -> None:
     async with play("rust-errors", config={"most": 1}, grants=[]) as p:
         await p.new_session()

@@ -13,7 +13,6 @@ from tests.components.library.support import (
     folders,
     in_form,
     load,
-    plays,
     received,
 )
 from tests.harness.process.rig import Chain, Rig
@@ -49,7 +48,6 @@ def texts(p: Playground) -> list[tuple[str, str]]:
     return [(one["sessionUpdate"], one["content"]["text"]) for one in said if "content" in one]
 
 
-@plays
 async def test_a_session_goes_on_after_everything_was_restarted() -> None:
     async with Playground(load("sessions"), grants=GRANTS) as p:
         one, two = await p.new_session(), await p.new_session()
@@ -99,7 +97,6 @@ async def test_a_session_goes_on_after_everything_was_restarted() -> None:
         assert titles == {"session-2": "f", "session-2~2": "d", "session-2~3": "e"}
 
 
-@plays
 async def test_no_other_folder_and_nothing_that_is_not_kept_is_loaded() -> None:
     async with Playground(load("sessions"), grants=GRANTS, answer=forgetful) as p:
         await p.prompt("a")
@@ -111,7 +108,6 @@ async def test_no_other_folder_and_nothing_that_is_not_kept_is_loaded() -> None:
 
 
 @pytest.mark.parametrize("native", [False, True])
-@plays
 async def test_a_session_begins_with_a_history(native: bool) -> None:
     def answer(request: Record) -> Any:
         if request.method == "initialize" and native:
@@ -134,7 +130,6 @@ async def test_a_session_begins_with_a_history(native: bool) -> None:
         assert len(texts(p)) == 1 + 8
 
 
-@plays
 async def test_bad_histories_are_refused_by_name_and_large_ones_cut() -> None:
     deep: Any = {}
     for _ in range(300):
@@ -155,7 +150,6 @@ async def test_bad_histories_are_refused_by_name_and_large_ones_cut() -> None:
         assert "turns are left out" in p.agent.prompts[0]
 
 
-@plays
 async def test_a_full_store_forgets_what_is_oldest() -> None:
     async with Playground(load("sessions"), grants=GRANTS) as p:
         stored: list[int] = []
@@ -177,7 +171,6 @@ async def test_a_full_store_forgets_what_is_oldest() -> None:
         assert any("the store is full" in one for one in p.services.log)
 
 
-@plays
 async def test_without_the_store_the_conversation_goes_on() -> None:
     async with Playground(load("sessions"), grants=()) as p:
         assert (await p.prompt("a")).text == "a"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import ProxyError
-from tests.components.library.support import agent, component, play, plays
+from tests.components.library.support import agent, component, play
 from tests.harness.process.command import conductor
 from tests.harness.process.rig import Rig
 
@@ -25,7 +25,6 @@ FILES = {
 }
 
 
-@plays
 async def test_names_and_descriptions_once_up_front() -> None:
     async with play("skills", files=FILES) as p:
         for said in ("/command", "1/2", "again"):
@@ -47,7 +46,6 @@ async def test_names_and_descriptions_once_up_front() -> None:
         assert p.agent.prompts[3:] == ["hello", "hello"]
 
 
-@plays
 async def test_bodies_on_demand() -> None:
     async with play("skills", files=FILES) as p:
         await p.new_session()
@@ -95,7 +93,6 @@ async def test_bodies_on_demand() -> None:
         assert "\nhint: a name is up to 64 letters" in told
 
 
-@plays
 async def test_what_is_chosen_and_what_is_refused() -> None:
     async with play(
         "skills", files=FILES, config={"only": ["review"], "folders": [".claude/skills"]}

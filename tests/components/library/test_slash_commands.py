@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError
-from tests.components.library.support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, play, received
 from tests.harness.process.rig import Rig
 
 FOLDER = "/project/.conductor/commands"
@@ -31,7 +31,6 @@ def lists(p: Playground) -> list[list[Json]]:
     return [u["availableCommands"] for u in updates if "availableCommands" in u]
 
 
-@plays
 async def test_they_are_listed_once_behind_the_answer() -> None:
     async with started() as p:
         await p.new_session()
@@ -67,14 +66,12 @@ async def test_they_are_listed_once_behind_the_answer() -> None:
         ("hello", "hello"),
     ],
 )
-@plays
 async def test_what_the_agent_gets(said: str, got: str) -> None:
     async with started() as p:
         await p.prompt(said)
         assert p.agent.prompts == [got]
 
 
-@plays
 async def test_the_rest_of_a_prompt_stays() -> None:
     async with started(answer=lambda r: {} if r.method == "session/prompt" else None) as p:
         odd: list[Any] = ["odd", {"type": "text"}, {"type": "text", "text": 7}, None]
@@ -90,7 +87,6 @@ async def test_the_rest_of_a_prompt_stays() -> None:
             assert params == {"sessionId": session, "prompt": got, "x": 1}
 
 
-@plays
 async def test_a_command_that_the_agent_has_too_stays_the_agents() -> None:
     async with started(config={"commands": {"tldr": "Sum up: $ARGUMENTS"}, "folders": []}) as p:
         session = await p.new_session()
@@ -114,7 +110,6 @@ async def test_a_command_that_the_agent_has_too_stays_the_agents() -> None:
 
 
 @pytest.mark.parametrize("name", ["review", "/review", "Review"])
-@plays
 async def test_the_name_is_compared_as_people_type_it(name: str) -> None:
     async with started() as p:
         session = await p.new_session()
@@ -129,7 +124,6 @@ async def test_the_name_is_compared_as_people_type_it(name: str) -> None:
         ]  # fmt: skip
 
 
-@plays
 async def test_what_is_written_meanwhile_is_there() -> None:
     async with started() as p:
         await p.new_session()
@@ -145,7 +139,6 @@ async def test_what_is_written_meanwhile_is_there() -> None:
         assert lists(p)[-1] == []
 
 
-@plays
 async def test_without_the_grant_and_after_the_end() -> None:
     async with started(grants=[]) as p:
         session = await p.new_session()
@@ -161,7 +154,6 @@ async def test_without_the_grant_and_after_the_end() -> None:
                 await p.initialize()
 
 
-@plays
 async def test_started_again_it_does_not_know_the_folder_and_says_so() -> None:
     async with started(config={"commands": {"tldr": "Sum up $ARGUMENTS"}}) as p:
         for said in ("hello", "/tldr it", "/review it", "/review"):

@@ -7,7 +7,7 @@ import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record, text
 from guest_sdk.python.playground import Agent
-from tests.components.library.support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, received
 from tests.harness.process.rig import Chain, Rig
 
 EMBODY = "Please use the embody_sparkle tool to load your collaborative patterns."
@@ -32,7 +32,6 @@ def servers(p: Playground) -> list[Any]:
     return declared
 
 
-@plays
 async def test_the_tool_is_there_and_the_embodiment_comes_first_and_once() -> None:
     async with play("sparkle", config={"patterns": ["We think.", "", "We try."]}) as p:
         one, two = await p.new_session(), await p.new_session()
@@ -60,7 +59,6 @@ async def test_the_tool_is_there_and_the_embodiment_comes_first_and_once() -> No
         ({"prompt": ""}, ["a"], ["a"]),
     ],
 )
-@plays
 async def test_settings(config: Any, prompts: list[str], seen: list[str]) -> None:
     async with play("sparkle", config=config) as p:
         turn = await p.prompt("a")
@@ -70,7 +68,6 @@ async def test_settings(config: Any, prompts: list[str], seen: list[str]) -> Non
         assert (await p.call("embody_sparkle"))["content"] == [text("Embodiment complete")]
 
 
-@plays
 async def test_which_of_its_updates_are_seen_and_when() -> None:
     kinds = {
         "forwarded": ["tool_call", "agent_thought_chunk", "agent_message_chunk",
@@ -92,7 +89,6 @@ async def test_which_of_its_updates_are_seen_and_when() -> None:
             assert p.turn(turn).text == ("a" if show == "hidden" else "I am here.\n\na")
 
 
-@plays
 async def test_cancelled_meanwhile_and_prompts_that_wait() -> None:
     async with play("sparkle", answer=holds) as p:
         session = await p.new_session()
@@ -110,7 +106,6 @@ async def test_cancelled_meanwhile_and_prompts_that_wait() -> None:
         assert [p.result("p", one) for one in (second, third)] == [{"stopReason": "end_turn"}] * 2
 
 
-@plays
 async def test_two_sessions_do_not_wait_for_each_other() -> None:
     async with play("sparkle", answer=holds) as p:
         one, two = await p.new_session(), await p.new_session()
@@ -122,7 +117,6 @@ async def test_two_sessions_do_not_wait_for_each_other() -> None:
         assert p.agent.prompts == [EMBODY, EMBODY, "b"]
 
 
-@plays
 async def test_an_agent_that_refuses_is_asked_once() -> None:
     def answer(request: Record) -> Any:
         if EMBODY in str(request.raw.get("params")):
@@ -136,7 +130,6 @@ async def test_an_agent_that_refuses_is_asked_once() -> None:
         assert p.services.log == ["warn: the agent did not take it up: not in the mood"]
 
 
-@plays
 async def test_another_server() -> None:
     config = {"server": ["sparkle-mcp", "-v"]}
     async with play("sparkle", config=config) as p:
@@ -154,7 +147,6 @@ async def test_another_server() -> None:
 
 
 @pytest.mark.parametrize("config", [{"form": "block", "show": "hidden"}, {"server": [""]}])
-@plays
 async def test_settings_that_are_wrong(config: Any) -> None:
     async with play("sparkle", config=config) as p:
         with pytest.raises(ProxyError, match="configuration of `sparkle` is wrong"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, Record
-from tests.components.library.support import agent, component, play, plays
+from tests.components.library.support import agent, component, play
 from tests.harness.process.rig import Chain, Rig
 from tests.places import ROOT
 
@@ -43,7 +43,6 @@ def _holding(p: Playground) -> list[Record]:
     return held
 
 
-@plays
 async def test_tasks_run_in_sessions_of_their_own_and_are_joined() -> None:
     async with play("subagents") as p:
         session = await p.new_session(cwd="/here")
@@ -57,7 +56,6 @@ async def test_tasks_run_in_sessions_of_their_own_and_are_joined() -> None:
         assert not any("session-2" in str(one.raw) for one in p.heard)
 
 
-@plays
 async def test_bounds() -> None:
     config = {"at_once": 2, "most": 3, "longest": 10}
     async with play("subagents", config=config) as p:
@@ -85,7 +83,6 @@ async def test_bounds() -> None:
         assert said.endswith("(no words; it ended with refusal)")
 
 
-@plays
 async def test_a_turn_that_never_ends_is_given_up() -> None:
     async with play("subagents", config={"seconds": 5}) as p:
         await p.new_session()
@@ -98,7 +95,6 @@ async def test_a_turn_that_never_ends_is_given_up() -> None:
         assert _text(_answer(p, asked)) == "failed: it was not done within 5 seconds"
 
 
-@plays
 async def test_permissions_are_refused_and_errors_told() -> None:
     async with play("subagents") as p:
         await p.new_session()

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record
-from tests.components.library.support import agent, component, play, plays, says
+from tests.components.library.support import agent, component, play, says
 from tests.components.library.test_peer_agents import initialize
 from tests.harness.process.rig import Chain, Rig
 
@@ -165,7 +165,6 @@ def two(**options: Any) -> Playground:
     return playing
 
 
-@plays
 async def test_it_lists_its_command_and_says_which_agents_there_are() -> None:
     async with two() as p:
         p.agent.answer = says(p, "hello")
@@ -183,7 +182,6 @@ async def test_it_lists_its_command_and_says_which_agents_there_are() -> None:
         assert again.text.startswith("[agent: `codex` answers")
 
 
-@plays
 async def test_each_agent_is_told_what_it_does_not_know_once() -> None:
     async with two() as p:
         p.agent.answer = says(p, "hello")
@@ -199,7 +197,6 @@ async def test_each_agent_is_told_what_it_does_not_know_once() -> None:
         assert "p1" not in fourth
 
 
-@plays
 async def test_what_it_does_not_keep_it_says_is_left_out() -> None:
     async with two(config={"chars": 300}) as p:
         p.agent.answer = says(p, "x" * 400)
@@ -213,7 +210,6 @@ async def test_what_it_does_not_keep_it_says_is_left_out() -> None:
         assert p.agent.prompts == ["p1", "p2"]
 
 
-@plays
 async def test_what_is_loaded_counts_as_said() -> None:
     async with two() as p:
 
@@ -234,7 +230,6 @@ async def test_what_is_loaded_counts_as_said() -> None:
         assert "User: old\nYou: yes" in p.agent.prompts[1]
 
 
-@plays
 async def test_other_blocks_go_with_the_words() -> None:
     async with two() as p:
         link = {"type": "resource_link", "uri": "file:///a", "name": "a"}

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record
-from tests.components.library.support import Json, agent, component, play, plays, received
+from tests.components.library.support import Json, agent, component, play, received
 from tests.harness.process.rig import Rig
 
 ROLES = [
@@ -61,7 +61,6 @@ async def opened(p: Playground) -> Any:
     return await p.request("session/new", {"cwd": "/", "mcpServers": []})
 
 
-@plays
 async def test_the_first_prompt_of_each_session() -> None:
     async with play("system-prompt", config={"prompt": "S"}) as p:
         one, two = await p.new_session(), await p.new_session()
@@ -73,7 +72,6 @@ async def test_the_first_prompt_of_each_session() -> None:
 
 
 @pytest.mark.parametrize("mode", ["code", "write code"])
-@plays
 async def test_a_mode_of_the_agent(mode: str) -> None:
     async with play(
         "system-prompt", config={"mode": mode, **OWN}, answer=offering(modes=MODES)
@@ -89,7 +87,6 @@ async def test_a_mode_of_the_agent(mode: str) -> None:
         assert p.agent.prompts == ["a"]
 
 
-@plays
 async def test_a_mode_that_is_an_option() -> None:
     members = {"configOptions": ["odd", {"category": "mode"}, OPTION]}
     async with play("system-prompt", config={"mode": "code"}, answer=offering(**members)) as p:
@@ -108,7 +105,6 @@ async def test_a_mode_that_is_an_option() -> None:
         ("plan", {"modes": 7, "configOptions": {}}, ["the agent has no mode `plan`"]),
     ],
 )
-@plays
 async def test_nothing_to_switch(mode: str, members: Json, log: list[str]) -> None:
     async with play("system-prompt", config={"mode": mode}, answer=offering(**members)) as p:
         assert await opened(p) == {"sessionId": "s", **members}
@@ -117,7 +113,6 @@ async def test_nothing_to_switch(mode: str, members: Json, log: list[str]) -> No
         assert all(one in p.services.log[0] for one in log)
 
 
-@plays
 async def test_an_agent_that_refuses() -> None:
     def answer(request: Record) -> Any:
         if request.method == "session/set_mode":
@@ -130,7 +125,6 @@ async def test_an_agent_that_refuses() -> None:
 
 
 @pytest.mark.parametrize(("version", "named"), [(1, "id"), (2, "configId")])
-@plays
 async def test_roles_are_an_option(version: int, named: str) -> None:
     async with play("system-prompt", config={"prompt": "S", **OWN}) as p:
         await p.initialize(protocolVersion=version)
@@ -154,7 +148,6 @@ async def test_roles_are_an_option(version: int, named: str) -> None:
                 await p.request("session/set_config_option", {**choose(session, ""), "value": odd})
 
 
-@plays
 async def test_roles_stand_behind_the_agent_s_options_and_its_modes_stay() -> None:
     effort = {"id": "effort", "name": "Effort", "currentValue": "low"}
 
@@ -187,7 +180,6 @@ async def test_roles_stand_behind_the_agent_s_options_and_its_modes_stay() -> No
         ({"configOptions": 7}, ""),
     ],
 )
-@plays
 async def test_a_role_that_looks_like_the_agent_s_is_not_offered(members: Json, why: str) -> None:
     config = {"roles": {"reviewer": {"prompt": "theirs", "name": "write code"}}}
     async with play("system-prompt", config=config, answer=offering(**members)) as p:
@@ -195,7 +187,6 @@ async def test_a_role_that_looks_like_the_agent_s_is_not_offered(members: Json, 
         assert why in "".join(p.services.log)
 
 
-@plays
 async def test_a_role_from_the_start() -> None:
     async with play("system-prompt", config={"mode": "reviewer", **OWN}) as p:
         result = await opened(p)

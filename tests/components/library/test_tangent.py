@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import ProxyError, Record
-from tests.components.library.support import agent, component, play, plays, received
+from tests.components.library.support import agent, component, play, received
 from tests.harness.process.rig import Rig
 
 ALLOWED = {"outcome": {"outcome": "selected", "optionId": "allow-once"}}
@@ -85,7 +85,6 @@ def test_modes_hold_in_a_tangent_and_behind_it_and_missing_servers_are_named(rig
     assert chain.finish() == 0
 
 
-@plays
 async def test_a_tangent_that_cannot_begin_says_so_and_the_conversation_goes_on() -> None:
     async with play("tangent") as p:
         await p.new_session()
@@ -102,7 +101,6 @@ def _no_more_sessions(request: Record) -> Any:
 
 
 @pytest.mark.parametrize("method", ["session/close", "session/delete"])
-@plays
 async def test_who_ends_the_session_ends_both(method: str) -> None:
     async with play("tangent", answer=lambda one: {} if one.method == method else None) as p:
         session = await p.new_session()
@@ -113,7 +111,6 @@ async def test_who_ends_the_session_ends_both(method: str) -> None:
         assert p.services.bound[session] == session
 
 
-@plays
 async def test_what_is_loaded_is_the_conversation() -> None:
     async with play("tangent") as p:
         session = await p.new_session()

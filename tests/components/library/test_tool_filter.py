@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground, ProxyError, Record
-from tests.components.library.support import agent, component, play, plays, says
+from tests.components.library.support import agent, component, play, says
 from tests.harness.process.rig import Rig
 
 TOOLS = ("add", "fail", "secret_key")
@@ -50,7 +50,6 @@ def names(listed: Any) -> list[str]:
         ({"hide": ["kit/add"]}, ("fail", "secret_key"), TOOLS),
     ],
 )
-@plays
 async def test_rules(config: Any, listed: tuple[str, ...], called: tuple[str, ...]) -> None:
     async with play("tool-filter", config=config, grants=[], client=provider) as p:
         await p.new_session(mcpServers=[SERVER, "odd", {"name": 7}])
@@ -70,7 +69,6 @@ async def test_rules(config: Any, listed: tuple[str, ...], called: tuple[str, ..
         assert len(p.services.log) == len(TOOLS) - len(called)
 
 
-@plays
 async def test_each_generation() -> None:
     async with play("tool-filter", config={"deny": ["kit/fail"]}, client=provider) as p:
         url = {"type": "http", "name": "kit", "url": "acp:u1"}
@@ -99,7 +97,6 @@ async def test_each_generation() -> None:
             assert (denied["id"], denied["error"]["code"]) == (5, -31900)
 
 
-@plays
 async def test_of_an_unknown_server_only_what_denies_speaks() -> None:
     call: Any = {"method": "tools/call", "params": {"name": "add"}}
     said: Any = {"serverId": "?", "requestId": "r", **call}
@@ -123,7 +120,6 @@ async def test_of_an_unknown_server_only_what_denies_speaks() -> None:
         (7, "odd", "yes"),
     ],
 )
-@plays
 async def test_permission_for_denied_tools_is_refused(
     call: Any, options: Any, outcome: Any
 ) -> None:
@@ -153,7 +149,6 @@ async def test_permission_for_denied_tools_is_refused(
         ({"allow": ["my__kit/add"]}, {"title": "mcp__my__kit__fail"}, False),
     ],
 )
-@plays
 async def test_however_a_permission_request_names_the_tool(
     config: Any, call: Any, passes: bool
 ) -> None:
@@ -182,7 +177,6 @@ REWRITE = {"colour": "color", "a": "A", "cat": "dog", "cat food": "fish", "!x": 
         ("nothing", "nothing"),
     ],
 )
-@plays
 async def test_words_however_they_are_split(said: str, seen: str) -> None:
     for size in (1, 2, 3, 5, 100):
         async with play("tool-filter", config={"rewrite": REWRITE}, grants=[]) as p:
@@ -190,7 +184,6 @@ async def test_words_however_they_are_split(said: str, seen: str) -> None:
             assert (await p.prompt("x")).text == seen, size
 
 
-@plays
 async def test_what_is_held_is_said_before_anything_else() -> None:
     async with play("tool-filter", config={"rewrite": {"colour": "color"}}, grants=[]) as p:
         session = await p.new_session()

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Conversation, Playground, ProxyError, Record
-from tests.components.library.support import FORMS, V2, agent, folders, in_form, play, plays
+from tests.components.library.support import FORMS, V2, agent, folders, in_form, play
 from tests.harness.process.rig import Chain, Rig
 
 ASK = "_conversation/summarize"
@@ -51,7 +51,6 @@ async def summary(p: Playground, session: str = "") -> Conversation:
     return Conversation.read(result["conversation"])
 
 
-@plays
 async def test_a_session_is_one_conversation_and_forgotten_when_it_is_closed() -> None:
     async with play("transcript", config={"sessions": 2}) as p:
         one, two = await p.new_session("/one"), await p.new_session("/two")
@@ -72,7 +71,6 @@ async def test_a_session_is_one_conversation_and_forgotten_when_it_is_closed() -
             await summary(p, one)
 
 
-@plays
 async def test_what_is_told_again_is_kept_once() -> None:
     def answer(request: Record) -> Any:
         if request.method == "session/load":
@@ -90,7 +88,6 @@ async def test_what_is_told_again_is_kept_once() -> None:
         assert found.turns[0].responses[0].text == "agent_message_chunk"
 
 
-@plays
 async def test_whoever_knows_answers_and_errors_stay() -> None:
     async with play("transcript") as p:
         await p.prompt("a")

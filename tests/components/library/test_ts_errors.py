@@ -7,7 +7,7 @@ from typing import Final
 import pytest
 
 from guest_sdk.python import Playground
-from tests.components.library.support import agent, component, load, play, plays
+from tests.components.library.support import agent, component, load, play
 from tests.harness.process.rig import Rig
 
 MAIN: Final = """\
@@ -85,7 +85,6 @@ async def explained(p: Playground, output: str) -> str:
     return str(called["content"][0]["text"])
 
 
-@plays
 async def test_what_is_explained() -> None:
     async with play("ts-errors", files={"/project/src/main.ts": MAIN}) as p:
         await p.new_session()
@@ -111,7 +110,6 @@ async def test_what_is_explained() -> None:
         assert "declare such files, `declare module '*.svg'`" in said
 
 
-@plays
 async def test_places_that_cannot_be_shown_codes_and_bounds() -> None:
     async with play("ts-errors", config={"most": 2}, grants=[]) as p:
         await p.new_session()
@@ -138,15 +136,11 @@ async def test_places_that_cannot_be_shown_codes_and_bounds() -> None:
 
 
 @pytest.mark.parametrize("text", SPECIAL)
-def test_what_is_special_about_an_error(text: str) -> None:
-    @plays
-    async def run() -> None:
-        async with play("ts-errors", grants=[]) as p:
-            await p.new_session()
-            said = await explained(p, f"a.ts(1,2): error {text}")
-            assert SPECIAL[text] in said.partition("In this case: ")[2]
-
-    run()
+async def test_what_is_special_about_an_error(text: str) -> None:
+    async with play("ts-errors", grants=[]) as p:
+        await p.new_session()
+        said = await explained(p, f"a.ts(1,2): error {text}")
+        assert SPECIAL[text] in said.partition("In this case: ")[2]
 
 
 def test_each_code_has_a_title_and_a_repair() -> None:

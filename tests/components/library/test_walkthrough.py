@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from guest_sdk.python import Playground
-from tests.components.library.support import FORMS, agent, folders, in_form, play, plays
+from tests.components.library.support import FORMS, agent, folders, in_form, play
 from tests.harness.process.rig import Chain, Rig
 from tests.places import COMPONENTS
 
@@ -165,7 +165,6 @@ async def shows(p: Playground, markdown: str) -> tuple[bool, str]:
     return result.get("isError", False), result["content"][0]["text"]
 
 
-@plays
 async def test_a_panel_and_comments_at_the_exact_characters() -> None:
     async with play("walkthrough", files=FILES, editor=["panel", "comment"]) as p:
         session = await p.new_session()
@@ -200,7 +199,6 @@ async def test_a_panel_and_comments_at_the_exact_characters() -> None:
         assert [one["line"] for one in event["data"]["comments"]] == [9, 18, 1]
 
 
-@plays
 async def test_the_next_one_takes_its_place_and_the_end_takes_all_away() -> None:
     async with play("walkthrough", files=FILES, editor=["panel", "comment"]) as p:
         await p.new_session()
@@ -215,7 +213,6 @@ async def test_the_next_one_takes_its_place_and_the_end_takes_all_away() -> None
         assert (p.editor.panels, p.editor.comments) == ({}, {})
 
 
-@plays
 async def test_what_cannot_be_found_is_an_error_that_names_it() -> None:
     async with play("walkthrough", files=FILES, config={"most": 2}, editor=["panel"]) as p:
         await p.new_session()

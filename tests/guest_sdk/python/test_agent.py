@@ -15,7 +15,6 @@ from guest_sdk.python.agent import (
     Select,
     Toggle,
     Turn,
-    played,
 )
 from guest_sdk.python.examples.agents.assistant import agent as assistant
 from guest_sdk.python.examples.agents.echo import agent as echo
@@ -29,7 +28,6 @@ def _kinds(updates: list[Any]) -> list[str]:
 
 
 @BOTH
-@played
 async def test_it_answers(version: int) -> None:
     async with AgentPlayground(echo, version=version) as p:
         heard = await p.prompt("hello ", "there")
@@ -44,7 +42,6 @@ async def test_it_answers(version: int) -> None:
             assert _kinds(heard.updates) == ["agent_message_chunk"] * 2
 
 
-@played
 async def test_in_version_2_the_answer_to_a_prompt_comes_before_the_turn() -> None:
     """Else its client would wait for the end of a turn that is over."""
     agent = Agent("quick")
@@ -65,7 +62,6 @@ async def test_in_version_2_the_answer_to_a_prompt_comes_before_the_turn() -> No
 
 
 @BOTH
-@played
 async def test_cancel_is_raised_where_the_handler_waits(version: int) -> None:
     seen: list[str] = []
     agent = Agent("slow")
@@ -101,7 +97,6 @@ async def test_cancel_is_raised_where_the_handler_waits(version: int) -> None:
 
 
 @BOTH
-@played
 async def test_permissions(version: int) -> None:
     answers = iter(["allow_once", "reject_once", None])
     asked = []
@@ -133,7 +128,6 @@ async def test_permissions(version: int) -> None:
     assert call["toolCallId"] == begun["toolCallId"]
 
 
-@played
 async def test_files_and_terminals_of_the_client() -> None:
     asked: list[str] = []
 
@@ -165,7 +159,6 @@ async def test_files_and_terminals_of_the_client() -> None:
 
 
 @BOTH
-@played
 async def test_what_fails_is_an_error_with_its_place(version: int) -> None:
     agent = Agent("broken")
 
@@ -196,7 +189,6 @@ async def test_what_fails_is_an_error_with_its_place(version: int) -> None:
 
 
 @BOTH
-@played
 async def test_modes_and_options(version: int) -> None:
     chosen = []
     model = Select("model", "Model", {"a": "A", "b": "B"}, category="model")
@@ -242,7 +234,6 @@ async def test_modes_and_options(version: int) -> None:
 
 
 @BOTH
-@played
 async def test_sessions_are_loaded_listed_and_closed(version: int) -> None:
     async with AgentPlayground(assistant, version=version) as p:
         await p.prompt("first")
@@ -268,7 +259,6 @@ async def test_sessions_are_loaded_listed_and_closed(version: int) -> None:
         assert caught.value.code == -32002
 
 
-@played
 async def test_a_prompt_that_is_sent_again_is_there_already() -> None:
     """Version 2: also once the session is loaded again."""
     async with AgentPlayground(assistant, version=2) as p:
@@ -287,7 +277,6 @@ async def test_a_prompt_that_is_sent_again_is_there_already() -> None:
             assert caught.value.code == -32602
 
 
-@played
 async def test_an_id_in_use_and_a_request_that_is_cancelled() -> None:
     agent = Agent("asker")
 
@@ -313,7 +302,6 @@ async def test_an_id_in_use_and_a_request_that_is_cancelled() -> None:
         hold.set()
 
 
-@played
 async def test_extensions() -> None:
     agent = Agent("more")
     heard = []
@@ -353,7 +341,6 @@ for line in sys.stdin:
 """
 
 
-@played
 async def test_mcp_servers_over_stdio() -> None:
     """By the package `mcp`; one of the servers is not there."""
     async with AgentPlayground(assistant) as p:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from guest_sdk.python import Conversation, Playground, Proxy, Record, Recorder, Session, played
+from guest_sdk.python import Conversation, Playground, Proxy, Record, Recorder, Session
 from guest_sdk.python.conversation import DEEPEST, Event, ToolUse
 from guest_sdk.python.retelling import in_words, updates
 
@@ -181,7 +181,6 @@ def _answers(request: Record) -> Any:
     return None
 
 
-@played
 async def test_a_proxy_adds_to_what_is_asked_for_under_its_own_name() -> None:
     proxy = Proxy("adder 2")
 
@@ -216,7 +215,6 @@ async def test_a_proxy_adds_to_what_is_asked_for_under_its_own_name() -> None:
         assert any("`/conversation/turns` is no list" in one for one in warnings)
 
 
-@played
 async def test_an_event_is_text_for_those_who_do_not_know_it() -> None:
     proxy = Proxy("guide")
 

@@ -44,7 +44,6 @@ async def came(p: Playground, said: str = "go") -> Any:
     return (await p.prompt(said)).text
 
 
-@played
 async def test_a_panel_is_shown_changed_read_and_cleared() -> None:
     async def work(editor: Editor) -> Any:
         panel = editor.panel("plan")
@@ -67,18 +66,14 @@ async def test_a_panel_is_shown_changed_read_and_cleared() -> None:
 
 
 @pytest.mark.parametrize("can", [(), ALL])
-def test_show_says_whether_the_editor_shows_it(can: tuple[str, ...]) -> None:
+async def test_show_says_whether_the_editor_shows_it(can: tuple[str, ...]) -> None:
     async def work(editor: Editor) -> Any:
         panel = await editor.panel("x").show(label="X", contents="x")
         comment = await editor.comment("x").show(url=URL, start=3, text="Why?")
         return panel, comment, editor.capabilities.panel, editor.capabilities.comment
 
-    @played
-    async def play() -> None:
-        async with Playground(proxy_of(work), editor=can) as p:
-            assert await came(p) == repr((bool(can),) * 4)
-
-    play()
+    async with Playground(proxy_of(work), editor=can) as p:
+        assert await came(p) == repr((bool(can),) * 4)
 
 
 @pytest.mark.parametrize("version", [1, 2])
@@ -103,7 +98,6 @@ def test_what_the_editor_can_is_taken_from_initialize(version: int, place: str) 
     assert seen == [Capabilities(), Capabilities(panel=True, log=True)]
 
 
-@played
 async def test_events_reach_the_handlers_of_their_panel() -> None:
     heard: list[Any] = []
 
@@ -151,7 +145,6 @@ async def test_events_reach_the_handlers_of_their_panel() -> None:
         assert "_scp/html_panel/event" not in {one.method for one in p.agent.requests}
 
 
-@played
 async def test_a_handler_that_holds_the_prompt_may_wait_for_a_click() -> None:
     proxy = Proxy("asks")
     clicks: list[Any] = []
@@ -177,7 +170,6 @@ async def test_a_handler_that_holds_the_prompt_may_wait_for_a_click() -> None:
         assert p.turn(started).text == "yes\ndo it"
 
 
-@played
 async def test_comments_their_threads_and_replies() -> None:
     taken: list[str] = []
 
@@ -212,7 +204,6 @@ async def test_comments_their_threads_and_replies() -> None:
         assert taken == ["Because.", "no", "close"]
 
 
-@played
 async def test_a_comment_without_a_handler_takes_no_reply() -> None:
     async def work(editor: Editor) -> Any:
         await editor.comment("why").show(url=URL, start=3, text="Why?", can_reply=True)
@@ -229,22 +220,17 @@ async def test_a_comment_without_a_handler_takes_no_reply() -> None:
 @pytest.mark.parametrize(
     ("place", "error"), [(0, ValueError), ((1, 0), ValueError), ("3", TypeError), ((), TypeError)]
 )
-def test_places_that_are_none(place: Any, error: type[Exception]) -> None:
+async def test_places_that_are_none(place: Any, error: type[Exception]) -> None:
     async def work(editor: Editor) -> Any:
         with pytest.raises(error):
             await editor.comment("c").show(url=URL, start=place, text="?")
         return "raised"
 
-    @played
-    async def play() -> None:
-        async with Playground(proxy_of(work)) as p:
-            assert await came(p) == "'raised'"
-            assert p.editor.comments == {}
-
-    play()
+    async with Playground(proxy_of(work)) as p:
+        assert await came(p) == "'raised'"
+        assert p.editor.comments == {}
 
 
-@played
 async def test_operations() -> None:
     async def work(editor: Editor) -> Any:
         names = [one.name for one in await editor.operations()]
@@ -265,20 +251,15 @@ async def test_operations() -> None:
 
 
 @pytest.mark.parametrize("answer", [None, [], {"operations": 3}, {"operations": [3, {}]}])
-def test_an_editor_that_lists_nonsense_lists_nothing(answer: Any) -> None:
+async def test_an_editor_that_lists_nonsense_lists_nothing(answer: Any) -> None:
     async def work(editor: Editor) -> Any:
         return await editor.operations(), await editor.describe("x")
 
-    @played
-    async def play() -> None:
-        async with Playground(proxy_of(work), editor=ALL) as p:
-            p.editor.asked = lambda *_: answer  # type: ignore[method-assign]
-            assert await came(p) == repr(([], Operation("x")))
-
-    play()
+    async with Playground(proxy_of(work), editor=ALL) as p:
+        p.editor.asked = lambda *_: answer  # type: ignore[method-assign]
+        assert await came(p) == repr(([], Operation("x")))
 
 
-@played
 async def test_an_editor_without_operations_is_not_asked() -> None:
     proxy = Proxy("ide")
 
@@ -304,7 +285,6 @@ async def test_an_editor_without_operations_is_not_asked() -> None:
         assert [one["name"] for one in await p.tools()] == ["selection"]
 
 
-@played
 async def test_log_lines() -> None:
     async def work(editor: Editor) -> Any:
         for level in LEVELS:
@@ -325,7 +305,6 @@ async def test_log_lines() -> None:
         assert {one["sessionId"] for one in p.editor.logged} == {p.session}
 
 
-@played
 async def test_what_is_refused_is_raised() -> None:
     async def work(editor: Editor) -> Any:
         with pytest.raises(Answered) as refused:

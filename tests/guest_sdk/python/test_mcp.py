@@ -1,6 +1,5 @@
 """MCP servers of proxies: tools, resources, prompts, what they ask back and tell unasked."""
 
-import asyncio
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -22,7 +21,6 @@ from guest_sdk.python import (
     embedded,
     gather,
     image,
-    played,
     resource_link,
     text,
 )
@@ -36,7 +34,6 @@ def said(result: Any) -> str:
     return str(result["content"][0]["text"])
 
 
-@played
 async def test_resources_are_listed_and_read() -> None:
     async with Playground(example("library")) as p:
         listed = await p.resources(server="library")
@@ -67,7 +64,6 @@ async def test_resources_are_listed_and_read() -> None:
             await p.mcp("resources/read", {"uri": 1}, server="library")
 
 
-@played
 async def test_what_can_be_read() -> None:
     proxy = Proxy("files")
 
@@ -146,7 +142,6 @@ def test_addresses_that_cannot_be(uri: str, problem: str) -> None:
             return name
 
 
-@played
 async def test_lists_of_resources_that_are_none() -> None:
     proxy = Proxy("files")
 
@@ -160,7 +155,6 @@ async def test_lists_of_resources_that_are_none() -> None:
     assert Resource("x://y", "y", size=3).card() == {"uri": "x://y", "name": "y", "size": 3}
 
 
-@played
 async def test_prompts() -> None:
     async with Playground(example("library")) as p:
         listed = await p.mcp("prompts/list", {}, server="library")
@@ -211,7 +205,6 @@ class Named(TypedDict):
     name: str
 
 
-@played
 async def test_results_richer_than_text() -> None:
     proxy = Proxy("rich")
     shown: dict[str, Callable[[], Any]] = {
@@ -294,7 +287,6 @@ async def test_results_richer_than_text() -> None:
         assert len(p.services.log) == 1, "it is no mistake of the author's"
 
 
-@played
 async def test_what_the_conductor_refuses_the_model_is_told() -> None:
     proxy = Proxy("clock")
 
@@ -309,7 +301,6 @@ async def test_what_the_conductor_refuses_the_model_is_told() -> None:
         assert p.services.log == []
 
 
-@played
 async def test_a_person_is_asked_on_the_way() -> None:
     asked: list[Any] = []
 
@@ -351,7 +342,6 @@ async def test_a_person_is_asked_on_the_way() -> None:
         ] == {"notes": 0}
 
 
-@played
 async def test_what_is_not_offered_and_answers_that_do_not_fit() -> None:
     proxy = Proxy("asking")
 
@@ -396,7 +386,6 @@ async def test_what_is_not_offered_and_answers_that_do_not_fit() -> None:
             await p.call("form")
 
 
-@played
 async def test_several_things_may_be_asked_at_once_and_one_after_another() -> None:
     proxy = Proxy("asking")
     asked: list[str] = []
@@ -426,7 +415,7 @@ async def test_several_things_may_be_asked_at_once_and_one_after_another() -> No
             await p.mcp("tools/call", again)
 
 
-def test_forms_are_flat() -> None:
+async def test_forms_are_flat() -> None:
     @dataclass
     class Deep:
         """What no client can show."""
@@ -439,15 +428,11 @@ def test_forms_are_flat() -> None:
     async def deep(call: Call) -> str:
         return (await call.elicit("?", Deep)).action
 
-    async def work() -> None:
-        async with Playground(proxy) as p:
-            p.agent.input = lambda request: {"action": "cancel"}
-            assert "a form cannot ask for `shape`" in said(await p.call("deep"))
-
-    asyncio.run(work())
+    async with Playground(proxy) as p:
+        p.agent.input = lambda request: {"action": "cancel"}
+        assert "a form cannot ask for `shape`" in said(await p.call("deep"))
 
 
-@played
 async def test_a_slow_tool_keeps_nobody_waiting_and_can_be_cancelled() -> None:
     proxy = Proxy("slow")
     ended: list[str] = []
@@ -474,7 +459,6 @@ async def test_a_slow_tool_keeps_nobody_waiting_and_can_be_cancelled() -> None:
         assert ended == ["a", "b"]
 
 
-@played
 async def test_work_nobody_comes_back_for_is_given_up() -> None:
     proxy = Proxy("forgotten")
     ended: list[int] = []
@@ -497,7 +481,6 @@ async def test_work_nobody_comes_back_for_is_given_up() -> None:
         assert sorted(ended) == list(range(66))
 
 
-@played
 async def test_changes_are_told_to_those_who_listen() -> None:
     async with Playground(example("library")) as p:
         wanted = {
@@ -539,46 +522,41 @@ async def test_changes_are_told_to_those_who_listen() -> None:
 
 
 @pytest.mark.parametrize("grants", [["random"], []])
-def test_ids_of_servers_cannot_be_guessed_where_there_is_randomness(grants: list[str]) -> None:
-    @played
-    async def declares() -> None:
-        async with Playground(example("library"), grants=grants) as p:
-            ids: list[str] = []
-            for _ in range(2):
-                await p.new_session()
-                servers = p.agent.requests[-1].raw["params"]["mcpServers"]
-                ids += [one["serverId"] for one in servers]
-            numbers = [one.partition(":")[2] for one in ids]
-            secrets = {one.rpartition(".")[0] for one in numbers}
-            assert len(secrets) == 1
-            assert len(secrets.pop()) == (16 if grants else 0)
-            assert [one.rpartition(".")[2] for one in numbers] == ["1", "2", "3", "4"]
-            listed = await p.mcp("tools/list", {}, server="library")
-            assert listed["tools"]
-
-    declares()
+async def test_ids_of_servers_cannot_be_guessed_where_there_is_randomness(
+    grants: list[str],
+) -> None:
+    async with Playground(example("library"), grants=grants) as p:
+        ids: list[str] = []
+        for _ in range(2):
+            await p.new_session()
+            servers = p.agent.requests[-1].raw["params"]["mcpServers"]
+            ids += [one["serverId"] for one in servers]
+        numbers = [one.partition(":")[2] for one in ids]
+        secrets = {one.rpartition(".")[0] for one in numbers}
+        assert len(secrets) == 1
+        assert len(secrets.pop()) == (16 if grants else 0)
+        assert [one.rpartition(".")[2] for one in numbers] == ["1", "2", "3", "4"]
+        listed = await p.mcp("tools/list", {}, server="library")
+        assert listed["tools"]
 
 
 @pytest.mark.parametrize("refused", [True, False])
-def test_without_its_bytes_ids_are_counted(refused: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_its_bytes_ids_are_counted(
+    refused: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def none(_count: int) -> bytes:
         if refused:
             raise ProxyError("no more")
         return b"\x01"
 
-    @played
-    async def declares() -> None:
-        proxy = example("library")
-        monkeypatch.setattr(proxy.random, "bytes", none)
-        async with Playground(proxy, grants=["random"]) as p:
-            await p.new_session()
-            servers = p.agent.requests[-1].raw["params"]["mcpServers"]
-            assert servers[0]["serverId"] == ("library:1" if refused else "library:01.1")
-
-    declares()
+    proxy = example("library")
+    monkeypatch.setattr(proxy.random, "bytes", none)
+    async with Playground(proxy, grants=["random"]) as p:
+        await p.new_session()
+        servers = p.agent.requests[-1].raw["params"]["mcpServers"]
+        assert servers[0]["serverId"] == ("library:1" if refused else "library:01.1")
 
 
-@played
 async def test_connections_have_all_of_it_too() -> None:
     async with Playground(example("library")) as p:
         await p.new_session()
@@ -635,7 +613,6 @@ async def test_connections_have_all_of_it_too() -> None:
         assert p.result("s", p.agent.request("mcp/disconnect", {"connectionId": connection})) == {}
 
 
-@played
 async def test_some_are_there_only_at_times() -> None:
     proxy = Proxy("modes", session=dict)
 

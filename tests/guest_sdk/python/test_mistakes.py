@@ -16,7 +16,6 @@ from guest_sdk.python import (
     ProxyError,
     Record,
     Request,
-    played,
     text,
 )
 from guest_sdk.python import names as acp
@@ -59,7 +58,6 @@ def test_every_method_that_rules_speak_of_is_known() -> None:
         ("update", "session/update", 'declare it with `@proxy.notification("session/update")`'),
     ],
 )
-@played
 async def test_a_name_that_is_misspelt_raises_where_it_is_declared(
     decorator: str, name: str, meant: str
 ) -> None:
@@ -79,7 +77,6 @@ def ignored(_: Any) -> None:
     """A handler."""
 
 
-@played
 async def test_a_name_that_is_of_another_protocol_is_told_once_in_the_log() -> None:
     proxy = Proxy("p")
 
@@ -143,13 +140,11 @@ def swap(request: Any) -> None:
         (lambda r: r.prompt[0].update(text="a"), ["a"]),
     ],
 )
-@played
 async def test_text_is_a_block_wherever_one_is_meant(code: Code, texts: list[str]) -> None:
     p = await prompted(code)
     assert blocks(p) == [text(one) for one in texts]
 
 
-@played
 async def test_a_prompt_that_was_only_looked_at_goes_on_byte_by_byte() -> None:
     proxy = Proxy("p")
 
@@ -197,7 +192,6 @@ VALUE = "is no JSON value: text, numbers,"
         (lambda r: r.session.update("agent_message", content=["a", 3]), f"3 {BLOCK}"),
     ],
 )
-@played
 async def test_what_is_of_a_wrong_kind_is_told_at_its_line(code: Code, told: str) -> None:
     with pytest.raises(ProxyError) as caught:
         await prompted(code)
@@ -225,7 +219,6 @@ class Later:
         (lambda r: {"stopReason": {1}}, "the answer to `session/prompt` at /stopReason: {1} is no"),
     ],
 )  # fmt: skip
-@played
 async def test_what_cannot_be_sent_is_told_with_its_place(code: Code, told: str) -> None:
     with pytest.raises(ProxyError) as caught:
         await prompted(code)
@@ -243,7 +236,6 @@ async def test_what_cannot_be_sent_is_told_with_its_place(code: Code, told: str)
         ("session/set_mode", ["a"], "a dictionary"),
     ],
 )
-@played
 async def test_an_answer_looks_like_one(method: str, answer: Any, looks: str) -> None:
     proxy = Proxy("p")
 
@@ -260,7 +252,6 @@ async def test_an_answer_looks_like_one(method: str, answer: Any, looks: str) ->
         assert f"answered `{method}` with {answer!r}; an answer is {looks}" in str(caught.value)
 
 
-@played
 async def test_answers_of_others_and_of_extensions_are_as_they_are() -> None:
     proxy = Proxy("p")
 
@@ -281,7 +272,6 @@ async def test_answers_of_others_and_of_extensions_are_as_they_are() -> None:
         assert await p.request("_own", {}) == ["a", 1]
 
 
-@played
 async def test_servers_of_a_session_are_servers() -> None:
     proxy, given = Proxy("p"), list[Any]()
 
@@ -306,7 +296,6 @@ async def test_servers_of_a_session_are_servers() -> None:
         ([{"sessionUpdate": "plan"}, 3], "returned 3; DROP or a dict with"),
     ],
 )
-@played
 async def test_what_is_shown_instead_of_an_update_is_one(found: Any, told: str) -> None:
     proxy = Proxy("p")
     proxy.update("plan")(lambda update: found)
@@ -323,7 +312,6 @@ async def test_what_is_shown_instead_of_an_update_is_one(found: Any, told: str) 
         assert "(test_mistakes.py, line " in second
 
 
-@played
 async def test_the_text_and_content_of_an_update() -> None:
     proxy, failed = Proxy("p"), list[str]()
 
@@ -346,7 +334,6 @@ async def test_the_text_and_content_of_an_update() -> None:
         ]
 
 
-@played
 async def test_an_opening_and_prompts_of_ones_own() -> None:
     proxy = Proxy("p")
 
@@ -363,7 +350,6 @@ async def test_an_opening_and_prompts_of_ones_own() -> None:
         assert f"handler `begin` (test_mistakes.py, line {line}) returned 3 {BLOCK}" in told
 
 
-@played
 async def test_the_log_takes_what_has_a_text() -> None:
     proxy = Proxy("p")
 
@@ -384,7 +370,6 @@ async def test_the_log_takes_what_has_a_text() -> None:
         ([b"x"], "at /0: b'x' is no JSON value"),
     ],
 )
-@played
 async def test_what_a_tool_returns_is_json(found: Any, told: str) -> None:
     proxy = Proxy("p")
 

@@ -6,7 +6,7 @@ import asyncio
 import datetime
 import enum
 import re
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Annotated, Any, Literal, TypedDict
 
@@ -17,11 +17,6 @@ from guest_sdk.python.playground import Agent
 from tests.guest_sdk.python.support import example
 
 Code = Callable[[], Awaitable[Any]]
-
-
-def run(work: Coroutine[Any, Any, Any]) -> Any:
-    """Runs a test's coroutine; nothing in it ever waits for time."""
-    return asyncio.run(work)
 
 
 def asked(code: Code, **more: Any) -> Any:
@@ -36,21 +31,18 @@ def asked(code: Code, **more: Any) -> Any:
         async with Playground(proxy, **more) as p:
             return await p.request("_run", {})
 
-    return run(work())
+    return asyncio.run(work())
 
 
 P = Proxy("p")
 """Services are the same for all proxies."""
 
 
-def test_three_lines_are_a_test() -> None:
-    async def work() -> None:
-        async with Playground(example("datetime_proxy"), grants=["clock"]) as p:
-            turn = await p.prompt("hello")
-            assert turn.text == "It is Wednesday 08 October 2025, 12:34.\nhello"
-            assert p.agent.prompts == [turn.text]
-
-    run(work())
+async def test_three_lines_are_a_test() -> None:
+    async with Playground(example("datetime_proxy"), grants=["clock"]) as p:
+        turn = await p.prompt("hello")
+        assert turn.text == "It is Wednesday 08 October 2025, 12:34.\nhello"
+        assert p.agent.prompts == [turn.text]
 
 
 def test_the_store() -> None:
@@ -185,7 +177,7 @@ def test_timers_run_in_the_background() -> None:
         assert [one["name"] for one in p.services.metrics] == ["started", "level"]
 
 
-def test_work_in_the_background_speaks_for_itself() -> None:
+async def test_work_in_the_background_speaks_for_itself() -> None:
     proxy = Proxy("greeter")
 
     @proxy.request("session/prompt")
@@ -197,15 +189,12 @@ def test_work_in_the_background_speaks_for_itself() -> None:
         proxy.start(later())
         return await following(request)
 
-    async def work() -> None:
-        async with Playground(proxy) as p:
-            await p.prompt("hi")
-            heard = len(p.heard)
-            p.services.advance(5)
-            (last,) = p.heard[heard:]
-            assert last.params.update.content.text == "still there?"
-
-    run(work())
+    async with Playground(proxy) as p:
+        await p.prompt("hi")
+        heard = len(p.heard)
+        p.services.advance(5)
+        (last,) = p.heard[heard:]
+        assert last.params.update.content.text == "still there?"
 
 
 def test_a_sub_session_stays_behind_the_clients_back() -> None:
@@ -236,27 +225,23 @@ def test_a_sub_session_stays_behind_the_clients_back() -> None:
             assert p.result("s", held) == {"outcome": {"outcome": "cancelled"}}
             assert [one.method for one in p.heard] == ["session/request_permission"]
 
-    run(work())
+    asyncio.run(work())
     assert seen == ["fs/read_text_file", "is this safe?\nreally?"]
 
 
-def test_cancelling_in_a_playground() -> None:
+async def test_cancelling_in_a_playground() -> None:
     proxy = Proxy("plain")
-
-    async def work() -> None:
-        async with Playground(proxy, answer=lambda r: None) as p:
-            await p.new_session()
-            p.agent.answer = lambda _: Agent.HOLD
-            turn = await p.start_prompt("wait")
-            assert p.answer_to("p", turn) is None
-            with pytest.raises(AssertionError, match="not answered yet"):
-                p.turn(turn)
-            p.cancel(turn)
-            assert p.agent.notifications[-1].params.request_id == turn
-            p.agent.reply(p.agent.requests[-1], {"stopReason": "cancelled"})
-            assert p.turn(turn).stop_reason == "cancelled"
-
-    run(work())
+    async with Playground(proxy, answer=lambda r: None) as p:
+        await p.new_session()
+        p.agent.answer = lambda _: Agent.HOLD
+        turn = await p.start_prompt("wait")
+        assert p.answer_to("p", turn) is None
+        with pytest.raises(AssertionError, match="not answered yet"):
+            p.turn(turn)
+        p.cancel(turn)
+        assert p.agent.notifications[-1].params.request_id == turn
+        p.agent.reply(p.agent.requests[-1], {"stopReason": "cancelled"})
+        assert p.turn(turn).stop_reason == "cancelled"
 
 
 # -- settings --------------------------------------------------------------------------------------
@@ -296,7 +281,7 @@ def configured(**config: Any) -> Any:
         async with Playground(proxy, config=config) as p:
             await p.initialize()
 
-    run(work())
+    asyncio.run(work())
     return found[0]
 
 
@@ -396,7 +381,7 @@ def test_a_parameter_may_hold_its_own_kind_and_lists_become_what_is_asked_for() 
             said = "`take`: there is no `part.parts[0].nam`; in `part.parts[0]` there can be: name"
             assert refused["content"][0]["text"].startswith(said)
 
-    run(work())
+    asyncio.run(work())
     assert got == [(Part("a", [Part("b", [], {2})]), ("n",), frozenset({1}))]
 
 
@@ -461,7 +446,7 @@ def test_a_request_is_answered_whatever_its_handler_or_tool_raises() -> None:
             await p.call("fail")
 
     with pytest.raises(ProxyError, match="Unusual: oh"):
-        run(work())
+        asyncio.run(work())
 
 
 def test_what_has_no_json_form_cannot_be_a_parameter() -> None:
@@ -516,27 +501,23 @@ def test_tools_are_called_with_values_of_their_types() -> None:
                 refused = await call
                 assert (refused["isError"], refused["content"][0]["text"]) == (True, said)
 
-    run(work())
+    asyncio.run(work())
     assert got == [({"name": "x"}, Inner(["n"]), Level.HIGH)]
 
 
-def test_names_and_ids_of_servers_are_ones_nobody_else_has() -> None:
+async def test_names_and_ids_of_servers_are_ones_nobody_else_has() -> None:
     declared = [
         {"type": "acp", "name": "add-tool", "serverId": "add-tool:1"},
         {"type": "acp", "name": "x", "serverId": "add-tool:2"},
         {"name": "stdio", "command": "x", "args": [], "env": []},
     ]
-
-    async def work() -> None:
-        async with Playground(example("add_tool")) as p:
-            await p.new_session(mcpServers=declared)
-            await p.new_session(mcpServers=[])
-            first, second = (one.raw["params"]["mcpServers"] for one in p.agent.requests)
-            assert first[:3] == declared
-            assert first[3]["name"] == "add-tool-2"
-            assert len({one["serverId"] for one in [*first, *second] if "serverId" in one}) == 4
-
-    run(work())
+    async with Playground(example("add_tool")) as p:
+        await p.new_session(mcpServers=declared)
+        await p.new_session(mcpServers=[])
+        first, second = (one.raw["params"]["mcpServers"] for one in p.agent.requests)
+        assert first[:3] == declared
+        assert first[3]["name"] == "add-tool-2"
+        assert len({one["serverId"] for one in [*first, *second] if "serverId" in one}) == 4
 
 
 def test_mcp_in_its_stateless_form_says_its_version() -> None:
@@ -557,4 +538,4 @@ def test_mcp_in_its_stateless_form_says_its_version() -> None:
             assert found["supportedVersions"] == ["2026-07-28"]
             assert await p.mcp("ping", {}) == {"resultType": "complete"}
 
-    run(work())
+    asyncio.run(work())

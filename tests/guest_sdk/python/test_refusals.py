@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from guest_sdk.python import Playground, Proxy, ProxyError, Request, played
+from guest_sdk.python import Playground, Proxy, ProxyError, Request
 
 YES = {"optionId": "y", "kind": "allow_once"}
 NO = {"optionId": "n", "kind": "reject_once"}
@@ -38,7 +38,6 @@ def refusing() -> Proxy[Any]:
         (None, None),
     ],
 )
-@played
 async def test_a_permission_is_refused_by_what_can_grant_nothing(
     options: Any, selected: str | None
 ) -> None:
@@ -52,7 +51,6 @@ async def test_a_permission_is_refused_by_what_can_grant_nothing(
         assert p.heard == []
 
 
-@played
 async def test_any_other_request_is_refused_with_an_error_that_names_the_proxy() -> None:
     async with Playground(refusing()) as p:
         with pytest.raises(ProxyError) as caught:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from guest_sdk.python import Call, Playground, Proxy, Request, played
+from guest_sdk.python import Call, Playground, Proxy, Request
 from guest_sdk.python.engine import Engine
 from tests.guest_sdk.python.test_cli import agent
 from tests.harness.process.rig import Rig
@@ -198,7 +198,6 @@ def counting() -> Proxy[Any]:
     return proxy
 
 
-@played
 async def test_what_an_author_has_kept_is_there_in_the_next_life() -> None:
     async with Playground(counting()) as p:
         session = await p.new_session()
@@ -218,7 +217,6 @@ async def test_what_an_author_has_kept_is_there_in_the_next_life() -> None:
         assert (await p.prompt("e")).text.startswith("[1, ['e'], 1, 1] None None")
 
 
-@played
 async def test_what_is_the_same_is_kept_once_and_what_cannot_be_is_said() -> None:
     proxy = Proxy("keeping", session=Seen)
     failures: list[str] = []

@@ -1,10 +1,9 @@
 """Sessions and what is kept of them; prompts of the proxy's own in the client's sessions."""
 
-import asyncio
 import contextlib
 import functools
 import json
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -23,22 +22,11 @@ from guest_sdk.python import (
     Session,
     Update,
     gather,
-    played,
     text,
 )
 from guest_sdk.python.playground import Agent
 
 Json = dict[str, Any]
-
-
-def plays(test: Callable[[], Coroutine[Any, Any, None]]) -> Callable[[], None]:
-    """Makes a test of an async function; nothing in it waits for time."""
-
-    @functools.wraps(test)
-    def run() -> None:
-        asyncio.run(test())
-
-    return run
 
 
 @dataclass
@@ -66,7 +54,6 @@ def holding(*words: str) -> Callable[[Record], Any]:
 # -- the session of an answer ----------------------------------------------------------------------
 
 
-@plays
 async def test_a_setup_belongs_to_the_session_it_opened() -> None:
     proxy = Proxy("p", session=Kept)
     seen: list[Any] = []
@@ -108,7 +95,6 @@ async def test_a_setup_belongs_to_the_session_it_opened() -> None:
     ]
 
 
-@plays
 async def test_a_setup_that_fails_or_says_nothing_opens_no_session() -> None:
     proxy = Proxy("p")
     seen: list[Any] = []
@@ -136,7 +122,6 @@ async def test_a_setup_that_fails_or_says_nothing_opens_no_session() -> None:
     assert seen == [(None, {})] * 5
 
 
-@plays
 async def test_what_the_proxy_says_has_the_id_that_version_two_demands() -> None:
     proxy = Proxy("p")
 
@@ -178,7 +163,6 @@ def asking(show: Any = False) -> tuple[Proxy[Any], list[Any]]:
     return proxy, heard
 
 
-@plays
 async def test_a_prompt_in_the_clients_session_is_hidden_or_forwarded() -> None:
     kinds = ["tool_call", "usage_update", "agent_message_chunk"]
     for show, shown in ((False, ["usage_update"]), (True, kinds)):
@@ -222,7 +206,6 @@ def chunk(said: str, **more: Any) -> Json:
     ],
 )
 @pytest.mark.parametrize("handled", [True, False])
-@played
 async def test_what_is_forwarded_is_parted_from_what_the_agent_says_next(
     first: list[Json], then: Json, seen: str, handled: bool
 ) -> None:
@@ -251,7 +234,6 @@ async def test_what_is_forwarded_is_parted_from_what_the_agent_says_next(
         assert own == ["".join(one["content"]["text"] for one in first if "content" in one)]
 
 
-@plays
 async def test_an_error_to_it_is_raised_and_how_it_is_shown_is_checked() -> None:
     def answer(request: Record) -> Any:
         if request.raw["params"].get("prompt", [{}])[0].get("text") == "first":
@@ -268,7 +250,6 @@ async def test_an_error_to_it_is_raised_and_how_it_is_shown_is_checked() -> None
             await p.prompt("a")
 
 
-@plays
 async def test_it_stays_hidden_when_nobody_waits_any_more_and_the_next_one_waits() -> None:
     proxy, heard = asking()
     async with Playground(proxy, answer=holding("first")) as p:
@@ -296,7 +277,6 @@ def version_two(request: Record) -> Any:
     return {"messageId": "m"} if request.method == "session/prompt" else None
 
 
-@plays
 async def test_in_version_two_a_turn_ends_by_a_state() -> None:
     for show in (False, True):
         proxy, heard = asking(show)
@@ -316,7 +296,6 @@ async def test_in_version_two_a_turn_ends_by_a_state() -> None:
             assert p.heard[-1].raw["params"]["update"]["state"] == "idle"
 
 
-@plays
 async def test_a_session_the_proxy_opened_itself_can_be_prompted_too() -> None:
     proxy = Proxy("p")
 
@@ -331,7 +310,6 @@ async def test_a_session_the_proxy_opened_itself_can_be_prompted_too() -> None:
         assert p.heard == []
 
 
-@plays
 async def test_an_idle_state_before_it_began_is_of_an_earlier_turn() -> None:
     proxy, heard = asking()
     async with Playground(proxy, answer=holding("first")) as p:
@@ -345,7 +323,6 @@ async def test_an_idle_state_before_it_began_is_of_an_earlier_turn() -> None:
         assert p.turn(turn).text == "a"
 
 
-@plays
 async def test_a_subsession_in_version_two() -> None:
     proxy = Proxy("p")
 
@@ -363,7 +340,6 @@ async def test_a_subsession_in_version_two() -> None:
         assert p.result("p", asked) == ["y", "end_turn"]
 
 
-@plays
 async def test_a_subsession_is_closed_when_it_is_left() -> None:
     proxy = Proxy("p")
 
@@ -381,7 +357,6 @@ async def test_a_subsession_is_closed_when_it_is_left() -> None:
         assert len(p.heard) == 1
 
 
-@plays
 async def test_subsessions_end_with_the_handler_that_is_cancelled() -> None:
     proxy = Proxy("p")
 
@@ -408,7 +383,6 @@ async def test_subsessions_end_with_the_handler_that_is_cancelled() -> None:
         assert sorted(stopped) == sorted(closed) == ["session-1", "session-2"]
 
 
-@plays
 async def test_one_with_a_peer_agent_that_opens_too_late_is_closed_there() -> None:
     proxy = Proxy("p")
 
@@ -427,7 +401,6 @@ async def test_one_with_a_peer_agent_that_opens_too_late_is_closed_there() -> No
         assert told.params == {"sessionId": "r1"}
 
 
-@plays
 async def test_one_that_opens_too_late_for_its_handler_is_closed_at_once() -> None:
     proxy = Proxy("p")
 
@@ -446,7 +419,6 @@ async def test_one_that_opens_too_late_for_its_handler_is_closed_at_once() -> No
         )
 
 
-@plays
 async def test_a_session_goes_on_as_another_and_as_itself() -> None:
     proxy = Proxy("p")
 
@@ -481,7 +453,6 @@ def recorded(p: Playground) -> list[Json]:
     return calls
 
 
-@plays
 async def test_a_turn_is_a_block_which_ends_whatever_happens_in_it() -> None:
     proxy, seen = Proxy("p"), list[Any]()
 
@@ -516,7 +487,6 @@ async def test_a_turn_is_a_block_which_ends_whatever_happens_in_it() -> None:
         ]
 
 
-@plays
 async def test_a_turn_that_is_refused_and_a_conductor_that_knows_none() -> None:
     proxy = Proxy("p")
 
@@ -538,7 +508,6 @@ async def test_a_turn_that_is_refused_and_a_conductor_that_knows_none() -> None:
 # -- before the first prompt -----------------------------------------------------------------------
 
 
-@plays
 async def test_an_opening_is_once_in_each_new_session_and_gives_blocks() -> None:
     proxy = Proxy("p", session=Kept)
 
@@ -574,7 +543,6 @@ async def test_an_opening_is_once_in_each_new_session_and_gives_blocks() -> None
             proxy.opening(begin)
 
 
-@plays
 async def test_what_an_opening_does_wrong_does_not_stop_the_user() -> None:
     proxy = Proxy("p")
 
@@ -589,7 +557,6 @@ async def test_what_an_opening_does_wrong_does_not_stop_the_user() -> None:
         assert logged.startswith("error: the opening failed: LookupError: nothing there")
 
 
-@plays
 async def test_an_opening_is_told_that_the_user_has_stopped_it() -> None:
     proxy, ends = Proxy("p"), []
 
@@ -623,7 +590,6 @@ async def test_an_opening_is_told_that_the_user_has_stopped_it() -> None:
 TAG = "conductor.conversation/subconversation"
 
 
-@played
 async def test_the_texts_of_a_nested_exchange_say_so() -> None:
     proxy = Proxy("asking")
 
@@ -672,7 +638,6 @@ def _serving() -> tuple[Proxy[Any], list[Any]]:
     return proxy, seen
 
 
-@plays
 async def test_a_subsession_has_servers_of_its_own() -> None:
     proxy, seen = _serving()
 
@@ -701,7 +666,6 @@ async def test_a_subsession_has_servers_of_its_own() -> None:
         assert seen == [session]
 
 
-@plays
 async def test_a_subsession_that_does_not_open_leaves_no_server() -> None:
     proxy, _ = _serving()
 
@@ -716,7 +680,6 @@ async def test_a_subsession_that_does_not_open_leaves_no_server() -> None:
             await p.call("ask")
 
 
-@plays
 async def test_a_proxy_without_tools_has_no_servers_for_sessions_of_its_own() -> None:
     proxy = Proxy("p")
 
@@ -730,7 +693,6 @@ async def test_a_proxy_without_tools_has_no_servers_for_sessions_of_its_own() ->
             await p.request("_ask", {})
 
 
-@plays
 async def test_what_is_done_with_updates_of_a_subsession_ends_nothing() -> None:
     proxy, seen = Proxy("p"), []
 

@@ -58,13 +58,9 @@ def proxy() -> Proxy[Settings]:
 @pytest.mark.parametrize(
     ("config", "said"), [({"words": 2}, "xx\nhi"), ({"words": 3, "mark": "o"}, "ooo\nhi")]
 )
-def test_a_typed_dictionary_holds_the_settings(config: dict[str, object], said: str) -> None:
-    @played
-    async def play() -> None:
-        async with Playground(proxy(), config=config) as p:
-            assert (await p.prompt("hi")).text == said
-
-    play()
+async def test_a_typed_dictionary_holds_the_settings(config: dict[str, object], said: str) -> None:
+    async with Playground(proxy(), config=config) as p:
+        assert (await p.prompt("hi")).text == said
 
 
 @pytest.mark.parametrize(

@@ -144,19 +144,16 @@ def test_a_server_that_is_another_one_is_not_resumed() -> None:
 
 
 @pytest.mark.parametrize("name", ["", "a b", "x" * 65, "\u00e9"])
-def test_an_id_that_no_link_can_have_is_named(name: str) -> None:
-    async def main() -> None:
-        server = LinkServer()
-        server.name = name
-        transport = WebSocketTransport(parse(await server.start()))
-        try:
-            with pytest.raises(failures.LinkError, match="is no id of a link"):
-                await transport.open(Recorder())
-        finally:
-            await transport.close(1)
-            await server.close()
-
-    asyncio.run(main())
+async def test_an_id_that_no_link_can_have_is_named(name: str) -> None:
+    server = LinkServer()
+    server.name = name
+    transport = WebSocketTransport(parse(await server.start()))
+    try:
+        with pytest.raises(failures.LinkError, match="is no id of a link"):
+            await transport.open(Recorder())
+    finally:
+        await transport.close(1)
+        await server.close()
 
 
 def test_finish_waits_until_everything_has_arrived() -> None:
