@@ -284,12 +284,12 @@ def marked(text: str) -> str:
 
 
 def one_line(text: object, most: int = 200) -> str:
-    """Any value as one short line that is safe to show.
+    """Any value as one short line that is safe to show; null is an empty one.
 
     A long line loses the secrets of known shape before the cut: the log and a report look for them
     afterwards, and half a secret has no shape.
     """
-    line = visible(" ".join(str(text).split()))
+    line = visible(" ".join(str(text).split())) if text is not None else ""
     if len(line) > most:
         line = without_shapes(line[: most + _BEYOND])
     return line if len(line) <= most else line[: most - 1] + "…"

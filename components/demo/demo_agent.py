@@ -177,18 +177,19 @@ class Agent:
             self._running.add(turn)
         session.submit(turn)
 
-    def do_cancel_session(self, request: Request) -> Json | None:
-        """Notification: cancel every turn of the session, running or queued."""
+    def do_cancel_session(self, request: Request) -> Json:
+        """Notification: cancel every turn of the session, running or queued. Who makes a request of
+        it gets an answer."""
         session = self._sessions.get(str(request.params.get("sessionId")))
         if session:
             self._cancel(session)
-        return None
+        return {}
 
-    def do_cancel_request(self, request: Request) -> Json | None:
+    def do_cancel_request(self, request: Request) -> Json:
         """Notification: cancel one request; ids of nothing in progress are ignored."""
         request_id = request.params.get("requestId")
         if isinstance(request_id, bool) or not isinstance(request_id, int | str | None):
-            return None
+            return {}
         turn = self._turns.get(request_id)
         if turn:
             turn.cancel()
@@ -197,7 +198,7 @@ class Agent:
             timer.cancel()
             error = RpcError(CANCELLED, "Request cancelled")
             self._connection.outbox.send(self._connection.fail(request_id, error))
-        return None
+        return {}
 
     # -- inside ------------------------------------------------------------------------------
 

@@ -125,8 +125,8 @@ class TextView(View):
             self._tool(update)
         elif kind == "plan":
             self._plan(update.get("entries"))
-        elif kind == "current_mode_update":
-            self.note(f"mode: {one_line(update.get('currentModeId'))}")
+        elif kind == "current_mode_update" and (mode := one_line(update.get("currentModeId"))):
+            self.note(f"mode: {mode}")
         elif kind == "notice":
             said = (update.get("severity"), update.get("title"), update.get("description"))
             self.note(": ".join(one_line(text, 1000) for text in said if text))
@@ -155,15 +155,16 @@ class TextView(View):
             self._think("\n")
 
     def _tool(self, update: dict[str, Any]) -> None:
-        call = str(update.get("toolCallId"))
+        call = update.get("toolCallId")
+        if not isinstance(call, str):
+            return
         if update.get("title"):
             self._titles[call] = one_line(update["title"])
         self._once(call, self._titles.get(call, one_line(call)), update.get("status"), "tool")
 
     def _plan(self, entries: object) -> None:
         for at, entry in enumerate(entries if isinstance(entries, list) else []):
-            if isinstance(entry, dict):
-                content = one_line(entry.get("content"))
+            if isinstance(entry, dict) and (content := one_line(entry.get("content"))):
                 self._once(f"plan {at} {content}", content, entry.get("status"), "plan")
 
     def _once(self, key: str, title: str, status: object, what: str) -> None:
@@ -184,4 +185,6 @@ def described(content: dict[str, Any]) -> str:
     resource = content.get("resource")
     held = resource if isinstance(resource, dict) else content
     details = [held.get(key) for key in ("name", "uri", "mimeType")]
-    return " ".join([str(content.get("type")), *(str(detail) for detail in details if detail)])
+    return " ".join(
+        [str(content.get("type") or "something"), *(str(detail) for detail in details if detail)]
+    )

@@ -22,6 +22,9 @@ from conductor.spec.parsed import nothing
 STDIN: Final = "-"
 """As a prompt: it is read from standard input."""
 
+_PATIENCE: Final = 1.0
+"""Seconds in which a program that starts us with an empty input closes it."""
+
 _Kind: TypeAlias = Literal["agent", "proxy", "program", "none"]
 """What a word can be: an agent, a proxy, either of the two, or no component."""
 
@@ -96,7 +99,7 @@ def _refuse_components(words: Sequence[str], at: int, config: Config | None) -> 
 
 def _refuse_unclear(word: str, *, behind: bool) -> None:
     """Raises `UsageError` where standard input may be the prompt, and a command the agent."""
-    if is_piped() and not behind:
+    if not behind and is_piped(_PATIENCE):
         raise UsageError(
             f"`{word}` may be the agent or the prompt",
             f"`-p {shlex.quote(word)}` makes it the prompt; with `-p -` standard input is it",
@@ -139,8 +142,9 @@ def _is_name(word: str, config: Config | None) -> bool:
     return spec is not None and (spec.bundled is not None or spec.receipt is not None)
 
 
-def is_piped() -> bool:
-    """Whether standard input is a pipe or a file, and something may come of it."""
+def is_piped(patience: float = 0.0) -> bool:
+    """Whether standard input is a pipe or a file, and something may come of it. `patience`: seconds
+    for which it is waited until that is sure."""
     try:
         found = os.fstat(0)
     except OSError:
@@ -149,7 +153,7 @@ def is_piped() -> bool:
         return found.st_size > 0
     # Of a pipe that is closed and empty nothing comes: a program has started us without any input.
     pipe = stat.S_ISFIFO(found.st_mode) or stat.S_ISSOCK(found.st_mode)
-    return pipe and _events() != select.POLLHUP
+    return pipe and _events(patience) != select.POLLHUP
 
 
 def is_unread() -> bool:
@@ -157,8 +161,8 @@ def is_unread() -> bool:
     return is_piped() and not stat.S_ISREG(os.fstat(0).st_mode) and bool(_events() & select.POLLIN)
 
 
-def _events() -> int:
-    """What is to be said of standard input at this moment, as `poll` says it."""
+def _events(patience: float = 0.0) -> int:
+    """What is to be said of standard input, as `poll` says it, after so many seconds at most."""
     poll = select.poll()
     poll.register(0, select.POLLIN)
-    return sum(events for _, events in poll.poll(0))
+    return sum(events for _, events in poll.poll(patience * 1000))
