@@ -5,7 +5,8 @@ import fcntl
 import inspect
 import json
 import os
-from collections.abc import Generator, Iterator
+import sys
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,13 @@ _NO_CLOCK = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow]
 settings.register_profile("wild", _NO_CLOCK)
 settings.register_profile("steady", _NO_CLOCK, derandomize=True, database=None)
 settings.load_profile("wild" if os.environ.get("FUZZ_EXAMPLES") else "steady")
+
+
+_LOOPS: Callable[[], asyncio.AbstractEventLoop] | None = None
+if sys.platform != "win32":
+    import uvloop
+
+    _LOOPS = uvloop.new_event_loop
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -61,13 +69,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
-    """An async test has a loop of its own, and ends within the deadline."""
+    """An async test has a loop of its own, of the kind that conductor itself runs on, and ends
+    within the deadline."""
     test = pyfuncitem.obj
     if not inspect.iscoroutinefunction(test):
         return None
     names = inspect.signature(test).parameters
     work = test(**{name: pyfuncitem.funcargs[name] for name in names})
-    asyncio.run(asyncio.wait_for(work, DEADLINE))
+    with asyncio.Runner(loop_factory=_LOOPS) as runner:
+        runner.run(asyncio.wait_for(work, DEADLINE))
     return True
 
 

@@ -6,7 +6,8 @@ import json
 import os
 import socket
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -73,26 +74,20 @@ async def join(listening: ListeningTransport, token: str | None = None) -> Joine
     )
 
 
-def listen(
-    talk: Callable[[ListeningTransport, Heard], Awaitable[None]],
-) -> None:
-    """Runs `talk` with a listening transport."""
-
-    async def run() -> None:
-        listening = ListeningTransport()
-        heard = Heard()
-        await listening.open(heard)
-        try:
-            async with asyncio.timeout(DEADLINE):
-                await talk(listening, heard)
-        finally:
-            await listening.close(1)
-
-    asyncio.run(run())
+@asynccontextmanager
+async def listen() -> AsyncIterator[tuple[ListeningTransport, Heard]]:
+    """A listening transport."""
+    listening = ListeningTransport()
+    heard = Heard()
+    await listening.open(heard)
+    try:
+        yield listening, heard
+    finally:
+        await listening.close(1)
 
 
-def test_both_directions_byte_for_byte() -> None:
-    async def talk(listening: ListeningTransport, heard: Heard) -> None:
+async def test_both_directions_byte_for_byte() -> None:
+    async with listen() as (listening, heard):
         listening.write(b"early\n")
         joined = await join(listening)
         assert joined.stdin is not None
@@ -111,11 +106,9 @@ def test_both_directions_byte_for_byte() -> None:
         out, err = await joined.communicate()
         assert (out, err, joined.returncode) == (b"", b"", 0)
 
-    listen(talk)
 
-
-def test_megabytes_arrive_whole() -> None:
-    async def talk(listening: ListeningTransport, heard: Heard) -> None:
+async def test_megabytes_arrive_whole() -> None:
+    async with listen() as (listening, heard):
         line = os.urandom(3_000_000).replace(b"\n", b"x") + b"\n"
         joined = await join(listening)
         assert joined.stdin is not None
@@ -130,11 +123,9 @@ def test_megabytes_arrive_whole() -> None:
         await listening.close(1)
         assert await joined.wait() == 0
 
-    listen(talk)
 
-
-def test_what_is_still_to_come_is_written_after_the_input_ended() -> None:
-    async def talk(listening: ListeningTransport, heard: Heard) -> None:
+async def test_what_is_still_to_come_is_written_after_the_input_ended() -> None:
+    async with listen() as (listening, heard):
         joined = await join(listening)
         assert joined.stdin is not None
         assert joined.stdout is not None
@@ -148,11 +139,9 @@ def test_what_is_still_to_come_is_written_after_the_input_ended() -> None:
         await listening.close(1)
         assert await joined.wait() == 0
 
-    listen(talk)
 
-
-def test_the_conductor_ends_it() -> None:
-    async def talk(listening: ListeningTransport, heard: Heard) -> None:
+async def test_the_conductor_ends_it() -> None:
+    async with listen() as (listening, heard):
         joined = await join(listening)
         assert joined.stdout is not None
         listening.write(b"hello\n")
@@ -161,11 +150,9 @@ def test_the_conductor_ends_it() -> None:
         assert await joined.wait() == 0  # though its input is still open
         assert heard.lines == []
 
-    listen(talk)
 
-
-def test_a_wrong_token_is_refused_and_the_right_one_still_let_in() -> None:
-    async def talk(listening: ListeningTransport, heard: Heard) -> None:
+async def test_a_wrong_token_is_refused_and_the_right_one_still_let_in() -> None:
+    async with listen() as (listening, heard):
         wrong = await join(listening, token="0" * 64)
         assert wrong.stderr is not None
         err = (await wrong.stderr.read()).decode()
@@ -181,8 +168,6 @@ def test_a_wrong_token_is_refused_and_the_right_one_still_let_in() -> None:
         await heard.until(lambda: heard.how is not None)
         await listening.close(1)
         assert await right.wait() == 0
-
-    listen(talk)
 
 
 def test_nobody_listens(tmp_path: Path) -> None:

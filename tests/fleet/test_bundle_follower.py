@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
-from collections.abc import Awaitable, Callable, Coroutine, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -130,48 +131,41 @@ def worker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         os.close(installed.held.pop(folder))
 
 
-def following(
-    make: Callable[[], Worker], work: Callable[[Worker, Callable[[str], Awaitable[None]]], Any]
-) -> None:
-    """Runs a follower; `work` gets it, and what makes a bundle active and waits for it."""
+@asynccontextmanager
+async def following(
+    make: Callable[[], Worker],
+) -> AsyncIterator[tuple[Worker, Callable[[str], Awaitable[None]]]]:
+    """A follower, and what makes a bundle active and waits for it."""
+    one = make()
+    await one.follower.begin()
+    revision = iter(range(1, 100))
 
-    async def run() -> None:
-        one = make()
-        await one.follower.begin()
-        revision = iter(range(1, 100))
+    async def active(digest: str) -> None:
+        before = one.shelf.known.record.active
+        one.shelf.names(Record(active=digest, previous=before, revision=next(revision)))
+        await one.until(lambda: one.used[-1:] == [digest])
 
-        async def active(digest: str) -> None:
-            before = one.shelf.known.record.active
-            one.shelf.names(Record(active=digest, previous=before, revision=next(revision)))
-            await one.until(lambda: one.used[-1:] == [digest])
-
-        try:
-            async with asyncio.timeout(DEADLINE):
-                await work(one, active)
-        finally:
-            await one.follower.close()
-
-    asyncio.run(run())
+    try:
+        yield one, active
+    finally:
+        await one.follower.close()
 
 
-def test_a_registry_that_gives_nothing_is_asked_again(worker: Callable[[], Worker]) -> None:
-    async def work(one: Worker, active: Callable[[str], Awaitable[None]]) -> None:
+async def test_a_registry_that_gives_nothing_is_asked_again(worker: Callable[[], Worker]) -> None:
+    async with following(worker) as (one, active):
         digest = one.add("")
         one.away[digest] = 3
         await active(digest)
         assert one.asked == [digest] * 4
         assert not [line for line in one.log if line.startswith("error")]
 
-    following(worker, work)
-
 
 @pytest.mark.parametrize("times", [-1, 10_000])
-def test_a_bundle_that_does_not_come_keeps_nobody_from_going_back(
+async def test_a_bundle_that_does_not_come_keeps_nobody_from_going_back(
     worker: Callable[[], Worker], times: int
 ) -> None:
     """Its registry is away, or sends a byte now and then; and a later candidate is not kept."""
-
-    async def work(one: Worker, active: Callable[[str], Awaitable[None]]) -> None:
+    async with following(worker) as (one, active):
         first, second, third, fourth = (one.add("\n" * number) for number in range(4))
         await active(first)
         await active(second)
@@ -185,11 +179,11 @@ def test_a_bundle_that_does_not_come_keeps_nobody_from_going_back(
         await one.until(lambda: one.follower.report().get(fourth) == "ready")
         assert one.follower.report() == {first: "in use", second: "ready", fourth: "ready"}
 
-    following(worker, work)
 
-
-def test_a_bundle_that_cannot_be_used_leaves_the_one_before(worker: Callable[[], Worker]) -> None:
-    async def work(one: Worker, active: Callable[[str], Awaitable[None]]) -> None:
+async def test_a_bundle_that_cannot_be_used_leaves_the_one_before(
+    worker: Callable[[], Worker],
+) -> None:
+    async with following(worker) as (one, active):
         first, second = one.add(""), one.add("\n")
         await active(first)
         one.fails.add(second)
@@ -200,22 +194,18 @@ def test_a_bundle_that_cannot_be_used_leaves_the_one_before(worker: Callable[[],
         one.shelf.names(Record(active=second, previous=first, revision=51))
         await one.until(lambda: one.used[-1:] == [second])
 
-    following(worker, work)
 
-
-def test_the_last_few_stay_and_older_ones_go(worker: Callable[[], Worker]) -> None:
-    async def work(one: Worker, active: Callable[[str], Awaitable[None]]) -> None:
+async def test_the_last_few_stay_and_older_ones_go(worker: Callable[[], Worker]) -> None:
+    async with following(worker) as (one, active):
         digests = [one.add("\n" * number) for number in range(9)]
         for digest in digests:
             await active(digest)
         kept = {digest.rpartition(":")[2] for digest in digests[-6:]}
         await one.until(lambda: {*os.listdir(one.cache)} - {"lock"} == kept)
 
-    following(worker, work)
 
-
-def test_a_record_without_sense_changes_nothing(worker: Callable[[], Worker]) -> None:
-    async def work(one: Worker, active: Callable[[str], Awaitable[None]]) -> None:
+async def test_a_record_without_sense_changes_nothing(worker: Callable[[], Worker]) -> None:
+    async with following(worker) as (one, active):
         digest = one.add("")
         await active(digest)
         one.shelf.names(Record(), problem="it is no JSON")
@@ -223,11 +213,9 @@ def test_a_record_without_sense_changes_nothing(worker: Callable[[], Worker]) ->
         await one.until(lambda: said in one.log)
         assert one.follower.report() == {digest: "in use"}
 
-    following(worker, work)
 
-
-def test_a_damaged_copy_here_is_fetched_anew(worker: Callable[[], Worker]) -> None:
-    async def work(one: Worker, active: Callable[[str], Awaitable[None]]) -> None:
+async def test_a_damaged_copy_here_is_fetched_anew(worker: Callable[[], Worker]) -> None:
+    async with following(worker) as (one, active):
         digest = one.add("")
         place = one.cache / digest.rpartition(":")[2]
         one.cache.mkdir(mode=0o700)
@@ -236,11 +224,9 @@ def test_a_damaged_copy_here_is_fetched_anew(worker: Callable[[], Worker]) -> No
         await active(digest)
         assert (place / "bundle").read_bytes() != b"damaged"
 
-    following(worker, work)
 
-
-def test_a_record_of_an_earlier_life_of_nats(worker: Callable[[], Worker]) -> None:
-    async def work(one: Worker, active: Callable[[str], Awaitable[None]]) -> None:
+async def test_a_record_of_an_earlier_life_of_nats(worker: Callable[[], Worker]) -> None:
+    async with following(worker) as (one, active):
         first, second = one.add(""), one.add("\n")
         await active(first)
         one.shelf.names(Record())
@@ -249,5 +235,3 @@ def test_a_record_of_an_earlier_life_of_nats(worker: Callable[[], Worker]) -> No
         assert one.follower.report() == {first: "in use"}
         one.shelf.names(rollout.dated(rollout.offered(Record(), second), 1_700_000_000_000))
         await one.until(lambda: one.follower.report().get(second) == "ready")
-
-    following(worker, work)

@@ -23,7 +23,7 @@ from tests.services.keepers import Fleet as KeptValues
 from tests.services.keepers import ask
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from nats.aio.client import Client
@@ -110,16 +110,6 @@ class Intruder:
 async def connected(server: Nats, name: str) -> Client:
     """A client of the library."""
     return await client.connect(server.url, user=name, password=f"of-{name}")
-
-
-def play(work: Callable[[], Awaitable[None]]) -> None:
-    """Runs it in a loop of its own."""
-
-    async def run() -> None:
-        async with asyncio.timeout(DEADLINE):
-            await work()
-
-    asyncio.run(run())
 
 
 def test_a_fleet_works_with_no_more_than_its_users_may(
@@ -267,7 +257,7 @@ GOOD: Final = '{"good":1}'
 """An entry that is JSON, and no message."""
 
 
-def test_entries_that_no_worker_has_written_stop_no_auditor(tenants: Nats) -> None:
+async def test_entries_that_no_worker_has_written_stop_no_auditor(tenants: Nats) -> None:
     """Malformed subjects, numbers and payloads in the journal."""
     subject = "journal.YWxpY2U.c.c2a"
     forged: list[tuple[dict[str, str], bytes]] = [
@@ -279,17 +269,14 @@ def test_entries_that_no_worker_has_written_stop_no_auditor(tenants: Nats) -> No
         ({"Nats-Msg-Id": "1-c-c2a-6", "Conductor-Number": "-1"}, b"{}"),
     ]
 
-    async def work() -> None:
-        worker = await connected(tenants, "acme-worker")
-        js = worker.jetstream(prefix="JS.fleet")
-        for headers, payload in forged:
-            await js.publish(subject, payload, headers=headers)
-        await js.publish(f"{subject}.more.words", b"{}")
-        good = {"Nats-Msg-Id": "1-c-c2a-7", "Conductor-Number": "1", "Conductor-At": "1.0"}
-        await js.publish(subject, GOOD.encode(), headers=good)
-        await worker.close()
-
-    play(work)
+    worker = await connected(tenants, "acme-worker")
+    js = worker.jetstream(prefix="JS.fleet")
+    for headers, payload in forged:
+        await js.publish(subject, payload, headers=headers)
+    await js.publish(f"{subject}.more.words", b"{}")
+    good = {"Nats-Msg-Id": "1-c-c2a-7", "Conductor-Number": "1", "Conductor-At": "1.0"}
+    await js.publish(subject, GOOD.encode(), headers=good)
+    await worker.close()
     shown = command(tenants, "acme-auditor", "journal", "alice")
     assert shown.code == 0, shown.err
     assert [json.loads(line).get("gap") for line in shown.out.splitlines()] == [None, GOOD]
@@ -302,42 +289,38 @@ REPLIES: Final = (
 """Where an answer must not come, whoever says that it should."""
 
 
-def test_answers_come_nowhere_but_to_who_has_asked(tenants: Nats) -> None:
+async def test_answers_come_nowhere_but_to_who_has_asked(tenants: Nats) -> None:
     """JetStream, and a worker that takes places, are told to answer elsewhere."""
+    worker = await connected(tenants, "acme-worker")
+    js = worker.jetstream(prefix="JS.fleet")
+    for bucket in ("rooms", "kv"):
+        await js.publish(f"$KV.{bucket}.main.r", b"kept")
+    before = [await state(js, stream) for stream in STORES]
+    heard: list[str] = []
 
-    async def work() -> None:
-        worker = await connected(tenants, "acme-worker")
-        js = worker.jetstream(prefix="JS.fleet")
-        for bucket in ("rooms", "kv"):
-            await js.publish(f"$KV.{bucket}.main.r", b"kept")
-        before = [await state(js, stream) for stream in STORES]
-        heard: list[str] = []
+    async def take(message: Any) -> None:
+        heard.append(message.subject)
+        await worker.publish(message.reply, b"answer")
 
-        async def take(message: Any) -> None:
-            heard.append(message.subject)
-            await worker.publish(message.reply, b"answer")
-
-        await worker.subscribe("room.place.*", queue="workers", cb=take)
-        await worker.subscribe("worker.w.open", cb=take)
-        await worker.flush()
-        gateway = await connected(tenants, "acme-gateway")
-        controller = await connected(tenants, "acme-controller")
-        for reply in REPLIES:
-            asked = b'{"last_by_subj":"$KV.rooms.main.r"}'
-            await gateway.publish("JS.fleet.STREAM.MSG.GET.KV_rooms", asked, reply=reply)
-            await controller.publish("JS.fleet.STREAM.INFO.KV_config", b"", reply=reply)
-            await gateway.publish("room.place.main", b"{}", reply=reply)
-        for one in (gateway, controller, worker):
-            await one.flush()
-        while heard.count("room.place.main") < len(REPLIES):
-            await asyncio.sleep(0.01)
-        await worker.flush()
-        assert heard == ["room.place.main"] * len(REPLIES)
-        assert [await state(js, stream) for stream in STORES] == before
-        for one in (gateway, controller, worker):
-            await one.close()
-
-    play(work)
+    await worker.subscribe("room.place.*", queue="workers", cb=take)
+    await worker.subscribe("worker.w.open", cb=take)
+    await worker.flush()
+    gateway = await connected(tenants, "acme-gateway")
+    controller = await connected(tenants, "acme-controller")
+    for reply in REPLIES:
+        asked = b'{"last_by_subj":"$KV.rooms.main.r"}'
+        await gateway.publish("JS.fleet.STREAM.MSG.GET.KV_rooms", asked, reply=reply)
+        await controller.publish("JS.fleet.STREAM.INFO.KV_config", b"", reply=reply)
+        await gateway.publish("room.place.main", b"{}", reply=reply)
+    for one in (gateway, controller, worker):
+        await one.flush()
+    while heard.count("room.place.main") < len(REPLIES):
+        await asyncio.sleep(0.01)
+    await worker.flush()
+    assert heard == ["room.place.main"] * len(REPLIES)
+    assert [await state(js, stream) for stream in STORES] == before
+    for one in (gateway, controller, worker):
+        await one.close()
 
 
 async def state(js: Any, stream: str) -> tuple[int, int]:
@@ -346,7 +329,7 @@ async def state(js: Any, stream: str) -> tuple[int, int]:
     return found.last_seq, found.messages
 
 
-def test_a_worker_answers_no_request_that_jetstream_was_told_to_bring(
+async def test_a_worker_answers_no_request_that_jetstream_was_told_to_bring(
     rig: Rig, tenants: Nats
 ) -> None:
     """A value that is a request to open a connection, read so that it comes to a worker."""
@@ -354,59 +337,52 @@ def test_a_worker_answers_no_request_that_jetstream_was_told_to_bring(
     fleet.worker(rig.demo(), **user("acme-worker"))
     names = command(tenants, "acme-controller", "status").out
 
-    async def work() -> None:
-        thief = await connected(tenants, "acme-worker")
-        order = messages.write(messages.Order(do="drain"))
-        await thief.jetstream(prefix="JS.fleet").publish("$KV.kv.s.k", order)
-        asked = json.dumps({"last_by_subj": "$KV.kv.s.k"}).encode()
-        heard: list[bytes] = []
+    thief = await connected(tenants, "acme-worker")
+    order = messages.write(messages.Order(do="drain"))
+    await thief.jetstream(prefix="JS.fleet").publish("$KV.kv.s.k", order)
+    asked = json.dumps({"last_by_subj": "$KV.kv.s.k"}).encode()
+    heard: list[bytes] = []
 
-        async def take(message: Any) -> None:
-            heard.append(message.data)
+    async def take(message: Any) -> None:
+        heard.append(message.data)
 
-        subject = f"worker.{worker_of(names)}.ctl"
-        await thief.subscribe(subject, cb=take)
-        await thief.publish("JS.fleet.DIRECT.GET.KV_kv", asked, reply=subject)
-        await thief.flush()
-        while not heard:
-            await asyncio.sleep(0.01)
-        await thief.close()
-        assert heard == [order]
-
-    play(work)
+    subject = f"worker.{worker_of(names)}.ctl"
+    await thief.subscribe(subject, cb=take)
+    await thief.publish("JS.fleet.DIRECT.GET.KV_kv", asked, reply=subject)
+    await thief.flush()
+    while not heard:
+        await asyncio.sleep(0.01)
+    await thief.close()
+    assert heard == [order]
     assert worker_of(command(tenants, "acme-controller", "status").out) == worker_of(names)
 
 
-def test_a_tenant_reaches_nothing_of_another(tenants: Nats) -> None:
+async def test_a_tenant_reaches_nothing_of_another(tenants: Nats) -> None:
     """The same subjects and buckets, in accounts of two tenants: nothing crosses."""
+    ours = await connected(tenants, "acme-worker")
+    gateway = await connected(tenants, "globex-gateway")
+    theirs = await connected(tenants, "globex-worker")
+    heard: list[bytes] = []
 
-    async def work() -> None:
-        ours = await connected(tenants, "acme-worker")
-        gateway = await connected(tenants, "globex-gateway")
-        theirs = await connected(tenants, "globex-worker")
-        heard: list[bytes] = []
+    async def take(message: Any) -> None:
+        heard.append(message.data)
 
-        async def take(message: Any) -> None:
-            heard.append(message.data)
-
-        await ours.subscribe("worker.*.to.*", cb=take)
-        await ours.subscribe("room.place.*", queue="workers", cb=take)
-        js, other = (one.jetstream(prefix="JS.fleet") for one in (ours, theirs))
-        await js.publish("$KV.rooms.room", b"acme")
-        await ours.flush()
-        await gateway.publish("worker.w.to.c", b"stolen")
-        with pytest.raises(client.errors.NoRespondersError):
-            await gateway.request("room.place.main", b"{}", 5)
-        await gateway.flush()
-        await ours.flush()
-        assert heard == []
-        with pytest.raises(client.js.errors.NotFoundError):
-            await other.get_msg("KV_rooms", subject="$KV.rooms.room")
-        assert (await js.get_msg("KV_rooms", subject="$KV.rooms.room")).data == b"acme"
-        for one in (ours, gateway, theirs):
-            await one.close()
-
-    play(work)
+    await ours.subscribe("worker.*.to.*", cb=take)
+    await ours.subscribe("room.place.*", queue="workers", cb=take)
+    js, other = (one.jetstream(prefix="JS.fleet") for one in (ours, theirs))
+    await js.publish("$KV.rooms.room", b"acme")
+    await ours.flush()
+    await gateway.publish("worker.w.to.c", b"stolen")
+    with pytest.raises(client.errors.NoRespondersError):
+        await gateway.request("room.place.main", b"{}", 5)
+    await gateway.flush()
+    await ours.flush()
+    assert heard == []
+    with pytest.raises(client.js.errors.NotFoundError):
+        await other.get_msg("KV_rooms", subject="$KV.rooms.room")
+    assert (await js.get_msg("KV_rooms", subject="$KV.rooms.room")).data == b"acme"
+    for one in (ours, gateway, theirs):
+        await one.close()
 
 
 def test_a_part_makes_no_stream(rig: Rig, tmp_path: Path) -> None:
@@ -429,18 +405,14 @@ def test_stolen_credentials_end_with_a_reload(tenants: Nats) -> None:
         assert renewed.may_publish("room.place.main")
 
 
-def test_a_tenant_stores_no_more_than_its_part(tenants: Nats) -> None:
+async def test_a_tenant_stores_no_more_than_its_part(tenants: Nats) -> None:
     """Streams and bytes are those of the accounts, so one tenant leaves room to the others."""
-
-    async def work() -> None:
-        for role, most in (("worker", 3), ("controller", 2), ("auditor", 1)):
-            ours = await connected(tenants, f"acme-{role}")
-            answer = json.loads((await ours.request("JS.fleet.INFO", b"", 5)).data)
-            assert answer["limits"]["max_streams"] == most
-            assert answer["limits"]["max_storage"] > 0
-            await ours.close()
-
-    play(work)
+    for role, most in (("worker", 3), ("controller", 2), ("auditor", 1)):
+        ours = await connected(tenants, f"acme-{role}")
+        answer = json.loads((await ours.request("JS.fleet.INFO", b"", 5)).data)
+        assert answer["limits"]["max_streams"] == most
+        assert answer["limits"]["max_storage"] > 0
+        await ours.close()
 
 
 def test_a_tenant_opens_no_more_connections_than_its_part(tenants: Nats) -> None:

@@ -2,7 +2,8 @@
 
 import asyncio
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 
 import pytest
 
@@ -45,27 +46,23 @@ class Talk:
         return await asyncio.wait_for(self.reader.read(), DEADLINE)
 
 
-Body = Callable[[Callable[[], Awaitable[Talk]], list[str]], Awaitable[None]]
+@asynccontextmanager
+async def serving(
+    handler: Handler,
+) -> AsyncIterator[tuple[Callable[[], Awaitable[Talk]], list[str]]]:
+    """Serves with `handler`: what connects a client, and the complaints."""
+    complaints: list[str] = []
+    listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
+    opened: list[Talk] = []
 
+    async def connect() -> Talk:
+        opened.append(Talk(*await asyncio.open_connection("127.0.0.1", server.port)))
+        return opened[-1]
 
-def run(handler: Handler, body: Body) -> None:
-    """Serves with `handler` while `body` runs, which gets clients and the complaints."""
-
-    async def main() -> None:
-        complaints: list[str] = []
-        listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
-        opened: list[Talk] = []
-
-        async def connect() -> Talk:
-            opened.append(Talk(*await asyncio.open_connection("127.0.0.1", server.port)))
-            return opened[-1]
-
-        async with HttpServer(handler, listening, complaints.append) as server:
-            await body(connect, complaints)
-        for talk in opened:
-            talk.writer.close()
-
-    asyncio.run(main())
+    async with HttpServer(handler, listening, complaints.append) as server:
+        yield connect, complaints
+    for talk in opened:
+        talk.writer.close()
 
 
 async def echo(request: Request) -> None:
@@ -84,8 +81,8 @@ async def echo(request: Request) -> None:
     await request.respond(Response(said + got, kind="text/plain"))
 
 
-def test_requests_behind_one_another_are_answered_in_order() -> None:
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+async def test_requests_behind_one_another_are_answered_in_order() -> None:
+    async with serving(echo) as (connect, complaints):
         talk = await connect()
         one = b"POST /a%20b%2fc?x=1&x=2&y= HTTP/1.1\r\n" + HOST + b"content-length: 3\r\n\r\none"
         talk.send(one * 3 + b"GET / HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n")
@@ -95,12 +92,10 @@ def test_requests_behind_one_another_are_answered_in_order() -> None:
         assert await talk.rest() == b""
         assert complaints == []
 
-    run(echo, body)
-
 
 @pytest.mark.parametrize("size", [1, 7, 70_000])
-def test_a_body_comes_whole_however_it_is_cut(size: int) -> None:
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+async def test_a_body_comes_whole_however_it_is_cut(size: int) -> None:
+    async with serving(echo) as (connect, _):
         talk = await connect()
         sent = b"x" * min(70_000, size * 2_000)
         talk.send(b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\n")
@@ -110,11 +105,9 @@ def test_a_body_comes_whole_however_it_is_cut(size: int) -> None:
         talk.send(b"0\r\n\r\n")
         assert await talk.answer() == (200, b"POST / [] " + sent)
 
-    run(echo, body)
 
-
-def test_an_answer_may_come_before_the_body_and_the_next_request_after_it() -> None:
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+async def test_an_answer_may_come_before_the_body_and_the_next_request_after_it() -> None:
+    async with serving(echo) as (connect, _):
         talk = await connect()
         talk.send(b"POST /late HTTP/1.1\r\n" + HOST + b"content-length: 200000\r\n\r\n" + b"x" * 9)
         assert await talk.answer() == (200, b"late")
@@ -127,15 +120,12 @@ def test_an_answer_may_come_before_the_body_and_the_next_request_after_it() -> N
         talk.send(b"GET /next HTTP/1.1\r\n" + HOST + b"\r\n")
         assert (await talk.answer())[0] == 200
 
-    run(echo, body)
 
-
-def test_a_body_that_nobody_takes_is_thrown_away_for_a_moment(
+async def test_a_body_that_nobody_takes_is_thrown_away_for_a_moment(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "PATIENCE", limits.Patience(linger=0.01))
-
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+    async with serving(echo) as (connect, _):
         talk = await connect()
         talk.send(b"POST /stranger HTTP/1.1\r\n" + HOST + b"content-length: 5000\r\n\r\nx")
         assert await talk.answer() == (200, b"late")
@@ -146,11 +136,9 @@ def test_a_body_that_nobody_takes_is_thrown_away_for_a_moment(
             talk.send(b"GET /stranger HTTP/1.1\r\n" + HOST + b"\r\n")
             assert await talk.answer() == (200, b"late")
 
-    run(echo, body)
 
-
-def test_who_waits_for_leave_to_send_a_body_gets_it() -> None:
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+async def test_who_waits_for_leave_to_send_a_body_gets_it() -> None:
+    async with serving(echo) as (connect, _):
         talk = await connect()
         head = HOST + b"expect: 100-continue\r\ncontent-length: 3\r\n\r\n"
         talk.send(b"POST / HTTP/1.1\r\n" + head)
@@ -158,18 +146,14 @@ def test_who_waits_for_leave_to_send_a_body_gets_it() -> None:
         talk.send(b"yes")
         assert await talk.answer() == (200, b"POST / [] yes")
 
-    run(echo, body)
 
-
-def test_an_answer_to_head_has_no_body() -> None:
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+async def test_an_answer_to_head_has_no_body() -> None:
+    async with serving(echo) as (connect, _):
         talk = await connect()
         talk.send(b"HEAD / HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n")
         got = await talk.rest()
         assert b"content-length: 10\r\n" in got
         assert got.endswith(b"\r\n\r\n")
-
-    run(echo, body)
 
 
 @pytest.mark.parametrize(
@@ -195,18 +179,18 @@ def test_an_answer_to_head_has_no_body() -> None:
         (b"POST / HTTP/1.1\r\n" + HOST + b"transfer-encoding: chunked\r\n\r\nzz\r\n", b"400"),
     ],
 )
-def test_what_is_no_http_is_refused_and_the_connection_closed(sent: bytes, status: bytes) -> None:
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+async def test_what_is_no_http_is_refused_and_the_connection_closed(
+    sent: bytes, status: bytes
+) -> None:
+    async with serving(echo) as (connect, complaints):
         talk = await connect()
         talk.send(sent)
         got = await talk.rest()
         assert (got.split()[1], got.count(b"HTTP/1.1 ")) == (status, 1)
         assert complaints == []
 
-    run(echo, body)
 
-
-def test_a_defect_costs_one_answer() -> None:
+async def test_a_defect_costs_one_answer() -> None:
     async def defect(request: Request) -> None:
         if request.path == "/half":
             request.begin(200, (("content-length", "5"),))
@@ -214,7 +198,7 @@ def test_a_defect_costs_one_answer() -> None:
         if request.path != "/none":
             raise ValueError("no")
 
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+    async with serving(defect) as (connect, complaints):
         for path, got in ((b"/", b"500"), (b"/none", b"500")):
             talk = await connect()
             talk.send(b"GET %b HTTP/1.1\r\n" % path + HOST + b"\r\n")
@@ -226,10 +210,8 @@ def test_a_defect_costs_one_answer() -> None:
         assert len(complaints) == 2
         assert all("a defect of conductor" in each for each in complaints)
 
-    run(defect, body)
 
-
-def test_who_leaves_is_noticed() -> None:
+async def test_who_leaves_is_noticed() -> None:
     begun: list[str] = []
     seen: list[str] = []
 
@@ -241,7 +223,7 @@ def test_who_leaves_is_noticed() -> None:
         finally:
             seen.append(request.method)
 
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+    async with serving(waiting) as (connect, complaints):
         for method in (b"GET", b"POST"):
             talk = await connect()
             size = b"content-length: 5\r\n" if method == b"POST" else b""
@@ -254,8 +236,6 @@ def test_who_leaves_is_noticed() -> None:
                     await asyncio.sleep(0.001)
         assert complaints == []
 
-    run(waiting, body)
-
 
 @pytest.mark.parametrize(
     ("limit", "sent", "answers"),
@@ -266,20 +246,17 @@ def test_who_leaves_is_noticed() -> None:
         ("idle", b"GET / HTTP/1.1\r\n" + HOST + b"\r\n", 0),
     ],
 )
-def test_a_missing_part_has_its_time(
+async def test_a_missing_part_has_its_time(
     limit: str, sent: bytes, answers: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(limits, "PATIENCE", limits.Patience(**{limit: 0.01}))
-
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+    async with serving(echo) as (connect, _):
         talk = await connect()
         talk.send(sent)
         assert (await talk.rest()).count(b"HTTP/1.1 408") == answers
 
-    run(echo, body)
 
-
-def test_a_client_that_does_not_read_makes_its_answer_wait_alone() -> None:
+async def test_a_client_that_does_not_read_makes_its_answer_wait_alone() -> None:
     sent: list[int] = []
 
     async def much(request: Request) -> None:
@@ -292,7 +269,7 @@ def test_a_client_that_does_not_read_makes_its_answer_wait_alone() -> None:
             await request.send(b"x" * 100_000)
             sent.append(1)
 
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+    async with serving(much) as (connect, _):
         slow, other = await connect(), await connect()
         slow.send(b"GET /much HTTP/1.1\r\n" + HOST + b"\r\n")
         before = -1
@@ -303,10 +280,8 @@ def test_a_client_that_does_not_read_makes_its_answer_wait_alone() -> None:
                 assert await other.answer() == (200, b"here")
         assert len(sent) < 500
 
-    run(much, body)
 
-
-def test_a_client_that_does_not_read_is_gone_soon_after_the_end(
+async def test_a_client_that_does_not_read_is_gone_soon_after_the_end(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(limits, "PATIENCE", limits.Patience(leave=0.01))
@@ -319,12 +294,10 @@ def test_a_client_that_does_not_read_is_gone_soon_after_the_end(
         request.connection.write(b"x" * 10_000_000)
         request.end()
 
-    async def body(connect: Callable[[], Awaitable[Talk]], complaints: list[str]) -> None:
+    async with serving(last) as (connect, _):
         talk = await connect()
         talk.writer.transport.pause_reading()  # type: ignore[attr-defined]
         talk.send(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
         async with asyncio.timeout(DEADLINE):
             while not served or served[0].connection.is_full:
                 await asyncio.sleep(0.001)
-
-    run(last, body)

@@ -4,7 +4,7 @@ import asyncio
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Any
 from urllib.parse import urlsplit
@@ -14,7 +14,7 @@ import pytest
 
 from conductor.mcp import limits
 from conductor.mcp.bridge.declarations import HttpDeclaration
-from tests.harness.bridge.doors import PATIENCE, Bridge, Json, descriptors, with_listener
+from tests.harness.bridge.doors import PATIENCE, Bridge, Json, descriptors, listener
 
 STATELESS = "2026-07-28"
 META = {
@@ -94,22 +94,17 @@ def request(number: object, method: str, **params: Any) -> Json:
     return {"jsonrpc": "2.0", "id": number, "method": method, "params": params}
 
 
-Body = Callable[[Bridge, DoorClient], Awaitable[None]]
-
-
-def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
-    """Runs `body` with one listener called `7:tools`."""
-
-    async def with_client(bridge: Bridge, declaration: HttpDeclaration) -> None:
+@asynccontextmanager
+async def connected(line_limit: int = 64 * 1024 * 1024) -> AsyncIterator[tuple[Bridge, DoorClient]]:
+    """A bridge, and a client of its one listener, which is called `7:tools`."""
+    async with listener("http", line_limit) as (bridge, declaration):
         client = DoorClient(declaration)
         async with client.http:
-            await body(bridge, client)
-
-    with_listener("http", with_client, line_limit)
+            yield bridge, client
 
 
-def test_the_declaration_names_loopback_and_keeps_the_secret_out_of_the_url() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_the_declaration_names_loopback_and_keeps_the_secret_out_of_the_url() -> None:
+    async with connected() as (bridge, client):
         assert client.url.startswith("http://127.0.0.1:")
         secret = client.headers["Authorization"].removeprefix("Bearer ")
         assert len(secret) == 64
@@ -122,11 +117,9 @@ def test_the_declaration_names_loopback_and_keeps_the_secret_out_of_the_url() ->
         assert client.url.endswith("/mcp")
         assert dict(other.headers)["Authorization"] != client.headers["Authorization"]
 
-    run(body)
 
-
-def test_a_session_from_initialize_to_delete() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_session_from_initialize_to_delete() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         response = await client.post(request(1, "hello", n=1))
         assert response.headers["content-type"] == "application/json"
@@ -145,19 +138,15 @@ def test_a_session_from_initialize_to_delete() -> None:
         assert late.status_code == 404
         assert "initialize" in late.json()["error"]["message"]
 
-    run(body)
 
-
-def test_a_session_that_is_refused_is_none() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_session_that_is_refused_is_none() -> None:
+    async with connected() as (bridge, client):
         bridge.quiet = True
         asked = asyncio.ensure_future(client.post(request(0, "initialize")))
         await bridge.until(lambda: bool(bridge.frames))
         bridge.send(bridge.opens[0][0], {"id": 0, "error": {"code": -32602, "message": "no"}})
         assert (await asked).json()["error"]["message"] == "no"
         await bridge.until(lambda: bool(bridge.closes))
-
-    run(body)
 
 
 REFUSALS: dict[str, tuple[dict[str, str | None], int]] = {
@@ -180,10 +169,9 @@ REFUSALS: dict[str, tuple[dict[str, str | None], int]] = {
 
 @pytest.mark.proves("from MCP clients to the conductor")
 @pytest.mark.parametrize("why", REFUSALS)
-def test_who_is_refused(why: str) -> None:
+async def test_who_is_refused(why: str) -> None:
     changed, status = REFUSALS[why]
-
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+    async with connected() as (bridge, client):
         headers = client.with_headers(dict(changed))
         encoded = [(name.encode(), value.encode("latin-1")) for name, value in headers.items()]
         content = json.dumps(request(1, "hello")).encode()
@@ -195,11 +183,9 @@ def test_who_is_refused(why: str) -> None:
         assert bridge.opens == []
         assert bridge.frames == []
 
-    run(body)
 
-
-def test_a_listener_that_is_not_there_looks_like_a_wrong_secret() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_listener_that_is_not_there_looks_like_a_wrong_secret() -> None:
+    async with connected() as (_, client):
         wrong = await client.post(request(1, "hello"), authorization="Bearer " + "0" * 64)
         client.url += "f"
         missing = await client.post(request(1, "hello"), authorization="Bearer " + "0" * 64)
@@ -208,12 +194,10 @@ def test_a_listener_that_is_not_there_looks_like_a_wrong_secret() -> None:
         elsewhere = await client.post(request(1, "hello"))
         assert elsewhere.status_code == 401
 
-    run(body)
-
 
 @pytest.mark.proves("from MCP clients to the conductor")
-def test_the_secret_of_one_listener_does_not_open_another() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_the_secret_of_one_listener_does_not_open_another() -> None:
+    async with connected() as (bridge, client):
         declaration = await bridge.doors.listen("8:more", "http")
         assert isinstance(declaration, HttpDeclaration)
         other = DoorClient(declaration)
@@ -227,19 +211,15 @@ def test_the_secret_of_one_listener_does_not_open_another() -> None:
             other.headers["mcp-session-id"] = client.headers["mcp-session-id"]
             assert (await other.post(request(1, "hello"))).status_code == 404
 
-    run(body)
 
-
-def test_this_machine_may_be_called_localhost() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_this_machine_may_be_called_localhost() -> None:
+    async with connected() as (_, client):
         port = httpx2.URL(client.url).port
         await client.begin()
         named = await client.post(
             request(1, "hello"), host=f"localhost:{port}", origin=f"http://localhost:{port}"
         )
         assert named.status_code == 200
-
-    run(body)
 
 
 @pytest.mark.parametrize(
@@ -258,28 +238,24 @@ def test_this_machine_may_be_called_localhost() -> None:
         (b"[" * 100_000, 400, -32600),
     ],
 )
-def test_what_is_no_message_goes_no_further(body_sent: bytes, status: int, code: int) -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_what_is_no_message_goes_no_further(body_sent: bytes, status: int, code: int) -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         response = await client.post(body_sent)
         assert (response.status_code, response.json()["error"]["code"]) == (status, code)
         assert len(bridge.frames) == 1
 
-    run(body)
 
-
-def test_a_message_on_several_lines_becomes_one() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_message_on_several_lines_becomes_one() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         response = await client.post(json.dumps(request(1, "hello", a="\n"), indent=2).encode())
         assert response.json()["result"]["params"] == {"a": "\n"}
         assert b"\n" not in bridge.frames[-1][1]
 
-    run(body)
 
-
-def test_a_message_that_is_too_long_is_refused_and_the_next_served() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_message_that_is_too_long_is_refused_and_the_next_served() -> None:
+    async with connected(line_limit=4096) as (bridge, client):
         await client.begin()
         response = await client.post(request(1, "hello", x="y" * 5000))
         assert response.status_code == 413
@@ -294,23 +270,18 @@ def test_a_message_that_is_too_long_is_refused_and_the_next_served() -> None:
         assert (await client.post(request(2, "hello"))).status_code == 200
         assert len(bridge.frames) == 2
 
-    run(body, line_limit=4096)
 
-
-def test_twenty_megabytes_pass_both_ways_as_json() -> None:
+async def test_twenty_megabytes_pass_both_ways_as_json() -> None:
     size = 20 * 1024 * 1024
-
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+    async with connected() as (_, client):
         await client.begin()
         response = await client.post(request(1, "large", x="y" * size))
         assert response.headers["content-type"] == "application/json"
         assert response.json()["result"]["params"] == {"x": "y" * size}
 
-    run(body)
 
-
-def test_progress_comes_on_the_request_it_belongs_to() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_progress_comes_on_the_request_it_belongs_to() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         waiting = asyncio.ensure_future(client.post(request(9, "wait", _meta={"progressToken": 5})))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -322,20 +293,16 @@ def test_progress_comes_on_the_request_it_belongs_to() -> None:
         bridge.answer(*bridge.waiting[0])
         assert said(await waiting) == [{"jsonrpc": "2.0", "id": 9, "result": {}}]
 
-    run(body)
 
-
-def test_what_names_no_request_goes_to_the_only_one_open() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_what_names_no_request_goes_to_the_only_one_open() -> None:
+    async with connected() as (_, client):
         await client.begin()
         messages = said(await client.post(request(1, "log 2")))
         assert [m.get("method") for m in messages] == ["notifications/message"] * 2 + [None]
 
-    run(body)
 
-
-def test_what_belongs_to_no_request_waits_for_a_get() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_what_belongs_to_no_request_waits_for_a_get() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         connection = bridge.opens[0][0]
         bridge.send(connection, {"method": "notifications/tools/list_changed"})
@@ -354,11 +321,9 @@ def test_what_belongs_to_no_request_waits_for_a_get() -> None:
                     assert (await anext(events(response)))["method"] == "notifications/third"
                     return
 
-    run(body)
 
-
-def test_a_question_to_the_client_is_answered_by_a_post() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_question_to_the_client_is_answered_by_a_post() -> None:
+    async with connected() as (_, client):
         await client.begin()
         async with client.http.stream(
             "POST", client.url, json=request(1, "ask"), headers=client.headers
@@ -370,11 +335,9 @@ def test_a_question_to_the_client_is_answered_by_a_post() -> None:
             assert (await client.post(answer)).status_code == 202
             assert (await anext(stream))["result"] == {"answered": {"text": "x"}}
 
-    run(body)
 
-
-def test_an_id_that_is_open_is_not_taken_twice() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_an_id_that_is_open_is_not_taken_twice() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         first = asyncio.ensure_future(client.post(request("a", "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -384,11 +347,9 @@ def test_an_id_that_is_open_is_not_taken_twice() -> None:
         assert (await first).status_code == 200
         assert (await client.post(raw)).status_code == 200
 
-    run(body)
 
-
-def test_a_request_that_gets_no_answer_ends_empty() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_request_that_gets_no_answer_ends_empty() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         asked = asyncio.ensure_future(client.post(request(1, "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -397,11 +358,9 @@ def test_a_request_that_gets_no_answer_ends_empty() -> None:
         assert said(response) == []
         assert (await client.post(request(1, "hello"))).status_code == 200
 
-    run(body)
 
-
-def test_a_client_that_leaves_its_request_keeps_its_session() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_client_that_leaves_its_request_keeps_its_session() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         asked = asyncio.ensure_future(client.post(request(1, "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -412,11 +371,9 @@ def test_a_client_that_leaves_its_request_keeps_its_session() -> None:
         assert (await client.post(request(3, "hello"))).status_code == 200
         assert bridge.closes == []
 
-    run(body)
 
-
-def test_a_post_without_a_session_is_a_connection_of_its_own() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_post_without_a_session_is_a_connection_of_its_own() -> None:
+    async with connected() as (bridge, client):
         one, two = await asyncio.gather(client.alone(1, "hello"), client.alone(1, "hello"))
         for response in (one, two):
             assert response.json()["id"] == 1
@@ -426,28 +383,22 @@ def test_a_post_without_a_session_is_a_connection_of_its_own() -> None:
         streamed = await client.alone(2, "progress 2", _meta={"progressToken": 1})
         assert len(said(streamed)) == 3
 
-    run(body)
 
-
-def test_errors_have_a_status_without_a_session_and_none_within() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_errors_have_a_status_without_a_session_and_none_within() -> None:
+    async with connected() as (_, client):
         assert (await client.alone(1, "refuse")).status_code == 404
         await client.begin()
         assert (await client.post(request(1, "refuse"))).status_code == 200
 
-    run(body)
 
-
-def test_leaving_a_post_without_a_session_ends_its_connection() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_leaving_a_post_without_a_session_ends_its_connection() -> None:
+    async with connected() as (bridge, client):
         asked = asyncio.ensure_future(client.alone(1, "wait"))
         await bridge.until(lambda: bool(bridge.waiting))
         assert bridge.closes == []
         asked.cancel()
         await bridge.until(lambda: bool(bridge.closes))
         bridge.answer(*bridge.waiting[0])
-
-    run(body)
 
 
 @pytest.mark.parametrize(
@@ -463,10 +414,10 @@ def test_leaving_a_post_without_a_session_ends_its_connection() -> None:
         ({"mcp_name": "=?base64?!?="}, {"name": "add"}),
     ],
 )
-def test_headers_that_contradict_a_post_are_refused(
+async def test_headers_that_contradict_a_post_are_refused(
     headers: dict[str, str | None], params: Json
 ) -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+    async with connected() as (bridge, client):
         right = {"mcp_protocol_version": STATELESS, "mcp_method": "tools/call", "mcp_name": "add"}
         message = request(1, "tools/call", **params, _meta=META)
         response = await client.post(message, **{**right, **headers})
@@ -476,8 +427,6 @@ def test_headers_that_contradict_a_post_are_refused(
         coded = request(1, "tools/call", name="\xe9", _meta=META)
         served = await client.post(coded, **{**right, "mcp_name": "=?base64?w6k=?="})
         assert served.status_code == 200
-
-    run(body)
 
 
 @pytest.mark.parametrize(
@@ -491,10 +440,10 @@ def test_headers_that_contradict_a_post_are_refused(
         ("ping", META, 404, -32601),
     ],
 )
-def test_what_a_post_without_a_session_has_to_say(
+async def test_what_a_post_without_a_session_has_to_say(
     method: str, meta: Json, status: int, code: int
 ) -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+    async with connected() as (bridge, client):
         response = await client.post(
             request("a", method, _meta=meta), mcp_protocol_version=STATELESS, mcp_method=method
         )
@@ -502,11 +451,9 @@ def test_what_a_post_without_a_session_has_to_say(
         assert (response.status_code, answer["id"], answer["error"]["code"]) == (status, "a", code)
         assert bridge.opens == []
 
-    run(body)
 
-
-def test_another_revision_is_told_which_is_served() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_another_revision_is_told_which_is_served() -> None:
+    async with connected() as (bridge, client):
         later = "2031-01-01"
         meta = {**META, "io.modelcontextprotocol/protocolVersion": later}
         response = await client.post(
@@ -519,22 +466,18 @@ def test_another_revision_is_told_which_is_served() -> None:
         assert error["data"] == {"supported": [STATELESS], "requested": later}
         assert bridge.opens == []
 
-    run(body)
 
-
-def test_a_notification_without_a_session_is_taken_and_dropped() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_notification_without_a_session_is_taken_and_dropped() -> None:
+    async with connected() as (bridge, client):
         response = await client.post(
             {"jsonrpc": "2.0", "method": "notifications/cancelled"}, mcp_protocol_version=STATELESS
         )
         assert response.status_code == 202
         assert bridge.opens == []
 
-    run(body)
 
-
-def test_methods_that_make_no_sense_are_named() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_methods_that_make_no_sense_are_named() -> None:
+    async with connected() as (_, client):
         put = await client.http.put(client.url, headers=client.headers)
         assert (put.status_code, put.headers["allow"]) == (405, "GET, POST, DELETE")
         modern = {**client.headers, "mcp-protocol-version": STATELESS}
@@ -545,23 +488,18 @@ def test_methods_that_make_no_sense_are_named() -> None:
         html = {**client.headers, "accept": "text/html"}
         assert (await client.http.get(client.url, headers=html)).status_code == 406
 
-    run(body)
 
-
-def test_a_header_that_came_twice_is_refused() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_header_that_came_twice_is_refused() -> None:
+    async with connected() as (_, client):
         twice = [*client.headers.items(), ("Authorization", "Bearer x")]
         content = json.dumps(request(1, "hello")).encode()
         response = await client.http.post(client.url, content=content, headers=twice)
         assert response.status_code == 400
 
-    run(body)
 
-
-def test_silence_shows_that_a_stream_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_silence_shows_that_a_stream_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SILENCE_SECONDS", 0.01)
-
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         async with client.http.stream(
             "POST", client.url, json=request(1, "wait"), headers=client.headers
@@ -574,11 +512,9 @@ def test_silence_shows_that_a_stream_is_alive(monkeypatch: pytest.MonkeyPatch) -
                 if line.startswith("data: "):
                     assert json.loads(line[6:])["id"] == 1
 
-    run(body)
 
-
-def test_a_held_client_waits() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_a_held_client_waits() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         connection = bridge.opens[0][0]
         bridge.doors.hold(connection, True)
@@ -596,13 +532,10 @@ def test_a_held_client_waits() -> None:
         late = await asked
         assert (late.status_code, late.json()["id"]) in ((404, "late"), (404, None))
 
-    run(body)
 
-
-def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "UNSENT", 1000)
-
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         connection = bridge.opens[0][0]
         bridge.send(connection, {"method": "x" * 600})
@@ -613,13 +546,10 @@ def test_a_client_that_never_listens_is_given_up(monkeypatch: pytest.MonkeyPatch
         ]
         assert (await client.post(request(1, "hello"))).status_code == 404
 
-    run(body)
 
-
-def test_a_listener_keeps_so_many_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_listener_keeps_so_many_sessions(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SESSIONS", 2)
-
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         busy = asyncio.ensure_future(client.post(request(1, "wait")))
         await bridge.until(lambda: bool(bridge.waiting))
@@ -631,11 +561,9 @@ def test_a_listener_keeps_so_many_sessions(monkeypatch: pytest.MonkeyPatch) -> N
         bridge.answer(*bridge.waiting[0])
         assert (await busy).status_code == 200
 
-    run(body)
 
-
-def test_closing_a_listener_answers_who_waits_and_lets_nobody_in() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_closing_a_listener_answers_who_waits_and_lets_nobody_in() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         async with client.listen() as stream:
             asked = asyncio.ensure_future(client.post(request(1, "wait")))
@@ -654,11 +582,9 @@ def test_closing_a_listener_answers_who_waits_and_lets_nobody_in() -> None:
         bridge.answer(*bridge.waiting[0])
         bridge.close(bridge.opens[0][0])
 
-    run(body)
 
-
-def test_many_clients_keep_their_answers_apart() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_many_clients_keep_their_answers_apart() -> None:
+    async with connected() as (bridge, client):
         declaration = HttpDeclaration(client.url, tuple(client.headers.items())[:1])
         clients = [DoorClient(declaration) for _ in range(8)]
 
@@ -673,11 +599,9 @@ def test_many_clients_keep_their_answers_apart() -> None:
         await asyncio.gather(*(converse(one, n) for n, one in enumerate(clients)))
         assert len(bridge.open) == 8
 
-    run(body)
 
-
-def test_five_hundred_listeners_leave_nothing_behind() -> None:
-    async def body(bridge: Bridge, client: DoorClient) -> None:
+async def test_five_hundred_listeners_leave_nothing_behind() -> None:
+    async with connected() as (bridge, client):
         await client.begin()
         before = 0
         for n in range(501):
@@ -702,8 +626,6 @@ def test_five_hundred_listeners_leave_nothing_behind() -> None:
             with pytest.raises(httpx2.ConnectError):
                 await late.get(url)
         assert descriptors() < before
-
-    run(body)
 
 
 def lower(declaration: HttpDeclaration) -> dict[str, str]:

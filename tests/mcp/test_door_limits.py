@@ -5,7 +5,7 @@ import contextlib
 import json
 import resource
 import socket
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
 
@@ -13,11 +13,11 @@ import pytest
 
 from conductor.http import limits as http_limits
 from conductor.mcp import limits
-from conductor.mcp.bridge.declarations import HttpDeclaration, StdioDeclaration
+from conductor.mcp.bridge.declarations import HttpDeclaration
 from conductor.transports import entrance
 from conductor.transports.base import Ended
 from conductor.transports.socket import ListeningTransport
-from tests.harness.bridge.doors import PATIENCE, Bridge, run_loop, with_listener
+from tests.harness.bridge.doors import PATIENCE, Bridge, listener
 
 WRONG = "Bearer 0"
 
@@ -87,18 +87,16 @@ class Http:
         assert (await raw.answer())[0] == 200
 
 
-def http(body: Callable[[Http], Awaitable[None]], line_limit: int = 1 << 26) -> None:
-    """Runs `body` with the HTTP door of one listener."""
-
-    async def with_door(bridge: Bridge, declaration: HttpDeclaration) -> None:
+@asynccontextmanager
+async def http(line_limit: int = 1 << 26) -> AsyncIterator[Http]:
+    """The HTTP door of one listener."""
+    async with listener("http", line_limit) as (bridge, declaration):
         door = Http(bridge, declaration)
         try:
-            await body(door)
+            yield door
         finally:
             for raw in door.opened:
                 raw.writer.close()
-
-    with_listener("http", with_door, line_limit)
 
 
 HALF = {
@@ -111,43 +109,35 @@ HALF = {
 
 @pytest.mark.proves("1,300 requests whose head does")
 @pytest.mark.parametrize("what", HALF)
-def test_a_head_that_does_not_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_head_that_does_not_end(what: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_limits, "PATIENCE", http_limits.Patience(head=0.25))
     sent, status = HALF[what]
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         raw = await door.connect(sent)
         assert (await raw.rest())[9:12] == status
 
-    http(body)
 
-
-def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(door: Http) -> None:
+async def test_a_head_that_does_not_end_behind_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with http() as door:
         raw = await door.connect(door.request())
         assert (await raw.answer())[0] == 200
         monkeypatch.setattr(http_limits, "PATIENCE", http_limits.Patience(head=0.25))
         raw.writer.write(b"POST /1/m")
         assert (await raw.rest())[9:12] == b"408"
 
-    http(body)
-
 
 @pytest.mark.proves("bodies that do not end, or come")
-def test_a_body_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_body_that_does_not_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_limits, "PATIENCE", http_limits.Patience(body=0.25))
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         for head in (door.head(length=100) + b"{", door.head("Transfer-Encoding: chunked") + b"1"):
             raw = await door.connect(head)
             assert (await raw.rest())[9:12] == b"408"
         assert door.bridge.opens == []
 
-    http(body)
 
-
-def test_a_stranger_is_sent_away_with_whatever_it_still_sends() -> None:
-    async def body(door: Http) -> None:
+async def test_a_stranger_is_sent_away_with_whatever_it_still_sends() -> None:
+    async with http() as door:
         raw = await door.connect(door.head(length=1 << 20, secret=WRONG))
         assert (await raw.rest())[9:12] == b"401"
         raw = await door.connect(door.head("Expect: 100-continue", length=100, secret=WRONG))
@@ -155,17 +145,14 @@ def test_a_stranger_is_sent_away_with_whatever_it_still_sends() -> None:
         raw = await door.connect(door.head("Expect: 100-continue", length=2))
         assert (await raw.reader.readuntil(b"\r\n\r\n"))[9:12] == b"100"
 
-    http(body)
-
 
 @pytest.mark.proves("1,300 requests whose head does")
 @pytest.mark.parametrize("first", [b"", b"P", b"POST /1/mcp HTTP/1.1\r\nHost: x\r\n"])
-def test_strangers_at_the_http_door_make_room_for_each_other(
+async def test_strangers_at_the_http_door_make_room_for_each_other(
     first: bytes, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(entrance, "STRANGERS", 8)
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         known = await door.connect(door.request())
         assert (await known.answer())[0] == 200
         crowd = [await door.connect(first) for _ in range(40)]
@@ -174,12 +161,10 @@ def test_strangers_at_the_http_door_make_room_for_each_other(
         known.writer.write(door.request())
         assert (await known.answer())[0] == 200
 
-    http(body)
-
 
 @pytest.mark.proves("all descriptors taken")
-def test_descriptors_are_left_to_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(door: Http) -> None:
+async def test_descriptors_are_left_to_the_chain(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with http() as door:
         free = socket.socket()
         most = free.fileno() + 40  # half of them are our own ends of these connections
         free.close()
@@ -188,8 +173,6 @@ def test_descriptors_are_left_to_the_chain(monkeypatch: pytest.MonkeyPatch) -> N
         crowd = [await door.connect(b"P") for _ in range(30)]
         await crowd[0].rest()
         await door.served()
-
-    http(body)
 
 
 @contextlib.contextmanager
@@ -207,10 +190,11 @@ def few_descriptors(more: int) -> Iterator[None]:
 
 
 @pytest.mark.proves("all descriptors taken")
-def test_when_no_descriptor_is_left_strangers_go_first(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_when_no_descriptor_is_left_strangers_go_first(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(entrance, "SPARE", 0)
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         ours = [socket.socket() for _ in range(20)]
         with few_descriptors(3):
             for one in ours:
@@ -223,15 +207,12 @@ def test_when_no_descriptor_is_left_strangers_go_first(monkeypatch: pytest.Monke
         for one in ours:
             one.close()
 
-    http(body)
-
 
 @pytest.mark.proves("all descriptors taken")
-def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrance, "SPARE", 0)
     monkeypatch.setattr(entrance, "REST", 0.05)
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         one = socket.socket()
         one.setblocking(False)
         loop = asyncio.get_running_loop()
@@ -244,13 +225,10 @@ def test_without_any_descriptor_the_door_rests(monkeypatch: pytest.MonkeyPatch) 
         assert (await loop.sock_recv(one, 1000))[9:12] == b"200"
         one.close()
 
-    http(body)
 
-
-def test_known_clients_that_are_idle_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_known_clients_that_are_idle_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_limits, "CONNECTIONS", 2)
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         first, second = [await door.connect(door.request()) for _ in range(2)]
         for raw in (first, second):
             assert (await raw.answer())[0] == 200
@@ -261,13 +239,10 @@ def test_known_clients_that_are_idle_make_room(monkeypatch: pytest.MonkeyPatch) 
         first.writer.write(door.request("wait", "Mcp-Session-Id: x"))
         assert (await first.answer())[0] == 404
 
-    http(body)
 
-
-def test_when_all_are_busy_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_when_all_are_busy_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_limits, "CONNECTIONS", 2)
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         door.bridge.quiet = True
         for _ in range(2):
             await door.connect(door.request())
@@ -275,11 +250,9 @@ def test_when_all_are_busy_the_next_is_refused(monkeypatch: pytest.MonkeyPatch) 
         raw = await door.connect(door.request())
         assert (await raw.rest())[9:12] == b"503"
 
-    http(body)
 
-
-def test_bodies_are_bounded_before_they_are_read() -> None:
-    async def body(door: Http) -> None:
+async def test_bodies_are_bounded_before_they_are_read() -> None:
+    async with http(line_limit=1000) as door:
         raw = await door.connect(door.head(length=2000))
         assert (await raw.rest())[9:12] == b"413"
         raw = await door.connect(door.head("Transfer-Encoding: chunked"))
@@ -288,14 +261,11 @@ def test_bodies_are_bounded_before_they_are_read() -> None:
         assert (await raw.rest())[9:12] == b"413"
         assert door.bridge.frames == []
 
-    http(body, line_limit=1000)
-
 
 @pytest.mark.proves("bodies that do not end, or come")
-def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "BODIES", 3000)
-
-    async def body(door: Http) -> None:
+    async with http(line_limit=2000) as door:
         half = [await door.connect(door.head(length=2000)) for _ in range(3)]
         for raw in half:
             raw.writer.write(b" " * 1500)
@@ -307,12 +277,10 @@ def test_all_bodies_together_are_bounded(monkeypatch: pytest.MonkeyPatch) -> Non
         await asyncio.wait(ended)
         await door.served()  # what they took up is free again
 
-    http(body, line_limit=2000)
-
 
 @pytest.mark.proves("large heads, 200 headers, blank")
-def test_heads_are_bounded() -> None:
-    async def body(door: Http) -> None:
+async def test_heads_are_bounded() -> None:
+    async with http() as door:
         raw = await door.connect(door.request("initialize", *["X: y"] * 200))
         assert (await raw.rest())[9:12] == b"431"
         for long in (b"GET /" + b"x" * 300_000, door.head("X: " + "y" * 300_000)):
@@ -322,12 +290,10 @@ def test_heads_are_bounded() -> None:
         assert (await raw.rest())[9:12] in (b"400", b"")
         await door.served()
 
-    http(body)
-
 
 @pytest.mark.proves("large heads, 200 headers, blank")
-def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body(door: Http) -> None:
+async def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with http() as door:
         door.bridge.quiet = True
         raw = await door.connect(door.request() * 100 + b"POST /")
         await door.bridge.until(lambda: bool(door.bridge.frames))
@@ -339,13 +305,10 @@ def test_requests_sent_ahead_are_served_one_by_one(monkeypatch: pytest.MonkeyPat
             assert (await raw.answer())[0] == 200
         assert (await raw.rest())[9:12] == b"408"
 
-    http(body)
 
-
-def test_sessions_that_are_busy_do_not_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_sessions_that_are_busy_do_not_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "SESSIONS", 2)
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         door.bridge.quiet = True
         for _ in range(2):
             await door.connect(door.request())
@@ -355,13 +318,10 @@ def test_sessions_that_are_busy_do_not_make_room(monkeypatch: pytest.MonkeyPatch
         assert (status, b"DELETE" in said) == (503, True)
         assert len(door.bridge.opens) == 2
 
-    http(body)
 
-
-def test_what_all_together_do_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_what_all_together_do_not_read_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "UNSENT", 1000)
-
-    async def body(door: Http) -> None:
+    async with http() as door:
         for _ in range(3):
             await door.served()
         names = [name for name, _ in door.bridge.opens]
@@ -372,8 +332,6 @@ def test_what_all_together_do_not_read_is_bounded(monkeypatch: pytest.MonkeyPatc
         door.bridge.send(names[0], {"method": "x" * 300})  # there is room again
         await asyncio.sleep(0)
         assert door.bridge.closes == [names[1]]
-
-    http(body)
 
 
 # -- the stdio shims' -----------------------------------------------------------------------------
@@ -391,10 +349,11 @@ async def at(path: str, first: bytes = b"") -> AsyncIterator[Raw]:
 
 
 @pytest.mark.proves("connections without the secret")
-def test_strangers_at_the_socket_make_room_for_each_other(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_at_the_socket_make_room_for_each_other(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     monkeypatch.setattr(entrance, "STRANGERS", 8)
-
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+    async with listener("stdio") as (_, declaration):
         path, secret = declaration.args[-1], declaration.env[0][1].encode()
         async with contextlib.AsyncExitStack() as stack:
             enter = stack.enter_async_context
@@ -404,26 +363,20 @@ def test_strangers_at_the_socket_make_room_for_each_other(monkeypatch: pytest.Mo
             client.writer.write(b'{"jsonrpc":"2.0","id":1,"method":"hello"}\n')
             assert json.loads(await client.reader.readline())["id"] == 1
 
-    with_listener("stdio", body)
 
-
-def test_so_many_clients_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_so_many_clients_at_a_time(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "STDIO_CLIENTS", 1)
-
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+    async with listener("stdio") as (bridge, declaration):
         path, secret = declaration.args[-1], declaration.env[0][1].encode()
         async with at(path, secret + b"\n"), at(path, secret + b"\n") as second:
             assert await second.rest() == b""
         assert len(bridge.opens) == 1
         assert bridge.logs == ["warning: mcp: a client was sent away: 1 is connected"]
 
-    with_listener("stdio", body)
 
-
-def test_lines_without_an_end_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_lines_without_an_end_are_bounded_together(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "PARTIAL_LINES", 1_000_000)
-
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+    async with listener("stdio", line_limit=600_000) as (bridge, declaration):
         path, secret = declaration.args[-1], declaration.env[0][1].encode()
         async with contextlib.AsyncExitStack() as stack:
             for _ in range(3):
@@ -434,17 +387,13 @@ def test_lines_without_an_end_are_bounded_together(monkeypatch: pytest.MonkeyPat
                 "warning: mcp: an MCP client does not end its line; it is closed"
             ]
 
-    with_listener("stdio", body, line_limit=600_000)
 
-
-def test_wrong_secrets_do_not_fill_the_log() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_wrong_secrets_do_not_fill_the_log() -> None:
+    async with listener("stdio") as (bridge, declaration):
         for _ in range(20):
             async with at(declaration.args[-1], b"0" * 72 + b"\n") as raw:
                 assert await raw.rest() == b""
         assert len(bridge.logs) == 1
-
-    with_listener("stdio", body)
 
 
 # -- the socket of a proxy that launches its successor ---------------------------------------------
@@ -475,22 +424,19 @@ class Heard:
 
 
 @pytest.mark.proves("connections without the secret")
-def test_who_shows_nothing_does_not_keep_a_successor_out() -> None:
-    async def main() -> None:
-        listening, heard = ListeningTransport(), Heard()
-        async with asyncio.timeout(PATIENCE):
-            await listening.open(heard)
-            entry = json.loads(listening.server("next"))
-            path, secret = entry["args"][-1], entry["env"][0]["value"].encode()
-            async with contextlib.AsyncExitStack() as stack:
-                enter = stack.enter_async_context
-                crowd = [await enter(at(path, b"0" * 10)) for _ in range(20)]
-                joined = await enter(at(path, secret + b"\n"))
-                joined.writer.write(b'{"x":1}\n')
-                assert await heard.frames.get() == b'{"x":1}'
-                await asyncio.gather(*(raw.rest() for raw in crowd))
-            await listening.close(0)
-
+async def test_who_shows_nothing_does_not_keep_a_successor_out() -> None:
     # The strangers have longer than this test: nothing waits for their time to be over.
     assert entrance.LOGIN < PATIENCE
-    run_loop(main())
+    listening, heard = ListeningTransport(), Heard()
+    async with asyncio.timeout(PATIENCE):
+        await listening.open(heard)
+        entry = json.loads(listening.server("next"))
+        path, secret = entry["args"][-1], entry["env"][0]["value"].encode()
+        async with contextlib.AsyncExitStack() as stack:
+            enter = stack.enter_async_context
+            crowd = [await enter(at(path, b"0" * 10)) for _ in range(20)]
+            joined = await enter(at(path, secret + b"\n"))
+            joined.writer.write(b'{"x":1}\n')
+            assert await heard.frames.get() == b'{"x":1}'
+            await asyncio.gather(*(raw.rest() for raw in crowd))
+        await listening.close(0)

@@ -6,30 +6,19 @@ import os
 import socket
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import shim
-from tests.harness.bridge.doors import PATIENCE, Json, run_loop, running
+from tests.harness.bridge.doors import Json, running
 from tests.places import checkout_environment
 
 COMMAND = (sys.executable, "-m", "conductor", "mcp")
 LIMIT = 64 * 1024 * 1024
-
-
-def run(main: Coroutine[Any, Any, None]) -> None:
-    """Runs a test's coroutine, not for ever."""
-
-    async def limited() -> None:
-        async with asyncio.timeout(PATIENCE * 2):
-            await main
-
-    run_loop(limited())
 
 
 class Shim:
@@ -125,130 +114,108 @@ async def listening() -> AsyncIterator[Listener]:
         await held.server.wait_closed()
 
 
-def test_lines_pass_byte_by_byte_and_the_end_of_input_ends_it() -> None:
+async def test_lines_pass_byte_by_byte_and_the_end_of_input_ends_it() -> None:
     line = b'{"jsonrpc": "2.0", "id":1.0, "method":"\\u0061", "x":1e400, "y":"\xc3\xa9"}\n'
-
-    async def main() -> None:
-        async with listening() as listener, shim_for(listener.port) as started:
-            started.stdin.write(line + b"not JSON\n\n[1]\n")
-            await listener.came.wait()
-            assert await listener.reader.readexactly(len(line)) == line
-            assert await listener.reader.readexactly(14) == b"not JSON\n\n[1]\n"
-            listener.writer.write(line + b"junk\n")
-            assert await started.stdout.readline() == line
-            assert await started.stdout.readline() == b"junk\n"
-            listener.writer.write(b'{"id":1.0,"result":{}}\n')
-            await started.stdout.readline()
-            assert await started.end() == 0
-            assert await listener.reader.read() == b""
-            assert await started.stderr.read() == b""
-
-    run(main())
+    async with listening() as listener, shim_for(listener.port) as started:
+        started.stdin.write(line + b"not JSON\n\n[1]\n")
+        await listener.came.wait()
+        assert await listener.reader.readexactly(len(line)) == line
+        assert await listener.reader.readexactly(14) == b"not JSON\n\n[1]\n"
+        listener.writer.write(line + b"junk\n")
+        assert await started.stdout.readline() == line
+        assert await started.stdout.readline() == b"junk\n"
+        listener.writer.write(b'{"id":1.0,"result":{}}\n')
+        await started.stdout.readline()
+        assert await started.end() == 0
+        assert await listener.reader.read() == b""
+        assert await started.stderr.read() == b""
 
 
-def test_a_port_nobody_listens_on_is_named() -> None:
-    async def main() -> None:
-        with socket.socket() as taken:  # so that nobody else listens on it either
-            taken.bind(("127.0.0.1", 0))
-            port = str(taken.getsockname()[1])
-            async with shim_for(port) as started:
-                assert await started.end() == 1
-                said = (await started.stderr.read()).decode()
-                assert said.startswith(f"error: cannot reach the conductor at `{port}`: ")
-                assert "\n\nhint: " in said
-
-    run(main())
-
-
-def test_without_a_conductor_every_request_is_answered(tmp_path: Path) -> None:
-    async def main() -> None:
-        where = str(tmp_path / "socket")
-        async with shim_for(where) as started:
-            for number in (1, "1", 2):
-                started.ask(number, "initialize")
-                answer = await started.read()
-                assert answer["id"] == number
-                assert f"cannot reach the conductor at `{where}`" in answer["error"]["message"]
-                assert answer["error"]["data"]["hint"]
-            started.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+async def test_a_port_nobody_listens_on_is_named() -> None:
+    with socket.socket() as taken:  # so that nobody else listens on it either
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+        async with shim_for(port) as started:
             assert await started.end() == 1
-            assert await started.stdout.read() == b""
-
-    run(main())
-
-
-def test_the_secret_opens_the_door_and_is_not_in_the_command_line() -> None:
-    async def main() -> None:
-        async with running() as bridge:
-            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
-            async with shim_for(address, token) as started:
-                started.ask("a", "hello")
-                assert (await started.read())["result"]["listener"] == "7:tools"
-                assert bridge.messages()[0]["id"] == "a"
-                assert await started.end() == 0
-                await bridge.until(lambda: bool(bridge.closes))
-
-    run(main())
+            said = (await started.stderr.read()).decode()
+            assert said.startswith(f"error: cannot reach the conductor at `{port}`: ")
+            assert "\n\nhint: " in said
 
 
-def test_a_wrong_secret_is_told_to_whoever_asks() -> None:
-    async def main() -> None:
-        async with running() as bridge:
-            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
-            async with shim_for(address, "0" * len(token)) as started:
-                started.ask(1, "initialize")
-                answer = await started.read()
-                assert answer["id"] == 1
-                assert str(answer["error"]["message"]).startswith("the conductor at ")
-                assert await started.end() == 1
-            assert bridge.opens == []
-
-    run(main())
-
-
-def test_a_conductor_that_goes_leaves_no_request_unanswered() -> None:
-    async def main() -> None:
-        async with running() as bridge:
-            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
-            async with shim_for(address, token) as started:
-                started.ask(0, "hello")
-                await started.read()
-                for number in (1, "1", "two"):
-                    started.ask(number, "wait")
-                await bridge.until(lambda: len(bridge.waiting) == 3)
-                bridge.answer(*bridge.waiting[1])
-                assert (await started.read())["id"] == "1"
-                bridge.close_listener("7:tools")
-                answers = [await started.read() for _ in range(2)]
-                assert {answer["id"] for answer in answers} == {1, "two"}
-                assert {a["error"]["message"] for a in answers} == {
-                    f"the conductor at `{address}` is gone"
-                }
-                started.ask(3, "late")
-                late = await started.read()
-                assert (late["id"], late["error"]["code"]) == (3, -32603)
-                assert await started.end() == 1
-                said = (await started.stderr.read()).decode()
-                assert said.startswith(f"error: the conductor at `{address}` is gone\n\nhint: ")
-
-    run(main())
+async def test_without_a_conductor_every_request_is_answered(tmp_path: Path) -> None:
+    where = str(tmp_path / "socket")
+    async with shim_for(where) as started:
+        for number in (1, "1", 2):
+            started.ask(number, "initialize")
+            answer = await started.read()
+            assert answer["id"] == number
+            assert f"cannot reach the conductor at `{where}`" in answer["error"]["message"]
+            assert answer["error"]["data"]["hint"]
+        started.stdin.write(b'{"jsonrpc":"2.0","method":"notifications/initialized"}\n')
+        assert await started.end() == 1
+        assert await started.stdout.read() == b""
 
 
-def test_what_is_open_when_input_ends_is_still_answered() -> None:
-    async def main() -> None:
-        async with running() as bridge:
-            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
-            done = await asyncio.to_thread(
-                subprocess.run,
-                [*COMMAND, address],
-                input=b'{"id":1,"method":"big 500000"}\n{"id":2,"method":"last"}',
-                capture_output=True,
-                env=checkout_environment(**{shim.TOKEN_VARIABLE: token}),
-                check=True,
-            )
-            assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
+async def test_the_secret_opens_the_door_and_is_not_in_the_command_line() -> None:
+    async with running() as bridge:
+        address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
+        async with shim_for(address, token) as started:
+            started.ask("a", "hello")
+            assert (await started.read())["result"]["listener"] == "7:tools"
+            assert bridge.messages()[0]["id"] == "a"
+            assert await started.end() == 0
+            await bridge.until(lambda: bool(bridge.closes))
 
-    run(main())
+
+async def test_a_wrong_secret_is_told_to_whoever_asks() -> None:
+    async with running() as bridge:
+        address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
+        async with shim_for(address, "0" * len(token)) as started:
+            started.ask(1, "initialize")
+            answer = await started.read()
+            assert answer["id"] == 1
+            assert str(answer["error"]["message"]).startswith("the conductor at ")
+            assert await started.end() == 1
+        assert bridge.opens == []
+
+
+async def test_a_conductor_that_goes_leaves_no_request_unanswered() -> None:
+    async with running() as bridge:
+        address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
+        async with shim_for(address, token) as started:
+            started.ask(0, "hello")
+            await started.read()
+            for number in (1, "1", "two"):
+                started.ask(number, "wait")
+            await bridge.until(lambda: len(bridge.waiting) == 3)
+            bridge.answer(*bridge.waiting[1])
+            assert (await started.read())["id"] == "1"
+            bridge.close_listener("7:tools")
+            answers = [await started.read() for _ in range(2)]
+            assert {answer["id"] for answer in answers} == {1, "two"}
+            assert {a["error"]["message"] for a in answers} == {
+                f"the conductor at `{address}` is gone"
+            }
+            started.ask(3, "late")
+            late = await started.read()
+            assert (late["id"], late["error"]["code"]) == (3, -32603)
+            assert await started.end() == 1
+            said = (await started.stderr.read()).decode()
+            assert said.startswith(f"error: the conductor at `{address}` is gone\n\nhint: ")
+
+
+async def test_what_is_open_when_input_ends_is_still_answered() -> None:
+    async with running() as bridge:
+        address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
+        done = await asyncio.to_thread(
+            subprocess.run,
+            [*COMMAND, address],
+            input=b'{"id":1,"method":"big 500000"}\n{"id":2,"method":"last"}',
+            capture_output=True,
+            env=checkout_environment(**{shim.TOKEN_VARIABLE: token}),
+            check=True,
+        )
+        assert [json.loads(line)["id"] for line in done.stdout.splitlines()] == [1, 2]
 
 
 IMPATIENT = """
@@ -259,59 +226,49 @@ sys.exit(shim.main(sys.argv[1:]))
 """
 
 
-def test_a_request_that_is_never_answered_does_not_keep_it() -> None:
-    async def main() -> None:
-        async with running() as bridge:
-            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
-            impatient = (sys.executable, "-c", IMPATIENT)
-            async with shim_for(address, token, impatient) as started:
-                started.ask(1, "wait")
-                await bridge.until(lambda: bool(bridge.waiting))
-                assert await started.end() == 0
-                await bridge.until(lambda: bool(bridge.closes))
-
-    run(main())
-
-
-def test_twenty_megabytes_pass_both_ways_while_nobody_reads() -> None:
-    size = 20 * 1024 * 1024
-
-    async def main() -> None:
-        async with running() as bridge:
-            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
-            async with shim_for(address, token) as started:
-                message = {"id": 1, "method": "large", "params": {"x": "y" * size}}
-                started.stdin.write(json.dumps(message).encode() + b"\n")
-                started.ask(2, "hello")
-                # All of it has to get there although the answer is not being read.
-                await bridge.until(lambda: len(bridge.frames) == 2)
-                assert (await started.read())["result"]["params"]["x"] == "y" * size
-                assert (await started.read())["id"] == 2
-
-    run(main())
-
-
-def test_an_agent_that_stops_reading_ends_it() -> None:
-    async def main() -> None:
-        async with running() as bridge:
-            address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
-            reading, writing = os.pipe()
-            process = await asyncio.create_subprocess_exec(
-                *COMMAND,
-                address,
-                stdin=asyncio.subprocess.PIPE,
-                stdout=writing,
-                env=checkout_environment(**{shim.TOKEN_VARIABLE: token}),
-            )
-            os.close(writing)
-            os.close(reading)
-            assert process.stdin is not None
-            process.stdin.write(b'{"id":1,"method":"hello"}\n')
-            assert await process.wait() == 0
+async def test_a_request_that_is_never_answered_does_not_keep_it() -> None:
+    async with running() as bridge:
+        address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
+        impatient = (sys.executable, "-c", IMPATIENT)
+        async with shim_for(address, token, impatient) as started:
+            started.ask(1, "wait")
+            await bridge.until(lambda: bool(bridge.waiting))
+            assert await started.end() == 0
             await bridge.until(lambda: bool(bridge.closes))
-            process.stdin.close()
 
-    run(main())
+
+async def test_twenty_megabytes_pass_both_ways_while_nobody_reads() -> None:
+    size = 20 * 1024 * 1024
+    async with running() as bridge:
+        address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
+        async with shim_for(address, token) as started:
+            message = {"id": 1, "method": "large", "params": {"x": "y" * size}}
+            started.stdin.write(json.dumps(message).encode() + b"\n")
+            started.ask(2, "hello")
+            # All of it has to get there although the answer is not being read.
+            await bridge.until(lambda: len(bridge.frames) == 2)
+            assert (await started.read())["result"]["params"]["x"] == "y" * size
+            assert (await started.read())["id"] == 2
+
+
+async def test_an_agent_that_stops_reading_ends_it() -> None:
+    async with running() as bridge:
+        address, token = declared(await bridge.doors.listen("7:tools", "stdio"))
+        reading, writing = os.pipe()
+        process = await asyncio.create_subprocess_exec(
+            *COMMAND,
+            address,
+            stdin=asyncio.subprocess.PIPE,
+            stdout=writing,
+            env=checkout_environment(**{shim.TOKEN_VARIABLE: token}),
+        )
+        os.close(writing)
+        os.close(reading)
+        assert process.stdin is not None
+        process.stdin.write(b'{"id":1,"method":"hello"}\n')
+        assert await process.wait() == 0
+        await bridge.until(lambda: bool(bridge.closes))
+        process.stdin.close()
 
 
 def test_it_imports_next_to_nothing() -> None:

@@ -10,7 +10,8 @@ import stat
 import subprocess
 import sys
 import tempfile
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -20,22 +21,20 @@ from conductor.mcp.bridge.declarations import StdioDeclaration
 from conductor.mcp.doors import stdio
 from conductor.mcp.doors.shim import TOKEN_VARIABLE
 from conductor.transports import entrance
-from tests.harness.bridge.doors import PATIENCE, Bridge, descriptors, with_listener
-
-Body = Callable[[Bridge, StdioDeclaration], Awaitable[None]]
+from tests.harness.bridge.doors import PATIENCE, Bridge, descriptors, listener
 
 
-def run(body: Body, line_limit: int = 64 * 1024 * 1024) -> None:
-    """Runs `body` with one listener called `7:tools`."""
-
-    async def then_close(bridge: Bridge, declaration: StdioDeclaration) -> None:
+@asynccontextmanager
+async def listening(
+    line_limit: int = 64 * 1024 * 1024,
+) -> AsyncIterator[tuple[Bridge, StdioDeclaration]]:
+    """A bridge, and the declaration of its one listener, which is called `7:tools`."""
+    async with listener("stdio", line_limit) as both:
         try:
-            await body(bridge, declaration)
+            yield both
         finally:
             while CLIENTS:
                 await CLIENTS.pop().close()
-
-    with_listener("stdio", then_close, line_limit)
 
 
 CLIENTS: list[SocketClient] = []
@@ -97,8 +96,8 @@ class SocketClient:
             await self.writer.wait_closed()
 
 
-def test_the_declaration_names_a_private_socket_and_keeps_the_secret_out_of_argv() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_the_declaration_names_a_private_socket_and_keeps_the_secret_out_of_argv() -> None:
+    async with listening() as (bridge, declaration):
         assert Path(declaration.command).is_absolute()
         assert token(declaration).decode() not in " ".join((declaration.command, *declaration.args))
         folder = Path(address(declaration)).parent
@@ -108,11 +107,9 @@ def test_the_declaration_names_a_private_socket_and_keeps_the_secret_out_of_argv
         assert address(other) == address(declaration)
         assert token(other) != token(declaration)
 
-    run(body)
 
-
-def test_lines_pass_both_ways_and_closing_is_told() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_lines_pass_both_ways_and_closing_is_told() -> None:
+    async with listening() as (bridge, declaration):
         client = await SocketClient.enter(declaration)
         client.writer.write(b'{"jsonrpc":"2.0","id":1,"method":"a\\u0062"}\n')
         answer = await client.read()
@@ -123,8 +120,6 @@ def test_lines_pass_both_ways_and_closing_is_told() -> None:
         await bridge.until(lambda: bool(bridge.closes))
         assert bridge.messages()[-1]["method"] == "last"
         assert bridge.closes == [bridge.opens[0][0]]
-
-    run(body)
 
 
 @pytest.mark.proves("from MCP clients to the conductor")
@@ -139,8 +134,8 @@ def test_lines_pass_both_ways_and_closing_is_told() -> None:
     ],
     ids=["last byte", "no such listener", "zeros", "another case", "no secret at all"],
 )
-def test_who_does_not_know_the_secret_is_sent_away(change: Callable[[bytes], bytes]) -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_who_does_not_know_the_secret_is_sent_away(change: Callable[[bytes], bytes]) -> None:
+    async with listening() as (bridge, declaration):
         wrong = change(token(declaration))
         client = await SocketClient.connect(address(declaration), wrong + b"\n")
         client.ask(1, "hello")
@@ -149,15 +144,12 @@ def test_who_does_not_know_the_secret_is_sent_away(change: Callable[[bytes], byt
         assert bridge.logs == ["warning: mcp: a client without the secret of a session was refused"]
         await client.close()
 
-    run(body)
 
-
-def test_who_leaves_or_says_nothing_does_not_hold_others_up(
+async def test_who_leaves_or_says_nothing_does_not_hold_others_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(entrance, "LOGIN", 0.01)
-
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+    async with listening() as (bridge, declaration):
         silent = await SocketClient.connect(address(declaration), b"0000")
         assert await silent.ended()
         monkeypatch.setattr(entrance, "LOGIN", PATIENCE)
@@ -168,13 +160,10 @@ def test_who_leaves_or_says_nothing_does_not_hold_others_up(
         assert (await client.read())["id"] == 1
         assert len(bridge.opens) == 1
 
-    run(body)
 
-
-def test_twenty_megabytes_pass_both_ways() -> None:
+async def test_twenty_megabytes_pass_both_ways() -> None:
     size = 20 * 1024 * 1024
-
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+    async with listening() as (_, declaration):
         client = await SocketClient.enter(declaration)
         message = {"jsonrpc": "2.0", "id": 1, "method": "large", "params": {"x": "y" * size}}
         client.writer.write(json.dumps(message).encode() + b"\n")
@@ -182,11 +171,9 @@ def test_twenty_megabytes_pass_both_ways() -> None:
         assert isinstance(answer["result"], dict)
         assert answer["result"]["params"] == {"x": "y" * size}
 
-    run(body)
 
-
-def test_a_line_that_is_too_long_is_answered_and_the_next_is_served() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_a_line_that_is_too_long_is_answered_and_the_next_is_served() -> None:
+    async with listening(line_limit=4096) as (bridge, declaration):
         client = await SocketClient.enter(declaration)
         padding = b"x" * 5000
         long = b'{"jsonrpc":"2.0","id":"a\\"1","method":"m","params":["%b"]}\n'
@@ -200,11 +187,9 @@ def test_a_line_that_is_too_long_is_answered_and_the_next_is_served() -> None:
         assert (await client.read())["id"] == 2
         assert len(bridge.frames) == 1
 
-    run(body, line_limit=4096)
 
-
-def test_a_client_that_reads_nothing_is_not_read_from_and_loses_nothing() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_a_client_that_reads_nothing_is_not_read_from_and_loses_nothing() -> None:
+    async with listening() as (bridge, declaration):
         client = await SocketClient.enter(declaration)
         client.ask(0, f"big {8 * 1024 * 1024}")
         await bridge.until(lambda: bool(bridge.frames))
@@ -217,13 +202,10 @@ def test_a_client_that_reads_nothing_is_not_read_from_and_loses_nothing() -> Non
         assert len(str((await client.read())["result"])) > 8 * 1024 * 1024
         assert (await client.read())["id"] == 1
 
-    run(body)
 
-
-def test_a_client_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_client_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "UNSENT", 1024 * 1024)
-
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+    async with listening() as (bridge, declaration):
         client = await SocketClient.enter(declaration)
         client.ask(0, f"big {8 * 1024 * 1024}")
         await bridge.until(lambda: bool(bridge.closes))
@@ -232,11 +214,9 @@ def test_a_client_that_never_reads_is_given_up(monkeypatch: pytest.MonkeyPatch) 
         ]
         await client.close()
 
-    run(body)
 
-
-def test_a_held_client_is_read_from_later() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_a_held_client_is_read_from_later() -> None:
+    async with listening() as (bridge, declaration):
         client, other = await SocketClient.enter(declaration), await SocketClient.enter(declaration)
         await bridge.until(lambda: len(bridge.opens) == 2)
         client.ask("first", "hello")
@@ -250,11 +230,9 @@ def test_a_held_client_is_read_from_later() -> None:
         bridge.doors.hold(held, False)
         assert (await client.read())["id"] == "held"
 
-    run(body)
 
-
-def test_many_connections_keep_their_answers_apart() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_many_connections_keep_their_answers_apart() -> None:
+    async with listening() as (bridge, declaration):
         second = await bridge.doors.listen("8:more", "stdio")
         assert isinstance(second, StdioDeclaration)
         doors = [("7:tools", declaration), ("8:more", second)]
@@ -275,11 +253,9 @@ def test_many_connections_keep_their_answers_apart() -> None:
         await asyncio.gather(*(converse(*each, n) for n, each in enumerate(clients)))
         assert len({connection for connection, _ in bridge.opens}) == 40
 
-    run(body)
 
-
-def test_closing_a_listener_ends_its_clients_and_nobody_elses() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_closing_a_listener_ends_its_clients_and_nobody_elses() -> None:
+    async with listening() as (bridge, declaration):
         second = await bridge.doors.listen("8:more", "stdio")
         assert isinstance(second, StdioDeclaration)
         one, other = await SocketClient.enter(declaration), await SocketClient.enter(second)
@@ -294,11 +270,9 @@ def test_closing_a_listener_ends_its_clients_and_nobody_elses() -> None:
         assert len(bridge.opens) == 2
         assert bridge.closes == []
 
-    run(body)
 
-
-def test_what_is_queued_for_a_closed_client_still_arrives() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_what_is_queued_for_a_closed_client_still_arrives() -> None:
+    async with listening() as (bridge, declaration):
         bridge.quiet = True
         client = await SocketClient.enter(declaration)
         await bridge.until(lambda: bool(bridge.opens))
@@ -312,16 +286,14 @@ def test_what_is_queued_for_a_closed_client_still_arrives() -> None:
         assert await client.ended()
         assert bridge.closes == []
 
-    run(body)
-
 
 def there_is(path: Path) -> bool:
     """Whether there is something at `path`."""
     return path.exists()
 
 
-def test_five_hundred_listeners_leave_nothing_behind() -> None:
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+async def test_five_hundred_listeners_leave_nothing_behind() -> None:
+    async with listening() as (bridge, declaration):
         where = Path(address(declaration))
         before = 0
         for n in range(501):
@@ -350,13 +322,11 @@ def test_five_hundred_listeners_leave_nothing_behind() -> None:
         client.ask(1, "hello")
         assert (await client.read())["id"] == 1
 
-    run(body)
 
-
-def test_without_unix_sockets_it_is_a_port_of_this_machine(
+async def test_without_unix_sockets_it_is_a_port_of_this_machine(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    async def body(bridge: Bridge, _: StdioDeclaration) -> None:
+    async with listening() as (bridge, _):
         bridge.close_listener("7:tools")
         with monkeypatch.context() as without:
             without.delattr(socket, "AF_UNIX")
@@ -369,24 +339,19 @@ def test_without_unix_sockets_it_is_a_port_of_this_machine(
         wrong = await SocketClient.connect(address(declaration), b"0" * 72 + b"\n")
         assert await wrong.ended()
 
-    run(body)
 
-
-def test_a_path_too_long_for_a_socket_goes_elsewhere(
+async def test_a_path_too_long_for_a_socket_goes_elsewhere(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     deep = tmp_path / ("x" * 120)
     deep.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(deep))
-
-    async def body(bridge: Bridge, declaration: StdioDeclaration) -> None:
+    async with listening() as (_, declaration):
         assert not address(declaration).startswith(str(deep))
         assert list(deep.iterdir()) == []
         client = await SocketClient.enter(declaration)
         client.ask(1, "hello")
         assert (await client.read())["id"] == 1
-
-    run(body)
 
 
 def test_the_shim_is_found_beside_python_or_run_as_a_file(

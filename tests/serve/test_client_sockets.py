@@ -3,7 +3,8 @@
 import asyncio
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
 from types import SimpleNamespace
 from typing import Any
 
@@ -36,33 +37,28 @@ class Owner:
 Client = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-def run(
-    handler: Callable[[Owner, Request], Awaitable[None]],
-    body: Callable[[Owner, Callable[[], Awaitable[Client]]], Awaitable[None]],
-    tls: ssl.SSLContext | None = None,
-) -> None:
-    """Serves meanwhile."""
+@asynccontextmanager
+async def serving(
+    handler: Callable[[Owner, Request], Awaitable[None]], tls: ssl.SSLContext | None = None
+) -> AsyncIterator[tuple[Owner, Callable[[], Awaitable[Client]]]]:
+    """Serves: who owns the sockets, and what connects a client."""
+    owner = Owner()
+    listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
+    address = HttpAddress(owner, lambda asked: handler(owner, asked), listening, print, tls)
+    opened: list[Client] = []
 
-    async def main() -> None:
-        owner = Owner()
-        listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
-        address = HttpAddress(owner, lambda asked: handler(owner, asked), listening, print, tls)
-        opened: list[Client] = []
+    async def connect() -> Client:
+        opened.append(await asyncio.open_connection("127.0.0.1", address.port))
+        return opened[-1]
 
-        async def connect() -> Client:
-            opened.append(await asyncio.open_connection("127.0.0.1", address.port))
-            return opened[-1]
-
-        async with address:
-            await body(owner, connect)
-        for _, writer in opened:
-            writer.close()
-
-    asyncio.run(main())
+    async with address:
+        yield owner, connect
+    for _, writer in opened:
+        writer.close()
 
 
 @pytest.mark.proves("bodies of one-byte chunks, on")
-def test_bodies_in_small_chunks_hold_up_nobody() -> None:
+async def test_bodies_in_small_chunks_hold_up_nobody() -> None:
     done: list[str] = []
 
     async def answer(owner: Owner, request: Request) -> None:
@@ -71,7 +67,7 @@ def test_bodies_in_small_chunks_hold_up_nobody() -> None:
         done.append(request.path)
         await request.respond(Response())
 
-    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+    async with serving(answer) as (owner, connect):
         chunks = b"Transfer-Encoding: chunked\r\n\r\n" + b"1\r\n \r\n" * 15_000 + b"0\r\n\r\n"
         crowd = [await connect() for _ in range(8)]
         last = await connect()
@@ -83,10 +79,8 @@ def test_bodies_in_small_chunks_hold_up_nobody() -> None:
         assert done.index("/less") < 3
         assert (owner.received.held, len(done)) == (0, 9)
 
-    run(answer, body)
 
-
-def test_an_idle_socket_makes_room_and_a_busy_one_does_not() -> None:
+async def test_an_idle_socket_makes_room_and_a_busy_one_does_not() -> None:
     going = asyncio.Event()
 
     async def answer(owner: Owner, request: Request) -> None:
@@ -103,7 +97,7 @@ def test_an_idle_socket_makes_room_and_a_busy_one_does_not() -> None:
         client[1].write(b"GET %b HTTP/1.1\r\nHost: x\r\n\r\n" % path)
         return (await client[0].readuntil(b"\r\n\r\n"))[9:12]
 
-    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+    async with serving(answer) as (owner, connect):
         first, second, third, fourth = [await connect() for _ in range(4)]
         assert await ask(first, b"/") == b"200"
         waiting = asyncio.ensure_future(ask(second, b"/wait"))
@@ -115,10 +109,8 @@ def test_an_idle_socket_makes_room_and_a_busy_one_does_not() -> None:
         going.set()
         assert [await waiting, await third_waits] == [b"200", b"200"]
 
-    run(answer, body)
 
-
-def test_what_a_principal_may_not_send_now_fails_its_body() -> None:
+async def test_what_a_principal_may_not_send_now_fails_its_body() -> None:
     async def answer(owner: Owner, request: Request) -> None:
         owner.sockets.take(taken(request), "alice", 2)
         taken(request).go()
@@ -126,31 +118,27 @@ def test_what_a_principal_may_not_send_now_fails_its_body() -> None:
             await request.body(10)
         await request.respond(Response(status=429))
 
-    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+    async with serving(answer) as (_, connect):
         reader, writer = await connect()
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\n ")
         assert (await reader.readuntil(b"\r\n\r\n"))[9:12] == b"429"
 
-    run(answer, body)
 
-
-def test_a_whole_body_that_keeps_others_waiting_for_too_long_is_given_up() -> None:
+async def test_a_whole_body_that_keeps_others_waiting_for_too_long_is_given_up() -> None:
     async def answer(owner: Owner, request: Request) -> None:
         owner.sockets.take(taken(request), "alice", 2)
         await request.body(10)
         taken(request).go()
         await asyncio.Event().wait()
 
-    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+    async with serving(answer) as (owner, connect):
         reader, writer = await connect()
         writer.write(b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
         assert await asyncio.wait_for(reader.read(), DEADLINE) == b""
         assert owner.received.held == 0
 
-    run(answer, body)
 
-
-def test_of_requests_that_are_answered_nothing_is_held() -> None:
+async def test_of_requests_that_are_answered_nothing_is_held() -> None:
     """Neither of the body that nobody has taken, nor of requests that came ahead."""
 
     async def answer(owner: Owner, request: Request) -> None:
@@ -159,7 +147,7 @@ def test_of_requests_that_are_answered_nothing_is_held() -> None:
             await request.body(1 << 20)
         await request.respond(Response())
 
-    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+    async with serving(answer) as (owner, connect):
         reader, writer = await connect()
         head = b" HTTP/1.1\r\nHost: x\r\nContent-Length: 50000\r\n\r\n"
         for path in (b"/whole", b"/late"):
@@ -175,21 +163,17 @@ def test_of_requests_that_are_answered_nothing_is_held() -> None:
             await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), DEADLINE)
             assert owner.received.held == 0
 
-    run(answer, body)
 
-
-def test_strangers_that_never_agree_on_tls_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_strangers_that_never_agree_on_tls_make_room(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(entrance, "STRANGERS", 3)
 
     async def answer(owner: Owner, request: Request) -> None:
         raise AssertionError
 
-    async def body(owner: Owner, connect: Callable[[], Awaitable[Client]]) -> None:
+    async with serving(answer, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)) as (_, connect):
         silent = [await connect() for _ in range(10)]
         for reader, _ in silent[:7]:
             assert await asyncio.wait_for(reader.read(), DEADLINE) == b""
-
-    run(answer, body, ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER))
 
 
 async def test_a_line_that_is_too_much_waits_for_one_that_came_before() -> None:

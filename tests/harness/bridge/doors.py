@@ -14,8 +14,7 @@ What it is asked decides what it does:
 import asyncio
 import json
 import os
-import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -31,16 +30,6 @@ def descriptors() -> int:
     """How many descriptors this process has open."""
     folder = "/proc/self/fd" if os.path.isdir("/proc/self/fd") else "/dev/fd"
     return len(os.listdir(folder))
-
-
-def run_loop(main: Coroutine[Any, Any, None]) -> None:
-    """Runs a test on the event loop that conductor itself runs on."""
-    if sys.platform == "win32":
-        asyncio.run(main)
-    else:
-        import uvloop
-
-        uvloop.run(main)
 
 
 class Bridge:
@@ -167,15 +156,10 @@ async def running(line_limit: int = 64 * 1024 * 1024) -> AsyncIterator[Bridge]:
         await bridge.doors.aclose()
 
 
-def with_listener(
-    kind: str,
-    body: Callable[[Bridge, Any], Awaitable[None]],
-    line_limit: int = 64 * 1024 * 1024,
-) -> None:
-    """Runs `body` with a bridge and the declaration of one listener, called `7:tools`."""
-
-    async def main() -> None:
-        async with asyncio.timeout(PATIENCE * 2), running(line_limit) as bridge:
-            await body(bridge, await bridge.doors.listen("7:tools", kind))
-
-    run_loop(main())
+@asynccontextmanager
+async def listener(
+    kind: str, line_limit: int = 64 * 1024 * 1024
+) -> AsyncIterator[tuple[Bridge, Any]]:
+    """A bridge, and the declaration of one listener, called `7:tools`."""
+    async with running(line_limit) as bridge:
+        yield bridge, await bridge.doors.listen("7:tools", kind)

@@ -3,7 +3,8 @@
 import asyncio
 import json
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -14,8 +15,6 @@ from conductor.transports.remote.http import HttpTransport
 from tests.packages.servers import certified, serving
 from tests.transports.ends import Recorder
 from tests.transports.remote.http_peer import HttpServer, Served
-
-Body = Callable[[HttpServer, HttpTransport, Recorder], Awaitable[None]]
 
 INITIALIZE = b'{"jsonrpc":"2.0","id":0,"method":"initialize"}'
 PROMPT = b'{"jsonrpc":"2.0","id":%d,"method":"session/prompt","params":{"sessionId":"s1"}}'
@@ -33,28 +32,26 @@ async def answers(served: Served, frame: bytes) -> None:
     served.send(json.dumps(answer).encode(), session)
 
 
-def run(body: Body, *, numbers: bool = True, open_: bool = True) -> tuple[HttpServer, list[str]]:
-    """Runs `body` over a connection; the server, and what the transport logged."""
-    logged: list[str] = []
-
-    async def main() -> HttpServer:
-        server, events = HttpServer(answers), Recorder()
-        server.numbers = numbers
-        address = parse(await server.start())
-        transport = HttpTransport(address, token=lambda: "t0ken", log=logged.append)
-        try:
-            await transport.open(events)
-            if open_:
-                transport.write(INITIALIZE + b"\n")
-                await events.until(lambda: len(events.frames) == 1)
-                events.frames.clear()
-            await body(server, transport, events)
-        finally:
-            await transport.close(1)
-            await server.close()
-        return server
-
-    return asyncio.run(main()), logged
+@asynccontextmanager
+async def connected(
+    *, numbers: bool = True, open_: bool = True, logged: list[str] | None = None
+) -> AsyncIterator[tuple[HttpServer, HttpTransport, Recorder]]:
+    """A connection: the server, the transport and its events. `logged` gets its warnings."""
+    server, events = HttpServer(answers), Recorder()
+    server.numbers = numbers
+    address = parse(await server.start())
+    log = [] if logged is None else logged
+    transport = HttpTransport(address, token=lambda: "t0ken", log=log.append)
+    try:
+        await transport.open(events)
+        if open_:
+            transport.write(INITIALIZE + b"\n")
+            await events.until(lambda: len(events.frames) == 1)
+            events.frames.clear()
+        yield server, transport, events
+    finally:
+        await transport.close(1)
+        await server.close()
 
 
 def ids(events: Recorder) -> list[int]:
@@ -63,13 +60,11 @@ def ids(events: Recorder) -> list[int]:
     return [frame["id"] for frame in frames if "id" in frame]
 
 
-def test_requests_have_what_a_strict_server_wants() -> None:
-    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+async def test_requests_have_what_a_strict_server_wants() -> None:
+    async with connected() as (server, transport, events):
         server.token = "t0ken"  # noqa: S105
         transport.write(PROMPT % 1 + b"\n")
         await events.until(lambda: ids(events) == [1])
-
-    server, _ = run(body)
     methods = [came.method for came in server.came]
     assert methods == ["POST", "GET", "GET", "POST", "DELETE"]
     opening, own, session, prompt, leave = (came.headers for came in server.came)
@@ -86,8 +81,9 @@ def test_requests_have_what_a_strict_server_wants() -> None:
     assert prompt["Acp-Message-Number"] == "1"
 
 
-def test_streams_that_are_cut_again_and_again_lose_and_double_nothing() -> None:
-    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+async def test_streams_that_are_cut_again_and_again_lose_and_double_nothing() -> None:
+    logged: list[str] = []
+    async with connected(logged=logged) as (server, transport, events):
         for number in range(1, 41):
             transport.write(PROMPT % number + b"\n")
             if number % 4 == 0:
@@ -102,15 +98,13 @@ def test_streams_that_are_cut_again_and_again_lose_and_double_nothing() -> None:
         ]
         assert updates == [*range(1, 41)]
         assert not events.ends
-
-    server, logged = run(body)
     after = [came.headers.get("Last-Event-ID") for came in server.came if came.method == "GET"]
     assert any(after)
     assert any("again" in text for text in logged)
 
 
-def test_without_numbers_what_was_open_gets_an_error_and_the_session_goes_on() -> None:
-    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+async def test_without_numbers_what_was_open_gets_an_error_and_the_session_goes_on() -> None:
+    async with connected(numbers=False) as (server, transport, events):
         transport.write(PROMPT % 1 + b"\n")
         await events.until(lambda: ids(events) == [1])
 
@@ -129,11 +123,9 @@ def test_without_numbers_what_was_open_gets_an_error_and_the_session_goes_on() -
         transport.write(PROMPT % 3 + b"\n")
         await events.until(lambda: ids(events) == [1, 2, 3])
 
-    run(body, numbers=False)
 
-
-def test_without_numbers_a_lost_connection_stream_ends_it() -> None:
-    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+async def test_without_numbers_a_lost_connection_stream_ends_it() -> None:
+    async with connected(numbers=False) as (server, transport, events):
         transport.write(b'{"jsonrpc":"2.0","id":1,"method":"x"}\n')
         await events.until(lambda: ids(events) == [1])
         server.cut()
@@ -141,11 +133,9 @@ def test_without_numbers_a_lost_connection_stream_ends_it() -> None:
         assert not events.ends[0].clean
         assert "is lost" in events.ends[0].text
 
-    run(body, numbers=False)
 
-
-def test_a_message_that_a_server_does_not_take_is_given_back() -> None:
-    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+async def test_a_message_that_a_server_does_not_take_is_given_back() -> None:
+    async with connected() as (server, transport, events):
         server.refuses["POST"] = 413
         transport.write(PROMPT % 1 + b"\n")
         await events.until(lambda: events.refused == [PROMPT % 1])
@@ -153,43 +143,34 @@ def test_a_message_that_a_server_does_not_take_is_given_back() -> None:
         transport.write(PROMPT % 2 + b"\n")
         await events.until(lambda: ids(events) == [2])
 
-    run(body)
 
-
-def test_a_server_that_says_no_is_named() -> None:
-    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+async def test_a_server_that_says_no_is_named() -> None:
+    async with connected(open_=False) as (server, transport, events):
         server.token = "another"  # noqa: S105
         transport.write(INITIALIZE + b"\n")
         await events.until(lambda: bool(events.ends))
         assert "HTTP status 401" in events.ends[0].text
         assert events.ends[0].data["status"] == 401
 
-    run(body, open_=False)
 
-
-def test_a_stream_that_never_begins_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_stream_that_never_begins_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
     """As behind a proxy that holds back the head of an answer."""
     monkeypatch.setattr(http, "_POSTED", 0.05)
-
-    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+    async with connected(open_=False) as (server, transport, events):
         server.holds_streams = True
         transport.write(INITIALIZE + b"\n" + PROMPT % 1 + b"\n")
         await events.until(lambda: bool(events.ends))
         assert "is lost: its stream" in events.ends[0].text
         assert "did not begin" in events.ends[0].text
 
-    run(body, open_=False)
 
-
-def test_finish_waits_for_the_posts_and_leaves() -> None:
-    async def body(server: HttpServer, transport: HttpTransport, events: Recorder) -> None:
+async def test_finish_waits_for_the_posts_and_leaves() -> None:
+    async with connected() as (server, transport, events):
         for number in (1, 2, 3):
             transport.write(PROMPT % number + b"\n")
         transport.finish()
         await events.until(lambda: bool(events.ends))
         assert events.ends[0].clean
-
-    server, _ = run(body)
     assert [came.method for came in server.came].count("POST") == 4
     assert server.came[-1].method == "DELETE"
 
