@@ -21,7 +21,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from types import CodeType, ModuleType
     from typing import Final
 
@@ -48,20 +48,21 @@ class CodeCache:
         self._fd = -1
         self._begin = 0
         self._kept: dict[str, Kept] = {}
-        self._held: dict[str, bytes] = {}
-        """The code of modules that are loaded once no file can be read any more."""
+        self._held: Collection[str] = ()
+        """The modules that come from here whatever has become of their sources."""
         if sys.dont_write_bytecode:
             return
         try:
             self._fd = os.open(self._file, os.O_RDONLY | os.O_CLOEXEC)
-            length = int.from_bytes(os.read(self._fd, _HEAD), "little")
-            head = os.read(self._fd, min(length, os.fstat(self._fd).st_size))
-            python, path, kept = marshal.loads(head)  # noqa: S302 - Python's own files are no safer
+            size = os.fstat(self._fd).st_size
+            begin = _HEAD + int.from_bytes(os.read(self._fd, _HEAD), "little")
+            head = os.read(self._fd, min(begin, size))
+            *found, kept = marshal.loads(head)  # noqa: S302 - Python's own files are no safer
         except (OSError, EOFError, ValueError, TypeError):
             pass  # there is no file, or not such a one
         else:
-            if (python, path) == (sys.version, self._path):
-                self._begin, self._kept = _HEAD + length, kept
+            if found == [sys.version, self._path, size - begin]:
+                self._begin, self._kept = begin, kept
         sys.meta_path.insert(sys.meta_path.index(PathFinder), self)
 
     def find_spec(
@@ -89,16 +90,8 @@ class CodeCache:
         Raises:
             OSError: The file is closed.
         """
-        if name in self._held:
-            return self._held[name]
         _, _, offset, length = self._kept[name]
         return os.pread(self._fd, length, self._begin + offset)
-
-    def taken(self, name: str) -> bytes:
-        """The same, for a module that is being loaded: its code is held no longer."""
-        code = self.code(name)
-        self._held.pop(name, None)
-        return code
 
     def keep(self) -> None:
         """Writes the file anew if modules were loaded from the folders."""
@@ -115,29 +108,28 @@ class CodeCache:
         for name, (source, state, code) in (known | new).items():
             table[name] = source, state, len(codes), len(code)
             codes += code
-        head = marshal.dumps((sys.version, self._path, table))
+        head = marshal.dumps((sys.version, self._path, len(codes), table))
         _replace(self._file, len(head).to_bytes(_HEAD, "little") + head + codes)
 
     def hold(self, packages: Sequence[str], names: Iterable[str]) -> None:
-        """Takes the code of these modules into memory, and that of all that they import of the
-        packages, so that they can be loaded where no file can be read. A module that is not kept is
-        loaded now, with what it imports."""
+        """From now on these modules, and all that they import of the packages, come from here as
+        they are now, also where no file can be opened. A module that is not kept is loaded now,
+        with what it imports. A second call changes nothing."""
+        if self._held:
+            return
         begins = tuple(f"{package}." for package in packages)
-        inside = (name for name in self._kept if f"{name}.".startswith(begins))
-        late = [name for name in inside if name not in sys.modules]
-        codes = {name: self.code(name) for name in late}
-        whole = all(len(codes[name]) == self._kept[name][3] for name in late)
-        if not whole or not all(map(self._is_kept, late)):
-            codes = {}  # one that is lacking or has changed may be what others import
+        inside = [name for name in self._kept if f"{name}.".startswith(begins)]
+        late = (name for name in inside if name not in sys.modules)
+        # One that has changed may be what others import.
+        held = inside if all(map(self._is_kept, late)) else []
         for name in names:
-            if name not in codes:
+            if name not in held:
                 __import__(name)
-        self._held = codes
+        self._held = held
 
     def close(self) -> None:
-        """What is imported from now on comes from the folders. As a finder this has what is held,
-        and nothing else."""
-        self._kept = {name: self._kept[name] for name in self._held}
+        """What is imported from now on comes from the folders."""
+        self._kept = {}
         if self in sys.meta_path:
             sys.meta_path.remove(self)
         if self._fd >= 0:
@@ -173,7 +165,7 @@ class _Loader(SourceFileLoader):
 
     def get_code(self, fullname: str) -> CodeType | None:
         try:
-            code: CodeType = marshal.loads(self._cache.taken(fullname))  # noqa: S302
+            code: CodeType = marshal.loads(self._cache.code(fullname))  # noqa: S302
         except (OSError, EOFError, ValueError, TypeError):
             return super().get_code(fullname)
         return code
@@ -211,3 +203,13 @@ def of_script(program: str) -> CodeCache | None:
     if main is None or main.__spec__ is not None or not hasattr(main, "__file__"):
         return None
     return CodeCache(program)
+
+
+def hold(packages: Sequence[str], names: Sequence[str]) -> None:
+    """See `CodeCache.hold`. A process without a cache loads these modules now."""
+    for finder in sys.meta_path:
+        if isinstance(finder, CodeCache):
+            return finder.hold(packages, names)
+    for name in names:
+        __import__(name)
+    return None

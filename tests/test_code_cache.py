@@ -25,7 +25,8 @@ if cache and "close" in sys.argv:
 elif cache and "hold" in sys.argv:
     cache.hold(["package"], ["package.outer"])
     cache.keep()
-    cache.close()
+    if "change" in sys.argv:
+        open("package/deep.py", "a").write("VALUE = 7")
     before = "package.outer" in sys.modules, "package.deep" in sys.modules
     sys.meta_path[:] = [cache]
     import package.outer
@@ -130,7 +131,7 @@ def test_a_module_comes_from_its_folder_once_the_cache_is_closed(place: Place) -
     assert place.run("close")["kept"] == ALL
 
 
-def test_what_is_held_is_loaded_at_its_first_use_and_needs_no_file(place: Place) -> None:
+def test_what_is_held_is_loaded_at_its_first_use_as_it_was(place: Place) -> None:
     place.module("package/deep", 5)
     place.module("package/outer", 0, "from package.deep import VALUE\n")
     assert place.run("hold") == [[True, True], 5]
@@ -141,6 +142,9 @@ def test_what_is_held_is_loaded_at_its_first_use_and_needs_no_file(place: Place)
     place.file.write_bytes(place.file.read_bytes()[:-1])
     assert place.run("hold") == [[True, True], 66]
     assert place.run("hold", PYTHONPATH=str(place.pyc)) == [[True, True], 66]
+    assert place.run("hold") == [[True, True], 66]
+    assert place.run("hold", "change") == [[False, False], 66]
+    assert place.run("hold") == [[True, True], 7]
 
 
 def test_a_start_that_adds_nothing_writes_nothing(place: Place) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING, Final
 
@@ -111,31 +111,39 @@ _MADE: Final = {
 """Where the class of each part is. A part is made when somebody first asks for it: the first
 message of a chain needs few parts, and an editor waits for its answer."""
 
-_OF_CLIENTS: Final = ("early", "logins", "own_folders", "replays")
+_OF_CLIENTS: Final = ("early", "logins", "moving", "own_folders", "replays", "reviving")
 """Those that only a client's end needs: no host of guests has that."""
-_OF_FEW: Final = ("moving", "reviving")
-"""Those that few chains need."""
 
+_OF_SESSIONS: Final = (
+    *("answers", "cancellations", "checks", "deadlines", "early", "handshake", "held"),
+    *("initializer", "logins", "mcp_ownership", "names", "notifications", "own_folders"),
+    *("own_turns", "policed", "replays", "requests", "services", "turns", "waits"),
+)
+"""Those that each session needs."""
 
-def _modules(names: Iterable[str]) -> tuple[str, ...]:
-    return tuple(f"conductor.core.{_MADE[name].partition(':')[0]}" for name in names)
-
-
-MODULES: Final = (
-    *_modules(name for name in _MADE if name not in (*_OF_CLIENTS, *_OF_FEW)),
+_BESIDE: Final = (
     *(f"conductor.core.guards.{name}" for name in ("capabilities", "modes", "servers")),
     "json",
 )
-"""The modules of all others, and what else waits for a session."""
+"""What each session needs beside its parts."""
 
-OF_CLIENTS: Final = _modules(_OF_CLIENTS)
+
+def modules(*, client: bool) -> list[str]:
+    """The modules of all of them, and what else waits for a session. `client`: of a client's
+    end."""
+    return [*_modules(_MADE, client=client), *_BESIDE]
 
 
 def load(*, client: bool) -> None:
-    """Loads all of them: a chain that lasts may not find them as they were when it began.
-    `client`: for a client's end."""
-    for module in (*MODULES, *(OF_CLIENTS if client else ())):
+    """Loads what each session needs."""
+    for module in (*_modules(_OF_SESSIONS, client=client), *_BESIDE):
         import_module(module)
+
+
+def _modules(names: Iterable[str], *, client: bool) -> Iterator[str]:
+    for name in names:
+        if client or name not in _OF_CLIENTS:
+            yield f"conductor.core.{_MADE[name].partition(':')[0]}"
 
 
 class Part:

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
-from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeVarTuple
 
 import msgspec
 
+from conductor.code_cache import hold
 from conductor.core import UPSTREAM, Closure, Effect, Entry, parts
 from conductor.core.roles.initialize_params import has_section
 from conductor.core.router import Router, RouterOptions
@@ -176,7 +176,7 @@ class Runtime:
         """Serves until the client is done or the chain fails; 0 or 1."""
         loop = asyncio.get_running_loop()
         self._tidying = Tidying(loop)
-        loads = loop.call_later(_LOADS, partial(parts.load, client=True))
+        loads = loop.call_later(_LOADS, _load)
         self.apply(self.router.start())
         for spec, text in self._lacking():
             self.log("warning", spec.name, text)
@@ -675,3 +675,10 @@ class Runtime:
         await self.performer.close()
         self.records.entries.drain()  # the file of numbers is written with them for the last time
         await self.services.close()  # the last words of components may be what they have counted
+
+
+def _load() -> None:
+    """Loads what each session needs. What is loaded later stays as it is now: a chain may last
+    longer than its files do."""
+    hold(("conductor.core", "json"), parts.modules(client=True))
+    parts.load(client=True)

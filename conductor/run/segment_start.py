@@ -40,11 +40,11 @@ _PYTHONS: Final = ("base64", "datetime", "json")
 """Modules of Python's own. What is in C of these and others is loaded early."""
 
 LOADED_LATE: Final = (
-    *parts.MODULES,
+    *parts.modules(client=False),
     *("conductor.core.guards.check", "conductor.core.guards.mcp_words"),
     *_PYTHONS,
 )
-"""What no first message needs. A host that is locked up has the code of these in memory."""
+"""What no first message needs. A host that is locked up has the file with their code open."""
 
 
 def _read_spec() -> tuple[SegmentSpec, bytes]:
@@ -71,7 +71,6 @@ def main(cache: CodeCache) -> NoReturn:
     engine_for(wasm_host.Limits(), core_api())
     cache.hold(("conductor.core", *_PYTHONS), LOADED_LATE)
     cache.keep()
-    cache.close()
     library_code()  # most are loaded by now, and the parent still plans
     code = _run(*_read_spec(), cache)
     sys.stderr.flush()

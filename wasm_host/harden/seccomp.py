@@ -57,6 +57,7 @@ NEWER: Final = 450
 
 ALLOWED: Final[dict[str, Numbers]] = {
     "read": (0, 63),
+    "pread64": (17, 67),
     "write": (1, 64),
     "readv": (19, 65),
     "writev": (20, 66),
