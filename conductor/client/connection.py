@@ -16,6 +16,7 @@ from conductor.core import json_text
 from conductor.core.jsonrpc import (
     AUTH_REQUIRED,
     INTERNAL_ERROR,
+    INVALID_PARAMS,
     METHOD_NOT_FOUND,
     REFUSED,
     REQUEST_CANCELLED,
@@ -344,6 +345,8 @@ class Connection:
         if handler is None:
             text = f"Method not found: this client has no `{method}`"
             raise RequestError(METHOD_NOT_FOUND, text)
+        if method == PERMISSION and not isinstance(params.get("sessionId"), str):
+            raise RequestError(INVALID_PARAMS, "`sessionId` must be a string")
         if method == PERMISSION and session in self._cancelled:
             return CANCELLED
         return await handler(params)

@@ -144,6 +144,18 @@ async def asking(channel: Channel) -> None:
     await agent.wait("never")
 
 
+async def asking_for_nobody(channel: Channel) -> None:
+    """Asks permission without a session, and says what it was told."""
+    agent = Agent(channel)
+    await agent.until_prompt()
+    params = {"toolCall": {"toolCallId": "c"}, "options": []}
+    for given in (params, {"sessionId": None, **params}):
+        answered = await agent.ask("session/request_permission", given)
+        agent.say(f"{answered['error']['code']} {answered['error']['message']}\n")
+    agent.end()
+    await agent.wait("never")
+
+
 async def asking_on(channel: Channel) -> None:
     """Asks permission, and waits for its answer also when the turn is cancelled meanwhile."""
     agent = Agent(channel)

@@ -70,6 +70,12 @@ def test_an_id_of_several_kinds_is_never_picked() -> None:
     assert asked(same, "--permissions", "deny")[0] == selected("reject_once")
 
 
+def test_a_question_names_its_session() -> None:
+    ran = conductor("exec", "py:tests.cli.agents:asking_for_nobody", "-p", "hi")
+    assert (ran.code, ran.err) == (0, "")
+    assert ran.out == "-32602 `sessionId` must be a string\n" * 2
+
+
 @pytest.mark.parametrize("options", [None, {}, [], ["reject_once"], [{"kind": "reject_once"}]])
 def test_options_that_are_none(options: object) -> None:
     assert option_of(options, "reject_once") is None
