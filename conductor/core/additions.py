@@ -7,10 +7,11 @@ are compared without their white space: such a text is called bare here.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import accumulate, takewhile
-from typing import Final, TypeVar
+from itertools import accumulate
+from typing import Final, NamedTuple, TypeVar
 
 import msgspec
+from msgspec import Raw
 
 from conductor.core import json_text
 from conductor.core.jsonrpc import Params
@@ -63,7 +64,45 @@ _prompt: Final = json_text.Decoder(_Prompt)
 _kept: Final = json_text.Decoder(Kept)
 
 
-def blocks(params: Params) -> list[Block] | None:
+class Unread(NamedTuple):
+    """A prompt as it passed: nobody has read yet what components added."""
+
+    users: Params | None
+    """The params of the user's; None: the prompt is a component's own."""
+    sent: Raw
+    """Those that go to the agent …"""
+    got: Raw
+    """… and those that it gets, in words where it does not take all of it."""
+    first: bool
+    """Whether it is the first prompt of its session."""
+    worded: bool
+    """Whether the user's words are kept although nothing was added."""
+
+
+class Prompt:
+    """A prompt that an agent has got. It is read when somebody asks, in whatever thread: the agent
+    does not wait for that."""
+
+    def __init__(self, unread: Unread | None, kept: Kept | None = None) -> None:
+        self._unread = unread
+        self._kept = kept
+
+    def read(self) -> Kept | None:
+        """What is kept of it; None: nothing of it will be found again."""
+        unread = self._unread
+        if unread is not None:
+            self._kept = _found(unread)
+            self._unread = None
+        return self._kept
+
+    @property
+    def record(self) -> bytes:
+        """The same as JSON, in one line; empty: nothing is kept."""
+        kept = self.read()
+        return b"" if kept is None else json_text.encode(kept)
+
+
+def _blocks(params: Params) -> list[Block] | None:
     """The blocks of a prompt; None: they cannot be read."""
     prompt = _prompt.find(params)
     return prompt.prompt if prompt is not None else None
@@ -104,56 +143,57 @@ def without(text: str, cuts: Sequence[Span]) -> str:
 # -- what was added --------------------------------------------------------------------------------
 
 
-def kept(
-    users: Sequence[Block],
-    sent: Sequence[Block],
-    got: Sequence[Block],
-    *,
-    first: bool,
-    worded: bool,
-) -> Kept | None:
-    """What is kept of a prompt; None: nothing of it will be found again.
-
-    Args:
-        users: the blocks of the user's; none: the prompt is a component's own.
-        sent: the blocks that go to the agent …
-        got: … and the words that it gets for some of them.
-        first: the prompt is the first of its session.
-        worded: the user's words are kept although nothing was added.
-    """
-    heads = list(takewhile(_is_text, got))
-    texts = [bare(block.text) for block in heads]
-    whole = "".join(texts)
-    owned = {} if users == sent else _owned(users, sent)
-    if not whole or owned is None:
+def _found(unread: Unread) -> Kept | None:
+    params, sent, got, first, worded = unread
+    blocks = _blocks(sent)
+    users: list[Block] | None = []
+    if params is not None:
+        users = blocks if params == sent else _blocks(params)
+    after = blocks if got is sent else _blocks(got)
+    if users is None or blocks is None or after is None:
         return None
-    cuts: list[list[Span]] = [[] for _ in heads]
-    added: tuple[Span, ...] = ()
-    if users != sent:
-        cuts = [_others(text, owned.get(at, (0, 0))) for at, text in enumerate(texts)]
-        added = tuple(_joined(texts, cuts))
-    beginning, own, more = "", "", len(heads) < len(got)
-    if added or worded:
-        words = " ".join(
-            without(one.text, cut) if cut else one.text
-            for one, text, cut in zip(heads, texts, cuts, strict=True)
-            if cut != [(0, len(text))]  # else none of it is the user's
-        )
-        own = " ".join(words.split())[:_BEGINNING]
-        beginning = whole[:_BEGINNING] if added else ""
-    return Kept(len(whole), _digest(whole), added, more, first, beginning, own)
+    owned, other = ({}, _ALL) if users == blocks else (_owned(users, blocks), _NOTHING)
+    if owned is None:
+        return None
+    texts: list[str] = []
+    words: list[str] = []
+    added: list[Span] = []
+    at = 0
+    for number, block in enumerate(after):
+        if block.type != TEXT:
+            break
+        text = bare(block.text)
+        size = len(text)
+        start, end = owned.get(number, other)
+        if (start, min(end, size)) == (0, size):
+            words.append(block.text)
+        elif start < end:
+            cuts = [cut for cut in ((0, start), (end, size)) if cut[0] < cut[1]]
+            words.append(without(block.text, cuts))
+            added += [(at + begin, at + over) for begin, over in cuts]
+        else:
+            added.append((at, at + size))
+        texts.append(text)
+        at += size
+    if not at:
+        return None
+    whole, more = "".join(texts), len(texts) < len(after)
+    beginning = whole[:_BEGINNING] if added else ""
+    own = " ".join(" ".join(words).split())[:_BEGINNING] if added or worded else ""
+    return Kept(at, _digest(whole), _joined(added), more, first, beginning, own)
 
 
-def _is_text(block: Block) -> bool:
-    return block.type == TEXT
+def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
+    """Spans in order, those together that touch."""
+    joined: list[Span] = []
+    for start, end in spans:
+        begin = joined.pop()[0] if joined and joined[-1][1] == start else start
+        joined.append((begin, end))
+    return tuple(joined)
 
 
-def _others(text: str, own: Span) -> list[Span]:
-    """What of a bare text is not the user's."""
-    start, end = own[0], min(own[1], len(text))
-    return [cut for cut in ((0, start), (end, len(text))) if cut[0] < cut[1]]
-
-
+_NOTHING: Final = (0, 0)
+"""A block of which nothing is the user's."""
 _ALL: Final = (0, 1 << 62)
 """A block that is all the user's."""
 
@@ -210,18 +250,6 @@ def _same(text: str, other: str) -> int:
     """With how many equal characters two texts begin."""
     pairs = enumerate(zip(text, other, strict=False))
     return next((at for at, (one, two) in pairs if one != two), min(len(text), len(other)))
-
-
-def _joined(texts: Sequence[str], cuts: Sequence[Sequence[Span]]) -> list[Span]:
-    """Spans of each text as those of all texts together, with those in one that touch."""
-    joined: list[Span] = []
-    at = 0
-    for text, spans in zip(texts, cuts, strict=True):
-        for start, end in spans:
-            touches = bool(joined) and joined[-1][1] == at + start
-            joined.append((joined.pop()[0] if touches else at + start, at + end))
-        at += len(text)
-    return joined
 
 
 def _digest(text: str) -> str:
@@ -285,27 +313,44 @@ class Replay:
 _Session = TypeVar("_Session")
 """What names a session."""
 
-Titles = tuple[Kept, ...]
-"""What titles of a session may be made of: the first prompt with something added, the first with
-words of the user's, and the last."""
+_UNREAD: Final = 32
+"""Prompts that wait until somebody asks for a title."""
 
 
-def more_titles(held: Titles, prompt: Kept) -> Titles:
-    """The same once a session has one more prompt."""
-    before = () if prompt.first else held
-    if not (prompt.whole or prompt.own):
-        return before
-    return (*before[:1], *[one for one in before if one.own][:1], prompt)
+class Titles:
+    """What titles of a session may be made of."""
 
+    def __init__(self) -> None:
+        self._held: tuple[Kept, ...] = ()
+        self._more: list[Prompt] = []
 
-def shown(held: Titles, title: str) -> str:
-    """The title of a session without what components added; empty: nothing is left."""
-    worded = next((one.own for one in held if one.own), "")
-    for prompt in held:
-        other = _title(prompt, prompt.own or worded, title)
-        if other != title:
-            return other
-    return title
+    def add(self, prompt: Prompt) -> None:
+        """The session has one more prompt."""
+        self._more.append(prompt)
+        if len(self._more) > _UNREAD:
+            self.held()
+
+    def held(self) -> tuple[Kept, ...]:
+        """The first prompt with something added, the first with words of the user's, the last."""
+        more, self._more = self._more, []
+        for prompt in more:
+            kept = prompt.read()
+            if kept is not None and kept.first:
+                self._held = ()
+            if kept is not None and (kept.whole or kept.own):
+                held = self._held
+                self._held = (*held[:1], *[one for one in held if one.own][:1], kept)
+        return self._held
+
+    def shown(self, title: str) -> str:
+        """The title of the session without what components added; empty: nothing is left."""
+        held = self.held()
+        worded = next((one.own for one in held if one.own), "")
+        for prompt in held:
+            other = _title(prompt, prompt.own or worded, title)
+            if other != title:
+                return other
+        return title
 
 
 def _title(prompt: Kept, own: str, title: str) -> str:
@@ -324,7 +369,8 @@ def titles(records: Iterable[tuple[_Session, bytes]]) -> dict[_Session, Titles]:
     found: dict[_Session, Titles] = {}
     for session, record in records:
         for prompt in read([record]):
-            found[session] = more_titles(found.pop(session, ()), prompt)
+            found[session] = found.pop(session, Titles())
+            found[session].add(Prompt(None, prompt))
     return found
 
 

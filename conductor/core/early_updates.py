@@ -54,8 +54,10 @@ class EarlyUpdates(Part):
 
     def keeps(self, lane: Lane, method: str, params: Params, source: Source) -> bool:
         """Whether a notification waits."""
+        if not self.any:
+            return False
         message = read_message(method, params)
-        if not self.any or message.session is None or self._knows(message.session):
+        if message.session is None or self._knows(message.session):
             return False
         if self._client.wait(Waiting(Next.ARRIVES, lane, source, message), (_MOST, _MOST_BYTES)):
             return True
@@ -69,7 +71,8 @@ class EarlyUpdates(Part):
     def answers(self, session: str | None) -> None:
         """The client gets an answer to a request in which it has named a session: what waits of
         that goes on before."""
-        self._go_on(lambda message: message.session == session)
+        if self.any:
+            self._go_on(lambda message: message.session == session)
 
     def asked(self) -> None:
         """The agent asks the user something: what tools do goes on before, and what was told before

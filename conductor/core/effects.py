@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from msgspec import Raw
 
 from conductor.core.component import Side
+
+if TYPE_CHECKING:
+    from conductor.core.additions import Prompt
 
 
 class Send(msgspec.Struct, frozen=True, gc=False):
@@ -41,12 +44,11 @@ class Resolve(msgspec.Struct, frozen=True):
 
 
 class Keep(msgspec.Struct, frozen=True):
-    """Keep a record of a prompt that the agent `peer` has got, beyond the end of this process."""
+    """Keep the record of a prompt that the agent `peer` has got, beyond the end of this process."""
 
     peer: str
     session: str
-    record: bytes
-    """JSON, in one line."""
+    prompt: Prompt
 
 
 class Recall(msgspec.Struct, frozen=True):

@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import Raw, UnsetType
+from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import additions, json_text
-from conductor.core.additions import Kept, Replay, Span, Titles
+from conductor.core.additions import Kept, Prompt, Replay, Span, Titles, Unread
 from conductor.core.effects import Keep, Recall
 from conductor.core.json_text import (
     elements,
@@ -28,7 +28,7 @@ from conductor.core.json_text import (
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import heading, read_message, session_of
-from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
+from conductor.core.policy.key_table import LIST, SETUP, STATE_KIND, UPDATE, update
 from conductor.core.session import Beginning
 from conductor.core.state import Flow, Lane, Next, Replayed, Source, Visit, Waiting
 
@@ -76,8 +76,6 @@ class Replays(Part):
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
-        self._given: dict[Flow, tuple[str, Params]] = {}
-        """The prompts of the client that have no answer, and no agent has got by another's."""
         self._repeating: dict[str, _Session] = {}
         """By the client's ids."""
         self._waiting: dict[int, tuple[Visit, Waiting]] = {}
@@ -90,9 +88,6 @@ class Replays(Part):
         """Whether a request of the client's goes on only once the records are there."""
         session = None if method == LIST else pending.names
         if method == _NEW:
-            pending.followers = (*pending.followers, Replayed())
-        elif method == PROMPT and session is not None and not self._keeps_nothing(session):
-            self._given[pending.flow] = session, params
             pending.followers = (*pending.followers, Replayed())
         elif method == LIST or (method in (*_REPLAYING, _FORK) and session is not None):
             below = None if session is None else self._below(session)
@@ -107,76 +102,69 @@ class Replays(Part):
     def _agent(self) -> str:
         return self._exchange.topology.agent.name
 
-    def _keeps_nothing(self, session: str) -> bool:
-        """Whether nothing of a prompt is kept: nobody stands before the agent and adds anything, so
-        only the beginning of a session is."""
+    def keeps(self, session: str | None) -> bool:
+        """Whether something of a prompt is kept: if nobody stands before the agent and adds
+        anything, only the beginning of a session is."""
         alone = len(self._exchange.topology.components) == 1
-        return alone and self._exchange.sessions.get(session).beginning is Beginning.OVER
+        return not alone or self._exchange.sessions.get(session).beginning is not Beginning.OVER
 
     def _below(self, session: str) -> str:
         """What the agent calls a session of the client's."""
         return self._parts.names.innermost(self._exchange.upstream.p, session)
 
     def answered(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> None:
-        """A prompt is over, or in version 2 the agent has it; or the client has a new session, if
-        that was granted."""
-        self._given.pop(pending.flow, None)
+        """The client has a new session, if that was granted."""
         session = session_of(Raw(body)) if member == b"result" else None
-        if pending.method == PROMPT or session is None:
+        if session is None:
             return
         if isinstance(asked, _Recalled):
             self._forked(session, additions.read(record for _, record in asked.records))
             return
         known = self._exchange.sessions.at(session)
-        known.beginning, known.titles = Beginning.NEW, ()
+        known.beginning, known.titles = Beginning.NEW, None
 
     def agent_gets(self, lane: Lane, pending: Visit, sent: Raw, got: Raw) -> None:
         """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
         below = pending.session or ""
-        if self._keeps_nothing(below):
+        if not self.keeps(below):
             return  # alone, the agent calls it as the client does
         session = self._parts.names.outermost(lane, below)
         if pending.flow.by and not self._exchange.sessions.get(session).is_clients:
             return
-        blocks = additions.blocks(sent)
-        users: list[additions.Block] | None = []
-        if not pending.flow.by:
-            asked = self._users(session, pending.flow, sent)
-            users = blocks if asked == sent else additions.blocks(asked)
-        after = blocks if got is sent else additions.blocks(got)
-        if users is None or blocks is None or after is None:
-            return
+        own = bool(pending.flow.by)
+        users = None if own else self._users(session, pending.flow, sent)
         known = self._exchange.sessions.at(session)
         first, worded = known.beginning is Beginning.NEW, known.beginning is Beginning.WORDED
-        kept = additions.kept(users, blocks, after, first=first, worded=worded)
-        known.beginning = Beginning.WORDED if (first or worded) and not users else Beginning.OVER
-        if kept is None:
-            return
-        self._keep(session, below, kept)
-        if kept.added and self._exchange.version == 2:
+        known.beginning = Beginning.WORDED if (first or worded) and own else Beginning.OVER
+        prompt = Prompt(Unread(users, sent, got, first, worded))
+        self._exchange.emit(Keep(self._agent, below, prompt))
+        if users == sent and not worded:
+            return  # nothing was added
+        self._remember(session, prompt)
+        kept = prompt.read() if self._exchange.version == 2 else None
+        if kept is not None and kept.added:
             now = self._repeating.setdefault(session, _Session(Replay(), loads=False))
             now.replay.expect(kept)
-            self._exchange.watch(mends=True)
 
     def _users(self, session: str, flow: Flow, sent: Raw) -> Params:
         """The client's prompt that goes to the agent: `flow`, or the oldest of its session, where a
         program has passed it on by a request of its own. Where none is known, nothing is added.
         """
-        if flow in self._given:
-            return self._given[flow][1]
-        oldest = next((one for one, (of, _) in self._given.items() if of == session), None)
-        return sent if oldest is None else self._given.pop(oldest)[1]
+        prompts = self._exchange.sessions.get(session).prompts
+        given = [one for one in prompts if one.asked is not UNSET]
+        oldest = given[0] if given else None
+        prompt = next((one for one in given if one.flow is flow), oldest)
+        asked = sent if prompt is None else prompt.asked
+        if prompt is not None and prompt.flow is not flow:
+            prompt.asked = UNSET
+        return asked
 
-    def _keep(self, session: str, below: str, kept: Kept) -> None:
-        self._exchange.emit(Keep(self._agent, below, json_text.encode(kept)))
-        self._remember(session, kept)
-
-    def _remember(self, session: str, kept: Kept) -> None:
+    def _remember(self, session: str, prompt: Prompt) -> None:
         """A title may have to be another from now on."""
         known = self._exchange.sessions.at(session)
-        known.titles = additions.more_titles(known.titles, kept)
-        if known.titles:
-            self._exchange.watch(mends=True)
+        known.titles = known.titles or Titles()
+        known.titles.add(prompt)
+        self._exchange.watch(mends=True)
 
     # -- what was kept -------------------------------------------------------------------------
 
@@ -197,13 +185,14 @@ class Replays(Part):
     def _forked(self, session: str, prompts: list[Kept]) -> None:
         """The client has a copy of a session."""
         for at, prompt in enumerate(prompts):
-            kept = msgspec.structs.replace(prompt, first=not at)
-            self._keep(session, self._below(session), kept)
+            kept = Prompt(None, msgspec.structs.replace(prompt, first=not at))
+            self._exchange.emit(Keep(self._agent, self._below(session), kept))
+            self._remember(session, kept)
 
     def _loads(self, session: str, prompts: list[Kept], pending: Visit) -> None:
         """The client loads a session: until it is answered, its agent repeats prompts."""
         for prompt in prompts:
-            self._remember(session, prompt)
+            self._remember(session, Prompt(None, prompt))
         self.comes(session)
         now = self._repeating[session] = _Session(Replay(prompts), loads=True)
         self._exchange.watch(mends=True)
@@ -226,7 +215,7 @@ class Replays(Part):
         for entry in entries:
             session = session_of(entry)
             below = "" if session is None else self._below(session)
-            shown.append(_titled(entry, titles.get(below, ())))
+            shown.append(_titled(entry, titles.get(below)))
         if shown == entries:
             return body
         members["sessions"] = Raw(json_text.encode(shown))
@@ -297,11 +286,13 @@ def _text(block: Raw) -> str:
     return text_of(members.get("text")) if text_of(members.get("type")) == additions.TEXT else ""
 
 
-def _titled(raw: Raw, titles: Titles) -> Raw:
+def _titled(raw: Raw, titles: Titles | None) -> Raw:
     """What names the title of a session, with the one that the client is to have."""
+    if titles is None:
+        return raw
     members = read_members(raw) or {}
     title = text_of(members.get("title"))
-    shown = additions.shown(titles, title)
+    shown = titles.shown(title)
     if shown == title:
         return raw
     members["title"] = Raw(json_text.encode(shown))

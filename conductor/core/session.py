@@ -8,11 +8,12 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import Raw
+from msgspec import UNSET, Raw
 
+from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import Message
 from conductor.core.policy.key_table import PROMPT
-from conductor.core.state import Follower, Lane, Peer, Visit, Waiting
+from conductor.core.state import Flow, Follower, Lane, Peer, Visit, Waiting
 
 if TYPE_CHECKING:  # no start waits for it
     from conductor.core.additions import Titles
@@ -209,6 +210,11 @@ class Prompt(Follower, msgspec.Struct, eq=False):
     turn: QueuedTurn | None
     begun: bool = False
     """In version 2: whether the agent works on it, so that its next idle state ends it."""
+    flow: Flow | None = None
+    """Of the client's: its request …"""
+    asked: Params = UNSET
+    """… and what it has asked, until that is answered, or an agent has it by another's request.
+    Only where something is kept of prompts (`conductor.core.replays`)."""
 
 
 class AgentPrompt(Follower, msgspec.Struct):
@@ -316,8 +322,8 @@ class Session(msgspec.Struct, eq=False):
     terminals: dict[str, Peer] = {}
     """The terminals that are open in it, and who has opened each."""
     beginning: Beginning = Beginning.OVER
-    titles: Titles = ()
-    """What its title may be made of."""
+    titles: Titles | None = None
+    """What its title may be made of; None: of none that has something added."""
     # Prompts of components' own (`conductor.core.own_prompts`).
     payer: str = ""
     """The user's session for which the component has opened it: its account pays for prompts."""

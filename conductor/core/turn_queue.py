@@ -165,14 +165,12 @@ class TurnQueue:
     # -- prompts -------------------------------------------------------------------------------
 
     @staticmethod
-    def prompted(session: Session, turn: QueuedTurn | None) -> Prompt:
+    def prompted(prompt: Prompt) -> None:
         """A prompt goes on: of the client, or of a turn."""
-        prompt = Prompt(session, turn)
-        session.prompts.append(prompt)
-        if turn is not None:
-            turn.prompts += 1
-            turn.prompted = True
-        return prompt
+        prompt.session.prompts.append(prompt)
+        if prompt.turn is not None:
+            prompt.turn.prompts += 1
+            prompt.turn.prompted = True
 
     def over(self, prompt: Prompt) -> None:
         """A prompt is over."""

@@ -19,7 +19,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import additions, json_text
-from conductor.core.additions import TITLE_WORDS
+from conductor.core.additions import TITLE_WORDS, Prompt
 from conductor.spec import paths, private_files
 
 MOST_BYTES: Final = 4 * 1024 * 1024
@@ -28,7 +28,7 @@ MOST_TITLES: Final = 512 * 1024
 """Of the file of titles. Each list of sessions reads the whole file, and messages wait for it."""
 _LONGEST: Final = 64 * 1024
 """Bytes of one line, at most."""
-_LATER: Final = 0.05
+_LATER: Final = 0.5
 """Seconds after which a prompt is written: the agent has it before."""
 
 
@@ -40,6 +40,9 @@ class _Line(msgspec.Struct):
 
 _line: Final = json_text.Decoder(_Line)
 
+_Prompt = tuple[str, str, Prompt]
+"""With the agent that has got it, and the session."""
+
 
 class KeptPrompts:
     """The files, as one chain uses them."""
@@ -49,9 +52,9 @@ class KeptPrompts:
         a replay."""
         self._log = log
         self._in_memory = in_memory
-        self._lines: list[bytes] = []
+        self._prompts: list[_Prompt] = []
         """What is to be written …"""
-        self._taken: list[bytes] = []
+        self._taken: list[_Prompt] = []
         """… and what is being written …"""
         self._writing: asyncio.Future[None] | None = None
         """… meanwhile."""
@@ -59,14 +62,14 @@ class KeptPrompts:
         """Why the files cannot be used."""
         self._said = False
 
-    def keep(self, agent: str, session: str, record: bytes) -> None:
+    def keep(self, agent: str, session: str, prompt: Prompt) -> None:
         """A prompt is to be kept."""
-        line = _written(agent, session, record)
-        if self._why or len(line) > _LONGEST:
-            return
-        if not self._lines and not self._in_memory:
+        if self._why or self._in_memory:
+            prompt.read()  # read now, so that it does not hold the text
+        elif not self._prompts:
             asyncio.get_running_loop().call_later(_LATER, self._write)
-        self._lines.append(line)
+        if not self._why:
+            self._prompts.append((agent, session, prompt))
 
     async def close(self) -> None:
         """Waits until all is written."""
@@ -76,13 +79,13 @@ class KeptPrompts:
             self._write()
 
     def _write(self) -> None:
-        if self._in_memory or self._why or not self._lines:
+        if self._in_memory or self._why or not self._prompts:
             return
         loop = asyncio.get_running_loop()
         if self._writing is not None:
             loop.call_later(_LATER, self._write)
             return
-        self._taken, self._lines = self._lines, []
+        self._taken, self._prompts = self._prompts, []
         self._writing = loop.run_in_executor(None, self._append_all, self._taken)
         self._writing.add_done_callback(self._written)
 
@@ -96,7 +99,8 @@ class KeptPrompts:
         else:
             writing.result()
 
-    def _append_all(self, lines: list[bytes]) -> None:
+    def _append_all(self, prompts: list[_Prompt]) -> None:
+        lines = _lines_of(prompts)
         self._append(paths.prompts(), lines, MOST_BYTES, bytes)
         self._append(paths.titles(), list(filter(_makes_titles, lines)), MOST_TITLES, _of_titles)
 
@@ -112,8 +116,9 @@ class KeptPrompts:
         except (OSError, ValueError) as error:
             self._fails(error)
         if not self._why:
-            taken = [line for line in self._taken if line not in data]
-            return list(_those_of(data + b"".join([*taken, *self._lines]), agent, session))
+            taken = [line for line in _lines_of(self._taken) if line not in data]
+            data += b"".join([*taken, *_lines_of(self._prompts)])
+            return list(_those_of(data, agent, session))
         if not self._said:
             self._said = True
             self._log("warning", "conductor", self._why)
@@ -157,6 +162,13 @@ class KeptPrompts:
         self._why = f"{text}\nhint: {hint}"
 
 
+def _lines_of(prompts: list[_Prompt]) -> list[bytes]:
+    """The lines of prompts, in order; of some, nothing is kept."""
+    records = [(agent, session, prompt.record) for agent, session, prompt in prompts]
+    lines = [_written(*each) for each in records if each[2]]
+    return [line for line in lines if len(line) <= _LONGEST]
+
+
 def _written(agent: str, session: str, record: bytes) -> bytes:
     return json_text.encode(_Line(agent, session, Raw(record))) + b"\n"
 
@@ -168,7 +180,7 @@ def _of_titles(data: bytes) -> bytes:
     return b"".join(
         _written(*session, json_text.encode(prompt))
         for session, prompts in found.items()
-        for prompt in dict.fromkeys(prompts)
+        for prompt in dict.fromkeys(prompts.held())
     )
 
 

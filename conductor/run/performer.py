@@ -72,8 +72,8 @@ class Performer:
                 runtime.outboxes.post(peer, line)
             case Resolve():
                 runtime.start(self._resolve(effect))
-            case Keep(agent, session, record):
-                self._kept_prompts.keep(agent, session, record)
+            case Keep(agent, session, prompt):
+                self._kept_prompts.keep(agent, session, prompt)
             case Recall(agent, token, theirs):
                 # At once: what the client sends behind its request must not overtake that.
                 kept = self._kept_prompts.recall(agent, theirs)

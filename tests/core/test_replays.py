@@ -194,9 +194,10 @@ class Chain:
         """Does what the router asks for."""
         for effect in effects:
             match effect:
-                case Keep(peer, session, record):
-                    assert b"\n" not in record
-                    self.kept.append((peer, session, record))
+                case Keep(peer, session, prompt):
+                    assert b"\n" not in prompt.record
+                    if prompt.record:
+                        self.kept.append((peer, session, prompt.record))
                 case Recall(peer, token, session):
                     theirs = [
                         (one[1], one[2])
@@ -572,6 +573,7 @@ def test_of_a_prompt_with_odd_or_too_many_blocks_nothing_is_known() -> None:
         chain.ask("session/prompt", {"sessionId": session, "prompt": [{"text": 5}]})
     assert kept == []
     chain.edit = nothing
+    chain.prompts(session, IMAGE)
     chain.prompts(session, *["one"] * 300)
     assert len(kept) == 1
 
@@ -669,7 +671,7 @@ def test_a_title_may_be_of_the_first_prompt_or_of_the_last() -> None:
     session = new(chain)
     chain.prompts(session, "one")
     chain.edit = before("The time is 12.")
-    for users in ("two", "three"):
+    for users in ("two", *map(str, range(40)), "three"):
         chain.prompts(session, users)
     chain.edit = nothing
     chain.prompts(session, "four")

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conductor.core import additions, json_text
-from conductor.core.additions import Kept
+from conductor.core.additions import Kept, Prompt
 from conductor.run import kept_prompts
 from conductor.run.kept_prompts import KeptPrompts
 from conductor.spec import paths, private_files
@@ -27,6 +27,19 @@ def log() -> list[str]:
     return []
 
 
+class Recorded(Prompt):
+    """A prompt with this record."""
+
+    def __init__(self, record: bytes) -> None:
+        super().__init__(None)
+        self._record = record
+
+    @property
+    def record(self) -> bytes:
+        """As it was given."""
+        return self._record
+
+
 def use(log: list[str]) -> KeptPrompts:
     """The file, as another chain uses it."""
     return KeptPrompts(lambda level, name, text: log.append(f"{level}: {text}"))
@@ -37,7 +50,8 @@ def keep(kept: KeptPrompts, *prompts: tuple[str, str, bytes]) -> None:
 
     async def kept_now() -> None:
         for prompt in prompts:
-            kept.keep(*prompt)
+            agent, session, record = prompt
+            kept.keep(agent, session, Recorded(record))
         await kept.close()
 
     asyncio.run(kept_now())
@@ -65,7 +79,7 @@ def test_records_come_back_by_agent_and_session(place: Path, log: list[str]) -> 
 
 def test_what_is_kept_is_written_a_little_later(place: Path, log: list[str]) -> None:
     async def later() -> None:
-        use(log).keep("a", "s", b"1")
+        use(log).keep("a", "s", Recorded(b"1"))
         while not use(log).recall("a", "s"):
             await asyncio.sleep(0.01)
 
@@ -76,13 +90,13 @@ def test_what_is_kept_is_written_a_little_later(place: Path, log: list[str]) -> 
 def test_messages_go_on_while_another_conductor_holds_the_file(place: Path, log: list[str]) -> None:
     async def kept() -> None:
         chain, all_three = use(log), [("s", b"1"), ("s", b"2"), ("s", b"3")]
-        chain.keep("a", "s", b"1")
+        chain.keep("a", "s", Recorded(b"1"))
         await chain.close()
         with private_files.alone(f"{place}.lock"):
-            chain.keep("a", "s", b"2")
+            chain.keep("a", "s", Recorded(b"2"))
             closing = asyncio.create_task(chain.close())
             await asyncio.sleep(0)
-            chain.keep("a", "s", b"3")
+            chain.keep("a", "s", Recorded(b"3"))
             assert chain.recall("a", "s") == all_three
         await closing
         assert chain.recall("a", "s") == use(log).recall("a", "s") == all_three
@@ -98,11 +112,11 @@ def test_what_comes_while_a_batch_is_written_is_in_the_next(
 
     async def kept() -> None:
         chain = use(log)
-        chain.keep("a", "s", b"1")
+        chain.keep("a", "s", Recorded(b"1"))
         await chain.close()
         with private_files.alone(f"{place}.lock"):
             for prompt in (b"2", b"3"):  # the first of them is being written, for so long
-                chain.keep("a", "s", prompt)
+                chain.keep("a", "s", Recorded(prompt))
                 await asyncio.sleep(0.02)
         while len(use(log).recall("a", "s")) < 3:
             await asyncio.sleep(0.001)
@@ -149,7 +163,8 @@ def test_many_prompts_of_one_session_cost_no_other_its_title(
     for number in range(100):
         keep(chain, ("a", "new", json_text.encode(prompt(number))))
         assert Path(paths.titles()).stat().st_size <= 5000
-    known = additions.titles(chain.recall("a", None))
+    titles = additions.titles(chain.recall("a", None))
+    known = {session: each.held() for session, each in titles.items()}
     assert known == {"old": (prompt(0),), "new": (prompt(0), prompt(0), prompt(99))}
 
 

@@ -248,8 +248,9 @@ class Storm:
                     self.wakes.append(token)
                 case Serve(_, _, int()) | Resolve() | Recall():
                     self.calls.append(effect)
-                case Keep(_, session, record):
-                    self.records.append((session, record))
+                case Keep(_, session, prompt):
+                    if prompt.record:
+                        self.records.append((session, prompt.record))
                 case Listen(peer):
                     self.launched.add(peer)
                     self._take(self.router.listening(peer, b'{"command":"shim"}'))
