@@ -573,7 +573,7 @@ def test_of_a_prompt_with_odd_or_too_many_blocks_nothing_is_known() -> None:
         chain.ask("session/prompt", {"sessionId": session, "prompt": [{"text": 5}]})
     assert kept == []
     chain.edit = nothing
-    chain.prompts(session, IMAGE)
+    chain.prompts(session, " ")
     chain.prompts(session, *["one"] * 300)
     assert len(kept) == 1
 
