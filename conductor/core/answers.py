@@ -206,7 +206,7 @@ class Answers(Part):
         parts, own_turns = self._parts, self._parts.own_turns
         match follower:
             case Prompt():
-                own_turns.answered(follower, member, body)
+                own_turns.answered(follower, pending, member, body)
             case Forwarded():
                 own_turns.returned(follower)
             case Seen():

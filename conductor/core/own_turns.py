@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Annotated, Final
 
 import msgspec
-from msgspec import UNSET, Meta, Raw, UnsetType
+from msgspec import Meta, Raw, UnsetType
 
 from conductor.core import json_text
 from conductor.core.agent_turns import key_of, only_begun, repeats, reported_state
@@ -202,11 +202,11 @@ class OwnTurns(Part):
 
     # -- prompts -------------------------------------------------------------------------------
 
-    def client_prompts(self, request: Visit, asked: Params) -> None:
-        """A prompt of the client goes on; `asked`: its params, where something is kept of them."""
+    def client_prompts(self, request: Visit) -> None:
+        """A prompt of the client goes on."""
         if request.names is not None:
             session = self._exchange.sessions.user_prompts(request.names)
-            self._follow(request, Prompt(session, None, flow=request.flow, asked=asked))
+            self._follow(request, session, None)
 
     def prompts(self, lane: Lane, request: Visit, send: Waiting) -> None:
         """A component prompts by `lane`: `send` goes on, once it may. A prompt that a policed
@@ -221,24 +221,24 @@ class OwnTurns(Part):
             self._parts.waits.go_on(send)
         elif mine:
             self._goes_on_outside(mine[-1])
-            self._follow(request, Prompt(mine[-1].session, mine[-1]))
+            self._follow(request, mine[-1].session, mine[-1])
             self._parts.waits.go_on(send)
         else:
             nests = self.holds(lane, session)
             known = self._known(peer, session)
             self._ask(QueuedTurn((peer, ""), known, session, False, nests, request, send))
 
-    def _follow(self, request: Visit, prompt: Prompt) -> None:
+    def _follow(self, request: Visit, session: Session, turn: QueuedTurn | None) -> None:
         """Counts a prompt as one that runs, until it is over."""
-        if not self._hosted:
-            self.queue.prompted(prompt)
-            request.followers = (*request.followers, prompt)
+        if self._hosted:
+            return
+        request.followers = (*request.followers, self.queue.prompted(session, turn))
 
-    def answered(self, prompt: Prompt, member: bytes, body: bytes) -> None:
+    def answered(self, prompt: Prompt, pending: Visit, member: bytes, body: bytes) -> None:
         """A prompt is answered."""
+        prompt.session.asked.pop(pending.flow, None)
         if only_begun(self._exchange.version, member, body):
             prompt.begun = True  # it is over with the agent's idle state
-            prompt.asked = UNSET
         else:
             self.queue.over(prompt)
 
@@ -384,7 +384,7 @@ class OwnTurns(Part):
         if turn.send is None:
             self._exchange.reply(request, b"result", json_text.encode(_Named(turn.id)))
             return
-        self._follow(request, Prompt(turn.session, turn))
+        self._follow(request, turn.session, turn)
         request.followers = (*request.followers, turn)
         self._parts.waits.go_on(turn.send)
 

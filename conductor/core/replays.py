@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import Raw, UnsetType
 
 from conductor.core import additions, json_text
 from conductor.core.additions import Kept, Prompt, Replay, Span, Titles, Unread
@@ -28,7 +28,7 @@ from conductor.core.json_text import (
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import heading, read_message, session_of
-from conductor.core.policy.key_table import LIST, SETUP, STATE_KIND, UPDATE, update
+from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
 from conductor.core.session import Beginning
 from conductor.core.state import Flow, Lane, Next, Replayed, Source, Visit, Waiting
 
@@ -89,6 +89,8 @@ class Replays(Part):
         session = None if method == LIST else pending.names
         if method == _NEW:
             pending.followers = (*pending.followers, Replayed())
+        elif method == PROMPT and session is not None and self.keeps(session):
+            self._exchange.sessions.at(session).asked[pending.flow] = params
         elif method == LIST or (method in (*_REPLAYING, _FORK) and session is not None):
             below = None if session is None else self._below(session)
             self._last += 1
@@ -150,14 +152,11 @@ class Replays(Part):
         """The client's prompt that goes to the agent: `flow`, or the oldest of its session, where a
         program has passed it on by a request of its own. Where none is known, nothing is added.
         """
-        prompts = self._exchange.sessions.get(session).prompts
-        given = [one for one in prompts if one.asked is not UNSET]
-        oldest = given[0] if given else None
-        prompt = next((one for one in given if one.flow is flow), oldest)
-        asked = sent if prompt is None else prompt.asked
-        if prompt is not None and prompt.flow is not flow:
-            prompt.asked = UNSET
-        return asked
+        asked = self._exchange.sessions.get(session).asked
+        if flow in asked:
+            return asked[flow]
+        oldest = next(iter(asked), None)
+        return sent if oldest is None else asked.pop(oldest)
 
     def _remember(self, session: str, prompt: Prompt) -> None:
         """A title may have to be another from now on."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from conductor.core import dialects, jsonrpc
 from conductor.core.component import Role, Side
@@ -253,8 +253,7 @@ class Requests(Part):
             if method != PROMPT or not sessions.is_client_in(pending.names):
                 sessions.client_enters(pending.names, method)
             if method == PROMPT:
-                keeps = self._exchange.keeps and self._parts.replays.keeps(pending.names)
-                self._parts.own_turns.client_prompts(pending, params if keeps else UNSET)
+                self._parts.own_turns.client_prompts(pending)
             elif method in MAKES_ONE and self._exchange.topology.mode == "agent":
                 self._parts.early.opens()
         elif method == LIST:

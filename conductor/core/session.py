@@ -8,7 +8,7 @@ from enum import Enum, IntEnum
 from typing import TYPE_CHECKING, Final
 
 import msgspec
-from msgspec import UNSET, Raw
+from msgspec import Raw
 
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.headings import Message
@@ -210,11 +210,6 @@ class Prompt(Follower, msgspec.Struct, eq=False):
     turn: QueuedTurn | None
     begun: bool = False
     """In version 2: whether the agent works on it, so that its next idle state ends it."""
-    flow: Flow | None = None
-    """Of the client's: its request …"""
-    asked: Params = UNSET
-    """… and what it has asked, until that is answered, or an agent has it by another's request.
-    Only where something is kept of prompts (`conductor.core.replays`)."""
 
 
 class AgentPrompt(Follower, msgspec.Struct):
@@ -336,7 +331,10 @@ class Session(msgspec.Struct, eq=False):
     # Turns (`conductor.core.turn_queue`).
     open: list[QueuedTurn] = []
     waiting: list[QueuedTurn] = []
-    prompts: list[Prompt] = []
+    prompts: dict[Prompt, None] = {}
+    asked: dict[Flow, Params] = {}
+    """What the client has asked by each of its prompts, until that is answered, or an agent has it
+    by another's request. Only where something is kept of prompts (`conductor.core.replays`)."""
     held: dict[Visit, Waiting] = {}
     """Prompts of the client that wait, and settings behind one."""
     work: Work = Work.IDLE

@@ -165,19 +165,21 @@ class TurnQueue:
     # -- prompts -------------------------------------------------------------------------------
 
     @staticmethod
-    def prompted(prompt: Prompt) -> None:
+    def prompted(session: Session, turn: QueuedTurn | None) -> Prompt:
         """A prompt goes on: of the client, or of a turn."""
-        prompt.session.prompts.append(prompt)
-        if prompt.turn is not None:
-            prompt.turn.prompts += 1
-            prompt.turn.prompted = True
+        prompt = Prompt(session, turn)
+        session.prompts[prompt] = None
+        if turn is not None:
+            turn.prompts += 1
+            turn.prompted = True
+        return prompt
 
     def over(self, prompt: Prompt) -> None:
         """A prompt is over."""
         session, turn = prompt.session, prompt.turn
         if prompt not in session.prompts:
             return
-        session.prompts.remove(prompt)
+        del session.prompts[prompt]
         if session.open or session.waiting:  # else nobody waits
             if turn is not None:
                 turn.prompts -= 1

@@ -150,7 +150,9 @@ class Cancellations(Part):
             self.end(carried)
         else:
             carried.moves(Event.CANCELLED)
-            carried.lane.other.in_flight.leave(carried)
+            in_flight = carried.lane.other.in_flight
+            in_flight.unpassed[carried] = None
+            in_flight.leave(carried)
             self._parts.deadlines.after(GRACE, carried)
 
     def grace_over(self, carried: Visit) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Collection
 from enum import Enum
 from typing import ClassVar, Final, TypeVar
 
@@ -197,19 +197,21 @@ def _fingerprint(method: str, params: Params) -> tuple[str, int]:
 
 
 def meant(
-    requests: Iterable[_Request], method: str, params: Params, *, exactly: bool = False
+    requests: Collection[_Request], method: str, params: Params, *, exactly: bool = False
 ) -> _Request | None:
     """The request that a program passes on, where its library chooses the ids.
 
     It is the one of equal params, else (unless `exactly`) the oldest with the same key, session,
     address and inner method.
     """
-    candidates = [request for request in requests if request.method == method]
-    same = next((request for request in candidates if request.params == params), None)
-    if same is not None or exactly or not candidates:
-        return same
-    wanted = heading(method, params), inner_method(method, params)
-    for request in candidates:
-        if (request.heading, inner_method(method, request.params)) == wanted:
+    for request in requests:
+        if request.method == method and request.params == params:
+            return request
+    if exactly or not requests:
+        return None
+    key, inner = heading(method, params), inner_method(method, params)
+    for request in requests:
+        alike = request.method == method and request.heading == key
+        if alike and inner_method(method, request.params) == inner:
             return request
     return None

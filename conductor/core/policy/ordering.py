@@ -62,6 +62,7 @@ class InFlight(Generic[_Request]):
         "set_ups",
         "shown",
         "unforwarded",
+        "unpassed",
         "waiting",
     )
 
@@ -78,6 +79,8 @@ class InFlight(Generic[_Request]):
         """Copies of notifications."""
         self.requests: dict[bytes, _Request] = {}
         """Requests that the component carries, by the id they were delivered under …"""
+        self.unpassed: dict[_Request, None] = {}
+        """… those of them that it has, and may be about to pass on, the oldest first …"""
         self._closed: deque[tuple[bytes, _Request]] = deque()
         """… and those among them of which only what is left is kept, the oldest first."""
         self._prompts: dict[str | None, dict[_Request, None]] = {}
@@ -147,6 +150,7 @@ class InFlight(Generic[_Request]):
 
     def close(self, request: _Request) -> None:
         """The component does not carry it any more."""
+        self.unpassed.pop(request, None)
         if self.queue:
             self.leave(request)
         if request.heading.key == PROMPT:

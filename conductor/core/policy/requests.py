@@ -39,7 +39,7 @@ from conductor.core.policy.key_table import (
 from conductor.core.policy.policy_state import PolicyState
 from conductor.core.policy.sessions import ENTERING, FOLLOWED, MAKES_ONE
 from conductor.core.policy.settling import Settling
-from conductor.core.policy.states import MOST_RETRIES, NOT_PASSED, Event, State, to
+from conductor.core.policy.states import MOST_RETRIES, Event, State, to
 from conductor.core.policy.turns import TURNS
 from conductor.core.session import OwnPrompt
 from conductor.core.state import Lane, Next, Peer, Visit, Waiting
@@ -107,8 +107,7 @@ class PolicedRequests(HeldRequests):
             event, retries = Event.PASSED_ON, carried.retries
             again = to(carried.state, event) is not None and retries < MOST_RETRIES
             return carried if policy_state.enforced or again else None
-        held = [carried for carried in in_flight.requests.values() if carried.state in NOT_PASSED]
-        return meant(held, method, params)
+        return meant(in_flight.unpassed, method, params)
 
     def _forward(self, carried: Visit, params: Params, pending: Visit) -> None:
         """A component passes on a request that it carries."""
@@ -143,6 +142,7 @@ class PolicedRequests(HeldRequests):
         if policy_state.prompts and method == PROMPT:
             self._parts.turns.prompt_passed(policy_state, carried.heading.session, pending)
         carried.moves(Event.PASSED_ON)
+        lane.in_flight.unpassed.pop(carried, None)
         carried.forwarded, carried.upstream, carried.frame = pending, None, b""
         pending.passes_on = carried
         if carried.lane.in_flight.queue:
@@ -383,7 +383,9 @@ class PolicedRequests(HeldRequests):
         frame = self._exchange.send(carried.lane, carried.method, carried.params, carried)
         if peer.returns and not carried.method.startswith("_"):
             carried.frame = frame
-        carried.lane.other.in_flight.requests[carried.target_id] = carried
+        in_flight = carried.lane.other.in_flight
+        in_flight.requests[carried.target_id] = carried
+        in_flight.unpassed[carried] = None
         self._limit(carried)
 
 

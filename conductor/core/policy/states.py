@@ -125,8 +125,6 @@ TABLE: Final = {(move.state, move.event): move.to for move in MOVES}
 
 IN_HAND: Final = (State.GIVEN, State.RETURNED)
 """The component has the request, or its answer."""
-NOT_PASSED: Final = (State.GIVEN, State.STOPPED)
-"""The component has the request, and may be about to pass it on."""
 IN_FRONT: Final = (State.QUEUED, State.GIVEN, State.STOPPED)
 """Those after the component have not got the request."""
 STOPPABLE: Final = (State.QUEUED, State.GIVEN, State.RETURNED)
