@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import Enum
 from typing import Final
 
@@ -102,6 +103,22 @@ class Component(msgspec.Struct, frozen=True):
     judge: Policy | None = None
     """Of a trusted one: the rights by which it is judged. What they forbid is reported, and
     happens."""
+    set_by: dict[str, dict[str, str]] = {}
+    """Who set what it was started with, by its name, or by those of its guests (`setters`)."""
+
+
+def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
+    """Who set what a component refuses, to stand behind its words: ` (FILE, line N)`.
+
+    Args:
+        set_by: Who set each of its settings, by key.
+        text: Its words. A setting that they name in quotes is what it refuses.
+        starting: Whether it has yet to take its role: words that name no setting then are about
+            all of them.
+    """
+    named = [who for key, who in set_by.items() if any(f"{q}{key}{q}" in text for q in "`'\"")]
+    found = named or (set_by.values() if starting else ())
+    return "".join(f" ({who})" for who in dict.fromkeys(found) if who)
 
 
 KEPT_ALIASES: Final = "conductor.aliases"

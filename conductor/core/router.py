@@ -513,6 +513,11 @@ class Router:
             self._parts.services.configure(peer)
         return self._exchange.taken()
 
+    def written(self, name: str, set_by: dict[str, dict[str, str]]) -> None:
+        """What a component was started with is written elsewhere by now."""
+        peer = self.peers[name]
+        peer.component = msgspec.structs.replace(peer.component, set_by=set_by)
+
     def reopened(self, name: str) -> Effects:
         """The peer named by a `Reopen` effect is up again (or has failed, and is closed)."""
         peer = self.peers[name]

@@ -871,6 +871,11 @@ class Peer(msgspec.Struct, eq=False):
         """Whether it is being started again and has not taken its role again yet."""
         return self.life is Life.RESTARTING
 
+    @property
+    def starting(self) -> bool:
+        """Whether it has yet to take its role."""
+        return self.initialize is None or self.handshake is not None
+
     def begin_handshake(self, pending: Visit, params: Params) -> Handshake:
         """Starts an initialization that `pending` waits for."""
         unknown = self.dialect_state is DialectState.UNKNOWN

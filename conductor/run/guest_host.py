@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 import msgspec
 
 from conductor.core import json_text
-from conductor.core.component import HOLD_INITIALIZE, Component
+from conductor.core.component import HOLD_INITIALIZE, Component, setters
 from conductor.core.dialects import CHANNEL, INITIALIZE
 from conductor.core.policy.key_table import CARRY, Direction
 from conductor.core.policy.rules import Policy, merged
@@ -40,7 +40,7 @@ from conductor.run.planned import (
     ports,
 )
 from conductor.run.segment_spec import GuestSpec, SegmentSpec, guest_spec
-from conductor.spec import limits, paths, settings
+from conductor.spec import limits, origins, paths
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
 from conductor.transports.process import ProcessTransport
@@ -71,7 +71,7 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
     from conductor.transports.guest import GuestTransport
 
     configuration = Configuration(spec)
-    guest = guest_spec(spec, configuration.params())
+    guest, set_by = guest_spec(spec, configuration.params()), origins.given(spec)
 
     def load(guest: GuestSpec, name: str) -> wasm_host.Guest:
         cache = options.cache or paths.compiled_modules()
@@ -81,12 +81,14 @@ def inline(spec: Spec, options: Options, make: MakeGuest | None = None) -> Plann
         try:
             return GuestTransport((make or load)(guest, spec.name))
         except wasm_host.GuestError as error:
-            text = f"{guest.label}: {error}{settings.refused_by(spec, str(error))}"
-            raise ComponentError(text, error.hint, {"component": spec.name}) from None
+            text = f"{guest.label}: {error}"
+            by = setters(set_by, text, starting=True)
+            raise ComponentError(f"{text}{by}", error.hint, {"component": spec.name}) from None
 
     first = transport()
+    component = guest_module.component(guest, first.carrier)
     return Planned(
-        guest_module.component(guest, first.carrier),
+        msgspec.structs.replace(component, set_by={spec.name: set_by}),
         first,
         transport,
         on_failure=spec.on_failure,
@@ -216,6 +218,7 @@ class _Host:
                 if (policy := spec.policy.policy()) is not None
             },
             initialize_passes=not any(map(_may_initialize, self._specs)),
+            set_by={spec.name: origins.given(spec) for spec in self._specs},
         )
 
 

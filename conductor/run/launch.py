@@ -252,4 +252,5 @@ def _component(
         program=True,
         denied=origins.denials(spec),
         judge=spec.policy.judge(),
+        set_by={spec.name: origins.given(spec)},
     )

@@ -30,7 +30,7 @@ from conductor.core import (
     Wake,
     service_table,
 )
-from conductor.core.component import newcomer
+from conductor.core.component import newcomer, setters
 from conductor.core.writer import Writer
 from conductor.run.log import Change, Outside
 from conductor.run.report_checks import ALLOWED, REFUSED, Reports
@@ -160,6 +160,10 @@ class Performer:
             case Violated():
                 self._violated(reported)
             case Recovered(guest, action, text):  # the host starts it again, or bypasses it
+                peer = runtime.router.peers[host]
+                set_by = peer.component.set_by.get(guest, {})
+                text += setters(set_by, text, starting=peer.starting)
+                self._records.log("warning", guest, text)
                 runtime.router.faltered(guest, goes_on=True)
                 runtime.services.forget(guest)
                 runtime.record(action, guest, text)

@@ -23,6 +23,7 @@ from conductor.errors import ComponentError, ConductorError
 from conductor.run.planned import Planned
 from conductor.run.report_checks import last_words
 from conductor.run.supervisor import stamp
+from conductor.run.teardown import with_setters
 from conductor.spec import peer_agents
 from conductor.spec.model import Spec
 from conductor.spec.origins import bare
@@ -347,7 +348,9 @@ class Rearrangement:
             joining.loaded = True
             self._runtime.apply(self._runtime.router.loaded(effect.peer))
         if effect.service == service_table.LAST_WORDS:
-            self._refuse(joining, last_words(effect.params).text)
+            reason = last_words(effect.params)
+            reason = with_setters(joining.planned.component, reason, starting=True)
+            self._refuse(joining, reason.text)
         elif effect.service in LOCAL:
             self._runtime.performer.serve(_named(effect))
         elif not joining.keep(effect):
@@ -504,6 +507,7 @@ class Rearrangement:
             for spec in each.specs:
                 if spec.name in sources and sources[spec.name].change(spec):
                     self._runtime.supervisor.reconfigure(sources[spec.name])
+            self._runtime.router.written(each.name, each.component.set_by)
             self._runtime.planned[each.name] = each
 
 

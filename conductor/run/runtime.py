@@ -31,8 +31,8 @@ from conductor.run.planned import Planned
 from conductor.run.records import Records
 from conductor.run.service_requests import ServiceRequests
 from conductor.run.supervisor import Supervisor
-from conductor.run.teardown import Phase, Teardown, closure
-from conductor.spec import lacking, settings
+from conductor.run.teardown import Phase, Teardown, closure, with_setters
+from conductor.spec import lacking
 from conductor.spec.options import Options
 from conductor.transports import private
 from conductor.transports.base import Ended, Transport
@@ -568,23 +568,16 @@ class Runtime:
             self.log("warning", name, text)
 
     def _closure(self, name: str, how: Ended) -> Closure:
+        peer = self.router.peers[name]
         last_words = self.performer.reports.last_words.pop(name, None)
         if last_words is not None:
-            return self._with_setters(last_words)
-        peer = self.router.peers[name]
+            return with_setters(peer.component, last_words, starting=peer.starting)
         peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
         planned = self.planned.get(peer.name)
         host = planned is not None and bool(planned.guests)
         command = self.agent_command if peer.name == self._tail else ()
-        return closure(peer.name, peer.label, how, host=host, command=command)
-
-    def _with_setters(self, reason: Closure) -> Closure:
-        """A guest's reason, with who set the settings that it refuses."""
-        for spec in (spec for planned in self.planned.values() for spec in planned.specs):
-            if spec.name == reason.data.get("component"):
-                by = settings.refused_by(spec, reason.text)
-                return msgspec.structs.replace(reason, text=f"{reason.text}{by}")
-        return reason
+        reason = closure(peer.name, peer.label, how, host=host, command=command)
+        return with_setters(peer.component, reason, starting=peer.starting)
 
     @property
     def agent(self) -> str:

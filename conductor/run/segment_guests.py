@@ -300,21 +300,17 @@ class SegmentGuests:
         match self._recoveries[name].failed(now):
             case Restart(delay, number, most):
                 text = f"{reason.text}; it is started again ({number} of {most})"
-                self._report_recovery(name, "restart", text)
+                self._send(report(RECOVERED, Recovered(name, "restart", text)))
                 self._outboxes.apply(router.leaving(name, reason))
                 self.restarts.add(name, now + delay)
             case Bypass():
                 text = f"{reason.text}; the chain goes on without it"
-                self._report_recovery(name, "bypass", text)
+                self._send(report(RECOVERED, Recovered(name, "bypass", text)))
                 self._outboxes.apply(router.bypassed(name, reason))
             case GiveUp():
                 # Before the errors that answer open requests: they end the parent's chain.
                 self._send(failed_line(reason))
                 self._outboxes.apply(router.closed(name, reason))
-
-    def _report_recovery(self, name: str, action: str, text: str) -> None:
-        self._log("warning", name, text)
-        self._send(report(RECOVERED, Recovered(name, action, text)))
 
 
 def _ended(name: str) -> wasm_host.GuestError:

@@ -11,6 +11,7 @@ from typing import Final
 import msgspec
 
 from conductor.core import UPSTREAM, Closure, json_text
+from conductor.core.component import Component, setters
 from conductor.core.router import Router
 from conductor.transports.base import Ended
 
@@ -195,3 +196,18 @@ def closure(
             killed = str(how.data.get("exitCode")).startswith("-")
             hint = _KILLED_HINT if killed else "please report this"
     return Closure(text, hint, {"component": name, **how.data})
+
+
+def with_setters(component: Component, reason: Closure, *, starting: bool) -> Closure:
+    """Why a component ended, with who set what it refuses.
+
+    Args:
+        component: It, or the host of the guest that the reason is about.
+        reason: The reason.
+        starting: Whether it has yet to take its role. A guest that was not even delivered anything
+            has, too.
+    """
+    set_by = component.set_by.get(str(reason.data.get("component")), {})
+    starting = starting or reason.data.get("phase", "deliver") != "deliver"
+    by = setters(set_by, reason.text, starting=starting)
+    return msgspec.structs.replace(reason, text=f"{reason.text}{by}")

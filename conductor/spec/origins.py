@@ -81,6 +81,16 @@ def of(spec: Spec) -> dict[str, str]:
     return found
 
 
+def given(spec: Spec) -> dict[str, str]:
+    """Who set what a component is started with: each setting, and under no key the file of its
+    settings, or all of a component that has none. Empty: who has typed the command line."""
+    found = {key: _setter(spec, _member("config", key)) for key in spec.config}
+    if spec.config_file is not None:
+        found[""] = spec.config_file
+    who = {key: _place(it) for key, it in (found or {"": spec.written}).items()}
+    return {key: it for key, it in who.items() if it}
+
+
 def has_default(key: str) -> bool:
     """Whether the default holds of what nobody has set; `key` as in `of`."""
     return key.startswith("limits.") or key in (*_FIELDS, *_OF_POLICY)
@@ -102,7 +112,12 @@ def blamed(error: UsageError, who: str | None) -> UsageError:
 def by(who: str | None) -> str:
     """Who set something, to stand behind words about it: ` (FILE, line N)`. Empty: who has typed
     the command line, who knows it; or nobody."""
-    return "" if not who or who == DEFAULT or who.startswith(COMMAND_LINE) else f" ({who})"
+    place = _place(who)
+    return f" ({place})" if place else ""
+
+
+def _place(who: str | None) -> str:
+    return "" if not who or who == DEFAULT or who.startswith(COMMAND_LINE) else who
 
 
 def _setter(spec: Spec, fact: Callable[[Spec], Any]) -> str:

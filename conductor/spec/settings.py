@@ -123,20 +123,6 @@ def _set_by(spec: Spec, key: str = "") -> str:
     return found.get(f"config.{key}", spec.config_file or file) if key else file
 
 
-def refused_by(spec: Spec, text: str) -> str:
-    """Who set the settings that a guest refuses, to stand behind its words: those that the words
-    name, or else all. Empty: it refuses none."""
-    if _REFUSED not in text:
-        return ""
-    named = [_set_by(spec, key) for key in spec.config if f"`{key}`" in text]
-    setters = named or [spec.config_file or "", *(_set_by(spec, key) for key in spec.config)]
-    return "".join(origins.by(who) for who in dict.fromkeys(setters))
-
-
-_REFUSED: Final = "cannot run with its settings"
-"""How a Python guest says so (`guest_sdk/python/guest.py`)."""
-
-
 def checked(
     schema: Mapping[str, Setting],
     config: dict[str, Any],

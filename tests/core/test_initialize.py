@@ -3,6 +3,7 @@
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from conductor.core import DIALECTS, Closure, Component, Fail, Listen, Reopen
 from conductor.core.router import Router, RouterOptions
@@ -31,6 +32,7 @@ OFFER: dict[str, Any] = {
     "clientCapabilities": {"_meta": {"symposium": {**FLAG["symposium"], **CANNOT_SHOW}}},
 }
 ECHO: dict[str, Any] = {"protocolVersion": 1, "agentCapabilities": {"_meta": FLAG}}
+OF_P = {"component": "p"}
 NO_VERSION = "initialize.protocolVersion must be a valid ACP protocol version"
 ONLY = "`{}` requests are only sent by the conductor"
 
@@ -117,8 +119,8 @@ def test_two_at_once_where_the_dialect_is_known() -> None:
     with agent_mode("acp") as pb:
         pb >> ("client", request(1, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
         pb >> ("client", request(2, "initialize", V1)) << ("p", request(2, "proxy/initialize", V1))
-        pb >> ("p", error(1, -32603, "busy")) << ("client", error(1, -32603, "busy"))
-        pb >> ("p", error(2, -32601, "no")) << ("client", error(2, -32601, "no"))
+        pb >> ("p", error(1, -32603, "busy")) << ("client", error(1, -32603, "p: busy", OF_P))
+        pb >> ("p", error(2, -32601, "no")) << ("client", error(2, -32601, "p: no", OF_P))
 
 
 def test_two_at_once_while_the_dialect_is_unknown() -> None:
@@ -126,7 +128,7 @@ def test_two_at_once_while_the_dialect_is_unknown() -> None:
         pb >> ("client", request(1, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
         pb >> ("client", request(2, "initialize", V1)) >> ("client", request(3, "_x"))
         pb >> ("p", error(1, -32601, "no")) << ("p", request(2, "_proxy/initialize", V1))
-        pb >> ("p", error(2, -32603, "broken")) << ("client", error(1, -32603, "broken"))
+        pb >> ("p", error(2, -32603, "broken")) << ("client", error(1, -32603, "p: broken", OF_P))
         pb << ("p", request(3, "proxy/initialize", V1))
         pb >> ("p", result(3, OK)) << ("p", request(4, "_x"))
         pb << Noted("warning", "p", "without forwarding it") << ("client", result(2, OK))
@@ -219,7 +221,44 @@ def test_a_proxy_that_always_forwards_is_asked_each_way_once() -> None:
 def test_a_known_dialect_is_not_guessed() -> None:
     with agent_mode("sdk") as pb:
         pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "_proxy/initialize", V1))
-        pb >> ("p", error(1, -32601, "no")) << ("client", error(7, -32601, "no"))
+        pb >> ("p", error(1, -32601, "no")) << ("client", error(7, -32601, "p: no", OF_P))
+
+
+SET_BY = {"p": {"speed": "a.toml, line 3", "colour": "a.toml, line 4", "": ""}}
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ("`speed` is no number", "`speed` is no number (a.toml, line 3)"),
+        ("'speed' and \"colour\"", "'speed' and \"colour\" (a.toml, line 3) (a.toml, line 4)"),
+        ("no key", "no key (a.toml, line 3) (a.toml, line 4)"),
+    ],
+)
+def test_a_component_that_refuses_names_who_set_it(said: str, told: str) -> None:
+    p = replace(component("p", "acp"), set_by=SET_BY)
+    with Playbook(Router([p, Component("agent")])) as pb:
+        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
+        pb >> ("p", error(1, -1, said)) << ("client", error(7, -1, f"p: {told}", OF_P))
+
+
+def test_what_a_component_was_started_with_may_move_to_another_line() -> None:
+    p = replace(component("p", "acp"), set_by=SET_BY)
+    router = Router([p, Component("agent")])
+    router.written("p", {"p": {"speed": "a.toml, line 9"}})
+    with Playbook(router) as pb:
+        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
+        told = error(7, -1, "p: no (a.toml, line 9)", OF_P)
+        pb >> ("p", error(1, -1, "no")) << ("client", told)
+
+
+def test_an_error_that_came_from_behind_a_component_is_passed_on_as_it_is() -> None:
+    p = replace(component("p", "acp"), set_by=SET_BY)
+    with Playbook(Router([p, Component("agent")])) as pb:
+        pb >> ("client", request(7, "initialize", V1)) << ("p", request(1, "proxy/initialize", V1))
+        pb >> ("p", wrapped(1, "initialize", V1)) << ("agent", request(1, "initialize", V1))
+        pb >> ("agent", error(1, -1, "no")) << ("p", error(1, -1, "no"))
+        pb >> ("p", error(1, -1, "no")) << ("client", error(7, -1, "no"))
 
 
 def test_what_an_unasked_proxy_says_settles_nothing() -> None:

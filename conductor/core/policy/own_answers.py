@@ -12,6 +12,7 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import guards, json_text
+from conductor.core.component import setters
 from conductor.core.guards.reading import value_of
 from conductor.core.json_text import holds, member_at, read_members, text_of, write_members
 from conductor.core.jsonrpc import INTERNAL_ERROR, error_object, read_error
@@ -72,7 +73,7 @@ def event_answer(peer: Peer, member: bytes, body: bytes) -> bytes:
 
 
 def named(peer: Peer, body: bytes) -> bytes:
-    """An error with the name of the component whose it is."""
+    """An error with the name of the component whose it is, and who set what it refuses."""
     members = read_members(Raw(body)) or {}
     raw = members.get("data")
     data = read_members(raw) if raw is not None else {}
@@ -82,6 +83,7 @@ def named(peer: Peer, body: bytes) -> bytes:
     message = visible(text_of(members.get("message")))
     if not message.startswith((f"{name}: ", f"proxy `{name}`")):
         message = f"{name}: {message}"
+    message += setters(peer.component.set_by.get(name, {}), message, starting=peer.starting)
     words = {"message": Raw(_encode(message)), "data": write_members({**data, **_of(name)})}
     return bytes(write_members({**members, **words}))
 

@@ -26,6 +26,7 @@ from conductor.core.jsonrpc import (
 )
 from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import Heading, Message
+from conductor.core.policy.own_answers import named
 from conductor.core.roles.initialize_params import (
     EMPTY,
     RESULT,
@@ -336,6 +337,8 @@ class Initializer(Part):
                 self._go_without(peer, handshake)
                 return
             member, body = verdict
+        if member == b"error" and not peer.forwarded:
+            body = named(peer, body)
         self._finish(handshake, member, body)
 
     def _go_without(self, peer: Peer, handshake: Handshake) -> None:

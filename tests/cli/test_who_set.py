@@ -1,0 +1,120 @@
+"""Who set what a component refuses is named, whatever the component is made of."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Final
+
+import pytest
+import wasmtime
+
+from tests.harness.process.command import conductor, environment
+from tests.harness.process.managed import Machine
+
+WAT: Final = Path(__file__).parents[1] / "e2e" / "actors" / "refusing_guest.wat"
+SHELL: Final = """#!/bin/sh
+while read -r line; do
+  id=$(printf '%s' "$line" | sed -n 's/.*"id":\\([0-9]*\\).*/\\1/p')
+  said='{"code":-32602,"message":"the setting `speed` must be a number"}'
+  [ -n "$id" ] && printf '{"jsonrpc":"2.0","id":%s,"error":%s}\\n' "$id" "$said"
+done
+"""
+DIES: Final = "#!/bin/sh\necho 'no such speed' >&2\nexit 3\n"
+SDK: Final = """
+from dataclasses import dataclass
+from guest_sdk.python import Proxy
+
+@dataclass
+class Settings:
+    speed: int = 3
+
+proxy = Proxy("sdk", config=Settings)
+
+if __name__ == "__main__":
+    proxy.run()
+"""
+TRAPS: Final = """(module (memory (export "memory") 512)
+  (func (export "channel_abi") (result i32) (i32.const 1))
+  (func (export "channel_reserve") (param i32) (result i32) (i32.const 65536))
+  (func (export "channel_deliver") (param i32 i32) (result i64) unreachable))"""
+
+
+@pytest.fixture(name="refusing")
+def _refusing(tmp_path: Path) -> Path:
+    """A folder with components that refuse their settings."""
+    (tmp_path / "guest.wasm").write_bytes(bytes(wasmtime.wat2wasm(WAT.read_text())))
+    (tmp_path / "trap.wasm").write_bytes(bytes(wasmtime.wat2wasm(TRAPS)))
+    (tmp_path / "sdk.py").write_text(SDK)
+    for name, text in (("shell", SHELL), ("dies", DIES)):
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    return tmp_path
+
+
+def configured(folder: Path, text: str, *words: str, stderr: tuple[str, ...]) -> None:
+    """A run with this file of the user's ends with an error that has these words."""
+    (folder / "config").mkdir(exist_ok=True)
+    (folder / "config" / "conductor").mkdir(exist_ok=True)
+    (folder / "config" / "conductor" / "conductor.toml").write_text(text, newline="")
+    env = environment(XDG_CONFIG_HOME=str(folder / "config"))
+    ran = conductor("exec", *words, "-p", "hi", cwd=folder, env=env)
+    assert ran.code == 1, ran.err
+    for each in stderr:
+        assert each.format(file=folder / "config" / "conductor" / "conductor.toml") in ran.err
+
+
+@pytest.mark.parametrize(
+    ("run", "says"),
+    [
+        ('wasm = "{0}/guest.wasm", only = "trusted"', "guest: the setting `speed` must be"),
+        ('command = "{0}/shell", dialect = "acp"', "shell: the setting `speed` must be a number"),
+        ('command = "{0}/shell"', "shell: the setting `speed` must be a number"),
+        (f'command = "{sys.executable}", args = ["{{0}}/sdk.py"]', "must be a whole number"),
+        ('command = "{0}/dies"', "exited with code 3; its last words: no such speed"),
+        ('wasm = "{0}/trap.wasm", on_failure = "fail"', "trapped: wasm `unreachable`"),
+    ],
+)
+def test_a_refused_setting_of_a_file(refusing: Path, run: str, says: str) -> None:
+    table = f"{{ {run.format(refusing)}, config.speed = 'fast' }}"
+    text = f"[chains.all]\ncomponents = [\n  {table},\n  'demo',\n]\n"
+    configured(refusing, text, "all", stderr=(says, "({file}, line 3)"))
+
+
+def test_a_setting_that_is_named_and_what_is_not(refusing: Path) -> None:
+    text = "[components.shell.config]\r\nother = 1\r\n# it\r\nspeed = 'fast'\r\n"
+    component = f"[components.shell]\r\ncommand = '{refusing}/shell'\r\n{text}"
+    told = "shell: the setting `speed` must be a number ({file}, line 6)\n"
+    configured(refusing, component, "shell", "demo", stderr=(told,))
+
+
+def test_the_file_of_the_settings(refusing: Path) -> None:
+    (refusing / "speed.toml").write_text("speed = 'fast'\n")
+    ran = conductor("exec", "./shell,config=speed.toml", "demo", "-p", "hi", cwd=refusing)
+    assert f"must be a number ({refusing}/speed.toml)\n" in ran.err
+
+
+def test_who_has_set_by_c_knows_it(refusing: Path) -> None:
+    words = ("-c", "components.x.config.speed=fast", "-c", "components.x.command=./shell")
+    ran = conductor("exec", *words, "x", "demo", "-p", "hi", cwd=refusing)
+    assert "must be a number\n" in ran.err
+
+
+def test_who_has_typed_a_setting_knows_it(refusing: Path) -> None:
+    ran = conductor("exec", "./shell,config.speed=fast", "demo", "-p", "hi", cwd=refusing)
+    assert "shell: the setting `speed` must be a number\n" in ran.err
+
+
+def test_a_component_without_settings_names_who_has_written_it(refusing: Path) -> None:
+    text = f"[chains.all]\ncomponents = ['{refusing}/dies', 'demo']\n"
+    configured(refusing, text, "all", stderr=("no such speed ({file}, line 2)\n",))
+
+
+def test_a_setting_of_the_managed_policy(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    module = machine.opt / "guest.wasm"
+    module.write_bytes(bytes(wasmtime.wat2wasm(WAT.read_text())))
+    options = "options = {config = {speed = 'fast'}, only = 'trusted'}"
+    machine.allow(f"[[required]]\nsource = '{module}'\nplace = 'first'\n{options}\n")
+    ran = machine.prompt("demo")
+    assert f"must be a number ({machine.policy}, line" in ran.err, ran.err
