@@ -8,13 +8,16 @@ their standard error may be withheld from ours until something has failed.
 from __future__ import annotations
 
 from collections import defaultdict, deque
-from collections.abc import Collection, Mapping
-from typing import Final
+from collections.abc import Callable, Collection, Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
 
 from conductor.cli import report
-from conductor.cli.chain_log_file import LogFile
 from conductor.errors import ConductorError, PrivateKeys, UsageError, with_log
 from conductor.services.log_lines import LogLines
+
+if TYPE_CHECKING:
+    from conductor.cli.chain_log_file import LogFile
 
 _WITHHELD: Final = 20
 """Lines that are kept of those which are withheld: the last ones tell most."""
@@ -23,17 +26,23 @@ _WITHHELD: Final = 20
 class ChainLog:
     """The log of one chain."""
 
-    def __init__(self, level: str, file: LogFile | None) -> None:
-        self._file = file
+    def __init__(self, level: str, opens: Callable[[], LogFile | None]) -> None:
+        """`opens`: the log file, with the first line."""
+        self._opens = opens
         self._keys: defaultdict[str, PrivateKeys] = defaultdict(PrivateKeys)
         """By component."""
-        self._places = [_Place(level, LogLines({}, report.logger(level), level))]
-        if file is not None:
-            level = "debug" if level == "debug" else "info"
-            lines = LogLines({}, self._filed, level)
-            self._places.append(_Place(level, lines, file))
+        filed = "debug" if level == "debug" else "info"
+        shown = LogLines({}, report.logger(level), level)
+        kept = LogLines({}, self._filed, filed)
+        self._lines = shown, kept
+        self._show = report.relay(level, shown)
+        self._keep = report.relay(filed, kept, self._relayed)
         self._quiet: Collection[str] = ()
         self._withheld: deque[tuple[str, str]] = deque(maxlen=_WITHHELD)
+
+    @cached_property
+    def _file(self) -> LogFile | None:
+        return self._opens()
 
     @property
     def path(self) -> str:
@@ -42,13 +51,13 @@ class ChainLog:
 
     def limit(self, limits: Mapping[str, int]) -> None:
         """Gives components their limits: lines a second."""
-        for place in self._places:
-            place.lines.limit(limits)
+        for lines in self._lines:
+            lines.limit(limits)
 
     def say(self, level: str, name: str, text: str) -> None:
         """Puts a line about a component into the log."""
-        for place in self._places:
-            place.lines.say(level, name, text)
+        for lines in self._lines:
+            lines.say(level, name, text)
 
     def heard(self, name: str, line: str, *, shown: bool = True) -> None:
         """A component wrote a line to its standard error; an empty name: a host of guests.
@@ -59,10 +68,9 @@ class ChainLog:
         if name in self._quiet:
             self._withheld.append((name, line))
             shown = False
-        for place in self._places:
-            text = filed if place.file is not None else line if shown else None
-            if text is not None:
-                place.relay(name, text)
+        if shown:
+            self._show(name, line)
+        self._keep(name, filed)
 
     def withhold(self, names: Collection[str]) -> None:
         """From now on standard error gets nothing of what these components write to theirs."""
@@ -75,7 +83,7 @@ class ChainLog:
 
         for name, line in self._withheld:
             if not error_details.repeats(line, error):
-                self._places[0].relay(name, line)
+                self._show(name, line)
         self._withheld.clear()
 
     def note(self, text: str) -> None:
@@ -95,23 +103,13 @@ class ChainLog:
 
     def close(self) -> None:
         """Logs how many lines were left out: nothing more comes."""
-        for place in self._places:
-            place.lines.close()
+        for lines in self._lines:
+            lines.close()
         if self._file is not None:
             self._file.close()
 
     def _filed(self, level: str, name: str, text: str) -> None:
         self.note(f"{level}: {name}: {text}")
 
-
-class _Place:
-    """Where lines go."""
-
-    def __init__(self, level: str, lines: LogLines, file: LogFile | None = None) -> None:
-        self.lines = lines
-        self.file = file
-        self.relay = report.relay(level, lines, report.heard if file is None else self._filed)
-
-    def _filed(self, name: str, line: str) -> None:
-        assert self.file is not None
-        self.file.write(f"[{name}] {line}" if name else line)
+    def _relayed(self, name: str, line: str) -> None:
+        self.note(f"[{name}] {line}" if name else line)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from conductor import signals
-from conductor.cli import chain_log_file, configured, report
+from conductor.cli import configured, report
 from conductor.cli.chain_log import ChainLog
 from conductor.core.dialects import DIALECTS, SCP
 from conductor.errors import ConductorError, UsageError
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from contextlib import AbstractContextManager
 
+    from conductor.cli.chain_log_file import LogFile
     from conductor.cli.status import Shown, Status
     from conductor.control.server import About, Server
     from conductor.core import Closure
@@ -141,7 +142,12 @@ class Started(Owner):
         def complain(text: str) -> None:
             report.write(f"{text}{by}", word="warning")
 
-        self.log = ChainLog(parsed.log, chain_log_file.opened(parsed.options.log_file, complain))
+        def opened() -> LogFile | None:
+            from conductor.cli import chain_log_file  # the agent is started before the first line
+
+            return chain_log_file.opened(parsed.options.log_file, complain)
+
+        self.log = ChainLog(parsed.log, opened)
         try:
             self._prepare(parsed, where, watching)
         except ConductorError as error:
@@ -174,8 +180,6 @@ class Started(Owner):
             self.log.withhold({specs[-1].name, *(spec.name for spec in specs if spec.peer_agent)})
         self.alone = len(specs) == 1
         """Whether the agent is all there is."""
-        names = ", ".join(f"`{spec.name}`" for spec in specs)
-        self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         adopt_orphans()  # before there are any: a program may send itself to the back at once
         self._telemetry = _telemetry(plan, self.log)
         if self._telemetry is not None:
@@ -188,6 +192,8 @@ class Started(Owner):
             sinks=[self._telemetry] if self._telemetry is not None else [],
             messages=parsed.log == "debug",
         )
+        names = ", ".join(f"`{spec.name}`" for spec in specs)
+        self.log.note(f"`conductor {parsed.command}` starts as process {os.getpid()}: {names}")
         self.launcher = self._opened.launcher
         self.guardian = self.launcher.guardian
 

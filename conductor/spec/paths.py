@@ -5,6 +5,7 @@ The start path loads this module, so it imports neither pathlib (4 ms) nor platf
 
 from __future__ import annotations
 
+import functools
 import os
 import sys
 from typing import TYPE_CHECKING, Final
@@ -77,6 +78,7 @@ def within(path: str, folder: str) -> bool:
     return f"{path.rstrip(os.sep)}{os.sep}".startswith(f"{folder.rstrip(os.sep)}{os.sep}")
 
 
+@functools.cache
 def components() -> str:
     """The folder of the bundled components: in the package, or beside it in a checkout."""
     here = os.path.dirname(conductor.__file__)

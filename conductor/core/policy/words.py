@@ -169,10 +169,15 @@ def members(name: str) -> tuple[str, ...]:
 
 def flat(words: Iterable[str]) -> tuple[str, ...]:
     """Words without sets and groups, each once."""
+    return _flat(tuple(words))
+
+
+@lru_cache(maxsize=256)
+def _flat(words: tuple[str, ...]) -> tuple[str, ...]:
     found: dict[str, None] = {}
     for name in words:
         several = members(name)
-        found |= dict.fromkeys(several if several == (name,) else flat(several))
+        found |= dict.fromkeys(several if several == (name,) else _flat(several))
     return tuple(found)
 
 
