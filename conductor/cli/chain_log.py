@@ -70,7 +70,8 @@ class ChainLog:
             shown = False
         if shown:
             self._show(name, line)
-        self._keep(name, filed)
+        if filed is not None:
+            self._keep(name, filed)
 
     def withhold(self, names: Collection[str]) -> None:
         """From now on standard error gets nothing of what these components write to theirs."""
