@@ -70,7 +70,7 @@ class Unread(NamedTuple):
     users: Params | None
     """The params of the user's; None: the prompt is a component's own."""
     sent: Raw
-    """Those that go to the agent …"""
+    """Those that go to the agent; the same object, if nothing was added …"""
     got: Raw
     """… and those that it gets, in words where it does not take all of it."""
     first: bool
@@ -86,6 +86,10 @@ class Prompt:
     def __init__(self, unread: Unread | None, kept: Kept | None = None) -> None:
         self._unread = unread
         self._kept = kept
+        self.in_titles = unread is None or (
+            unread.first or unread.worded or unread.users is not unread.sent
+        )
+        """Whether titles may be made of it."""
 
     def read(self) -> Kept | None:
         """What is kept of it; None: nothing of it will be found again."""
@@ -148,7 +152,7 @@ def _found(unread: Unread) -> Kept | None:
     blocks = _blocks(sent)
     users: list[Block] | None = []
     if params is not None:
-        users = blocks if params == sent else _blocks(params)
+        users = blocks if params is sent else _blocks(params)
     after = blocks if got is sent else _blocks(got)
     if users is None or blocks is None or after is None:
         return None

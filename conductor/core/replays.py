@@ -135,12 +135,14 @@ class Replays(Part):
             return
         own = bool(pending.flow.by)
         users = None if own else self._users(session, pending.flow, sent)
+        if users == sent:
+            users = sent
         known = self._exchange.sessions.at(session)
         first, worded = known.beginning is Beginning.NEW, known.beginning is Beginning.WORDED
         known.beginning = Beginning.WORDED if (first or worded) and own else Beginning.OVER
         prompt = Prompt(Unread(users, sent, got, first, worded))
         self._exchange.emit(Keep(self._agent, below, prompt))
-        if users == sent and not worded:
+        if users is sent and not worded:
             return  # nothing was added
         self._remember(session, prompt)
         kept = prompt.read() if self._exchange.version == 2 else None

@@ -28,7 +28,7 @@ MOST_TITLES: Final = 512 * 1024
 """Of the file of titles. Each list of sessions reads the whole file, and messages wait for it."""
 _LONGEST: Final = 64 * 1024
 """Bytes of one line, at most."""
-_LATER: Final = 0.5
+_LATER: Final = 0.1
 """Seconds after which a prompt is written: the agent has it before."""
 
 
@@ -116,8 +116,10 @@ class KeptPrompts:
         except (OSError, ValueError) as error:
             self._fails(error)
         if not self._why:
-            taken = [line for line in _lines_of(self._taken) if line not in data]
-            data += b"".join([*taken, *_lines_of(self._prompts)])
+            asked_for = _asked_for(agent, session)
+            taken = _lines_of(filter(asked_for, self._taken))
+            lines = [line for line in taken if line not in data]
+            data += b"".join([*lines, *_lines_of(filter(asked_for, self._prompts))])
             return list(_those_of(data, agent, session))
         if not self._said:
             self._said = True
@@ -162,7 +164,14 @@ class KeptPrompts:
         self._why = f"{text}\nhint: {hint}"
 
 
-def _lines_of(prompts: list[_Prompt]) -> list[bytes]:
+def _asked_for(agent: str, session: str | None) -> Callable[[_Prompt], bool]:
+    """Whether a prompt is one of this session, or titles may be made of it."""
+    if session is None:
+        return lambda one: one[0] == agent and one[2].in_titles
+    return lambda one: one[:2] == (agent, session)
+
+
+def _lines_of(prompts: Iterable[_Prompt]) -> list[bytes]:
     """The lines of prompts, in order; of some, nothing is kept."""
     records = [(agent, session, prompt.record) for agent, session, prompt in prompts]
     lines = [_written(*each) for each in records if each[2]]
