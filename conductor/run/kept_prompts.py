@@ -3,8 +3,9 @@
 A line is a record of one prompt, with its agent and its session; the core makes it, and reads it
 (`conductor.core.additions`). Those that titles are made of are also in a file of their own: they
 are few, and a list of sessions needs all of them. All conductors of a user append to the files, so
-these are written under a lock, for which a thread waits. Where they have too many lines, those of
-prompts that no title is made of any more go, and then the oldest.
+these are written under one lock, for which a thread waits; where another conductor holds it for
+long, they are written with the next prompt. Where they have too many lines, those of prompts that
+no title is made of any more go, and then the oldest.
 """
 
 from __future__ import annotations
@@ -30,6 +31,8 @@ _LONGEST: Final = 64 * 1024
 """Bytes of one line, at most."""
 _LATER: Final = 0.1
 """Seconds after which a prompt is written: the agent has it before."""
+_MOST_WAITING: Final = 64
+"""Prompts that wait while another conductor holds the files."""
 
 
 class _Line(msgspec.Struct):
@@ -58,6 +61,9 @@ class KeptPrompts:
         """… and what is being written …"""
         self._writing: asyncio.Future[None] | None = None
         """… meanwhile."""
+        self._comes: asyncio.TimerHandle | None = None
+        """Begins to write."""
+        self._closes = False
         self._why = ""
         """Why the files cannot be used."""
         self._said = False
@@ -66,33 +72,37 @@ class KeptPrompts:
         """A prompt is to be kept."""
         if self._why or self._in_memory:
             prompt.read()  # read now, so that it does not hold the text
-        elif not self._prompts:
-            asyncio.get_running_loop().call_later(_LATER, self._write)
+        elif self._comes is None:
+            self._comes = asyncio.get_running_loop().call_later(_LATER, self._write)
         if not self._why:
             self._prompts.append((agent, session, prompt))
 
     async def close(self) -> None:
         """Waits until all is written."""
+        self._closes = True
         self._write()
         while self._writing is not None:
             await asyncio.wait((self._writing,))
             self._write()
 
     def _write(self) -> None:
+        self._comes = None
         if self._in_memory or self._why or not self._prompts:
             return
         loop = asyncio.get_running_loop()
         if self._writing is not None:
-            loop.call_later(_LATER, self._write)
+            self._comes = loop.call_later(_LATER, self._write)
             return
         self._taken, self._prompts = self._prompts, []
         self._writing = loop.run_in_executor(None, self._append_all, self._taken)
         self._writing.add_done_callback(self._written)
 
     def _written(self, writing: asyncio.Future[None]) -> None:
-        self._writing, self._taken = None, []
+        taken, self._writing, self._taken = self._taken, None, []
         error = writing.exception()
-        if isinstance(error, OSError | ValueError):
+        if isinstance(error, BlockingIOError) and not self._closes:
+            self._prompts = [*taken, *self._prompts][-_MOST_WAITING:]
+        elif isinstance(error, OSError | ValueError):
             # No warning: most sessions are never loaded again.
             self._fails(error)
             self._log("info", "conductor", self._why)
@@ -100,9 +110,12 @@ class KeptPrompts:
             writing.result()
 
     def _append_all(self, prompts: list[_Prompt]) -> None:
-        lines = _lines_of(prompts)
-        self._append(paths.prompts(), lines, MOST_BYTES, bytes)
-        self._append(paths.titles(), list(filter(_makes_titles, lines)), MOST_TITLES, _of_titles)
+        lines, path = _lines_of(prompts), paths.prompts()
+        private_files.make_folder(path)
+        with private_files.alone(f"{path}.lock", private_files.WAIT_IN_CHAIN):
+            self._append(path, lines, MOST_BYTES, bytes)
+            of_titles = list(filter(_makes_titles, lines))
+            self._append(paths.titles(), of_titles, MOST_TITLES, _of_titles)
 
     def recall(self, agent: str, session: str | None) -> list[tuple[str, bytes]]:
         """Each record of a session of an agent with that session, or of all sessions those that
@@ -141,22 +154,20 @@ class KeptPrompts:
         if not each:
             return
         lines = b"".join(each)
-        private_files.make_folder(path)
-        with private_files.alone(f"{path}.lock", private_files.WAIT_IN_CHAIN):
-            with contextlib.suppress(FileNotFoundError):
-                private_files.refuse_what_others_write(path)
-            fd = private_files.open_private(path, os.O_RDWR | os.O_APPEND, ordinary=True)
-            with os.fdopen(fd, "r+b", buffering=0) as file:
-                size = file.seek(0, os.SEEK_END)
-                if size and os.pread(fd, 1, size - 1) != b"\n":
-                    lines = b"\n" + lines  # a full disk has cut off the last line
-                if size + len(lines) <= most:
-                    file.write(lines)
-                    return
-                file.seek(max(0, size - MOST_BYTES))  # somebody may have made it longer
-                held = needed(file.read())
-            newer = held[-most // 2 :].partition(b"\n")[2] if len(held) > most // 2 else held
-            private_files.replace(path, newer + lines)
+        with contextlib.suppress(FileNotFoundError):
+            private_files.refuse_what_others_write(path)
+        fd = private_files.open_private(path, os.O_RDWR | os.O_APPEND, ordinary=True)
+        with os.fdopen(fd, "r+b", buffering=0) as file:
+            size = file.seek(0, os.SEEK_END)
+            if size and os.pread(fd, 1, size - 1) != b"\n":
+                lines = b"\n" + lines  # a full disk has cut off the last line
+            if size + len(lines) <= most:
+                file.write(lines)
+                return
+            file.seek(max(0, size - MOST_BYTES))  # somebody may have made it longer
+            held = needed(file.read())
+        newer = held[-most // 2 :].partition(b"\n")[2] if len(held) > most // 2 else held
+        private_files.replace(path, newer + lines)
 
     def _fails(self, error: Exception) -> None:
         text = f"`{paths.prompts()}` cannot be used: {private_files.reason(error)}"

@@ -82,6 +82,8 @@ def test_what_components_write_is_in_it_without_secrets(logs: Path, tmp_path: Pa
         "sys.stderr.write('Authorization: Bearer abc.def.ghi\\n')\n"
         'sys.stderr.write(\'{"apiKey": "qwertyuiop"}\\n\')\n'
         "sys.stderr.write('mine is ' + os.environ['MINE'] + '\\n')\n"
+        "for line in ('-----BEGIN PRIVATE KEY-----', 'MIIEvQ', '-----END PRIVATE KEY-----'):\n"
+        "    print(line, file=sys.stderr)\n"
         "sys.stdin.readline()\n"
     )
     secret = tmp_path / "secret"
@@ -100,7 +102,7 @@ def test_what_components_write_is_in_it_without_secrets(logs: Path, tmp_path: Pa
     assert "[mine] up\\u{1b}[2J and ready" in text
     assert "[mine] Authorization: Bearer [redacted]" in text
     assert "mine is " in text
-    for leaked in ("abc.def", "qwertyuiop", "the-real-thing"):
+    for leaked in ("abc.def", "qwertyuiop", "the-real-thing", "MIIEvQ"):
         assert leaked not in text
 
 

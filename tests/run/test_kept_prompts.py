@@ -125,6 +125,32 @@ def test_what_comes_while_a_batch_is_written_is_in_the_next(
     assert log == []
 
 
+def test_what_cannot_be_written_as_another_conductor_holds_the_file_comes_with_the_next(
+    place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_prompts, "_LATER", 0.001)
+    monkeypatch.setattr(private_files, "WAIT_IN_CHAIN", 0.001)
+
+    async def kept() -> None:
+        chain = use(log)
+        private_files.make_folder(str(place))
+        with private_files.alone(f"{place}.lock"):
+            for prompt in (b"1", b"2"):
+                chain.keep("a", "s", Recorded(prompt))
+                await asyncio.sleep(0.02)
+            assert use(log).recall("a", "s") == []
+        assert len(chain.recall("a", "s")) == 2
+        chain.keep("a", "s", Recorded(b"3"))
+        await chain.close()
+        assert chain.recall("a", "s") == [("s", b"1"), ("s", b"2"), ("s", b"3")]
+        with private_files.alone(f"{place}.lock"):
+            chain.keep("a", "s", Recorded(b"4"))
+            await chain.close()  # nobody comes back to it
+
+    asyncio.run(kept())
+    assert [line for line in log if "another conductor holds it" in line]
+
+
 @pytest.mark.proves("the file is private, bounded")
 def test_a_line_that_was_cut_off_costs_no_other(place: Path, log: list[str]) -> None:
     keep(use(log), ("a", "s", b"1"))
