@@ -254,6 +254,14 @@ class _Hosted:
         self._runtime.reload()
 
 
+def _listens_at(settings: Settings) -> list[Address]:
+    """Where a server listens. Raises `UsageError`."""
+    try:
+        return [addresses.parse(text) for text in settings.listen]
+    except UsageError as error:
+        raise blamed(error, settings.set_by.get("listen")) from None
+
+
 class Serving:
     """A server, from its start to its end."""
 
@@ -262,7 +270,7 @@ class Serving:
         self._command = command
         self._read = wanted
         self._wanted = wanted()
-        self._addresses = [addresses.parse(text) for text in self._wanted.settings.listen]
+        self._addresses = _listens_at(self._wanted.settings)
         self._tls = _tls(self._wanted.settings, self._addresses)
         for address in self._addresses:
             self.check(address, self._wanted.settings)
@@ -342,13 +350,20 @@ class Serving:
             await self.end(owners)
             end_strays()
 
-    async def _run(self, server: Server) -> None:
-        self._watch_signals()
+    async def _listen(self, server: Server) -> list[str]:
+        """Listens everywhere; the addresses that clients use. Raises `UsageError`."""
         try:
-            served = [
+            return [
                 await server.listen(address, self._tls if address.has_tls else None)
                 for address in self._addresses
             ]
+        except UsageError as error:
+            raise blamed(error, self._wanted.settings.set_by.get("listen")) from None
+
+    async def _run(self, server: Server) -> None:
+        self._watch_signals()
+        try:
+            served = await self._listen(server)
             await self.begin(server)
         except BaseException:
             self._ending.set()

@@ -20,6 +20,9 @@ UPSTREAM: Final = "client"
 HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""
 
+LIMITS: Final = "limits."
+"""How the names of limits begin, where settings stand beside them."""
+
 MOST_KEPT: Final = 256 * 1024
 """Bytes of names and values that are kept for one component; the oldest members go first."""
 
@@ -111,14 +114,24 @@ def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
     """Who set what a component refuses, to stand behind its words: ` (FILE, line N)`.
 
     Args:
-        set_by: Who set each of its settings, by key.
-        text: Its words. A setting that they name in quotes is what it refuses.
-        starting: Whether it has yet to take its role: words that name no setting then are about
-            all of them.
+        set_by: Who set each of its settings, by key, and each of its limits, by `limits.NAME`.
+        text: Its words. The settings that they name in quotes are what it refuses, or the limit
+            that it is said to exceed.
+        starting: Whether it has yet to take its role: words that name nothing then are about all
+            of its settings.
     """
-    named = [who for key, who in set_by.items() if any(f"{q}{key}{q}" in text for q in "`'\"")]
-    found = named or (set_by.values() if starting else ())
-    return "".join(f" ({who})" for who in dict.fromkeys(found) if who)
+    named = [who for key, who in set_by.items() if any(words in text for words in _naming(key))]
+    settings = (who for key, who in set_by.items() if not key.startswith(LIMITS))
+    found = named or (settings if starting else ())
+    return "".join(f" ({who})" for who in dict.fromkeys(found))
+
+
+def _naming(key: str) -> tuple[str, ...]:
+    """How words name a setting or a limit."""
+    if key.startswith(LIMITS):
+        limit = key.removeprefix(LIMITS)
+        return (f"exceeded {limit}", f"its limit {limit}")
+    return (f"`{key}`", f"'{key}'", f'"{key}"')
 
 
 KEPT_ALIASES: Final = "conductor.aliases"

@@ -552,6 +552,8 @@ class Runtime:
         self.outboxes.taken(name)
         self.services.forget(name)
         self._report_lost(name)
+        peer = self.router.peers[name]
+        reason = with_setters(peer.component, reason, starting=peer.starting)
         if not self.is_closing and self.failure is None:
             self.supervisor.failed(name, reason, final=final)
             return
@@ -571,13 +573,12 @@ class Runtime:
         peer = self.router.peers[name]
         last_words = self.performer.reports.last_words.pop(name, None)
         if last_words is not None:
-            return with_setters(peer.component, last_words, starting=peer.starting)
+            return last_words
         peer = peer.launched_by or peer  # a proxy's successor connection is a part of it
         planned = self.planned.get(peer.name)
         host = planned is not None and bool(planned.guests)
         command = self.agent_command if peer.name == self._tail else ()
-        reason = closure(peer.name, peer.label, how, host=host, command=command)
-        return with_setters(peer.component, reason, starting=peer.starting)
+        return closure(peer.name, peer.label, how, host=host, command=command)
 
     @property
     def agent(self) -> str:

@@ -207,7 +207,8 @@ def with_setters(component: Component, reason: Closure, *, starting: bool) -> Cl
         starting: Whether it has yet to take its role. A guest that was not even delivered anything
             has, too.
     """
-    set_by = component.set_by.get(str(reason.data.get("component")), {})
+    name = str(reason.data.get("component", component.name))
+    set_by = component.set_by.get(name, {})
     starting = starting or reason.data.get("phase", "deliver") != "deliver"
     by = setters(set_by, reason.text, starting=starting)
     return msgspec.structs.replace(reason, text=f"{reason.text}{by}")

@@ -37,7 +37,7 @@ from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import component_options, paths, syntax, untrusted_files
 from conductor.spec.component_options import Options
 from conductor.spec.model import Spec
-from conductor.spec.origins import COMMAND_LINE
+from conductor.spec.origins import COMMAND_LINE, layered
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import (
     AGENT,
@@ -80,6 +80,12 @@ class _Names(msgspec.Struct, frozen=True):
     def set_by(self, option: str) -> str:
         """Who has written an option behind the word."""
         return self.written.origin_of(option) if self.written is not None else COMMAND_LINE
+
+    def placed(self, error: UsageError, option: str) -> UsageError:
+        """The error with the place of an option behind the word, if that is not the command
+        line."""
+        written = self.written is not None and self.written.origin
+        return _placed_error(error, self.set_by(option)) if written else error
 
     def known(self) -> list[str]:
         """Every name that there is, for the hint about an unknown one."""
@@ -280,7 +286,7 @@ def _of_object(given: str | dict[str, Any], here: str, names: _Names) -> Spec:
             from conductor.spec.config import anchors
 
             words = anchors.command(words, here)
-        spec = _with_environment(_command(words, names), component.env, here)
+        spec = _with_environment(_command(words, names), component.env or {}, here, names)
     elif component.wasm is not None:
         spec = _self_described(_module(_placed(component.wasm, here, is_path=True)))
     else:
@@ -288,20 +294,33 @@ def _of_object(given: str | dict[str, Any], here: str, names: _Names) -> Spec:
     return _with_options(spec, options, here, names)
 
 
-def _with_environment(spec: Spec, env: dict[str, str | dict[str, str]] | None, here: str) -> Spec:
-    """The program with variables added to its environment. Raises `UsageError`."""
-    if env is None:
-        return spec
-    texts = {name: value for name, value in env.items() if isinstance(value, str)}
-    fields: dict[str, Any] = {"env": {**children.inherited(), **texts}, "variables": texts}
-    if len(texts) < len(env):
-        from conductor.spec import secrets
+def _with_environment(spec: Spec, env: dict[str, Any], here: str, names: _Names) -> Spec:
+    """The program with variables added to its environment, each a layer. Raises `UsageError`."""
+    for name, value in env.items():
+        try:
+            changed = _with_variable(spec, name, value, here)
+        except UsageError as error:
+            raise names.placed(error, f"env.{name}") from None
+        spec = layered(spec, changed, names.set_by(f"env.{name}"))
+    return spec
 
-        held = {name: value for name, value in env.items() if name not in texts}
-        references = secrets.references(secrets.anchored(held, here), spec.name)
-        shown = {name: secrets.shown(where) for name, where in references.items()}
-        fields |= {"variables": {**texts, **shown}, "secrets": references}
-    return msgspec.structs.replace(spec, **fields)
+
+def _with_variable(spec: Spec, name: str, value: Any, here: str) -> Spec:
+    """The program with a variable. Raises `UsageError`."""
+    if not name or "=" in name or "\0" in name:
+        hint = "a name is not empty, and has no `=`"
+        raise UsageError(f"`{spec.name}` cannot have a variable `{name}`", hint)
+    env = spec.env or children.inherited()
+    if isinstance(value, str):
+        variables = {**spec.variables, name: value}
+        return msgspec.structs.replace(spec, env={**env, name: value}, variables=variables)
+    from conductor.spec import secrets
+
+    found = secrets.references(secrets.anchored({name: value}, here), spec.name)
+    variables = {**spec.variables, name: secrets.shown(found[name])}
+    return msgspec.structs.replace(
+        spec, env=env, variables=variables, secrets={**spec.secrets, **found}
+    )
 
 
 def _placed(word: str, here: str, *, is_path: bool = False) -> str:
@@ -321,9 +340,7 @@ def _with_options(spec: Spec, options: Options, here: str, names: _Names) -> Spe
     try:
         return component_options.apply(spec, options, names.set_by)
     except component_options.OptionError as error:
-        if names.written is None or not names.written.origin:
-            raise
-        raise _placed_error(error, names.set_by(error.key)) from None
+        raise names.placed(error, error.key) from None
 
 
 def _unambiguous(spec: Spec) -> Spec:

@@ -146,16 +146,19 @@ _OF_TOOLS: Final = GATES[2:-1]
 def refuse_end(specs: Sequence[Spec]) -> None:
     """Raises `UsageError` for a chain that does not end with an agent."""
     last = specs[-1] if specs else None
-    if last and last.script:
-        raise UsageError(
+    if last is None or not last.sandboxed:
+        return
+    if last.script:
+        error = UsageError(
             f"the last component, `{last.source}`, would be run as a sandboxed proxy; "
             "a chain ends with an agent",
             f"put an agent behind it, such as `demo`; if it is an agent, run it as a program: "
             f'"python {last.source}"',
         )
-    if last and last.sandboxed:
-        raise UsageError(
+    else:
+        error = UsageError(
             f"the last component, `{last.name}`, is a sandboxed proxy; a chain ends with an agent",
             "put an agent behind it, such as `demo`; a chain without an agent is for "
             "`conductor proxy`",
         )
+    raise origins.blamed(error, last.written)

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import msgspec
 
+from conductor.core.component import LIMITS
 from conductor.core.policy import words
 from conductor.errors import UsageError, one_line
 from conductor.spec.model import Spec
@@ -61,13 +62,18 @@ def limit(spec: Spec, name: str) -> str:
     return _setter(spec, lambda layer: layer.limits.get(name))
 
 
+def variable(spec: Spec, name: str) -> str:
+    """Who has set a variable of a program."""
+    return _setter(spec, _member("variables", name))
+
+
 def of(spec: Spec) -> dict[str, str]:
     """Who set what of a component, by `rights.WORD`, `limits.NAME`, `config.KEY`, or the name of
     an option; what nobody set is not there."""
     held = words.flat(spec.policy.rights) if spec.policy.enforced else spec.policy.rights
     found = {f"rights.{name}": right(spec, name) for name in held}
     found |= {f"deny.{name}": by for name, by in denials(spec).items()}
-    found |= {f"limits.{name}": limit(spec, name) for name in spec.limits}
+    found |= {f"{LIMITS}{name}": limit(spec, name) for name in spec.limits}
     found |= {f"config.{key}": _setter(spec, _member("config", key)) for key in spec.config}
     lowest = spec
     while lowest.below is not None:
@@ -82,18 +88,22 @@ def of(spec: Spec) -> dict[str, str]:
 
 
 def given(spec: Spec) -> dict[str, str]:
-    """Who set what a component is started with: each setting, and under no key the file of its
-    settings, or all of a component that has none. Empty: who has typed the command line."""
+    """Where stands what a component is started with, as far as that is not the command line: each
+    setting and variable, each limit, and under no key the file of its settings, or all of a
+    component that has none."""
     found = {key: _setter(spec, _member("config", key)) for key in spec.config}
+    found |= {name: variable(spec, name) for name in spec.variables}
     if spec.config_file is not None:
         found[""] = spec.config_file
-    who = {key: _place(it) for key, it in (found or {"": spec.written}).items()}
-    return {key: it for key, it in who.items() if it}
+    found = found or {"": spec.written}
+    found |= {f"{LIMITS}{name}": limit(spec, name) for name in spec.limits}
+    places = {key: _place(who) for key, who in found.items()}
+    return {key: place for key, place in places.items() if place}
 
 
 def has_default(key: str) -> bool:
     """Whether the default holds of what nobody has set; `key` as in `of`."""
-    return key.startswith("limits.") or key in (*_FIELDS, *_OF_POLICY)
+    return key.startswith(LIMITS) or key in (*_FIELDS, *_OF_POLICY)
 
 
 def told(found: Mapping[str, str]) -> Iterator[str]:

@@ -189,9 +189,11 @@ def check(plan: Plan) -> None:
         if owners[name] != 1:
             several = [_given(spec, name) for spec in specs if name in (*spec.peers, *spec.agents)]
             who = " and ".join(several) if several else "no component"
+            branches = (text.partition("=")[0] for text in plan.options.branch)
+            origin = plan.origin("branch" if name in branches else "peer")
             raise UsageError(
                 f"a peer agent belongs to one component, and {who} reach{_es(several)} `{name}` "
-                f"({plan.origin('peer')})",
+                f"({origin})",
                 f"write `,allow=peer:{name}` behind one component, or `,allow=agent:{name}`",
             )
 

@@ -42,15 +42,16 @@ def configuration(spec: Spec) -> dict[str, object]:
     if config:
         from conductor.spec import secrets
 
-        try:
-            config = secrets.filled(config, spec.name)
-        except UsageError as error:
-            raise origins.blamed(error, spec.written) from None
+        for key, value in config.items():
+            try:
+                config = {**config, **secrets.filled({key: value}, spec.name)}
+            except UsageError as error:
+                raise origins.blamed(error, _set_by(spec, key)) from None
     if spec.config_file is not None:
         try:
             config = {**_read(spec.config_file), **config}
         except UsageError as error:
-            raise origins.blamed(error, _set_by(spec)) from None
+            raise origins.blamed(error, origins.of(spec).get("config_file")) from None
     return {
         "name": spec.name,
         "config": checked(spec.schema, config, spec.name, lambda key: _set_by(spec, key)),
@@ -91,22 +92,28 @@ def environment(spec: Spec, traceparent: str = "") -> dict[str, str]:
     if spec.secrets:
         from conductor.spec import secrets
 
-        try:
-            own |= {name: secrets.read(where, spec.name) for name, where in spec.secrets.items()}
-        except UsageError as error:
-            raise origins.blamed(error, spec.written) from None
+        for name, where in spec.secrets.items():
+            try:
+                own[name] = secrets.read(where, spec.name)
+            except UsageError as error:
+                raise origins.blamed(error, origins.variable(spec, name)) from None
     return {**(children.inherited() if spec.env is None else spec.env), **own}
 
 
 def _read(path: str) -> dict[str, Any]:
+    return _parsed(path)[1]
+
+
+def _parsed(path: str) -> tuple[str, dict[str, Any]]:
+    """The text of a file of settings, empty for JSON, and the settings."""
     hint = "settings are a TOML table (`key = value` lines), or a JSON object in a `.json` file"
     try:
         text = untrusted_files.read(path, _MOST)
         if path.endswith(".json"):
-            return json_text.decode(text, type=dict[str, Any])
+            return "", json_text.decode(text, type=dict[str, Any])
         from conductor.spec import toml_files
 
-        return toml_files.read(text, path, hint)[1]
+        return toml_files.read(text, path, hint)
     except untrusted_files.TooLargeError:
         raise UsageError(f"{path}: settings are at most {_MOST:,} bytes", hint) from None
     except OSError as error:
@@ -115,12 +122,15 @@ def _read(path: str) -> dict[str, Any]:
         raise UsageError(f"{path}: {error}", hint) from None
 
 
-def _set_by(spec: Spec, key: str = "") -> str:
-    """Who has set a setting of a component: its file, or who has written it; without a key, who has
-    written the name of the file."""
-    found = origins.of(spec)
-    file = found.get("config_file", "")
-    return found.get(f"config.{key}", spec.config_file or file) if key else file
+def _set_by(spec: Spec, key: str) -> str:
+    """Who has set a setting of a component: the line of its file, or who has written it."""
+    path = spec.config_file
+    if path is None or key in spec.config:
+        return origins.of(spec).get(f"config.{key}", "")
+    from conductor.spec import toml_files
+
+    line = toml_files.line_of(_parsed(path)[0], (key,))
+    return f"{path}, line {line}" if line else path
 
 
 def checked(

@@ -191,10 +191,12 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
     """
     try:
         members = {**given} if isinstance(given, dict) else _decode(given)
-        known = ComponentObject.__struct_fields__
-        component = msgspec.convert(
-            {key: members.pop(key) for key in known if key in members}, ComponentObject
-        )
+        known = {k: members.pop(k) for k in ComponentObject.__struct_fields__ if k in members}
+        env = known.get("env")
+        if isinstance(env, dict):  # each variable is checked where its line is known
+            known["env"] = {}
+        component = msgspec.convert(known, ComponentObject)
+        component.env = env
     except (msgspec.DecodeError, RecursionError) as error:
         # What a table holds may be a secret, and its place says which one it is.
         what = f"component {one_line(given, 80)}" if isinstance(given, str) else "this component"

@@ -52,14 +52,17 @@ def _refusing(tmp_path: Path) -> Path:
     return tmp_path
 
 
-def configured(folder: Path, text: str, *words: str, stderr: tuple[str, ...]) -> None:
+def configured(
+    folder: Path, text: str, *words: str, stderr: tuple[str, ...], command: str = "exec"
+) -> None:
     """A run with this file of the user's ends with an error that has these words."""
     (folder / "config").mkdir(exist_ok=True)
     (folder / "config" / "conductor").mkdir(exist_ok=True)
     (folder / "config" / "conductor" / "conductor.toml").write_text(text, newline="")
     env = environment(XDG_CONFIG_HOME=str(folder / "config"))
-    ran = conductor("exec", *words, "-p", "hi", cwd=folder, env=env)
-    assert ran.code == 1, ran.err
+    prompt = ("-p", "hi") if command == "exec" else ()
+    ran = conductor(command, *words, *prompt, cwd=folder, env=env)
+    assert ran.code in (1, 2), ran.err
     for each in stderr:
         assert each.format(file=folder / "config" / "conductor" / "conductor.toml") in ran.err
 
@@ -118,3 +121,47 @@ def test_a_setting_of_the_managed_policy(tmp_path: Path) -> None:
     machine.allow(f"[[required]]\nsource = '{module}'\nplace = 'first'\n{options}\n")
     ran = machine.prompt("demo")
     assert f"must be a number ({machine.policy}, line" in ran.err, ran.err
+
+
+@pytest.mark.parametrize(
+    ("lines", "says"),
+    [
+        (["command = 'cat'", "[components.x.env]", "'A=B' = ''"], "line 4: `cat` cannot have a"),
+        (["command = 'cat'", "env.A = 3"], "line 3: the variable `A` of `cat`: it is a text or"),
+        (
+            ["command = 'cat'", "[components.x.env]", "A = ''", "B = { secret = 'env:NO_ONE' }"],
+            "in conductor's environment ({file}, line 5)\n",
+        ),
+        (
+            ["command = 'cat'", "config.a = 1", "config.b = { secret = 'file:/none' }"],
+            "`x` needs the secret `file:/none`: No such file or directory ({file}, line 4)\n",
+        ),
+        (
+            ["component = 'passthrough'", "limits.memory_bytes = 1024"],
+            "64512 too many ({file}, line 3)\n",
+        ),
+        (["component = 'redact'", "config = '../../file.toml'"], "({folder}/file.toml, line 2)"),
+        (["component = 'ws://127.0.0.1:1/acp'"], "nobody listens there ({file}, line 1)\n"),
+    ],
+)
+def test_the_line_of_what_is_refused(refusing: Path, lines: list[str], says: str) -> None:
+    (refusing / "file.toml").write_text("# words\nwords = 3\n")
+    says = says.replace("{folder}", str(refusing))
+    last = [] if "ws:" in lines[0] else ["demo"]
+    text = "\n".join(["[components.x]", *lines, ""])
+    configured(refusing, text, "x", *last, stderr=(says,))
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "says"),
+    [
+        (("exec", "last"), "[chains.last]\ncomponents = ['passthrough']", "agent ({file}, line 2)"),
+        (("exec", "demo"), "[options.branch]\nb = 'redact'", "reaches `b` ({file}, line 1)"),
+        (("serve", "demo"), "[serve]\nlisten = ['foo:bar']", "is no address ({file}, line 2)"),
+        (("serve", "demo"), "[serve]\nlisten = ['unix:/no/s']", "directory ({file}, line 2)"),
+    ],
+)
+def test_the_line_of_an_option(
+    tmp_path: Path, words: tuple[str, ...], text: str, says: str
+) -> None:
+    configured(tmp_path, text, *words[1:], stderr=(says,), command=words[0])

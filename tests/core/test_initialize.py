@@ -224,7 +224,9 @@ def test_a_known_dialect_is_not_guessed() -> None:
         pb >> ("p", error(1, -32601, "no")) << ("client", error(7, -32601, "p: no", OF_P))
 
 
-SET_BY = {"p": {"speed": "a.toml, line 3", "colour": "a.toml, line 4", "": ""}}
+SET_BY = {
+    "p": {"speed": "a.toml, line 3", "colour": "a.toml, line 4", "limits.cpu_ms": "a.toml, line 5"}
+}
 
 
 @pytest.mark.parametrize(
@@ -233,6 +235,7 @@ SET_BY = {"p": {"speed": "a.toml, line 3", "colour": "a.toml, line 4", "": ""}}
         ("`speed` is no number", "`speed` is no number (a.toml, line 3)"),
         ("'speed' and \"colour\"", "'speed' and \"colour\" (a.toml, line 3) (a.toml, line 4)"),
         ("no key", "no key (a.toml, line 3) (a.toml, line 4)"),
+        ("it exceeded cpu_ms", "it exceeded cpu_ms (a.toml, line 5)"),
     ],
 )
 def test_a_component_that_refuses_names_who_set_it(said: str, told: str) -> None:
