@@ -226,6 +226,20 @@ def test_what_add_and_update_know_besides() -> None:
     assert "signed by alice@example.com\\u{1b}[2J" in line("digest", wide)
 
 
+@pytest.mark.parametrize(
+    ("rights", "seen"),
+    [
+        (["see:updates"], ["all updates"]),
+        (["see:updates", "see:prompts"], ["your prompts", "all updates"]),
+        (["see:updates", "see:permissions"], ["all updates", "what the agent asks you to allow"]),
+    ],
+)
+def test_updates_stand_where_what_is_most_private_comes_first(
+    rights: list[str], seen: list[str]
+) -> None:
+    assert policy_text.sees(rights) == seen
+
+
 @pytest.mark.proves("`conductor inspect` shows what")
 @pytest.mark.parametrize("name", words.SETS)
 def test_what_is_seen_and_changed_follows_the_tables(name: str) -> None:

@@ -352,13 +352,18 @@ def test_the_list_of_editors(home: Home) -> None:
     home.settings("zed", ZED)
 
     # A row that is wider than the terminal has the path below.
-    words = fine(home.run("setup")).split()
+    said = fine(home.run("setup"))
+    words = said.split()
 
     assert {*SETTINGS} <= {*words}
     at = words.index("Zed")
     assert words[at : at + 3] == ["Zed", "zed", str(home.settings("zed"))]
     at = words.index("CodeCompanion")
     assert words[at - 1 : at + 2] == ["Neovim:", "CodeCompanion", "codecompanion"]
+    assert said.splitlines()[-2:] == [
+        "an entry of ours: conductor setup EDITOR COMPONENT… AGENT",
+        "for example:      conductor setup zed datetime demo",
+    ]
 
 
 @pytest.mark.parametrize(

@@ -69,6 +69,14 @@ def test_what_is_packed_comes_out(tmp_path: Path, form: int) -> None:
     assert files(tmp_path) == {"a.wasm": b"\0asm", long: b"x" * 1000, "empty": b""}
 
 
+def test_headers_for_all_files_change_no_path(tmp_path: Path) -> None:
+    """`git archive` writes one: the commit, as a comment."""
+    comment = gzip.decompress(with_member_header(b"16 comment=abcd\n", tarfile.XGLTYPE))
+    renamed = gzip.decompress(with_member_header(b"10 path=b\n", tarfile.XHDTYPE))[:1024]
+    archive.unpack(gzip.compress(renamed + comment), str(tmp_path), SMALL)
+    assert files(tmp_path) == {"b": b""}
+
+
 def test_a_long_path_in_other_letters(tmp_path: Path) -> None:
     long = "ü" * 70 + "/" + "é" * 70
     for form in (tarfile.GNU_FORMAT, tarfile.PAX_FORMAT):

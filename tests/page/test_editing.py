@@ -4,7 +4,7 @@ import asyncio
 import json
 import signal
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -171,7 +171,9 @@ def test_a_trace_with_what_nobody_asked_for_becomes_a_scenario(
 # -- what is kept, without a chain -----------------------------------------------------------------
 
 
-def made(answers: Mapping[str, Any]) -> tuple[Editing, list[Any]]:
+def made(
+    answers: Mapping[str, Any], changed: Callable[[], None] = lambda: None
+) -> tuple[Editing, list[Any]]:
     """The editor's side of a chain that gives this answer, and what the chain gets."""
     sent: list[Any] = []
 
@@ -179,12 +181,13 @@ def made(answers: Mapping[str, Any]) -> tuple[Editing, list[Any]]:
         sent.append((method, dict(params)))
         return dict(answers)
 
-    return Editing(lambda: None, send), sent
+    return Editing(changed, send), sent
 
 
 async def test_what_is_shown_is_kept_until_it_is_gone() -> None:
     prompt = {"sessionId": "s", "prompt": [{"type": "text", "text": "so"}]}
-    editing, sent = made(prompt)
+    changes: list[int] = []
+    editing, sent = made(prompt, lambda: changes.append(len(serve)))
     serve = editing.handlers
     named = {"sessionId": "s", "id": "x", "_meta": {"conductor.component": "P"}}
     await serve["_scp/html_panel/show"]({**named, "label": "L", "contents": "1"})
@@ -212,6 +215,7 @@ async def test_what_is_shown_is_kept_until_it_is_gone() -> None:
     await serve["_scp/html_panel/clear"](named)
     await serve["_scp/file_comment/clear"](named)
     assert editing.state()["shown"] == []
+    assert len(changes) == 7  # two are shown, two replies, another is shown, and both go
     assert [method for method, _ in sent][1:] == ["_scp/html_panel/event"] * 2
     for number in range(600):
         editing.hears["_scp/log"]({"message": f"{number}"})

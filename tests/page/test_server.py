@@ -129,16 +129,18 @@ def test_the_head_counts_events_alone(viewed: Viewed) -> None:
 
 def test_of_a_very_large_message_the_beginnings_of_its_texts_are_shown(tmp_path: Path) -> None:
     lines = Lines(tmp_path / "large.jsons")
-    lines.turn("word " * 1_000_000, "read")
+    lines.turn("word " * 1_000_000, "x" * 20_000)
     with Viewed(lines.path) as view:
         view.whole()
         status, answer, _ = view.ask("/api/event/1")
+        _, smaller, _ = view.ask("/api/event/2")
         _, detail, _ = view.ask("/api/turn/1")
         _, turns, _ = view.ask("/api/turns?only=1")
     assert status == 200
     text = answer["event"]["params"]["prompt"][0]["text"]
     assert text.startswith("word word")
     assert text.endswith(" … 4,990,000 more characters")
+    assert smaller["event"]["params"]["update"]["content"]["text"] == "x" * 20_000
     assert len(json.dumps(detail)) < 1_000_000
     assert turns[0]["tokens_in"] == pytest.approx(1_250_000, rel=0.01)
 

@@ -202,6 +202,16 @@ def test_which_session_a_panel_is_of_has_to_be_clear() -> None:
     assert agent.one()["params"]["sessionId"] == "c"
 
 
+def test_a_chain_of_one_client_finds_the_session_of_a_panel_itself() -> None:
+    world = World()
+    client = world.client("one")
+    agent = client.begin()
+    for session in ("a", "b"):
+        opened(client, agent, session)
+    client.ask(EVENT, id="plan", name="click")
+    assert agent.one()["params"] == {"id": "plan", "name": "click"}
+
+
 # -- permissions -----------------------------------------------------------------------------------
 
 

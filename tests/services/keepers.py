@@ -26,11 +26,17 @@ def ask(store: kv.Values, who: str, service: str, **params: object) -> Any:
 
 def conflict(store: kv.Values, **params: object) -> int:
     """The revision that a refused `kv/set` names."""
-    with pytest.raises(ServiceError, match="read it again") as caught:
+    with pytest.raises(ServiceError) as caught:
         ask(store, "p", "set", **params)
     body = msgspec.json.decode(caught.value.body("kv/set"))
-    assert body["data"]["reason"] == "conflict"
-    return int(body["data"]["revision"])
+    revision = int(body["data"]["revision"])
+    assert body["data"] == {"service": "kv/set", "reason": "conflict", "revision": revision}
+    has = f"the value has revision {revision}" if revision else "there is no value"
+    assert str(caught.value).split("\n") == [
+        f"{has} now; `ifRevision` is {params['ifRevision']}",
+        "hint: somebody else has set it: read it again, and set it anew",
+    ]
+    return revision
 
 
 class Opener(Protocol):

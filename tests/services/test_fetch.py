@@ -10,7 +10,7 @@ import tempfile
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any
+from typing import Any, Final
 from urllib.parse import urlsplit
 
 import anyio
@@ -41,8 +41,10 @@ class Handler(BaseHTTPRequestHandler):
             return
         if self.path == "/slow":
             server.released.wait(30)
-        seen = {"method": self.command, "path": self.path, "body": body}
-        answer = json.dumps({**seen, "headers": dict(self.headers.items())}).encode()
+        headers = dict(self.headers.items())
+        seen = {"method": self.command, "path": self.path, "body": body, "headers": headers}
+        server.seen.append(seen)
+        answer = json.dumps(seen).encode()
         if self.path == "/big":
             answer = b"x" * 1_000_000
         if self.path == "/binary":
@@ -52,10 +54,10 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("X-Two", "a")
         self.send_header("X-Two", "b")
         self.end_headers()
-        self.wfile.write(answer)
+        if self.command != "HEAD":
+            self.wfile.write(answer)
 
-    do_POST = do_GET  # noqa: N815 - the library's names
-    do_PUT = do_GET  # noqa: N815
+    do_HEAD = do_POST = do_PUT = do_GET  # noqa: N815 - the library's names
 
     def log_message(self, *args: object) -> None:
         """Says nothing."""
@@ -69,6 +71,7 @@ class Server(ThreadingHTTPServer):
     def __init__(self) -> None:
         super().__init__(("127.0.0.1", 0), Handler)
         self.released = threading.Event()
+        self.seen: list[dict[str, Any]] = []
 
     @property
     def place(self) -> str:
@@ -226,18 +229,34 @@ def test_redirects_go_as_far_as_grants_do(server: Server) -> None:
         "not-granted",
     )
     assert json.loads(get([server.place], f"{server.place}/to?/E-ACUTE")["text"])["path"] == "/%E9"
-    seen = get(
-        [f"POST@{server.place}", server.place],
-        within,
-        method="POST",
-        text="a",
-        headers={"x-status": "303", "Content-Type": "text/plain"},
-    )
-    assert json.loads(seen["text"])["method"] == "GET"
-    kept = get(
-        [f"POST@{server.place}"], within, method="POST", text="a", headers={"x-status": "307"}
-    )
-    assert json.loads(kept["text"])["body"] == "a"
+
+
+REDIRECTED: Final = {
+    ("GET", 301): ("GET", "", True),
+    ("GET", 303): ("GET", "", False),
+    ("HEAD", 303): ("HEAD", "", False),
+    ("POST", 301): ("GET", "", False),
+    ("POST", 302): ("GET", "", False),
+    ("POST", 303): ("GET", "", False),
+    ("POST", 307): ("POST", "a", True),
+    ("POST", 308): ("POST", "a", True),
+    ("PUT", 301): ("PUT", "a", True),
+    ("PUT", 302): ("PUT", "a", True),
+    ("PUT", 303): ("GET", "", False),
+}
+"""The method, the body, and whether its type is still told, after a redirect."""
+
+
+@pytest.mark.parametrize(("method", "status"), REDIRECTED)
+def test_what_a_redirect_leaves_of_a_request(server: Server, method: str, status: int) -> None:
+    granted = [f"{verb}@{server.place}" for verb in ("GET", "HEAD", "POST", "PUT")]
+    headers = {"x-status": str(status), "Content-Type": "text/plain", "X-Mine": "1"}
+    body = {"text": "a"} if method in ("POST", "PUT") else {}
+    get(granted, f"{server.place}/to?/there", method=method, headers=headers, **body)
+    seen = server.seen[-1]
+    kept = (seen["method"], seen["body"], seen["headers"].get("Content-Type") == "text/plain")
+    assert kept == REDIRECTED[method, status]
+    assert (seen["path"], seen["headers"]["X-Mine"]) == ("/there", "1")
 
 
 def test_a_circle_of_redirects_ends(server: Server) -> None:
@@ -345,7 +364,7 @@ class UnixServer(Server):
 
     def __init__(self, path: str) -> None:
         ThreadingHTTPServer.__init__(self, path, Handler)  # type: ignore[arg-type]
-        self.released = threading.Event()
+        self.released, self.seen = threading.Event(), []
 
     def server_bind(self) -> None:
         """Binds, without looking a name up."""

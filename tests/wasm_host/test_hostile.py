@@ -59,7 +59,7 @@ HARM = {
     "loop_reserve": Harm("deliver", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),
     "loop_start": Harm("instantiate", "cpu_ms", "its limit cpu_ms of 200 ms", QUICK),
     "memory_declared": Harm(
-        "instantiate", "memory_bytes", "limit memory_bytes of 67108864 bytes: 1310720000"
+        "instantiate", "memory_bytes", "of 67108864 bytes: 1310720000, 1243611136 too many"
     ),
     "missing_exports": Harm(
         "load", None,
@@ -70,7 +70,7 @@ HARM = {
     "no_newline": Harm("deliver", None, """left its last line without a newline: 's{"id":1}'"""),
     "recursion": Harm("deliver", "stack_bytes", "its limit stack_bytes of 524288 bytes"),
     "table_declared": Harm(
-        "instantiate", "table_elements", "limit table_elements of 100000 elements: 1000000"
+        "instantiate", "table_elements", "of 100000 elements: 1000000, 900000 too many"
     ),
     "table_grow": Harm("deliver", None, "unreachable"),
     "too_many_messages": Harm(

@@ -321,6 +321,20 @@ def test_code_is_found_without_being_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert not any(name.startswith("lockedpack") for name in sys.modules)
 
 
+def test_pinned_code_that_is_loaded_already_is_compared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    code = tmp_path / "pinnedbefore.py"
+    code.write_text("async def proxy(channel):\n    pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    (spec,) = resolve_all(["py:pinnedbefore:proxy"])
+    spec = msgspec.structs.replace(spec, pins={str(code): digests.of(str(code))}, locked="x.lock")
+    assert in_process.load(spec) is in_process.load(spec)
+    code.write_text("async def proxy(channel):\n    raise ValueError\n")
+    with pytest.raises(ComponentError, match="changed"):
+        in_process.load(spec)
+
+
 @pytest.mark.proves("the host runs the bytes that")
 def test_pinned_code_runs_as_it_was_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

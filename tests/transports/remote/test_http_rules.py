@@ -370,7 +370,13 @@ def test_a_session_that_is_not_known_waits_for_the_stream_of_the_connection() ->
     assert rules.lost("s1", "got HTTP status 404", 404) == []
     assert rules.listening(None) == [Listen("s1", "2", 2)]
     (failed,) = rules.lost("s1", "got HTTP status 404", 404)
-    assert "lost" in errors([failed])[1]
+    assert isinstance(failed, Deliver)
+    assert json.loads(failed.frame)["error"] == {
+        "code": -32603,
+        "message": "the stream of the session got HTTP status 404, so the answer to this is lost\n"
+        "hint: send the request again",
+        "data": {"lost": True},
+    }
 
 
 def test_with_numbers_a_lost_session_loses_nothing() -> None:
