@@ -12,38 +12,38 @@ from conductor.core.dialects import Dialect
 from conductor.core.jsonrpc import MAX_DEPTH
 
 if TYPE_CHECKING:
-    from conductor.core.answers import Answers
-    from conductor.core.early_updates import EarlyUpdates
-    from conductor.core.editor import EditorMessages
-    from conductor.core.endings import Endings
-    from conductor.core.exchange import Exchange
-    from conductor.core.held_prompts import HeldPrompts
-    from conductor.core.logins import Logins
-    from conductor.core.moving import Moving
-    from conductor.core.oversize import Oversize
-    from conductor.core.own_folders import OwnFolders
-    from conductor.core.own_turns import OwnTurns
-    from conductor.core.policy.cancellations import Cancellations
-    from conductor.core.policy.checks import Checks
-    from conductor.core.policy.handshake import PolicedHandshake
-    from conductor.core.policy.notifications import PolicedNotifications
-    from conductor.core.policy.observers import Observers
-    from conductor.core.policy.ownership import McpOwnership
-    from conductor.core.policy.requests import PolicedRequests
-    from conductor.core.policy.turns import Turns
-    from conductor.core.ports import Ports
-    from conductor.core.questions import Questions
-    from conductor.core.rearranging import Rearranging
-    from conductor.core.rebinding import Rebinding
-    from conductor.core.rejections import Rejections
-    from conductor.core.replays import Replays
-    from conductor.core.requests import Requests
-    from conductor.core.reviving import Reviving
-    from conductor.core.roles.detection import Detection
-    from conductor.core.roles.initialize import Initializer
-    from conductor.core.services import Services
-    from conductor.core.session_names import SessionNames
-    from conductor.core.waits import Deadlines, Waits
+    import conductor.core.answers
+    import conductor.core.early_updates
+    import conductor.core.editor
+    import conductor.core.endings
+    import conductor.core.exchange
+    import conductor.core.held_prompts
+    import conductor.core.logins
+    import conductor.core.moving
+    import conductor.core.oversize
+    import conductor.core.own_folders
+    import conductor.core.own_turns
+    import conductor.core.policy.cancellations
+    import conductor.core.policy.checks
+    import conductor.core.policy.handshake
+    import conductor.core.policy.notifications
+    import conductor.core.policy.observers
+    import conductor.core.policy.ownership
+    import conductor.core.policy.requests
+    import conductor.core.policy.turns
+    import conductor.core.ports
+    import conductor.core.questions
+    import conductor.core.rearranging
+    import conductor.core.rebinding
+    import conductor.core.rejections
+    import conductor.core.replays
+    import conductor.core.requests
+    import conductor.core.reviving
+    import conductor.core.roles.detection
+    import conductor.core.roles.initialize
+    import conductor.core.services
+    import conductor.core.session_names
+    import conductor.core.waits
 
 
 class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -73,43 +73,6 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
     max_depth: int = MAX_DEPTH
     """How deep a frame may nest, at most `jsonrpc.MAX_DEPTH`."""
 
-
-_MADE: Final = {
-    "answers": "answers:Answers",
-    "cancellations": "policy.cancellations:Cancellations",
-    "checks": "policy.checks:Checks",
-    "deadlines": "waits:Deadlines",
-    "detection": "roles.detection:Detection",
-    "early": "early_updates:EarlyUpdates",
-    "editor": "editor:EditorMessages",
-    "endings": "endings:Endings",
-    "handshake": "policy.handshake:PolicedHandshake",
-    "held": "held_prompts:HeldPrompts",
-    "initializer": "roles.initialize:Initializer",
-    "logins": "logins:Logins",
-    "mcp_ownership": "policy.ownership:McpOwnership",
-    "moving": "moving:Moving",
-    "names": "session_names:SessionNames",
-    "notifications": "policy.notifications:PolicedNotifications",
-    "observers": "policy.observers:Observers",
-    "oversize": "oversize:Oversize",
-    "own_folders": "own_folders:OwnFolders",
-    "own_turns": "own_turns:OwnTurns",
-    "policed": "policy.requests:PolicedRequests",
-    "ports": "ports:Ports",
-    "questions": "questions:Questions",
-    "rearranging": "rearranging:Rearranging",
-    "rebinding": "rebinding:Rebinding",
-    "rejections": "rejections:Rejections",
-    "replays": "replays:Replays",
-    "requests": "requests:Requests",
-    "reviving": "reviving:Reviving",
-    "services": "services:Services",
-    "turns": "policy.turns:Turns",
-    "waits": "waits:Waits",
-}
-"""Where the class of each part is. A part is made when somebody first asks for it: the first
-message of a chain needs few parts, and an editor waits for its answer."""
 
 _OF_CLIENTS: Final = ("early", "logins", "moving", "own_folders", "replays", "reviving")
 """Those that only a client's end needs: no host of guests has that."""
@@ -143,7 +106,7 @@ def load(*, client: bool) -> None:
 def _modules(names: Iterable[str], *, client: bool) -> Iterator[str]:
     for name in names:
         if client or name not in _OF_CLIENTS:
-            yield f"conductor.core.{_MADE[name].partition(':')[0]}"
+            yield _MADE[name].rpartition(".")[0]
 
 
 class Part:
@@ -158,49 +121,54 @@ class Parts:
     """All parts of one router, which makes them."""
 
     options: RouterOptions
-    exchange: Exchange
+    exchange: conductor.core.exchange.Exchange
     # What polices components.
-    checks: Checks
-    deadlines: Deadlines
-    observers: Observers
-    mcp_ownership: McpOwnership
-    turns: Turns
-    cancellations: Cancellations
-    notifications: PolicedNotifications
-    policed: PolicedRequests
-    handshake: PolicedHandshake
+    checks: conductor.core.policy.checks.Checks
+    deadlines: conductor.core.waits.Deadlines
+    observers: conductor.core.policy.observers.Observers
+    mcp_ownership: conductor.core.policy.ownership.McpOwnership
+    turns: conductor.core.policy.turns.Turns
+    cancellations: conductor.core.policy.cancellations.Cancellations
+    notifications: conductor.core.policy.notifications.PolicedNotifications
+    policed: conductor.core.policy.requests.PolicedRequests
+    handshake: conductor.core.policy.handshake.PolicedHandshake
     # What gives them turns.
-    own_turns: OwnTurns
-    held: HeldPrompts
+    own_turns: conductor.core.own_turns.OwnTurns
+    held: conductor.core.held_prompts.HeldPrompts
     # How components take their roles, and leave.
-    initializer: Initializer
-    detection: Detection
-    endings: Endings
-    rearranging: Rearranging
+    initializer: conductor.core.roles.initialize.Initializer
+    detection: conductor.core.roles.detection.Detection
+    endings: conductor.core.endings.Endings
+    rearranging: conductor.core.rearranging.Rearranging
     # What passes.
-    requests: Requests
-    answers: Answers
-    rejections: Rejections
-    names: SessionNames
-    ports: Ports
-    services: Services
-    rebinding: Rebinding
-    questions: Questions
-    editor: EditorMessages
-    oversize: Oversize
-    logins: Logins
-    moving: Moving
-    reviving: Reviving
-    replays: Replays
+    requests: conductor.core.requests.Requests
+    answers: conductor.core.answers.Answers
+    rejections: conductor.core.rejections.Rejections
+    names: conductor.core.session_names.SessionNames
+    ports: conductor.core.ports.Ports
+    services: conductor.core.services.Services
+    rebinding: conductor.core.rebinding.Rebinding
+    questions: conductor.core.questions.Questions
+    editor: conductor.core.editor.EditorMessages
+    oversize: conductor.core.oversize.Oversize
+    logins: conductor.core.logins.Logins
+    moving: conductor.core.moving.Moving
+    reviving: conductor.core.reviving.Reviving
+    replays: conductor.core.replays.Replays
     # What waits.
-    waits: Waits
-    early: EarlyUpdates
-    own_folders: OwnFolders
+    waits: conductor.core.waits.Waits
+    early: conductor.core.early_updates.EarlyUpdates
+    own_folders: conductor.core.own_folders.OwnFolders
 
     if not TYPE_CHECKING:  # pragma: no branch - else every name would be that of a part
 
         def __getattr__(self, name: str) -> object:
-            module, _, kind = _MADE[name].partition(":")
-            part = getattr(import_module(f"conductor.core.{module}"), kind)(self)
+            module, _, kind = _MADE[name].rpartition(".")
+            part = getattr(import_module(module), kind)(self)
             setattr(self, name, part)
             return part
+
+
+_MADE: Final = {name: at for name, at in Parts.__annotations__.items() if "." in at}
+"""Where the class of each part is. A part is made when somebody first asks for it: the first
+message of a chain needs few parts, and an editor waits for its answer."""
