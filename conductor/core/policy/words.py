@@ -337,7 +337,7 @@ def _hits(denied: str, held: Word) -> bool:
     if denied in VERBS:
         return any(rule.rights & VERBS[denied] for rule in held.rules)
     if denied in ALL_VERBS:
-        return any(each.partition(":")[0] == denied for each in held.includes)
+        return False  # what a word includes is of the word's own verb
     other = word(denied)
     if other.verb == held.verb and not other.own and held.verb in FAMILIES:
         return _hits_scope(other, held)
