@@ -13,7 +13,7 @@ from msgspec import UNSET, Raw
 
 from conductor.author import sides, transcripts
 from conductor.core import jsonrpc
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 from conductor.core.policy import words
 from conductor.core.policy.headings import heading
 from conductor.core.policy.key_table import (

@@ -12,8 +12,8 @@ from conductor.core.agent_turns import only_begun
 from conductor.core.aliases import listed, renamed
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
+    Message,
 )
-from conductor.core.message import Message
 from conductor.core.parts import Part
 from conductor.core.policy import own_terminals
 from conductor.core.policy.key_table import (

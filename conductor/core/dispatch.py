@@ -20,9 +20,9 @@ from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     Malformed,
+    Message,
     Params,
 )
-from conductor.core.message import Message
 from conductor.core.parts import Part, Parts
 from conductor.core.policy.entries import Entry, Notification
 from conductor.core.policy.headings import session_of

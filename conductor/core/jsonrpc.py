@@ -25,7 +25,6 @@ from conductor.core.json_text import (
     too_deep,
     too_many_values,
 )
-from conductor.core.message import ErrorObject, Message
 from conductor.errors import hidden_json_line
 from conductor.patterns import lazy_pattern
 
@@ -76,6 +75,38 @@ class Malformed(Exception):  # noqa: N818 - names the frame's state, as in DESIG
         self.text = text
         self.id = id
         self.data = data
+
+
+_ABSENT: Final = (UNSET, Raw(b"null"))
+
+
+class Message(msgspec.Struct, frozen=True, gc=False):
+    """One JSON-RPC object as it stood on the wire; members that were absent are `UNSET`.
+
+    `jsonrpc` is empty where it was absent or no string.
+    """
+
+    jsonrpc: str = ""
+    id: Raw | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+    @property
+    def answers(self) -> bool:
+        """Whether it has a member of responses. With a `method` too it is no message at all; but
+        beside one, null is none: some peers write all members of a message in each."""
+        if self.result is UNSET and self.error is UNSET:
+            return False
+        return self.method is UNSET or self.result not in _ABSENT or self.error not in _ABSENT
+
+
+class ErrorObject(msgspec.Struct, frozen=True):
+    """What is read of an error object; the defaults stand for what cannot be read."""
+
+    code: int = 0
+    message: str = "an error"
 
 
 _message = msgspec.json.Decoder(Message)

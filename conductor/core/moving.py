@@ -31,11 +31,11 @@ from conductor.core.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
     Malformed,
+    Message,
     Params,
     canonical_id,
     read_error,
 )
-from conductor.core.message import Message
 from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import addresses, session_of, size_of
 from conductor.core.policy.key_table import (

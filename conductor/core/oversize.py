@@ -8,8 +8,7 @@ from typing import Final
 from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed
-from conductor.core.message import Message
+from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, Message
 from conductor.core.parts import Part
 from conductor.core.policy.states import State
 from conductor.core.state import Lane, Peer

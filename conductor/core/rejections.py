@@ -5,8 +5,7 @@ from __future__ import annotations
 from msgspec import Raw
 
 from conductor.core import jsonrpc
-from conductor.core.jsonrpc import INVALID_REQUEST, Malformed
-from conductor.core.message import Message
+from conductor.core.jsonrpc import INVALID_REQUEST, Malformed, Message
 from conductor.core.parts import Part
 from conductor.core.state import Batch, Lane
 

@@ -14,9 +14,9 @@ from conductor.core.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Malformed,
+    Message,
     Params,
 )
-from conductor.core.message import Message
 from conductor.core.parts import Part
 from conductor.core.policy import own_terminals
 from conductor.core.policy.headings import read_message, session_of, size_of

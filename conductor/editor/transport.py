@@ -17,7 +17,7 @@ from msgspec import Raw
 
 from conductor.core import UPSTREAM, json_text, jsonrpc
 from conductor.core.json_text import holds
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 from conductor.core.policy.key_table import EVENTS, OF_EDITOR, UPDATE
 from conductor.core.writer import Writer
 from conductor.patterns import lazy_pattern

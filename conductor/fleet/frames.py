@@ -13,8 +13,7 @@ import msgspec
 
 from conductor.core import jsonrpc
 from conductor.core.json_text import read_members, too_many_values, write_members
-from conductor.core.jsonrpc import Malformed
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Malformed, Message
 from conductor.spec.redaction import (
     MOST_VALUES,
     clean_id,

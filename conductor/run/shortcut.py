@@ -29,8 +29,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import jsonrpc
 from conductor.core.component import Side
 from conductor.core.json_text import too_many_values
-from conductor.core.jsonrpc import Malformed, Params
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Malformed, Message, Params
 from conductor.core.policy.headings import Heading, heading, session_of
 from conductor.core.policy.key_table import (
     AMEND,

@@ -17,7 +17,7 @@ import msgspec
 from conductor.core import UPSTREAM, json_text, jsonrpc
 from conductor.core.dialects import INITIALIZE
 from conductor.core.json_text import holds
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 from conductor.core.router import Router
 from conductor.core.state import IdSpace, Visit
 from conductor.errors import one_line

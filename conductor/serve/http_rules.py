@@ -14,7 +14,7 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core import jsonrpc
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 from conductor.http.headers import ONCE as EVERYWHERE
 from conductor.http.headers import Headers
 from conductor.serve.access import origins

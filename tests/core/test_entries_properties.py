@@ -14,8 +14,7 @@ from msgspec import UNSET, Raw
 
 from conductor.core import Effect, Entry, Send, jsonrpc
 from conductor.core.dialects import ENVELOPES, unwrap
-from conductor.core.jsonrpc import Malformed
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Malformed, Message
 from tests.harness.world.ends import CANCEL, Step
 from tests.harness.world.policies import ANY, KINDS, MISHAPS, SCRIPTS, casts
 from tests.harness.world.world import Cast, Mishap, World

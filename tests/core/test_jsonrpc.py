@@ -15,8 +15,7 @@ from conductor.core.json_text import (
     too_deep,
     write_members,
 )
-from conductor.core.jsonrpc import Malformed
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Malformed, Message
 
 
 def read(frame: bytes) -> Message:

@@ -13,7 +13,7 @@ from conductor.author.check.scripted_chain import ScriptedChain
 from conductor.author.check.scripted_end import Fault
 from conductor.author.subject import Subject
 from conductor.core import jsonrpc
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 from conductor.errors import ComponentError
 from conductor.record import diff, exact_json
 

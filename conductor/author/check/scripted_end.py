@@ -13,7 +13,7 @@ import msgspec
 
 from conductor import tasks
 from conductor.core import json_text, jsonrpc
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 
 BARRIER: Final = "_check/barrier"
 """A request that neither end acts on: its answer shows that all lines before it have arrived."""

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core.aliases import renamed
 from conductor.core.json_text import Decoder, read_members, text_of
 from conductor.core.jsonrpc import Params
 from conductor.core.policy.key_table import KINDS, MCP_FAMILIES, UPDATE, update
-from conductor.core.policy.params import McpMessage, SessionNames, SessionUpdate
 
 
 class Heading(NamedTuple):
@@ -55,6 +55,41 @@ class Message(NamedTuple):
 
 
 NO_MESSAGE: Final = Message("", UNSET, NO_HEADING)
+
+# The members of params that headings are read from, by their names on the wire.
+
+
+class Update(msgspec.Struct):
+    """What an update is, and the tool call or message it is about."""
+
+    sessionUpdate: str = ""  # noqa: N815 - the wire's names
+    toolCallId: str | None = None  # noqa: N815
+    messageId: str | None = None  # noqa: N815
+
+
+class SessionNames(msgspec.Struct):
+    """Where the name of a session stands."""
+
+    sessionId: str | None = None  # noqa: N815
+    session_id: str | None = None
+
+    @property
+    def session(self) -> str | None:
+        """The name, in today's spelling where there are two; an empty name is a name."""
+        return self.session_id if self.sessionId is None else self.sessionId
+
+
+class SessionUpdate(SessionNames):
+    """`session/update`."""
+
+    update: Update | None = None
+
+
+class McpMessage(msgspec.Struct):
+    """A message of MCP over ACP."""
+
+    method: str | None = None
+
 
 _session_update: Final = Decoder(SessionUpdate)
 _session: Final = Decoder(SessionNames)

@@ -21,9 +21,9 @@ from conductor.core.jsonrpc import (
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
     Malformed,
+    Message,
     Params,
 )
-from conductor.core.message import Message
 from conductor.core.roles.initialize_params import (
     add_offer,
     has_section,

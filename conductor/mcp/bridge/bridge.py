@@ -21,10 +21,10 @@ from conductor.core.dialects import CANCEL
 from conductor.core.jsonrpc import (
     METHOD_NOT_FOUND,
     Malformed,
+    Message,
     canonical_id,
     error_object,
 )
-from conductor.core.message import Message
 from conductor.mcp.bridge.apps import EVENT, Apps
 from conductor.mcp.bridge.calls import Notification, PendingCall, Request
 from conductor.mcp.bridge.capabilities import Support

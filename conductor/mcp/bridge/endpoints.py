@@ -9,7 +9,7 @@ from msgspec import Raw
 
 from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 from conductor.mcp.bridge.effects import CloseClient, Effect, NoResponse, ToClient
 from conductor.mcp.bridge.json import NULL
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import Raw, UnsetType
 
 from conductor.core import jsonrpc
-from conductor.core.jsonrpc import INTERNAL_ERROR, Malformed, canonical_id, error_object
-from conductor.core.message import Message
+from conductor.core.jsonrpc import INTERNAL_ERROR, Malformed, Message, canonical_id, error_object
 from conductor.mcp.bridge import protocol
 from conductor.mcp.bridge.declarations import Declaration
 from conductor.mcp.bridge.effects import CloseLink, Effect, OpenLink, ToLink

@@ -9,10 +9,10 @@ from conductor.core import jsonrpc
 from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    Message,
     canonical_id,
     error_object,
 )
-from conductor.core.message import Message
 from conductor.mcp import limits
 from conductor.mcp.bridge import declarations
 from conductor.mcp.bridge.capabilities import Support

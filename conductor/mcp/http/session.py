@@ -15,7 +15,7 @@ import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from conductor.core import jsonrpc
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 from conductor.mcp import limits
 from conductor.mcp.bridge import json
 from conductor.mcp.bridge.protocol import PROGRESS

@@ -14,8 +14,7 @@ import msgspec
 
 from conductor.core import jsonrpc
 from conductor.core.dialects import CANCEL
-from conductor.core.jsonrpc import Malformed
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Malformed, Message
 from conductor.core.policy.headings import session_of
 from conductor.record import diff
 from conductor.record.replay.recording import members

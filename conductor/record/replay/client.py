@@ -15,7 +15,7 @@ import msgspec
 
 from conductor.core import json_text, jsonrpc
 from conductor.core.dialects import CANCEL
-from conductor.core.message import Message
+from conductor.core.jsonrpc import Message
 from conductor.core.policy.headings import session_of
 from conductor.core.policy.key_table import PERMISSION
 from conductor.record import diff

@@ -13,11 +13,11 @@ from conductor.core.jsonrpc import (
     INVALID_REQUEST,
     RESOURCE_NOT_FOUND,
     Malformed,
+    Message,
     Params,
     canonical_id,
     dropped,
 )
-from conductor.core.message import Message
 from conductor.errors import counted
 from conductor.serve.hub import frames
 from conductor.serve.hub.effects import Effect, LogLine, ToChain, ToClient

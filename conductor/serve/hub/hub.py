@@ -12,8 +12,14 @@ import msgspec
 from msgspec import Raw, UnsetType
 
 from conductor.core.dialects import CANCEL
-from conductor.core.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, Malformed, outcome, parse
-from conductor.core.message import Message
+from conductor.core.jsonrpc import (
+    INTERNAL_ERROR,
+    INVALID_REQUEST,
+    Malformed,
+    Message,
+    outcome,
+    parse,
+)
 from conductor.core.policy.key_table import PROMPT, UPDATE
 from conductor.errors import ConductorError, are, counted
 from conductor.serve.hub import frames

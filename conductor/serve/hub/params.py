@@ -10,7 +10,7 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core.json_text import Decoder, member_at, read_members, write_members
 from conductor.core.jsonrpc import INVALID_PARAMS, Malformed, Params
 from conductor.core.policy import headings
-from conductor.core.policy.params import SessionUpdate
+from conductor.core.policy.headings import SessionUpdate
 
 _ESCAPE: Final = b"\\u00"
 """How an ASCII letter is escaped: nobody writes so, and a name of a member might hide."""

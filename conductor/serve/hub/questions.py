@@ -15,11 +15,11 @@ from conductor.core.jsonrpc import (
     INTERNAL_ERROR,
     INVALID_REQUEST,
     Malformed,
+    Message,
     Params,
     canonical_id,
     outcome,
 )
-from conductor.core.message import Message
 from conductor.core.policy.key_table import MCP_FAMILIES, PERMISSION
 from conductor.core.policy.ownership import CONNECT
 from conductor.core.policy.sessions import MAKES_ONE

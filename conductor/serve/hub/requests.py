@@ -21,9 +21,9 @@ from conductor.core.jsonrpc import (
     INVALID_REQUEST,
     REQUEST_CANCELLED,
     Malformed,
+    Message,
     canonical_id,
 )
-from conductor.core.message import Message
 from conductor.core.policy.headings import size_of
 from conductor.core.policy.key_table import (
     CLOSING,

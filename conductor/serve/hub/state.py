@@ -9,9 +9,8 @@ import msgspec
 from msgspec import Raw
 
 from conductor.core.json_text import read_members, text_of
-from conductor.core.jsonrpc import Params
-from conductor.core.message import Message
-from conductor.core.policy.params import SessionUpdate
+from conductor.core.jsonrpc import Message, Params
+from conductor.core.policy.headings import SessionUpdate
 from conductor.core.session import WORK, Work, WorkEvent
 from conductor.serve.hub.history import History
 

@@ -8,6 +8,7 @@ from msgspec import Raw
 
 from conductor.core.json_text import member_at, text_of, write_members
 from conductor.core.jsonrpc import Malformed, Params
+from conductor.core.policy.headings import SessionUpdate
 from conductor.core.policy.key_table import (
     COMMANDS_KIND,
     MCP_FAMILIES,
@@ -15,7 +16,6 @@ from conductor.core.policy.key_table import (
     OPTIONS_KIND,
     STATE_KIND,
 )
-from conductor.core.policy.params import SessionUpdate
 from conductor.core.policy.sessions import MAKES_ONE
 from conductor.serve.hub import frames
 from conductor.serve.hub.floor import Floor
