@@ -68,13 +68,14 @@ def variable(spec: Spec, name: str) -> str:
 
 
 def of(spec: Spec) -> dict[str, str]:
-    """Who set what of a component, by `rights.WORD`, `limits.NAME`, `config.KEY`, or the name of
-    an option; what nobody set is not there."""
+    """Who set what of a component, by `rights.WORD`, `limits.NAME`, `config.KEY`, `env.NAME`, or
+    the name of an option; what nobody set is not there."""
     held = words.flat(spec.policy.rights) if spec.policy.enforced else spec.policy.rights
     found = {f"rights.{name}": right(spec, name) for name in held}
     found |= {f"deny.{name}": by for name, by in denials(spec).items()}
     found |= {f"{LIMITS}{name}": limit(spec, name) for name in spec.limits}
     found |= {f"config.{key}": _setter(spec, _member("config", key)) for key in spec.config}
+    found |= {f"env.{name}": variable(spec, name) for name in spec.variables}
     lowest = spec
     while lowest.below is not None:
         lowest = lowest.below

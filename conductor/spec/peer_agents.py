@@ -44,13 +44,15 @@ def resolved(
     for key, texts in (("peer", options.peer), ("branch", options.branch)):
         for text in texts:
             name, _, what = text.partition("=")
+            set_by = options.set_by.get(key, "")
             try:
                 if key == "branch":
                     what = _branch(name, what, _as_component(chain, agent_last=agent_last))
                 _refuse_taken(name, [*chain, *peers])
-                peers.append(_peer(name, what, options, config))
+                peer = _peer(name, what, options, config)
             except UsageError as error:
-                raise origins.blamed(error, options.set_by.get(key)) from None
+                raise origins.blamed(error, set_by) from None
+            peers.append(msgspec.structs.replace(peer, written=set_by))
     return among(chain, peers, agent_last=agent_last)
 
 
