@@ -73,7 +73,7 @@ def _found(values: Mapping[str, Any]) -> Shown:
             key: {"value": option.value, "origin": option.origin}
             for key, option in config.serve.items()
         },
-        "indexes": config.indexes,
+        "indexes": [*config.indexes],
         "managed": {
             key: {"value": json_text.decode(value), "origin": origin}
             for key, value, origin in rules

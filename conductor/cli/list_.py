@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+from collections.abc import Mapping
 from typing import Annotated, Final
 
 import msgspec
@@ -16,7 +17,7 @@ from conductor.packages.store import Damaged
 from conductor.spec import catalog, catalogues, trust
 from conductor.spec.digests import short
 from conductor.spec.installed import Receipt
-from conductor.spec.origins import bare
+from conductor.spec.origins import COMMAND_LINE, bare
 from conductor.spec.plan import Plan, alone
 
 HELP: Final = paragraphs(
@@ -198,7 +199,7 @@ def _described(row: Bundled) -> str:
     return text if row.sandboxed else f"{text} ({row.kind}, not sandboxed)"
 
 
-def _available(where: list[str], *, as_json: bool) -> int:
+def _available(where: Mapping[str, str], *, as_json: bool) -> int:
     if not where:
         raise UsageError(
             "there is no catalogue", '`--index CATALOGUE`, or `indexes = ["…"]` in conductor.toml'
@@ -233,9 +234,9 @@ def _available(where: list[str], *, as_json: bool) -> int:
     return 0
 
 
-def places(index: list[str] | None) -> list[str]:
-    """The catalogues to search. Raises `UsageError`."""
+def places(index: list[str] | None) -> dict[str, str]:
+    """The catalogues to search, each with who names it. Raises `UsageError`."""
     if index:
-        return [catalogues.placed(each, "") for each in index]
+        return {catalogues.placed(each, ""): COMMAND_LINE for each in index}
     config = configured.here()
-    return config.indexes if config is not None else []
+    return config.indexes if config is not None else {}

@@ -157,11 +157,11 @@ def in_file(command: str, values: Mapping[str, Any], only: Only | None) -> Setti
     from conductor.serve.settings import Settings
 
     config = configured.here(values, only)
-    has = {row.key for row in SERVE if command in row.commands}
+    others = {row.key for row in SERVE if command not in row.commands}
     typed = {name: each for name, each in values.items() if name != "c"}
     read, set_by = dict[str, Any](), dict[str, str]()
     for key, written in (config.serve if config is not None else {}).items():
-        if key in has:
+        if key not in others:
             name, read[name] = option_layers.of_server(key, written)
             if name not in typed:
                 set_by[name] = written.origin

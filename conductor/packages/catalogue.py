@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import urlsplit
 
@@ -21,6 +21,7 @@ from conductor.packages.sources import Fetched, Source
 from conductor.packages.sources.local import Local
 from conductor.spec import catalogues
 from conductor.spec.catalogues import Entry
+from conductor.spec.origins import blamed
 from conductor.spec.programs import is_name
 
 _FILES: Final = (".wasm", ".py", ".zip", ".gz", ".tgz", ".whl", ".toml")
@@ -61,17 +62,21 @@ def is_catalogue_name(text: str) -> bool:
     return is_name(text) and not text.endswith(_FILES) and text not in (".", "..")
 
 
-def find(name: str, places: Iterable[str]) -> Named:
-    """What the first catalogue that has a name offers under it. Raises `ConductorError`."""
+def find(name: str, places: Mapping[str, str]) -> Named:
+    """What the first catalogue that has a name offers under it. Raises `ConductorError`.
+
+    Args:
+        name: The name.
+        places: The catalogues, each with who names it.
+    """
     known: list[str] = []
-    searched = list(places)
-    for where in searched:
-        entries = read(where)
+    for where, set_by in places.items():
+        entries = read(where, set_by)
         if name in entries:
             return _named(entries[name])
         known += entries
     path = f"; the file or folder of that name is `./{name}`" if os.path.exists(name) else ""
-    if not searched:
+    if not places:
         raise UsageError(
             f"there is no catalogue to find `{name}` in",
             f"name one with `--index` or `indexes` in conductor.toml{path}",
@@ -80,21 +85,24 @@ def find(name: str, places: Iterable[str]) -> Named:
     raise UsageError(f"no catalogue offers `{name}`", did_you_mean(name, known, others))
 
 
-def available(places: Iterable[str]) -> Iterator[Entry]:
+def available(places: Mapping[str, str]) -> Iterator[Entry]:
     """All that catalogues offer; of a name, what the first has. Raises `ConductorError`."""
     seen: set[str] = set()
-    for where in places:
-        for name, entry in sorted(read(where).items()):
+    for where, set_by in places.items():
+        for name, entry in sorted(read(where, set_by).items()):
             if name not in seen:
                 seen.add(name)
                 yield entry
 
 
-def read(where: str) -> dict[str, Entry]:
-    """The entries of a catalogue, by name. Raises `ConductorError`."""
-    if not catalogues.is_remote(where):
-        return catalogues.read(where)
-    return catalogues.parse(download.get(where, most=catalogues.MOST), where)
+def read(where: str, set_by: str = "") -> dict[str, Entry]:
+    """The entries of a catalogue, by name; `set_by`: who names it. Raises `ConductorError`."""
+    try:
+        if not catalogues.is_remote(where):
+            return catalogues.read(where)
+        return catalogues.parse(download.get(where, most=catalogues.MOST), where)
+    except UsageError as error:
+        raise blamed(error, set_by) from None
 
 
 def _is_here(source: str) -> bool:

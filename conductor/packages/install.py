@@ -156,7 +156,7 @@ def source_of(receipt: Receipt) -> Source:
         return sources.parse(receipt.asked)
     from conductor.packages import catalogue
 
-    return catalogue.find(receipt.asked, [receipt.catalogue])
+    return catalogue.find(receipt.asked, {receipt.catalogue: ""})
 
 
 def origin(receipt: Receipt) -> str:

@@ -12,7 +12,7 @@ from types import CodeType, ModuleType
 from typing import Any
 
 from conductor.errors import ComponentError, UsageError
-from conductor.spec import digests
+from conductor.spec import digests, origins
 from conductor.spec.model import Spec
 
 
@@ -21,16 +21,18 @@ def load(spec: Spec) -> Callable[..., Any]:
     pins the module's file and it has changed."""
     assert spec.attribute is not None
     module, _, name = spec.attribute.partition(":")
+    named = origins.by(spec.written)
     try:
         component = getattr(_imported(module, spec), name)
     except (ImportError, AttributeError, ValueError) as error:
         raise UsageError(
-            f"cannot load `py:{spec.attribute}`: {error}",
+            f"cannot load `py:{spec.attribute}`: {error}{named}",
             "write py:MODULE:ATTRIBUTE, with the module importable from here",
         ) from None
     if not callable(component):
         raise UsageError(
-            f"`py:{spec.attribute}` is not callable", "name an async function that takes a channel"
+            f"`py:{spec.attribute}` is not callable{named}",
+            "name an async function that takes a channel",
         )
     return component  # type: ignore[no-any-return]
 

@@ -37,7 +37,7 @@ from conductor.errors import ConductorError, UsageError, visible_path
 from conductor.spec import component_options, paths, syntax, untrusted_files
 from conductor.spec.component_options import Options
 from conductor.spec.model import Spec
-from conductor.spec.origins import COMMAND_LINE, layered
+from conductor.spec.origins import COMMAND_LINE, blamed, layered
 from conductor.spec.paths import MANIFEST
 from conductor.spec.programs import (
     AGENT,
@@ -349,12 +349,13 @@ def _unambiguous(spec: Spec) -> Spec:
     policy = None if spec.sandboxed or spec.policy.ids == "kept" else spec.policy.policy()
     key = ambiguous_key(policy) if policy is not None else ""
     if key:
-        raise UsageError(
+        error = UsageError(
             f"`{spec.name}` is a program that may pass `{key}` on and send some of its own: only "
             "by their ids can the two be told apart",
             "`,ids=kept` says that it passes requests on under the ids they came with; else grant "
             "it less, such as `,only=filter`",
         )
+        raise blamed(error, spec.written)
     return spec
 
 

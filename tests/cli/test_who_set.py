@@ -141,6 +141,9 @@ def test_a_setting_of_the_managed_policy(tmp_path: Path) -> None:
             "64512 too many ({file}, line 3)\n",
         ),
         (["component = 'redact'", "config = '../../file.toml'"], "({folder}/file.toml, line 2)"),
+        (["command = 'cat'", "only = 'full'"], "two be told apart ({file}, line 1)\n"),
+        (["component = 'py:os:path'"], "is not callable ({file}, line 1)\n"),
+        (["command = 'cat'"], "goes to the successor only) ({file}, line 1)\n"),
         (["component = 'ws://127.0.0.1:1/acp'"], "nobody listens there ({file}, line 1)\n"),
     ],
 )
@@ -155,6 +158,7 @@ def test_the_line_of_what_is_refused(refusing: Path, lines: list[str], says: str
 @pytest.mark.parametrize(
     ("words", "text", "says"),
     [
+        (("serve", "demo"), "[serve]\nlissten = []", "line 2: there is no option `lissten`"),
         (("exec", "last"), "[chains.last]\ncomponents = ['passthrough']", "agent ({file}, line 2)"),
         (("exec", "demo"), "[options.branch]\nb = 'redact'", "reaches `b` ({file}, line 1)"),
         (("serve", "demo"), "[serve]\nlisten = ['foo:bar']", "is no address ({file}, line 2)"),
@@ -165,3 +169,12 @@ def test_the_line_of_an_option(
     tmp_path: Path, words: tuple[str, ...], text: str, says: str
 ) -> None:
     configured(tmp_path, text, *words[1:], stderr=(says,), command=words[0])
+
+
+def test_a_component_that_a_policy_refuses_names_its_line(tmp_path: Path) -> None:
+    machine = Machine(tmp_path)
+    machine.allow("require-sandbox = true")
+    place = machine.home / "XDG_CONFIG_HOME" / "conductor" / "conductor.toml"
+    place.parent.mkdir(parents=True)
+    place.write_text("[components.x]\ncommand = 'cat'\n")
+    machine.prompt("x", "demo").assert_error(2, f"({place}, line 1) is not sandboxed")

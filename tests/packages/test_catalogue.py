@@ -43,9 +43,9 @@ def test_a_file_and_its_entries(tmp_path: Path) -> None:
     ]
     path = tmp_path / "index.json"
     path.write_bytes(index(*others, entry()))
-    (found,) = catalogue.available([str(path)])
+    (found,) = catalogue.available({str(path): ""})
     assert (found.name, found.source, found.version) == ("weather", PINNED, "1.2")
-    named = catalogue.find("weather", [str(path)])
+    named = catalogue.find("weather", {str(path): ""})
     assert (named.written, named.source.written) == ("weather", PINNED)
     assert not named.is_pinned
 
@@ -55,14 +55,14 @@ def test_the_first_catalogue_counts(tmp_path: Path) -> None:
     one.write_bytes(index(entry("a")))
     other = f"pypi:other==1.0#sha256={DIGEST}"
     two.write_bytes(index(entry("a", other), entry("b", other)))
-    places = [str(one), str(two)]
+    places = {str(one): "", str(two): ""}
     assert catalogue.find("a", places).source.written == PINNED
     assert [each.name for each in catalogue.available(places)] == ["a", "b"]
     with pytest.raises(UsageError, match="no catalogue offers `bb`") as error:
         catalogue.find("bb", places)
     assert error.value.hint == "did you mean `b`?"
     with pytest.raises(UsageError, match="there is no catalogue"):
-        catalogue.find("a", [])
+        catalogue.find("a", {})
 
 
 def test_a_path_is_named_where_there_is_one(
@@ -70,7 +70,7 @@ def test_a_path_is_named_where_there_is_one(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "one.json").write_bytes(index(entry("weather")))
-    for places in ([], ["one.json"]):
+    for places in ({}, {"one.json": ""}):
         with pytest.raises(UsageError) as nowhere:
             catalogue.find("mine", places)
         assert "./mine" not in nowhere.value.hint
@@ -97,7 +97,7 @@ def test_a_folder(tmp_path: Path) -> None:
     for name in ("here", "weather"):
         place = tmp_path / f"in-{name}"
         place.mkdir()
-        assert catalogue.find(name, [str(tmp_path)]).fetch(str(place)).place
+        assert catalogue.find(name, {str(tmp_path): ""}).fetch(str(place)).place
 
 
 def test_a_file_of_the_catalogue_that_is_another_one(tmp_path: Path) -> None:
@@ -106,13 +106,13 @@ def test_a_file_of_the_catalogue_that_is_another_one(tmp_path: Path) -> None:
     (tmp_path / "weather.wasm").write_bytes(MODULE)
     (tmp_path / "in").mkdir()
     with pytest.raises(ConductorError, match="is not what its catalogue names"):
-        catalogue.find("weather", [str(path)]).fetch(str(tmp_path / "in"))
+        catalogue.find("weather", {str(path): ""}).fetch(str(tmp_path / "in"))
 
 
 def test_a_catalogue_on_the_web(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("http_proxy", raising=False)
     with serving({"/i.json": index(entry()), "/p.json": index(entry(source="./a.wasm"))}) as server:
-        assert catalogue.find("weather", [f"{server.url}/i.json"]).source.written == PINNED
+        assert catalogue.find("weather", {f"{server.url}/i.json": ""}).source.written == PINNED
         with pytest.raises(UsageError, match="on the web has none"):
             catalogue.read(f"{server.url}/p.json")
         with pytest.raises(ConductorError, match="status 404"):
@@ -159,7 +159,7 @@ def test_a_catalogue_that_is_refused(tmp_path: Path, kind: str) -> None:
     (tmp_path / "weather.wasm").write_bytes(MODULE)
     path.write_bytes(LIES[kind]())
     with pytest.raises(UsageError) as error:
-        catalogue.find("weather", [str(path)])
+        catalogue.find("weather", {str(path): ""})
     assert "\x1b" not in error.value.text
     assert "--index" in error.value.hint
 
@@ -183,7 +183,7 @@ def test_a_catalogue_elsewhere_names_nothing_of_this_machine(
     content = index(entry(source=source))
     monkeypatch.setattr(download, "get", lambda *_, **__: content)
     with pytest.raises(UsageError, match="is on this machine"):
-        catalogue.find("weather", [where])
+        catalogue.find("weather", {where: ""})
 
 
 def test_a_folder_that_lies(tmp_path: Path) -> None:
@@ -205,3 +205,8 @@ def test_a_folder_that_lies(tmp_path: Path) -> None:
         catalogue.read(str(place))
     with pytest.raises(UsageError, match="cannot be read"):
         catalogue.read(str(tmp_path / "nothing"))
+
+
+def test_who_names_a_catalogue_is_told(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match=r"No such file or directory \(my\.toml, line 3\)"):
+        catalogue.find("weather", {str(tmp_path / "none.json"): "my.toml, line 3"})

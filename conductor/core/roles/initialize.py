@@ -12,7 +12,7 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core.adaptation import untaken
-from conductor.core.component import HOLD_INITIALIZE, Role, Side
+from conductor.core.component import HOLD_INITIALIZE, Role, Side, setters
 from conductor.core.dialects import INITIALIZE, LAUNCH, PACP, ROLE_METHODS, SCP
 from conductor.core.effects import Closure, Listen, Silent
 from conductor.core.jsonrpc import (
@@ -446,6 +446,7 @@ class Initializer(Part):
 
     def _chain_ends(self, peer: Peer, pending: Visit, text: str, hint: str) -> None:
         """The chain fails by a component, and so does the `initialize` that it has."""
+        text += setters(peer.component.set_by.get(peer.name, {}), text, starting=True)
         reason = Closure(text, hint, {"component": peer.name})
         self._exchange.fail(pending, reason)
         self._exchange.chain_fails(peer, reason)

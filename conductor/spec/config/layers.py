@@ -115,7 +115,8 @@ def above(lower: Config, upper: Config) -> Config:
         chains={**lower.chains, **upper.chains},
         choose=[*upper.choose, *lower.choose],
         serve={**lower.serve, **upper.serve},
-        indexes=[*upper.indexes, *lower.indexes],
+        # In the order of the files, the highest first.
+        indexes=upper.indexes | lower.indexes | upper.indexes,
         files=[*upper.files, *lower.files],
         folder=lower.folder,
     )

@@ -127,8 +127,9 @@ class Config(msgspec.Struct, frozen=True):
     choose: list[WrittenChoice] = []
     serve: dict[str, WrittenOption] = {}
     """Options of `conductor serve`."""
-    indexes: list[str] = []
-    """Catalogues, those of the highest file first: URLs and absolute paths."""
+    indexes: dict[str, str] = {}
+    """Catalogues, those of the highest file first: URLs and absolute paths, each with where it
+    stands."""
     files: list[str] = []
     """The files it was read from, the highest first."""
     folder: str = ""

@@ -233,7 +233,10 @@ class Places:
                 for number, choice in enumerate(file.choose)
             ],
             serve=self.options(file.serve, "serve"),
-            indexes=[catalogues.placed(where, self._here) for where in file.indexes],
+            indexes={
+                catalogues.placed(where, self._here): self.origin("indexes", number)
+                for number, where in enumerate(file.indexes)
+            },
             files=[self._path] if self._path else [],
         )
 

@@ -183,15 +183,16 @@ def _known(managed: Managed, entry: Entry, spec: Spec) -> Spec:
 def _judged(managed: Managed, spec: Spec, *, agent: bool) -> Spec:
     """A component that the policy does not require. Raises `UsageError`."""
     label = spec.label("agent" if agent else "proxy")
+    named = f"{label}{origins.by(spec.written)}"
     if spec.attribute is not None:
-        text = f"{label} is code in the conductor's own process, where it could undo the policy"
+        text = f"{named} is code in the conductor's own process, where it could undo the policy"
         raise UsageError(
             f"{text}: no `py:` component runs under the managed policy {managed.path}",
             f"make it sandboxed Python, or ask {managed.file.contact}",
         )
     if not agent and managed.file.require_sandbox and not spec.sandboxed:
         hint = "use a WebAssembly or sandboxed Python build of it"
-        raise managed.refusal(f"{label} is not sandboxed", "require-sandbox", hint=hint)
+        raise managed.refusal(f"{named} is not sandboxed", "require-sandbox", hint=hint)
     entries: Sequence[Entry] | None = managed.file.agents if agent else managed.file.components
     table = "agents" if agent else "components"
     if entries is None:
@@ -208,7 +209,7 @@ def _judged(managed: Managed, spec: Spec, *, agent: bool) -> Spec:
             beyond = beyond or error
     if beyond is not None:
         raise beyond
-    raise managed.refusal("\n".join([label, *whys]), table)
+    raise managed.refusal("\n".join([named, *whys]), table)
 
 
 def _bounded(managed: Managed, spec: Spec, label: str, at: int | None = None) -> Spec:
