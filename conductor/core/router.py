@@ -17,8 +17,8 @@ from conductor.core.effects import Closure, Effects
 from conductor.core.exchange import Exchange
 from conductor.core.jsonrpc import Params
 from conductor.core.parts import Parts, RouterOptions
-from conductor.core.policy.headings import read_message
-from conductor.core.policy.key_table import CARRY, PROMPT, UPDATE
+from conductor.core.policy.headings import Message
+from conductor.core.policy.key_table import CARRY, UPDATE
 from conductor.core.policy.sessions import Sessions
 from conductor.core.service_table import LAST_WORDS
 from conductor.core.session import Work
@@ -236,15 +236,12 @@ class Router:
         used = used or key in self.upstream.s.requests.sent
         return not used and self.sessions.is_client_in(session)
 
-    def allows_prompt(self, name: str, given: Params, sent: Params) -> bool:
+    def allows_prompt(self, name: str, given: Message, sent: Params) -> bool:
         """Whether a component with a policy, which carries prompts, may pass one on with the params
-        `sent` that it got with `given`."""
-        policy_state = self.peers[name].policy_state
-        if policy_state is None:
-            return False
-        message = read_message(PROMPT, given)
-        checks = self._parts.checks
-        return checks.forwards(self.peers[name].s, message, sent, CARRY) is None
+        `sent`."""
+        lane = self.peers[name].s
+        known = lane.peer.policy_state is not None
+        return known and self._parts.checks.forwards(lane, given, sent, CARRY) is None
 
     def pause(self, name: str, *, paused: bool) -> Effects:
         """Has all that is new go past a proxy, or through it again.

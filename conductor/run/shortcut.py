@@ -29,7 +29,8 @@ from msgspec import UNSET, Raw, UnsetType
 from conductor.core import jsonrpc
 from conductor.core.component import Side
 from conductor.core.json_text import too_many_values
-from conductor.core.jsonrpc import Malformed, Message, Params
+from conductor.core.jsonrpc import Malformed, Message
+from conductor.core.policy import headings
 from conductor.core.policy.headings import Heading, heading, session_of
 from conductor.core.policy.key_table import (
     AMEND,
@@ -84,6 +85,8 @@ class Passage(msgspec.Struct, eq=False):
     """The request that it answers."""
     is_open: bool = False
     """Whether it is a request without an answer."""
+    prompt: headings.Message = headings.NO_MESSAGE
+    """A prompt, as the next guest is given it."""
     is_forgotten: bool = False
     """Whether the router will never learn of it."""
 
@@ -267,8 +270,9 @@ class Shortcut:
         ):
             return 0
         data = line + b"\n"
-        passage = Passage([line], is_open=True)
-        may_change = partial(self._may_change, key)
+        prompt = headings.read_message(PROMPT, message.params)
+        passage = Passage([line], is_open=True, prompt=prompt)
+        may_change = partial(self._may_change, passage, key)
         back = self._goes_through(passage, names, data, b"s" + data[1:], may_change)
         if back:
             self._requests[key] = passage
@@ -276,17 +280,19 @@ class Shortcut:
             self._forget()
         return 1
 
-    def _may_change(self, key: bytes, name: str, delivery: Delivery) -> bool:
-        """Whether a guest may pass on the prompt with this id as it did, at no cost of its own."""
+    def _may_change(self, passage: Passage, key: bytes, name: str, delivery: Delivery) -> bool:
+        """Whether a guest may pass on the prompt with this id as it did, at no cost of its own; so
+        the next guest is given it."""
         back = delivery.returned
         if delivery.ended or delivery.error is not None or back.find(b"\n") != len(back) - 1:
             return False
         if len(back) > len(delivery.given) + CHUNK or too_many_values(back, self._values):
             return False
-        given, sent = _prompt_params(b"p", key, delivery.given), _prompt_params(b"s", key, back)
-        if given is None or sent is None:
+        sent = _prompt_params(key, back)
+        if sent is None or not self._router.allows_prompt(name, passage.prompt, sent):
             return False
-        return self._router.allows_prompt(name, given, sent)
+        passage.prompt = passage.prompt._replace(params=sent)
+        return True
 
     def _take_result(self, line: bytes, message: Message) -> int:
         request = self._requests.get(key := _key(message))
@@ -362,15 +368,17 @@ def _key(message: Message) -> bytes:
     return key if key.isdigit() else b""
 
 
-def _prompt_params(side: bytes, key: bytes, data: bytes) -> Params | None:
+def _prompt_params(key: bytes, data: bytes) -> Raw | None:
     """The params of a line that is a prompt with this id, written as the router would."""
     try:
         message = jsonrpc.parse(line := data[1:-1])
     except Malformed:
         return None
-    if not isinstance(message, Message) or _key(message) != key or not data.startswith(side):
+    if not isinstance(message, Message) or _key(message) != key or not data.startswith(b"s"):
         return None
-    return message.params if _is_spelled(line, (_PROMPT_HEAD % key)[1:], message.params) else None
+    params = message.params
+    spelled = _is_spelled(line, (_PROMPT_HEAD % key)[1:], params)
+    return params if spelled and isinstance(params, Raw) else None
 
 
 def _is_spelled(line: bytes, head: bytes, member: Raw | UnsetType) -> bool:

@@ -3,6 +3,7 @@
 from msgspec import Raw
 
 from conductor.core import Closure, Component
+from conductor.core.policy.headings import read_message
 from conductor.core.router import Router
 from tests.harness.router.actors import dump
 from tests.harness.router.policed import (
@@ -76,9 +77,9 @@ def test_all_is_known_about_where_the_client_works() -> None:
 
 def test_a_guest_may_change_a_prompt_within_its_rules() -> None:
     with chain_of(guest(*ALL), trusted("h")) as pb:
-        given_params = Raw(dump(prompt("hi")))
+        hi = read_message("session/prompt", Raw(dump(prompt("hi"))))
         added = Raw(dump(prompt("hi there")))
         command = Raw(dump(prompt("/delete")))
-        assert pb.router.allows_prompt("g", given_params, added)
-        assert not pb.router.allows_prompt("g", given_params, command)
-        assert not pb.router.allows_prompt("h", given_params, added)
+        assert pb.router.allows_prompt("g", hi, added)
+        assert not pb.router.allows_prompt("g", hi, command)
+        assert not pb.router.allows_prompt("h", hi, added)

@@ -33,7 +33,7 @@ from conductor.core.guards.rules import Context, Violation
 
 if TYPE_CHECKING:
     from conductor.core.guards import capabilities, every_message, modes, servers
-    from conductor.core.guards.check import answered, forwarded, originated
+    from conductor.core.guards.check import answered, changed_plainly, forwarded, originated
     from conductor.core.guards.servers import connected, declared
     from conductor.core.guards.table import GUARDS, Guard
 
@@ -44,6 +44,7 @@ __all__ = [
     "Violation",
     "answered",
     "capabilities",
+    "changed_plainly",
     "connected",
     "declared",
     "every_message",
@@ -68,4 +69,6 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module `{__name__}` has no attribute `{name}`")
     module = _HOLDS.get(name, "check")
     found = import_module(f"{__name__}.{module}")
-    return found if module == name else getattr(found, name)
+    # From now on the name is there: each change of a prompt asks for one.
+    value = globals()[name] = found if module == name else getattr(found, name)
+    return value

@@ -6,6 +6,7 @@ Nothing here raises, whatever the bytes; nothing remembers anything.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from collections.abc import Set as AbstractSet
 from functools import cache
 from typing import Final, Literal, TypeAlias
 
@@ -86,13 +87,16 @@ def forwarded(
     if original == sent:
         return None
     name = names.recognised(method)
-    plainly = name == PROMPT and _PLAINLY
-    if plainly and plain_text.alone(context, _bytes(original), _bytes(sent)):
-        return None
     given, passed = _document(original), _document(sent)
     if context.grants.texts:
         passed = metas.as_given(name, given, passed)
     return _first("forwarded", Attempt(context, direction, name, passed, given))
+
+
+def changed_plainly(commands: AbstractSet[str], original: Params, sent: Params) -> bool:
+    """Whether a prompt of plain texts is passed on as another: then `forwarded` finds nothing,
+    whatever else is known. `commands`: those that the session's agent lists."""
+    return _PLAINLY and plain_text.alone(commands, _bytes(original), _bytes(sent))
 
 
 def originated(context: Context, direction: str, method: str, params: Params) -> Violation | None:

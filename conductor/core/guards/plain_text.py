@@ -7,11 +7,12 @@ Whatever looks otherwise goes the way through the rules; this module refuses not
 
 from __future__ import annotations
 
+from collections.abc import Set as AbstractSet
 from typing import Final
 
 from conductor.core.guards import commands, every_message, links, prompts
 from conductor.core.guards.commands import plainly_begins_none
-from conductor.core.guards.rules import Context, Rule
+from conductor.core.guards.rules import Rule
 from conductor.patterns import lazy_pattern
 
 ANSWERED: Final[frozenset[Rule]] = frozenset(
@@ -38,11 +39,11 @@ _prompt = lazy_pattern(
 )
 
 
-def alone(context: Context, received: bytes, sent: bytes) -> bool:
+def alone(commands: AbstractSet[str], received: bytes, sent: bytes) -> bool:
     """Whether both params, as most programs write them, are the same session's prompt of nothing
-    but texts that begin as no command does. True only where no rule of `ANSWERED` breaks: tests
-    compare the two."""
-    if max(len(received), len(sent)) > _MOST_BYTES or not plainly_begins_none(context.commands):
+    but texts that begin as no command does; `commands`: those that its agent lists. True only where
+    no rule of `ANSWERED` breaks: tests compare the two."""
+    if max(len(received), len(sent)) > _MOST_BYTES or not plainly_begins_none(commands):
         return False
     try:
         before, after = _prompt.fullmatch(received.decode()), _prompt.fullmatch(sent.decode())

@@ -146,12 +146,19 @@ class Checks(Part):
         if not policy_state.judged(direction, heading.key, rights) & CARRY:
             same = equal(params, sent)
             violation = None if same else lacks(policy_state, CARRY, direction, heading.key)
+        elif heading.key == PROMPT and self._is_plain(heading.session, params, sent):
+            violation = None
         else:
             context = self._context(policy_state, heading.session)
             violation = guards.forwarded(context, direction.value, received.method, params, sent)
         if violation is None and judge.watched and not equal(params, sent):
             violation = Violation(WATCH, f"would change `{heading.key}`")
         return self._stands(lane, heading, violation)
+
+    def _is_plain(self, session: str | None, given: Params, sent: Params) -> bool:
+        """Whether a prompt may go on so, whoever changes it: most do."""
+        commands = self._exchange.sessions.find(session).commands
+        return guards.changed_plainly(commands, given, sent)
 
     def answers(self, carried: Visit, member: bytes, body: bytes) -> Violation | None:
         """What is wrong with a component's answer to a request."""

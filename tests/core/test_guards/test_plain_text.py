@@ -33,7 +33,7 @@ def attempted(context: Context, before: bytes, after: bytes) -> Attempt:
 
 def plainly(before: bytes, after: bytes, context: Context = PLAIN) -> bool:
     """Whether a prompt was changed by plain text alone; then the rules find nothing in it."""
-    alone = plain_text.alone(context, before, after)
+    alone = plain_text.alone(context.commands, before, after)
     slowly = check._first("forwarded", attempted(context, before, after))
     assert slowly is None or not alone, slowly
     if before != after:
