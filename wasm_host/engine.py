@@ -8,7 +8,10 @@ from __future__ import annotations
 import threading
 from typing import TYPE_CHECKING, Any, Final
 
-from wasm_host.calls import Api, core_api
+from wasm_host import capi
+from wasm_host.calls import Api
+from wasm_host.capi.library import VERSION, version
+from wasm_host.errors import LoadError
 from wasm_host.limits import MAX_STACK_BYTES
 from wasm_host.machine import PROCESSOR, SYSTEM
 from wasm_host.ticker import TICKER
@@ -48,8 +51,12 @@ def engine_key(limits: Limits, *, baseline: bool = False) -> EngineKey:
     return stack_bytes, limits.fuel is not None, baseline
 
 
-def engine_for(limits: Limits, api: Api, *, baseline: bool = False) -> Any:
-    """The engine of `api` for these limits, made once per process and ticked from then on."""
+def engine_for(limits: Limits, api: Api = capi, *, baseline: bool = False) -> Any:
+    """The engine of `api` for these limits, made once per process and ticked from then on.
+
+    Raises:
+        LoadError: the installed wasmtime is not the one that this host is made for.
+    """
     key = engine_key(limits, baseline=baseline)
     with _lock:
         engine = _engines.get((api.__name__, key))
@@ -87,8 +94,11 @@ def _settings(key: EngineKey) -> dict[str, int]:
 
 
 def _new_engine(api: Api, settings: dict[str, int]) -> Any:
-    from wasm_host import capi
-
+    if lacks := capi.missing():
+        raise LoadError(
+            f"wasmtime lacks {', '.join(lacks)}",
+            hint=f"install wasmtime {VERSION}: `pip install 'wasmtime~={VERSION}.0'`",
+        )
     if api is capi:
         return capi.Engine(settings)
     import wasmtime
@@ -124,8 +134,6 @@ def wasmtime_version() -> str:
     Raises:
         ModuleNotFoundError: there is none.
     """
-    from wasm_host.capi.library import version
-
     return version()
 
 
@@ -139,5 +147,4 @@ def compiler_for(
         from wasmtime import component as components
 
         return engine_for(limits, wasmtime, baseline=baseline), components.Component
-    api = core_api()
-    return engine_for(limits, api, baseline=baseline), api.Module
+    return engine_for(limits, baseline=baseline), capi.Module

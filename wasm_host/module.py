@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from wasm_host.cache.store import Cache
-from wasm_host.calls import core_api
 from wasm_host.engine import compiler_for, engine_for, engine_identity, has_baseline
 from wasm_host.errors import LoadError
 from wasm_host.info import ModuleInfo, info_of, label_of, read_source, require_guest
@@ -63,12 +62,8 @@ class Module(msgspec.Struct, kw_only=True, eq=False):
         """Bytes of the file."""
         return self.info.size
 
-    def instantiate(self, name: str = "guest", *, calls: str | None = None) -> Guest:
+    def instantiate(self, name: str = "guest") -> Guest:
         """A fresh instance, called `name` in every message about it.
-
-        Args:
-            calls: how the host calls the guest: `fast` (wasmtime's C interface) or `public`; by
-                default `fast` where the installed wasmtime has it.
 
         Raises:
             GuestError: phase `instantiate`: it trapped or exceeded a limit while starting.
@@ -79,39 +74,30 @@ class Module(msgspec.Struct, kw_only=True, eq=False):
             from wasm_host.carriers.component import ComponentGuest
 
             engine, _ = compiler_for(limits, component=True, baseline=self.baseline)
-            guest = ComponentGuest(engine, self.compiled, name, limits, grants=wasi, calls=calls)
+            guest = ComponentGuest(engine, self.compiled, name, limits, grants=wasi)
             if self.preface:
                 guest.prepare(self.preface)
             return guest
-        api = core_api(calls)
-        engine = engine_for(limits, api, baseline=self.baseline)
-        compiled = self.compiled
-        if not isinstance(compiled, api.Module):
-            # It was loaded for the other interface, whose objects do not mix with these.
-            compiled = api.Module.deserialize(engine, bytes(compiled.serialize()))
+        engine = engine_for(limits, baseline=self.baseline)
         if self.carrier == "core":
             from wasm_host.carriers.core import CoreGuest
 
-            return CoreGuest(api, engine, compiled, name, limits, grants=wasi)
+            return CoreGuest(engine, self.compiled, name, limits, grants=wasi)
         from wasm_host.carriers.wasi import WasiGuest
 
         # A blocking read would block all goroutines; Go polls instead if its input is declared
         # non-blocking.
         polls = self.info.language == "Go"
-        return WasiGuest(api, engine, compiled, name, limits, grants=grants, polls=polls)
+        return WasiGuest(engine, self.compiled, name, limits, grants=grants, polls=polls)
 
     def warm(self) -> None:
         """Import and make everything that its instances need on first use.
 
         A sealed process can import nothing and make no executable memory (`harden.seal`).
         """
-        from wasm_host import capi
-
-        capi.missing()  # it looks at files, and remembers what it found
         component, wasi = self.carrier == "component", bool(self.info.wasi)
         for name, needed in (
             ("calls.capi", True),
-            ("calls.public", not isinstance(self.compiled, capi.Module)),
             ("calls.capi_component", component),
             (f"carriers.{self.carrier}", True),
             ("wasi.preview2", wasi and component),

@@ -50,10 +50,6 @@ EPILOG: Final = paragraphs(
 _INDENT: Final = " " * 11
 OLDEST_PYTHON: Final = (3, 11)
 
-_SLOW_CALLS: Final = (
-    "install the wasmtime version that conductor asks for; without it deliveries are slower"
-)
-
 
 class CheckResult(msgspec.Struct, frozen=True):
     """The result of one check."""
@@ -128,7 +124,6 @@ def checks(cache: str | None = None) -> list[CheckResult]:
     return [
         _python(),
         _works("wasmtime", _wasmtime, f"install it: `{installation.again()}`"),
-        _works("fast guest calls", _fast_calls, _SLOW_CALLS, needed=False),
         _works("uvloop", _uvloop, _slow_loop(), needed=False),
         _cache(cache),
         log_files(),
@@ -196,19 +191,14 @@ def _works(name: str, examine: Callable[[], str], hint: str, *, needed: bool = T
 def _wasmtime() -> str:
     import wasmtime
 
+    from wasm_host import capi
     from wasm_host.engine import wasmtime_version
 
+    if lacks := capi.missing():
+        raise ImportError(f"it lacks {', '.join(lacks)}")
     # Loads the native library and makes machine code, which is what can go wrong.
     wasmtime.Module(wasmtime.Engine(), "(module)")
     return wasmtime_version()
-
-
-def _fast_calls() -> str:
-    from wasm_host.calls.capi import missing_symbols
-
-    if missing := missing_symbols():
-        raise ImportError(f"wasmtime has no {', '.join(missing)}")
-    return "available"
 
 
 def _uvloop() -> str:

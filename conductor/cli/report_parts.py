@@ -101,7 +101,7 @@ def _installed() -> Iterator[str]:
 
 def _variables() -> Iterator[str]:
     for name in sorted(os.environ):
-        if name.startswith(("CONDUCTOR_", "XDG_", "WASM_HOST_")) or name in ("TERM", "LANG"):
+        if name.startswith(("CONDUCTOR_", "XDG_")) or name in ("TERM", "LANG"):
             yield name
 
 

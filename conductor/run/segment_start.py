@@ -6,6 +6,7 @@ first instruction of a guest runs after it.
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -22,7 +23,6 @@ from conductor.run.segment_loop import EXIT_GUEST_FAILED, ParentOutput, serve
 from conductor.run.segment_spec import GuestSpec, SegmentSpec
 from conductor.transports.buffers import CHUNK, library_code
 from conductor.transports.guest import explain
-from wasm_host.calls import core_api
 from wasm_host.engine import engine_for
 
 if TYPE_CHECKING:
@@ -68,7 +68,8 @@ def main(cache: CodeCache) -> NoReturn:
     for module in LOADED_EARLY:
         importlib.import_module(module)
     # Loads wasmtime's library, and makes the engine of all guests that keep the default limits.
-    engine_for(wasm_host.Limits(), core_api())
+    with contextlib.suppress(wasm_host.LoadError):  # the first guest says why
+        engine_for(wasm_host.Limits())
     cache.hold(("conductor.core", *_PYTHONS), LOADED_LATE)
     cache.keep()
     library_code()  # most are loaded by now, and the parent still plans

@@ -58,11 +58,6 @@ def deliver(modules: Modules) -> object:
     return found
 
 
-def interfaces(modules: Modules) -> object:
-    """How each guest is called: `fast` or `public`."""
-    return {name: start(module)._calls.interface for name, module in modules.items()}  # type: ignore[attr-defined]
-
-
 def large(modules: Modules) -> object:
     """A line of 64 MiB through each carrier: what came back, with the memory it took."""
     # Not x, by which these guests are told to trap.
@@ -110,7 +105,7 @@ def crash(_: Modules) -> object:
 
 SCENARIOS: dict[str, Callable[[Modules], object]] = {
     "deliver": deliver, "large": large, "hostile": hostile, "many": many, "fault": fault,
-    "crash": crash, "nothing": len, "interfaces": interfaces,
+    "crash": crash, "nothing": len,
 }  # fmt: skip
 
 

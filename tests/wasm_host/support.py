@@ -35,7 +35,6 @@ class Carrier:
 
     name: str
     file: str
-    calls: str
     side: bytes
     answer: Callable[[bytes], bytes]
 
@@ -45,7 +44,7 @@ class Carrier:
 
     def start(self, limits: wasm_host.Limits | None = None, config: bytes = b"") -> Running:
         """An instance of it, started with ``config``."""
-        guest = self.load(limits).instantiate("it", calls=self.calls or None)
+        guest = self.load(limits).instantiate("it")
         return Running(guest, guest.start(config))
 
     def line(self, json: bytes) -> bytes:
@@ -81,11 +80,9 @@ def unchanged(lines: bytes) -> bytes:
 
 
 CARRIERS = (
-    Carrier("core", "flip.wat", "fast", b"p", flip),
-    Carrier("core by public calls", "flip.wat", "public", b"p", flip),
-    Carrier("component", "flip_component.wat", "fast", b"p", flip),
-    Carrier("wasi", "echo_wasi.wat", "", b"", unchanged),
-    Carrier("component by public calls", "flip_component.wat", "public", b"p", flip),
+    Carrier("core", "flip.wat", b"p", flip),
+    Carrier("component", "flip_component.wat", b"p", flip),
+    Carrier("wasi", "echo_wasi.wat", b"", unchanged),
 )
 
 #: A core guest around the body of its deliver function.

@@ -46,7 +46,7 @@ def test_its_code_does_the_same(carrier: Carrier, tmp_path: Path) -> None:
     for report in ("stored", "hit"):
         module = load(tmp_path, data)
         assert (module.baseline, module.cache_report) == (True, report)
-        one = module.instantiate("it", calls=carrier.calls or None)
+        one = module.instantiate("it")
         one.start(b"")
         assert one.deliver(line) == carrier.answer(line)
         one.close()

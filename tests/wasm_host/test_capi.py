@@ -16,13 +16,13 @@ from wasmtime import _ffi as ffi
 import wasm_host
 from tests.places import ROOT
 from tests.wasm_host.support import CARRIERS, GUESTS, assemble, core, wasm
-from wasm_host import GuestError, Limits, capi
-from wasm_host.calls import Api
+from wasm_host import GuestError, Limits, LoadError, capi, engine
+from wasm_host.calls import capi_component
 from wasm_host.capi import layouts, library
 from wasm_host.engine import engine_for, wasmtime_version
 from wasm_host.ticker import TICKER
 
-APIS: list[Api] = [capi, wasmtime]
+APIS: list[Any] = [capi, wasmtime]
 
 INTEGERS = {
     ctypes.c_bool: "bool",
@@ -66,6 +66,18 @@ def test_structures_lie_as_in_the_package(ours: Any, theirs: Any) -> None:
     assert ctypes.alignment(ours) == ctypes.alignment(theirs)
     for (mine, *_), (other, *_) in zip(ours._fields_, theirs._fields_, strict=False):
         assert getattr(ours, mine).offset == getattr(theirs, other).offset
+
+
+@pytest.mark.parametrize("ours", [capi_component.Argument, capi_component.Result])
+def test_a_string_of_a_component_lies_as_in_the_package(ours: Any) -> None:
+    value: Any = ffi.wasmtime_component_val_t
+    string: Any = ffi.wasm_name_t
+    inside = value.of.offset + ffi.wasmtime_component_valunion_t.string.offset
+    assert ctypes.sizeof(ours) == ctypes.sizeof(value)
+    assert (ours.kind.offset, ours.kind.size) == (value.kind.offset, value.kind.size)
+    for field in ("size", "data"):
+        mine, theirs = getattr(ours, field), getattr(string, field)
+        assert (mine.offset, mine.size) == (inside + theirs.offset, theirs.size)
 
 
 def test_two_raw_values_fit_the_buffer_of_a_call() -> None:
@@ -113,6 +125,14 @@ def test_what_is_missing_is_named(
     assert missing() == (named,)
 
 
+def test_a_module_names_what_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(capi, "missing", lambda: ("version 50.0",))
+    monkeypatch.setattr(engine, "_engines", {})
+    with pytest.raises(LoadError, match=r"wasmtime lacks version 50\.0") as caught:
+        wasm_host.load(core())
+    assert "pip install" in caught.value.hint
+
+
 def test_it_is_found_without_executing_the_package(tmp_path: Path) -> None:
     """Another minor version is recognised by its metadata, and nothing of it runs."""
     package = tmp_path / "wasmtime"
@@ -133,7 +153,7 @@ def test_it_is_found_without_executing_the_package(tmp_path: Path) -> None:
 STORED = (1 << 20, 100, 1, 1, 1)
 
 
-def started(api: Api, wat: str, limits: tuple[int, ...] = STORED) -> tuple[Any, Any]:
+def started(api: Any, wat: str, limits: tuple[int, ...] = STORED) -> tuple[Any, Any]:
     """A store and the exports of a module without imports."""
     engine = engine_for(Limits(), api)
     store = api.Store(engine)
@@ -143,7 +163,7 @@ def started(api: Api, wat: str, limits: tuple[int, ...] = STORED) -> tuple[Any, 
     return store, instance.exports(store)
 
 
-def failure(api: Api, wat: str, name: str = "") -> tuple[str, str]:
+def failure(api: Any, wat: str, name: str = "") -> tuple[str, str]:
     """The class and text of what a module's start, or a call of a function, raises."""
 
     def run() -> None:

@@ -111,10 +111,8 @@ def test_every_hostile_guest_is_tested() -> None:
 
 
 @pytest.mark.proves("around a guest", "exceeding a limit ends that guest")
-@pytest.mark.parametrize("calls", ["fast", "public"])
 @pytest.mark.parametrize("name", sorted(HARM))
-def test_harm_is_contained(name: str, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASM_HOST_CALLS", calls)
+def test_harm_is_contained(name: str) -> None:
     harm = HARM[name]
     bystander = CARRIERS[0].start(AMPLE).guest
     with pytest.raises(GuestError) as caught:
@@ -191,10 +189,8 @@ def test_a_program_that_fails_hands_over_what_it_said_before() -> None:
     assert guest.stderr == "it went wrong\n"
 
 
-@pytest.mark.parametrize("calls", ["fast", "public"])
 @pytest.mark.parametrize("name", ["wasi_exit_0", "wasi_return"])
-def test_a_program_may_end(name: str, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASM_HOST_CALLS", calls)
+def test_a_program_may_end(name: str) -> None:
     guest = wasm_host.load(wasm(HOSTILE / f"{name}.wat")).instantiate("brief")
     assert guest.start(b"") == b""
     assert guest.deliver(b"1\n") == b"{}\n"
@@ -204,9 +200,7 @@ def test_a_program_may_end(name: str, calls: str, monkeypatch: pytest.MonkeyPatc
     guest.close()
 
 
-@pytest.mark.parametrize("calls", ["fast", "public"])
-def test_wild_vectors_are_refused_by_number(calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASM_HOST_CALLS", calls)
+def test_wild_vectors_are_refused_by_number() -> None:
     guest = wasm_host.load(wasm(HOSTILE / "wasi_wild_vectors.wat")).instantiate("wild")
     guest.start(b"")
     assert guest.deliver(b"1\n") == b"{}\n"

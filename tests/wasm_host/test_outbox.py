@@ -25,7 +25,6 @@ OUT = st.lists(LINE | st.binary(max_size=6), max_size=4).map(b"".join)
 class Told:
     """Calls of a guest that returns what the test wants."""
 
-    interface = "fast"
     out = b""
 
     def exchange(self, lines: bytes, ticks: int) -> bytes:

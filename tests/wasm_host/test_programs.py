@@ -178,9 +178,7 @@ def test_c_exit_code(c_program: Path) -> None:
 
 
 @needs_zig
-@pytest.mark.parametrize("calls", ["fast", "public"])
-def test_reactor_with_a_libc(reactor: Path, calls: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("WASM_HOST_CALLS", calls)
+def test_reactor_with_a_libc(reactor: Path) -> None:
     info = wasm_host.describe(reactor)
     assert info.carrier == "core"
     assert info.wasi

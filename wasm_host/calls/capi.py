@@ -23,20 +23,16 @@ from typing import Any
 from wasm_host.calls import Ended, FindMemory, Handler, wild
 from wasm_host.capi.failures import check
 from wasm_host.capi.layouts import Callback, Extern, FunctionHandle, RawValues
-from wasm_host.capi.library import LIBRARY, missing, untyped
+from wasm_host.capi.library import LIBRARY, untyped
 from wasm_host.capi.objects import Func, FuncType, Memory, Store, item_of
 
 UINT32 = 0xFFFFFFFF
 UINT64 = 0xFFFFFFFFFFFFFFFF
 
 
-def missing_symbols() -> list[str]:
-    """What this module needs and the installed wasmtime does not have; empty if it can be used."""
-    return list(missing())
-
-
 class CapiMemory:
-    """`wasm_host.calls.GuestMemory` through a view of the memory itself.
+    """Checked access to an instance's linear memory, through a view of the memory itself. Addresses
+    are unsigned.
 
     Reading and writing compare with the size last seen first: memories only grow, so a range
     inside it is valid and needs no call of wasmtime.
@@ -53,21 +49,25 @@ class CapiMemory:
         self._refresh()
 
     def memory_size(self) -> int:
+        """Current size in bytes."""
         return self._refresh()
 
     def read(self, pointer: int, length: int) -> bytes:
+        """Bytes at an address; raises `WildPointer`."""
         end = pointer + length
         if end > self._size and end > self._refresh():
             raise wild("a call", pointer, length, self._size)
         return self._view[pointer:end].tobytes()
 
     def write(self, pointer: int, data: bytes) -> None:
+        """Store bytes at an address; raises `WildPointer`."""
         end = pointer + len(data)
         if end > self._size and end > self._refresh():
             raise wild("a call", pointer, len(data), self._size)
         self._view[pointer:end] = data
 
     def drop(self) -> None:
+        """Forget everything that points into the store, which is about to be freed."""
         self._view = memoryview(b"")
         self._size = 0
 
@@ -90,8 +90,6 @@ class CapiCalls(CapiMemory):
         "_abi", "_call", "_context", "_count_1", "_count_2", "_deadline", "_deliver", "_reserve",
         "_set_deadline", "_ticks", "_trap", "_trap_ref", "_values", "_values_ref",
     )  # fmt: skip
-
-    interface = "fast"
 
     def __init__(self, store: Store, exports: Any) -> None:
         self._call, self._set_deadline = _raw_functions()
@@ -146,6 +144,7 @@ class CapiCalls(CapiMemory):
         return self._view[pointer:end].tobytes()
 
     def abi_version(self, ticks: int) -> int:
+        """The result of `channel_abi`."""
         self._set_deadline(self._context, ctypes.c_uint64(ticks))
         error = self._call(
             self._context, self._abi, self._values_ref, self._count_1, self._trap_ref
@@ -212,7 +211,7 @@ imported: a sealed process can make no executable memory."""
 
 
 class CapiHost:
-    """`Host` by C callbacks, which can end a guest without an exception."""
+    """Host functions of one store: C callbacks, which can end a guest without an exception."""
 
     __slots__ = ("_keys",)
 
@@ -220,6 +219,7 @@ class CapiHost:
         self._keys: list[int] = []
 
     def make(self, store: Store, kind: FuncType, handler: Handler) -> Func:
+        """A function of that type, which calls the handler."""
         key = next(_next_handler)
         _handlers[key] = handler
         self._keys.append(key)
@@ -230,6 +230,7 @@ class CapiHost:
         return Func(handle)
 
     def drop(self) -> None:
+        """Forget the handlers, after the store is closed."""
         for key in self._keys:
             _handlers.pop(key, None)
         self._keys.clear()

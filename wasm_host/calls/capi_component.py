@@ -3,8 +3,8 @@
 The public `Func.__call__` makes a dozen objects for each call and encodes the text twice on either
 side. This module passes the bytes themselves, by the rules of `wasm_host.calls.capi`, and these:
 
-* the argument and the result are two values made once, laid out as wasmtime's C interface has them;
-  `missing_symbols` compares the layout with the installed wasmtime;
+* the argument and the result are two values made once, laid out as wasmtime 50.0 has them
+  (`tests/wasm_host/test_capi.py` compares that with the package);
 * wasmtime copies the argument and never frees it; the line stays referenced while the call lasts;
 * the result is copied, then given back to wasmtime, which allocated it;
 * wasmtime takes it for granted that a string is UTF-8: the caller must have checked.
@@ -19,21 +19,10 @@ import wasmtime
 from wasmtime import _ffi as ffi
 
 from wasm_host.capi.failures import check
-from wasm_host.capi.library import missing, untyped
+from wasm_host.capi.library import untyped
 
 if TYPE_CHECKING:
     from wasmtime import component
-
-
-SYMBOLS = (
-    "WASMTIME_COMPONENT_STRING",
-    "wasm_name_t",
-    "wasmtime_component_val_t",
-    "wasmtime_component_valunion_t",
-    "wasmtime_component_func_call",
-    "wasmtime_component_val_delete",
-)
-"""What this module takes from `wasmtime._ffi`; absent in an unexpected version."""
 
 
 def _string(pointer: type[Any]) -> list[tuple[str, type[Any]]]:
@@ -42,37 +31,16 @@ def _string(pointer: type[Any]) -> list[tuple[str, type[Any]]]:
     return [("kind", ctypes.c_uint8), ("size", ctypes.c_size_t), ("data", pointer), rest]
 
 
-class _Argument(ctypes.Structure):
+class Argument(ctypes.Structure):
     """A string of ours: the field keeps the bytes alive and passes their address."""
 
     _fields_: ClassVar[Any] = _string(ctypes.c_char_p)
 
 
-class _Result(ctypes.Structure):
+class Result(ctypes.Structure):
     """A string that wasmtime allocated; its address must not become Python bytes by itself."""
 
     _fields_: ClassVar[Any] = _string(ctypes.c_void_p)
-
-
-def missing_symbols() -> list[str]:
-    """What this module needs and the installed wasmtime does not have; empty if it can be used."""
-    lacks = [*missing(), *(name for name in SYMBOLS if not hasattr(ffi, name))]
-    if not lacks and not _has_layout():
-        lacks.append("wasmtime_component_val_t as it was")
-    return lacks
-
-
-def _has_layout() -> bool:
-    """Whether a string lies in a value where `_Argument` and `_Result` have it."""
-    value: Any = ffi.wasmtime_component_val_t
-    string: Any = ffi.wasm_name_t
-    inside: int = value.of.offset + ffi.wasmtime_component_valunion_t.string.offset
-    return (
-        ctypes.sizeof(value) == ctypes.sizeof(_Argument) == ctypes.sizeof(_Result)
-        and (value.kind.offset, value.kind.size) == (0, 1)
-        and (inside + string.size.offset, string.size.size) == (_Argument.size.offset, 8)
-        and (inside + string.data.offset, string.data.size) == (_Argument.data.offset, 8)
-    )
 
 
 class CapiDeliver:
@@ -83,17 +51,15 @@ class CapiDeliver:
         "_function", "_result", "_result_ref", "_set_deadline",
     )  # fmt: skip
 
-    interface = "fast"
-
     def __init__(self, store: wasmtime.Store, function: component.Func) -> None:
         self._call = untyped("wasmtime_component_func_call", returns=ctypes.c_void_p)
         self._delete = untyped("wasmtime_component_val_delete", keep_gil=True)
         self._set_deadline = untyped("wasmtime_context_set_epoch_deadline", keep_gil=True)
         self._context = ctypes.cast(store._context(), ctypes.c_void_p)
         self._function = ctypes.pointer(function._func)
-        self._argument = _Argument(ffi.WASMTIME_COMPONENT_STRING.value, 0, None, None)
+        self._argument = Argument(ffi.WASMTIME_COMPONENT_STRING.value, 0, None, None)
         self._argument_ref = ctypes.byref(self._argument)
-        self._result = _Result()
+        self._result = Result()
         self._result_ref = ctypes.byref(self._result)
         self._count = ctypes.c_size_t(1)
         self._deadline = ctypes.c_uint64()

@@ -3,7 +3,7 @@
 The package `wasmtime` binds the whole interface, which takes 30 ms to import and 5 MB to keep. This
 one loads the same library, out of the same package, and executes nothing of the package. Its
 classes have the names and methods of the package's as far as `wasm_host` uses them: the two are one
-`wasm_host.calls.Api`, and the package is the fallback where `missing` finds something.
+`wasm_host.calls.Api`. Components live in the package's.
 
 Who owns what:
 

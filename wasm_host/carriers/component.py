@@ -12,7 +12,7 @@ import wasmtime
 from wasmtime import component
 
 from wasm_host import capi
-from wasm_host.calls import component_calls
+from wasm_host.calls.capi_component import CapiDeliver
 from wasm_host.carriers.abi import excerpt
 from wasm_host.carriers.guest import DirectGuest
 from wasm_host.errors import GuestError, LimitRefused
@@ -66,7 +66,6 @@ class ComponentGuest(DirectGuest):
         limits: Limits,
         *,
         grants: frozenset[str] | None,
-        calls: str | None = None,
     ) -> None:
         super().__init__(wasmtime, engine, name, limits)
         self._failures = (*self._failures, capi.WasmtimeError)
@@ -83,7 +82,7 @@ class ComponentGuest(DirectGuest):
         index = instance.get_export_index(store, "deliver", interface)
         deliver = instance.get_func(store, index) if index is not None else None
         assert deliver is not None, "load() checked that deliver exists"
-        self._calls = component_calls(store, deliver, calls)
+        self._calls = CapiDeliver(store, deliver)
 
     def _begin(self, config: bytes) -> bytes:
         self._check_text(config, "start")

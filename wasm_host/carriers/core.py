@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from wasm_host.calls import Api, CoreCalls, WildPointer, core_calls
+from wasm_host import capi
+from wasm_host.calls import WildPointer
+from wasm_host.calls.capi import CapiCalls
 from wasm_host.carriers.guest import STDERR_KEPT, DirectGuest
 from wasm_host.errors import GuestError
 
 if TYPE_CHECKING:
-    import wasmtime
-
     from wasm_host.limits import Limits
     from wasm_host.wasi.preview1 import Wasi
 
@@ -36,43 +36,42 @@ class CoreGuest(DirectGuest):
 
     __slots__ = ("_fault", "_wasi")
 
-    _calls: CoreCalls
+    _calls: CapiCalls
 
     def __init__(
         self,
-        api: Api,
-        engine: wasmtime.Engine,
-        module: wasmtime.Module,
+        engine: capi.Engine,
+        module: capi.Module,
         name: str,
         limits: Limits,
         *,
         grants: frozenset[str] | None = None,
     ) -> None:
-        super().__init__(api, engine, name, limits)
-        self._fault: wasmtime.Func | None = None
+        super().__init__(capi, engine, name, limits)
+        self._fault: capi.Func | None = None
         self._wasi: Wasi | None = None
         if grants is not None:
             # Most guests import nothing and need none of it.
             from wasm_host.wasi.preview1 import Wasi
 
-            self._wasi = Wasi(self, api, grants)
+            self._wasi = Wasi(self, grants)
         with self._running("instantiate"):
             self._instantiate(module)
 
-    def _instantiate(self, module: wasmtime.Module) -> None:
-        api, store = self._api, self._store
+    def _instantiate(self, module: capi.Module) -> None:
+        store = self._store
         assert store is not None
         imports = self._wasi.functions(store, module) if self._wasi is not None else []
-        exports = api.Instance(store, module, imports).exports(store)
+        exports = capi.Instance(store, module, imports).exports(store)
         if "_initialize" in exports:
             self._arm()
             initialize = exports["_initialize"]
-            assert isinstance(initialize, api.Func)
+            assert isinstance(initialize, capi.Func)
             initialize(store)
-        self._calls = core_calls(api, store, exports)
+        self._calls = CapiCalls(store, exports)
         if "channel_fault" in exports:
             fault = exports["channel_fault"]
-            self._fault = fault if isinstance(fault, api.Func) else None
+            self._fault = fault if isinstance(fault, capi.Func) else None
         version = self._calls.abi_version(self._ticks)
         if version != ABI_VERSION:
             raise GuestError(
@@ -105,7 +104,7 @@ class CoreGuest(DirectGuest):
             return
         try:
             self._arm()
-            place: int = fault(store)
+            place = fault(store) or 0
             start, length = place >> 32 & 0xFFFFFFFF, place & 0xFFFFFFFF
             self.keep_stderr(self._calls.read(start, min(length, STDERR_KEPT)))
         except WildPointer:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from wasm_host.calls import Api, Calls, WildPointer
 from wasm_host.carriers.abi import LINES, SIDE_CODES, check_inbox, check_outbox, short
@@ -12,8 +12,6 @@ from wasm_host.ticker import TICKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    import wasmtime
 
     from wasm_host.limits import Limits
 
@@ -33,13 +31,12 @@ class BaseGuest:
     """Instances, tables and memories that its store may hold."""
 
     __slots__ = (
-        "_api", "_cause", "_failures", "_fuel", "_limits", "_started", "_store", "_ticks", "dead",
+        "_cause", "_failures", "_fuel", "_limits", "_started", "_store", "_ticks", "dead",
         "denied", "name", "stderr_tail",
     )  # fmt: skip
 
-    def __init__(self, api: Api, engine: wasmtime.Engine, name: str, limits: Limits) -> None:
+    def __init__(self, api: Api, engine: Any, name: str, limits: Limits) -> None:
         self.name = name
-        self._api = api
         # What its calls raise when it, or wasmtime, fails.
         self._failures: tuple[type[Exception], ...] = (api.Trap, api.WasmtimeError)
         self.dead = False
@@ -51,9 +48,9 @@ class BaseGuest:
         self._fuel = limits.fuel
         self._started = False
         self._cause = ""
-        store: wasmtime.Store = api.Store(engine)
-        store.set_limits(limits.memory_bytes, limits.table_elements, *self.bounds)
-        self._store: wasmtime.Store | None = store
+        self._store: Any = api.Store(engine)
+        """None: it has been freed."""
+        self._store.set_limits(limits.memory_bytes, limits.table_elements, *self.bounds)
 
     @property
     def stderr(self) -> str:
@@ -163,7 +160,7 @@ class DirectGuest(BaseGuest):
 
     _calls: Calls
 
-    def __init__(self, api: Api, engine: wasmtime.Engine, name: str, limits: Limits) -> None:
+    def __init__(self, api: Api, engine: Any, name: str, limits: Limits) -> None:
         super().__init__(api, engine, name, limits)
         self._depth = limits.json_depth
         self._short = short(limits)

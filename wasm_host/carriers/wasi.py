@@ -13,7 +13,8 @@ import threading
 import time
 from typing import TYPE_CHECKING, Any
 
-from wasm_host.calls import Api, Ended
+from wasm_host import capi
+from wasm_host.calls import Ended
 from wasm_host.carriers.abi import check_inbox, check_outbox, exceeded
 from wasm_host.carriers.guest import BaseGuest
 from wasm_host.errors import GuestError
@@ -21,8 +22,6 @@ from wasm_host.wasi.preview1 import Wasi
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-
-    import wasmtime
 
     from wasm_host.limits import Limits
 
@@ -61,25 +60,24 @@ class WasiGuest(BaseGuest):
 
     def __init__(
         self,
-        api: Api,
-        engine: wasmtime.Engine,
-        module: wasmtime.Module,
+        engine: capi.Engine,
+        module: capi.Module,
         name: str,
         limits: Limits,
         *,
         grants: frozenset[str],
         polls: bool,
     ) -> None:
-        super().__init__(api, engine, name, limits)
+        super().__init__(capi, engine, name, limits)
         self._state_lock = threading.Lock()
-        self._program = _Program(self, api, grants, limits, polls)
+        self._program = _Program(self, grants, limits, polls)
         store = self._store
         assert store is not None
         with self._running("instantiate"):
             functions = self._program.functions(store, module)
-            self._exports = api.Instance(store, module, functions).exports(store)
+            self._exports = capi.Instance(store, module, functions).exports(store)
         memory: Any = self._exports["memory"]
-        self._memory: wasmtime.Memory = memory
+        self._memory: capi.Memory = memory
 
     @property
     def memory_bytes(self) -> int | None:
@@ -240,9 +238,9 @@ class _Program(Wasi):
     """Seconds it may still sleep within this delivery."""
 
     def __init__(
-        self, guest: WasiGuest, api: Api, grants: frozenset[str], limits: Limits, polls: bool
+        self, guest: WasiGuest, grants: frozenset[str], limits: Limits, polls: bool
     ) -> None:
-        super().__init__(guest, api, grants, polls)
+        super().__init__(guest, grants, polls)
         self._rearm = guest.rearm
         self._limits = limits
         self._input = b""

@@ -19,20 +19,13 @@ import struct
 import time
 from typing import TYPE_CHECKING, Any
 
-from wasm_host.calls import (
-    Api,
-    Ended,
-    FindMemory,
-    GuestMemory,
-    Handler,
-    WildPointer,
-    host_functions,
-)
+from wasm_host.calls import Ended, FindMemory, Handler, WildPointer
+from wasm_host.calls.capi import CapiHost, CapiMemory
 from wasm_host.carriers.guest import STDERR_KEPT, BaseGuest
 from wasm_host.errors import EXITED
 
 if TYPE_CHECKING:
-    import wasmtime
+    from wasm_host import capi
 
 SUCCESS, AGAIN, BADF, FAULT, INVAL, NOTSUP, SPIPE, NOTCAPABLE = 0, 6, 8, 21, 28, 58, 70, 76
 
@@ -93,17 +86,15 @@ class Wasi:
     output is kept with standard error. Programs override them (`wasm_host.carriers.wasi`).
     """
 
-    def __init__(
-        self, guest: BaseGuest, api: Api, grants: frozenset[str], polls: bool = False
-    ) -> None:
+    def __init__(self, guest: BaseGuest, grants: frozenset[str], polls: bool = False) -> None:
         self._guest = guest
         self._clock = "clock" in grants
         self._random = "random" in grants
         # Whether input is declared non-blocking, to programs that then poll for it.
         self._polls = polls
-        self._memory: GuestMemory | None = None
-        self._host = host_functions(api)
-        self._store: wasmtime.Store | None = None
+        self._memory: CapiMemory | None = None
+        self._host = CapiHost()
+        self._store: capi.Store | None = None
         # Nanoseconds by which the pretended clock has advanced.
         self._now = 0
         self._drawn = 0
@@ -134,13 +125,14 @@ class Wasi:
         """Really sleep, on behalf of a guest with a real clock, as long as it may."""
         self._guest.denied.add("poll_oneoff")
 
-    def functions(self, store: wasmtime.Store, module: wasmtime.Module) -> list[Any]:
+    def functions(self, store: capi.Store, module: capi.Module) -> list[Any]:
         """Host functions for every import, in the module's order."""
         self._store = store
         # Functions all of them: `wasm_host.info` refused the rest.
         return [
             self._host.make(store, item.type, self._handler(item.name or ""))
             for item in module.imports
+            if item.type is not None
         ]
 
     def drop(self) -> None:
@@ -180,25 +172,25 @@ class Wasi:
 
     # Arguments and environment: none.
 
-    def _args_sizes_get(self, memory: GuestMemory, count: int, size: int) -> int:
+    def _args_sizes_get(self, memory: CapiMemory, count: int, size: int) -> int:
         memory.write(count, bytes(4))
         memory.write(size, bytes(4))
         return SUCCESS
 
     _environ_sizes_get = _args_sizes_get
 
-    def _args_get(self, memory: GuestMemory, pointers: int, data: int) -> int:
+    def _args_get(self, memory: CapiMemory, pointers: int, data: int) -> int:
         return SUCCESS
 
     _environ_get = _args_get
 
     # Clock and randomness.
 
-    def _clock_res_get(self, memory: GuestMemory, clock: int, result: int) -> int:
+    def _clock_res_get(self, memory: CapiMemory, clock: int, result: int) -> int:
         memory.write(result, struct.pack("<Q", 1))
         return SUCCESS
 
-    def _clock_time_get(self, memory: GuestMemory, clock: int, precision: int, result: int) -> int:
+    def _clock_time_get(self, memory: CapiMemory, clock: int, precision: int, result: int) -> int:
         if not self._clock:
             self._deny("clock_time_get")
         memory.write(result, struct.pack("<Q", self._time(clock)))
@@ -210,7 +202,7 @@ class Wasi:
             return self._now if clock == 0 else MONOTONIC_START + self._now
         return time.time_ns() if clock == 0 else time.monotonic_ns()
 
-    def _random_get(self, memory: GuestMemory, pointer: int, length: int) -> int:
+    def _random_get(self, memory: CapiMemory, pointer: int, length: int) -> int:
         if length > MAX_RANDOM:
             return INVAL
         if self._random:
@@ -222,21 +214,21 @@ class Wasi:
         memory.write(pointer, hashlib.shake_128(seed).digest(length))
         return SUCCESS
 
-    def _sched_yield(self, memory: GuestMemory) -> int:
+    def _sched_yield(self, memory: CapiMemory) -> int:
         return SUCCESS
 
-    def _proc_exit(self, memory: GuestMemory, code: int) -> Ended:
+    def _proc_exit(self, memory: CapiMemory, code: int) -> Ended:
         self.exited(code)
         return Ended(f"{EXITED} with code {code}")
 
     # Streams.
 
-    def _vectors(self, memory: GuestMemory, pointer: int, count: int) -> list[tuple[int, int]]:
+    def _vectors(self, memory: CapiMemory, pointer: int, count: int) -> list[tuple[int, int]]:
         raw = memory.read(pointer, count * 8)
         return list(struct.iter_unpack("<II", raw))
 
     def _fd_write(
-        self, memory: GuestMemory, fd: int, vectors: int, count: int, written: int
+        self, memory: CapiMemory, fd: int, vectors: int, count: int, written: int
     ) -> int | Ended:
         if fd not in (STDOUT, STDERR):
             return BADF
@@ -263,7 +255,7 @@ class Wasi:
         return SUCCESS
 
     def _fd_read(
-        self, memory: GuestMemory, fd: int, vectors: int, count: int, result: int
+        self, memory: CapiMemory, fd: int, vectors: int, count: int, result: int
     ) -> int | Ended:
         if fd != STDIN:
             return BADF
@@ -288,7 +280,7 @@ class Wasi:
         memory.write(result, struct.pack("<I", taken))
         return SUCCESS
 
-    def _fd_fdstat_get(self, memory: GuestMemory, fd: int, result: int) -> int:
+    def _fd_fdstat_get(self, memory: CapiMemory, fd: int, result: int) -> int:
         if fd not in STREAMS:
             return BADF
         rights = (RIGHT_READ | RIGHT_POLL) if fd == STDIN else RIGHT_WRITE
@@ -297,32 +289,32 @@ class Wasi:
         memory.write(result, struct.pack("<BxHxxxxQQ", CHARACTER_DEVICE, flags, rights, 0))
         return SUCCESS
 
-    def _fd_filestat_get(self, memory: GuestMemory, fd: int, result: int) -> int:
+    def _fd_filestat_get(self, memory: CapiMemory, fd: int, result: int) -> int:
         if fd not in STREAMS:
             return BADF
         memory.write(result, struct.pack("<QQB7xQQQQQ", 0, fd, CHARACTER_DEVICE, 1, 0, 0, 0, 0))
         return SUCCESS
 
-    def _fd_fdstat_set_flags(self, memory: GuestMemory, fd: int, flags: int) -> int:
+    def _fd_fdstat_set_flags(self, memory: CapiMemory, fd: int, flags: int) -> int:
         if fd not in STREAMS:
             return BADF
         return NOTSUP if flags & ~NONBLOCK else SUCCESS
 
-    def _fd_close(self, memory: GuestMemory, fd: int) -> int:
+    def _fd_close(self, memory: CapiMemory, fd: int) -> int:
         return SUCCESS if fd in STREAMS else BADF
 
     _fd_sync = _fd_datasync = _fd_close
 
-    def _fd_seek(self, memory: GuestMemory, fd: int, offset: int, whence: int, result: int) -> int:
+    def _fd_seek(self, memory: CapiMemory, fd: int, offset: int, whence: int, result: int) -> int:
         return SPIPE if fd in STREAMS else BADF
 
-    def _fd_tell(self, memory: GuestMemory, fd: int, result: int) -> int:
+    def _fd_tell(self, memory: CapiMemory, fd: int, result: int) -> int:
         return SPIPE if fd in STREAMS else BADF
 
     # Waiting.
 
     def _poll_oneoff(
-        self, memory: GuestMemory, subscriptions: int, events: int, count: int, result: int
+        self, memory: CapiMemory, subscriptions: int, events: int, count: int, result: int
     ) -> int:
         if not 0 < count <= MAX_ENTRIES:
             return INVAL
@@ -359,7 +351,7 @@ class Wasi:
             self._now += nanoseconds
 
 
-def _last(memory: GuestMemory, places: list[tuple[int, int]], room: int) -> bytes:
+def _last(memory: CapiMemory, places: list[tuple[int, int]], room: int) -> bytes:
     """The last bytes of vectors, as many as there is room for."""
     parts = []
     for at, size in reversed(places):
