@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, NamedTuple
@@ -102,12 +103,23 @@ def kind_for(path: str, command: str) -> Kind:
     return kind
 
 
-def _kind(path: str) -> Kind:
+def is_begun(path: str) -> bool:
+    """Whether a file that is followed has its first line: it need not be there yet, and that line
+    may be cut. Raises `UsageError` for one that cannot be read."""
+    line = _first_line(path) if os.path.exists(path) else b""
+    return line.endswith(b"\n") or len(line) == _LOOKED_AT
+
+
+def _first_line(path: str) -> bytes:
     try:
         with untrusted_files.ordinary(path) as file:
-            line = file.readline(_LOOKED_AT).decode("latin-1")
+            return file.readline(_LOOKED_AT)
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def _kind(path: str) -> Kind:
+    line = _first_line(path).decode("latin-1")
     return next(kind for kind in KINDS if re.match(kind.begins, line, re.DOTALL))
 
 

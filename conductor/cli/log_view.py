@@ -7,7 +7,7 @@ import os
 from typing import TYPE_CHECKING, Annotated, Final
 
 from conductor.cli import report
-from conductor.cli.log_kinds import TracePath, kind_for
+from conductor.cli.log_kinds import TracePath, is_begun, kind_for
 from conductor.cli.typer_options import option, output_option, paragraphs, switch
 from conductor.errors import UsageError
 from conductor.record.turns import reader as turns
@@ -61,10 +61,8 @@ def view(
     """Shows a trace as a page."""
     from conductor.page.source import TraceFile
 
-    # What is followed need not be there yet, and its first line may be cut.
-    if not live or os.path.exists(file):
+    if not live or is_begun(file):
         kind_for(file, "view")
-    if not live:
         turns.check(file)
     if output is not None:
         if live:

@@ -25,7 +25,7 @@ from conductor.cli.run import Started, run_loop, settled_memory
 from conductor.cli.typer_options import argument, paragraphs, takes
 from conductor.control.server import About
 from conductor.errors import ConductorError, UsageError, place_of
-from conductor.spec import option_layers, paths
+from conductor.spec import managed, option_layers, paths
 from conductor.spec.consent import Where
 from conductor.spec.option_table import SERVE
 from conductor.spec.origins import blamed
@@ -467,7 +467,8 @@ class Serving:
             try:
                 await self._take(self._read())
             except ConductorError as error:
-                report.write(f"the server stays as it was: {error.with_hint}", word="error")
+                text = f"the server stays as it was{managed.former()}: {error.with_hint}"
+                report.write(text, word="error")
             except Exception as error:  # clients go on
                 self._complain(f"a defect of conductor: {place_of(error)}")
             else:

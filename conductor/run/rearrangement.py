@@ -24,7 +24,7 @@ from conductor.run.planned import Planned
 from conductor.run.report_checks import last_words
 from conductor.run.supervisor import stamp
 from conductor.run.teardown import with_setters
-from conductor.spec import peer_agents
+from conductor.spec import managed, peer_agents
 from conductor.spec.model import Spec
 from conductor.spec.origins import bare
 
@@ -275,7 +275,7 @@ class Rearrangement:
     def _not_used(self, why: str, cut: Sequence[Planned]) -> None:
         """The chain stays as it was, but for what must not go on (`now`)."""
         if why:
-            self._log("error", _NAME, f"the chain stays as it was: {why}")
+            self._log("error", _NAME, f"the chain stays as it was{managed.former()}: {why}")
         for each in cut:
             name = each.name
             label = self._runtime.router.peers[name].label

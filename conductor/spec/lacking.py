@@ -187,7 +187,8 @@ def _cure(spec: Spec, lack: tuple[str, ...]) -> str:
         by = origins.right(spec, spec.policy.rights[0]) if spec.policy.rights else COMMAND_LINE
         return f"leave out `only={'+'.join(spec.policy.rights)}` ({by})"
     who = origins.denials(spec)
-    cures = [*dict.fromkeys(one_line(words.cure(name, who), 200) for name in denied)]
+    taking = [each for each in who if any(words.is_denied(name, [each]) for name in denied)]
+    cures = [one_line(f"leave out `deny={each}` ({who[each]})", 200) for each in taking]
     if left:
         cures.append(f"`{visible_path(spec.source)}{one_line(options(left), 1000)}` allows that")
     return "; ".join(cures)

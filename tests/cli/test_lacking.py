@@ -77,7 +77,12 @@ REFUSED: Final = {
     "bundled, denied": (
         "rate-limit,deny=clock",
         "`clock`",
-        "leave out `deny=clock` (command line), which",
+        "leave out `deny=clock` (command line);",
+    ),
+    "bundled, all denied by one": (
+        "permission-guard,deny=see:*",
+        "`see:setups`, `see:tool-calls` and `refuse:permissions`",
+        "hint: leave out `deny=see:*` (command line);",
     ),
     "bundled, narrowed": ("redact,only=context", "`change:words`", "leave out `only=context`"),
     "a program": ("./program,only=none", "`filter`", ""),

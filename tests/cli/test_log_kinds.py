@@ -157,3 +157,14 @@ def test_no_depth_of_a_forged_record_ends_in_a_traceback(depth: int, tmp_path: P
     (tmp_path / "f").write_bytes(line)
     for command in AUDIT:
         assert main(["log", command, str(tmp_path / "f")]) in (0, 1)
+
+
+@pytest.mark.parametrize("text", ["hello\n", '{"a": 1}\n', "x" * 70_000])
+def test_what_is_followed_and_is_no_trace_is_refused(
+    text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "f").write_text(text)
+    assert main(["log", "view", "--live", "--no-open", str(tmp_path / "f")]) == 2
+    said = capsys.readouterr().err
+    assert f"`{tmp_path}/f` is no trace" in said
+    assert "hint: `conductor agent --trace FILE …` writes one" in said

@@ -502,7 +502,7 @@ def test_a_chain_that_changes_while_it_runs(machine: Machine) -> None:
         session = client.request("session/new", {"cwd": "/", "mcpServers": []})
         configure(machine, CHAIN.format(f'"{machine.home}/p.wasm", '))
         client.process.send_signal(signal.SIGHUP)
-        client.until_stderr("the chain stays as it was")
+        client.until_stderr("the chain stays as it was, held to the managed policy as it was: ")
         client.until_stderr(f"ask {CONTACT}")
         configure(machine, CHAIN.format('"datetime", '))
         machine.allow(STRICT.replace("[]", '[{source = "bundled:datetime"}]'))

@@ -62,6 +62,13 @@ def brought() -> Managed | None:
     return _brought[0] if _brought else None
 
 
+def former() -> str:
+    """What to say of a chain that goes on as it was, since it cannot become what is written: it is
+    held to the policy of its start or last reload. Empty: the machine has no policy."""
+    has_one = _brought or os.path.lexists(PLACE)
+    return ", held to the managed policy as it was" if has_one else ""
+
+
 def policy() -> Managed | None:
     """The policy that holds on this machine; None: there is none, or it only watches.
 
