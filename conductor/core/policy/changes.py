@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
+from functools import partial, wraps
 from typing import Concatenate, ParamSpec
 
 from msgspec import UnsetType
@@ -29,7 +29,7 @@ def _audit(
     """
     attempt = best_effort(record)
 
-    @functools.wraps(record)
+    @wraps(record)
     def recorded(exchange: Exchange, /, *args: _Params.args, **named: _Params.kwargs) -> None:
         if exchange.audited:
             attempt(exchange, *args, **named)
@@ -42,14 +42,11 @@ def notification(exchange: Exchange, lane: Lane, notification: Notification, sen
     """A component has passed on a notification by `lane`, maybe changed, or too late."""
     if not _audited(exchange, lane):
         return
+    came = shown(notification.params)
     if not lane.in_flight.in_order(notification.heading.session, notification.order):
-        exchange.emit(
-            _of_notification(
-                lane, notification, change="reordered", after=shown(notification.params)
-            )
-        )
+        exchange.emit(_of_notification(lane, notification)(change="reordered", after=came))
     if sent != notification.params:
-        exchange.emit(_of_notification(lane, notification, change="modified", after=shown(sent)))
+        exchange.emit(_of_notification(lane, notification)(change="modified", after=shown(sent)))
 
 
 @_audit
@@ -63,24 +60,30 @@ def went_past(exchange: Exchange, lane: Lane, session: str | None) -> None:
 def dropped(exchange: Exchange, lane: Lane, notification: Notification) -> None:
     """A component has not passed on a notification that it would have by `lane`."""
     if _audited(exchange, lane):
-        exchange.emit(_of_notification(lane, notification, change="dropped", after=None))
+        exchange.emit(
+            _of_notification(lane, notification)(change="dropped", target=None, after=None)
+        )
 
 
-def _of_notification(
-    lane: Lane, notification: Notification, *, change: str, after: bytes | None
-) -> Changed:
-    return Changed(
-        peer=_owner(lane.peer).name,
-        change=change,
-        kind="notification",
-        direction=lane.direction.value,
-        method=notification.method,
-        session=notification.heading.session,
-        number=notification.number,
+def _of_notification(lane: Lane, notification: Notification) -> partial[Changed]:
+    return partial(
+        _of(lane, "notification", notification),
         before=shown(notification.params),
-        after=after,
         source=notification.source or None,
-        target=None if after is None else _towards(lane),
+        target=_towards(lane),
+    )
+
+
+def _of(lane: Lane, kind: str, given: Notification | Visit) -> partial[Changed]:
+    """A change of what a component was given, by the lane that its own goes by."""
+    return partial(
+        Changed,
+        peer=_owner(lane.peer).name,
+        kind=kind,
+        direction=lane.direction.value,
+        method=given.method,
+        session=given.heading.session,
+        number=given.number,
     )
 
 
@@ -113,30 +116,21 @@ def request(exchange: Exchange, carried: Visit, params: Params, pending: Visit) 
     if not _audited(exchange, lane):
         return
 
-    def change(word: str, after: Params) -> Changed:
-        return Changed(
-            peer=_owner(lane.peer).name,
-            change=word,
-            kind="request",
-            direction=lane.direction.value,
-            method=carried.method,
-            session=carried.heading.session,
-            number=carried.number,
-            before=shown(carried.params),
-            after=shown(after),
-            source=_source(carried),
-            source_id=_text(carried.raw_id),
-            target=_towards(lane),
-            target_id=_text(pending.raw_id),
-        )
-
+    change = partial(
+        _of(lane, "request", carried),
+        before=shown(carried.params),
+        source=_source(carried),
+        source_id=_text(carried.raw_id),
+        target=_towards(lane),
+        target_id=_text(pending.raw_id),
+    )
     first = not carried.retries
     if not first:
-        exchange.emit(change("originated", params))
+        exchange.emit(change(change="originated", after=shown(params)))
     elif not lane.in_flight.in_order(carried.heading.session, carried.order):
-        exchange.emit(change("reordered", carried.params))
+        exchange.emit(change(change="reordered", after=shown(carried.params)))
     if first and params != carried.params:
-        exchange.emit(change("modified", params))
+        exchange.emit(change(change="modified", after=shown(params)))
 
 
 @_audit
@@ -147,27 +141,13 @@ def answer(exchange: Exchange, carried: Visit, member: bytes, body: bytes) -> No
     if not _audited(exchange, lane):
         return
     before = None if upstream is None else _outcome(*upstream)
-
-    def change(word: str, after: bytes | None) -> Changed:
-        return Changed(
-            peer=_owner(lane.peer).name,
-            change=word,
-            kind="response",
-            direction=lane.direction.value,
-            method=carried.method,
-            session=carried.heading.session,
-            number=carried.number,
-            before=before,
-            after=after,
-            target=_source(carried),
-            target_id=_text(carried.raw_id),
-        )
-
+    origin, answers = _source(carried), _text(carried.raw_id)
+    change = partial(_of(lane, "response", carried), target=origin, target_id=answers)
     if upstream is not None and not lane.in_flight.in_order(carried.heading.session, carried.order):
-        exchange.emit(change("reordered", before))
+        exchange.emit(change(change="reordered", before=before, after=before))
     if upstream != (member, body):
         word = "answered" if upstream is None else "modified"
-        exchange.emit(change(word, _outcome(member, body)))
+        exchange.emit(change(change=word, before=before, after=_outcome(member, body)))
 
 
 def _outcome(member: bytes, body: bytes) -> bytes:
