@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
-from wasm_host.binary import Binary, parse
 from wasm_host.cache.digest import sha256
 from wasm_host.errors import LoadError, over
 from wasm_host.limits import Limits
+
+if TYPE_CHECKING:
+    from wasm_host.binary import Binary
 
 _CHUNK = 1024 * 1024
 """Bytes of one read."""
@@ -170,6 +172,8 @@ def describe(
 
 def info_of(data: bytes, label: str, limits: Limits) -> ModuleInfo:
     """The same as `describe`, from bytes already read."""
+    from wasm_host.binary import parse  # not where the cache knows the file
+
     try:
         binary = parse(data, limits)
     except LoadError as error:

@@ -35,9 +35,7 @@ from conductor.run.planned import (
     Configuration,
     Planned,
     Stderr,
-    agents,
     grantee,
-    ports,
 )
 from conductor.run.segment_spec import GuestSpec, SegmentSpec, guest_spec
 from conductor.spec import limits, origins, paths
@@ -206,8 +204,8 @@ class _Host:
             numbers=self._numbers,
             allowance=limits.together([spec.limits for spec in self._specs]),
             hosts=True,
-            ports={name: policed for spec in self._specs for name, policed in ports(spec).items()},
-            agents={name: by for spec in self._specs for name, by in agents(spec).items()},
+            ports={name: policed for spec in self._specs for name, policed in spec.ports.items()},
+            agents={name: spec.name for spec in self._specs for name in spec.agents},
             # Each guest may have its time to pass `initialize` on, and to answer it.
             patience=sum(2 * (s.timeout or HOLD_INITIALIZE) for s in self._specs)
             if self._policed

@@ -11,7 +11,6 @@ import msgspec
 import wasm_host
 from conductor.core import CHANNEL, DIALECTS, Component, json_text
 from conductor.errors import ConductorError
-from conductor.run.planned import agents, ports
 from conductor.run.segment_spec import NOT_KEPT, GuestSpec
 from conductor.spec import digests, limits
 
@@ -56,8 +55,8 @@ def component(spec: GuestSpec, carrier: str) -> Component:
         bytes(spec.kept),
         frozenset(spec.known_as),
         allowance=limits.allowance(spec.limits),
-        ports=ports(spec),
-        agents=agents(spec),
+        ports=spec.ports,
+        agents=dict.fromkeys(spec.agents, spec.name),
         patience=spec.timeout,
         timed=spec.policed,
         denied=spec.denied,

@@ -25,9 +25,7 @@ from conductor.run.planned import (
     Configuration,
     Planned,
     Stderr,
-    agents,
     grantee,
-    ports,
 )
 from conductor.spec import gates, limits, managed, origins
 from conductor.spec.gates import Warn
@@ -246,8 +244,8 @@ def _component(
         revived=role == "agent" and not spec.peer_agent and "restart" in spec.on_failure,
         logins=options.logins and spec.command is not None,
         peer_agent=spec.peer_agent,
-        ports=ports(spec),
-        agents=agents(spec),
+        ports=spec.ports,
+        agents=dict.fromkeys(spec.agents, spec.name),
         patience=spec.timeout or (AGENT_PATIENCE if role == "agent" else None),
         program=True,
         denied=origins.denials(spec),

@@ -18,7 +18,7 @@ from conductor.core.effects import Violated
 from conductor.errors import ConductorError
 from conductor.services.calls import Grantee
 from conductor.spec.limits import DEFAULT_LIMITS
-from conductor.spec.model import Hosted, Spec
+from conductor.spec.model import Spec
 from conductor.spec.settings import configuration
 from conductor.transports.base import Transport
 
@@ -168,16 +168,6 @@ def grantee(spec: Spec) -> Grantee:
         spec.grants,
         {**DEFAULT_LIMITS, **spec.limits},
     )
-
-
-def ports(spec: Hosted) -> dict[str, bool]:
-    """The peer agents that a component reaches, and whether it has a policy there."""
-    return dict.fromkeys(spec.peers, bool(spec.peers) and spec.policy.policy() is not None)
-
-
-def agents(spec: Hosted) -> dict[str, str]:
-    """The agents with which a component may have sessions go on, as the router gets them."""
-    return dict.fromkeys(spec.agents, spec.name)
 
 
 Stderr = Callable[[str, str], None]

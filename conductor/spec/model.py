@@ -10,7 +10,6 @@ everything else is a projection of it: `Hosted` is the part that the host of a g
 from __future__ import annotations
 
 import os
-import shlex
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
@@ -63,6 +62,12 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     def peers(self) -> tuple[str, ...]:
         """The peer agents that it reaches, by name."""
         return words.agents(self.policy.rights, "peer")
+
+    @property
+    def ports(self) -> dict[str, bool]:
+        """The peer agents that it reaches, and whether it has a policy there."""
+        names = self.peers
+        return dict.fromkeys(names, bool(names) and self.policy.policy() is not None)
 
     @property
     def agents(self) -> tuple[str, ...]:
@@ -176,6 +181,8 @@ class Spec(Hosted, frozen=True, kw_only=True):
     def what(self) -> str:
         """What is run, as a person would type it."""
         if self.command is not None:
+            import shlex  # a host of guests has none
+
             return shlex.join(self.command)
         return self.address or self.script or self.wasm or f"py:{self.attribute}"
 

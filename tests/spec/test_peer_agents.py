@@ -6,7 +6,6 @@ import sys
 import pytest
 
 from conductor.errors import UsageError
-from conductor.run.planned import ports
 from conductor.spec import catalog, peer_agents
 from conductor.spec.config.model import WrittenOption
 from conductor.spec.managed import chain, file
@@ -69,8 +68,8 @@ def test_peer_agents_stand_before_the_agent() -> None:
     assert [spec.peer_agent for spec in chain] == [False, True, True, False]
     assert (chain[2].command or [])[-3:] == ["control=off", "datetime", "demo"]
     peer_agents.check(of(chain))
-    assert ports(chain[0]) == {"a": True, "b": True}
-    assert ports(catalog.resolve("datetime,only=trusted+peer:a")) == {"a": False}
+    assert chain[0].ports == {"a": True, "b": True}
+    assert catalog.resolve("datetime,only=trusted+peer:a").ports == {"a": False}
 
 
 @pytest.mark.parametrize(
