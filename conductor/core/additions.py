@@ -212,10 +212,10 @@ def _owned(users: Sequence[Block], sent: Sequence[Block]) -> dict[int, Span] | N
     owned: dict[int, Span] = {}
     above, end = len(users), len(sent)
     for number in reversed(range(len(users))):
-        same = [at for at in range(end) if sent[at] == users[number]]
-        if same:
-            owned |= _changed(users[number + 1 : above], sent, range(same[-1] + 1, end))
-            above, end = number, same[-1]
+        place = next((at for at in reversed(range(end)) if sent[at] == users[number]), None)
+        if place is not None:
+            owned |= _changed(users[number + 1 : above], sent, range(place + 1, end))
+            above, end = number, place
             owned[end] = _ALL
     return owned | _changed(users[:above], sent, range(end))
 
@@ -224,7 +224,7 @@ def _changed(users: Sequence[Block], sent: Sequence[Block], among: range) -> dic
     """The same for blocks of the user's that went on as others: each is one that contains its text,
     or one much like it. Where neither is found, none of the others counts as added."""
     owned: dict[int, Span] = {}
-    free = [at for at in among if sent[at].type == TEXT]
+    free = [at for at in among if sent[at].type == TEXT] if users else []
     for block in reversed(users):
         text = bare(block.text)
         for at in reversed(free):
