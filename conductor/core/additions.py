@@ -91,6 +91,11 @@ class Prompt:
         )
         """Whether titles may be made of it."""
 
+    @property
+    def unread(self) -> int:
+        """Bytes of it that are held until it is read."""
+        return 0 if self._unread is None else memoryview(self._unread.sent).nbytes
+
     def read(self) -> Kept | None:
         """What is kept of it; None: nothing of it will be found again."""
         unread = self._unread

@@ -31,6 +31,8 @@ _LONGEST: Final = 64 * 1024
 """Bytes of one line, at most."""
 _LATER: Final = 0.1
 """Seconds after which a prompt is written: the agent has it before."""
+_MOST_UNREAD: Final = 4 * 1024 * 1024
+"""Bytes of prompts that wait to be read until they are written."""
 _MOST_WAITING: Final = 64
 """Prompts that wait while another conductor holds the files."""
 
@@ -61,6 +63,8 @@ class KeptPrompts:
         """… and what is being written …"""
         self._writing: asyncio.Future[None] | None = None
         """… meanwhile."""
+        self._unread = 0
+        """Bytes of prompts that nobody has read."""
         self._comes: asyncio.TimerHandle | None = None
         """Begins to write."""
         self._closes = False
@@ -71,11 +75,17 @@ class KeptPrompts:
     def keep(self, agent: str, session: str, prompt: Prompt) -> None:
         """A prompt is to be kept."""
         if self._why or self._in_memory:
-            prompt.read()  # read now, so that it does not hold the text
+            prompt.read()  # so that nobody holds the text for it
         elif self._comes is None:
             self._comes = asyncio.get_running_loop().call_later(_LATER, self._write)
-        if not self._why:
-            self._prompts.append((agent, session, prompt))
+        if self._why:
+            return
+        self._prompts.append((agent, session, prompt))
+        self._unread += prompt.unread
+        if self._unread > _MOST_UNREAD:
+            self._unread = 0
+            for *_, one in self._prompts:
+                one.read()
 
     async def close(self) -> None:
         """Waits until all is written."""
@@ -93,7 +103,7 @@ class KeptPrompts:
         if self._writing is not None:
             self._comes = loop.call_later(_LATER, self._write)
             return
-        self._taken, self._prompts = self._prompts, []
+        self._taken, self._prompts, self._unread = self._prompts, [], 0
         self._writing = loop.run_in_executor(None, self._append_all, self._taken)
         self._writing.add_done_callback(self._written)
 

@@ -5,9 +5,10 @@ import stat
 from pathlib import Path
 
 import pytest
+from msgspec import Raw
 
 from conductor.core import additions, json_text
-from conductor.core.additions import Kept, Prompt
+from conductor.core.additions import Kept, Prompt, Unread
 from conductor.run import kept_prompts
 from conductor.run.kept_prompts import KeptPrompts
 from conductor.spec import paths, private_files
@@ -149,6 +150,26 @@ def test_what_cannot_be_written_as_another_conductor_holds_the_file_comes_with_t
 
     asyncio.run(kept())
     assert [line for line in log if "another conductor holds it" in line]
+
+
+def test_long_prompts_are_read_before_they_are_written(
+    place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_prompts, "_MOST_UNREAD", 1000)
+
+    async def kept() -> None:
+        chain, sent = (
+            use(log),
+            Raw(b'{"prompt":[{"type":"text","text":"hi"}],"_":"%b"}' % (b"x" * 400)),
+        )
+        prompts = [Prompt(Unread(sent, sent, sent, first=False, worded=False)) for _ in range(4)]
+        for prompt in prompts:
+            chain.keep("a", "s", prompt)
+        assert [one.unread > 0 for one in prompts] == [False, False, False, True]
+        await chain.close()
+        assert len(chain.recall("a", "s")) == 4
+
+    asyncio.run(kept())
 
 
 @pytest.mark.proves("the file is private, bounded")
