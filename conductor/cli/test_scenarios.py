@@ -138,9 +138,10 @@ def _scenarios(paths: Sequence[str], component: str | None) -> _Scenarios:
     manifest = load(path) if (path := path_of(home)) is not None else Manifest(name="component")
     traces = [path for path in files if path.endswith(TRACE)]
     transcripts = [path for path in files if path not in traces]
-    if not files and home:
+    if not files and (home or component is not None):
+        whose = manifest.name if component is None else visible_path(paths[0])
         raise UsageError(
-            f"`{manifest.name}` has no scenarios ({SCENARIOS}/*{TRANSCRIPT}, *{TRACE})",
+            f"`{whose}` has no scenarios ({SCENARIOS}/*{TRANSCRIPT}, *{TRACE})",
             "docs/proxies.md shows how to write them",
         )
     if component is None and not home and (transcripts or not files):

@@ -52,7 +52,7 @@ class PrivateStore(Generic[Value]):
         try:
             private_files.refuse_what_others_write(path)
             content = untrusted_files.read(path, MOST, links=False)
-        except FileNotFoundError:
+        except (FileNotFoundError, NotADirectoryError):
             return self._new()
         except OSError as error:
             raise self._unusable(error.strerror or str(error)) from None

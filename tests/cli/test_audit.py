@@ -189,7 +189,7 @@ def test_tampering_is_found_and_the_first_bad_line_named(tmp_path: Path) -> None
     lines = file.read_text().splitlines(keepends=True)
     for changed, line, why in (
         ([*lines[:2], *lines[3:]], 3, "does not follow"),
-        ([lines[0], lines[1].replace("context", "full"), *lines[2:]], 2, "was altered"),
+        ([lines[0], lines[1].replace("clock", "log"), *lines[2:]], 2, "was altered"),
         ([*lines, lines[-1]], len(lines) + 1, "does not follow"),
     ):
         file.write_text("".join(changed))

@@ -85,11 +85,14 @@ def test_json_is_every_frame_received() -> None:
     frames = [json.loads(line) for line in ran.out.splitlines()]
     assert all(frame["jsonrpc"] == "2.0" for frame in frames)
     answers = [frame["result"] for frame in frames if "result" in frame]
-    assert answers[0]["agentInfo"]["name"] == "demo"
-    assert answers[1] == {"sessionId": "demo-1"}
-    assert answers[2] == frames[-1]["result"] == {"stopReason": "end_turn"}
+    assert answers[0]["info"]["name"] == "demo"
+    assert answers[1:] == [{"sessionId": "demo-1"}, {"messageId": "user-1"}]
     kinds = [f["params"]["update"]["sessionUpdate"] for f in frames if "method" in f]
-    assert kinds == ["tool_call", "tool_call_update", "agent_message_chunk"]
+    assert kinds == [
+        *("state_update", "user_message", "tool_call_update", "tool_call_update"),
+        *("agent_message_chunk", "state_update"),
+    ]
+    assert frames[-1]["params"]["update"]["stopReason"] == "end_turn"
 
 
 def test_json_frames_are_byte_for_byte() -> None:

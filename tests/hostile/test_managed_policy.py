@@ -533,7 +533,7 @@ def test_a_chain_that_changes_while_it_runs(machine: Machine) -> None:
         "redact,config.prompts=false",
         "redact,limit.cpu_ms=1",
         "redact,timeout=1ms",
-        "redact,deny=*",
+        "redact,deny=change:prompts,fails=open",
     ],
 )
 def test_what_is_only_called_redact_does_not_count(machine: Machine, component: str) -> None:
@@ -620,7 +620,10 @@ def test_tools_run_what_the_policy_allows(machine: Machine) -> None:
         ["log", "replay", "t", "./p.wasm"],
     ):
         refused(machine, machine.conductor(*command), "components")
-    for command in (["test", "./evil"], ["log", "replay", "t", "./evil", "--as", "p"]):
+    for command in (
+        ["test", "--only", "handshake", "./evil"],
+        ["log", "replay", "t", "./evil", "--as", "p"],
+    ):
         refused(machine, machine.conductor(*command), "require-sandbox")
 
 

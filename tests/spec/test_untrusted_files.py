@@ -124,15 +124,16 @@ def test_transcripts_do_not_come_from_behind_links(theirs: Path, tmp_path: Path)
     inner = theirs / "test-scenarios"
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "elsewhere" / "a.txt").write_text("# theirs\n")
-    (inner / "up").symlink_to(tmp_path / "elsewhere")
-    (inner / "loop").symlink_to(inner)
-    (inner / "all").symlink_to("/")
+    (inner / "up.txt").symlink_to(tmp_path / "elsewhere")
+    (inner / "loop.txt").symlink_to(inner)
+    (inner / "all.txt").symlink_to("/")
     (inner / "own.txt").write_text("# own\n")
-    for name in ("all", "loop", "up"):  # in the order in which they are found
+    for name in ("all.txt", "loop.txt", "up.txt"):  # in the order in which they are found
         refused = bounded("test", "./theirs", cwd=tmp_path)
         refused.assert_error(2, f"theirs/test-scenarios/{name}` is a link")
         (inner / name).unlink()
-    ran = bounded("test", "./theirs", cwd=tmp_path)
+    (inner / "folder").symlink_to(tmp_path / "elsewhere")  # no folder below is looked at
+    ran = bounded("test", "./theirs/test-scenarios", cwd=tmp_path)
     assert (ran.code, ran.out) == (0, "passed  theirs/test-scenarios/own.txt: 0 deliveries\n")
 
 

@@ -101,7 +101,7 @@ def test_a_turn_cancelled_within_a_components_own(rig: Rig, version: int) -> Non
 @pytest.mark.parametrize("version", [1, 2])
 def test_a_prompt_of_a_rule_does_not_answer_the_users(rig: Rig, version: int) -> None:
     rules = {"rules": [{"on": "turn", "match": "hi", "prompt": "and now?"}]}
-    more = {"turns": "unprompted"} if version == 2 else {}
+    more = {"allow": "prompt:anytime"} if version == 2 else {}
     chain = begun(rig, version, component("hooks", rules, **more))
     session = chain.new_session()
     prompted = chain.start_prompt(session, "hi")

@@ -46,7 +46,9 @@ FULL: Final = ("datetime", "redact", "tools-demo", "context")
 CHAINS: Final[dict[str, tuple[Sequence[str], Sequence[str], dict[str, Any]]]] = {
     "no proxy": ((), TALK, {}),
     "guests": (("datetime", "redact", "tools-demo", "context"), TALK, {}),
-    "alone": (tuple(f"{name},only=full" for name in FULL), TALK, {"isolation": "separate"}),
+    "alone": (
+        tuple(f"{name},only=full,fails=open" for name in FULL), TALK, {"isolation": "separate"}
+    ),
     "inline": (
         tuple(f"{name},only=trusted" for name in FULL), TALK, {"isolation": "inline"}
     ),
