@@ -12,14 +12,13 @@ import shlex
 import shutil
 import signal
 import sys
-import textwrap
 from collections.abc import Sequence
 from typing import Annotated, Final, NoReturn
 
 import msgspec
 
 from conductor import tasks
-from conductor.cli import report, status
+from conductor.cli import pages, report, status
 from conductor.cli.typer_options import JsonArray, argument, option, paragraphs
 from conductor.client import probe
 from conductor.client.probe_exchange import AuthMethod, Login, Probe
@@ -218,7 +217,7 @@ def overview(findings: Sequence[Finding], width: int) -> list[str]:
             fits = len(row) + 2 + len(program) <= width
             page += [f"{row}  {program}"] if fits else [row.rstrip(), f"{'':<{first}}  {program}"]
             for note in _notes(each):
-                page += _wrapped(note, width, " " * (first + 2))
+                page += pages.hanging(" " * (first + 2), note, width)
         page.append("")
     missing = [each for each in findings if not each.installed]
     first = max((len(each.id) for each in missing), default=0)
@@ -230,19 +229,7 @@ def overview(findings: Sequence[Finding], width: int) -> list[str]:
             page.append(row if fits else f"  {each.id:<{first}}  `conductor agents {each.id}`")
         page.append("")
     end = "`conductor agents NAME` shows one in detail, `conductor agent NAME` starts it."
-    return [*page, *_wrapped(end, width, "")]
-
-
-def _wrapped(text: str, width: int, before: str) -> list[str]:
-    """The lines of a text behind what stands before its first one."""
-    return textwrap.wrap(
-        text,
-        width,
-        initial_indent=before,
-        subsequent_indent=" " * len(before),
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
+    return [*page, *pages.hanging("", end, width)]
 
 
 _COMMANDS: Final = ("command", "to install", "try it")
@@ -268,9 +255,8 @@ def details(findings: Sequence[Finding], width: int) -> list[str]:
     for found in findings:
         page += [f"{found.name} (`{found.id}`)", ""]
         for label, texts in _rows(found):
-            for at, text in enumerate(texts):
-                head = f"  {label if at == 0 else '':<{_INDENT}}"
-                *more, last = _wrapped(text, width - 2, head)
+            for head, text in pages.labelled(label, texts, _INDENT):
+                *more, last = pages.hanging(head, text, width - 2)
                 # What a user copies stays one command.
                 end = " \\" if label in _COMMANDS else ""
                 page += [*(f"{line}{end}" for line in more), last]

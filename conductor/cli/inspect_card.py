@@ -12,6 +12,7 @@ import textwrap
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from conductor.cli import pages
 from conductor.cli.inspect_lock import ALARMING, Locked
 from conductor.core.policy import words
 from conductor.errors import one_line, visible_path
@@ -101,14 +102,7 @@ def _rows(rows: Rows, width: int, *, whole: bool = False) -> list[str]:
             text = _spread([long for long, _ in pairs], width - _LABEL)
         else:
             text = _fitted(pairs, width - _LABEL)
-        lines += textwrap.wrap(
-            text,
-            width,
-            initial_indent=head,
-            subsequent_indent=" " * _LABEL,
-            break_on_hyphens=False,
-            break_long_words=False,
-        )
+        lines += pages.hanging(head, text, width)
     return lines
 
 

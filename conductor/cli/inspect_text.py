@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-import textwrap
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from conductor.cli import pages
 from conductor.cli.inspect_policy import GuardFact, PolicyFacts
 from conductor.core.policy import words
 from conductor.core.policy.words import TRUSTED
@@ -76,14 +76,7 @@ _FAILURES: Final = {
 def lines(facts: Facts, width: int) -> Iterator[str]:
     """The page, wrapped at `width` columns."""
     for head, text, indent in _entries(facts):
-        yield from textwrap.wrap(
-            text,
-            max(width, _NARROWEST),
-            initial_indent=head,
-            subsequent_indent=indent,
-            break_long_words=False,  # a user copies paths and digests
-            break_on_hyphens=False,
-        ) or [head.rstrip()]
+        yield from pages.hanging(head, text, max(width, _NARROWEST), indent)
 
 
 def _entries(facts: Facts) -> Iterator[Entry]:
@@ -109,8 +102,7 @@ def _entries(facts: Facts) -> Iterator[Entry]:
 
 def _field(label: str, *values: str, width: int = _WIDTH) -> Iterator[Entry]:
     """A label and its values, each on a line of its own."""
-    for at, value in enumerate(values):
-        head = f"  {'' if at else label:<{width}}"
+    for head, value in pages.labelled(label, values, width):
         yield head, value, " " * len(head)
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 import shutil
 import textwrap
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from conductor.cli import report
@@ -137,6 +137,25 @@ def wrapped(text: str, width: int, indent: str = "") -> str:
         break_long_words=False,
         drop_whitespace=True,
     )
+
+
+def hanging(head: str, text: str, width: int, indent: str | None = None) -> list[str]:
+    """The lines of a text behind its head; the further ones begin with `indent`, or where the text
+    does. No word is broken: users copy paths, digests and commands."""
+    return textwrap.wrap(
+        text,
+        width,
+        initial_indent=head,
+        subsequent_indent=" " * len(head) if indent is None else indent,
+        break_on_hyphens=False,
+        break_long_words=False,
+    ) or [head.rstrip()]
+
+
+def labelled(label: str, values: Iterable[str], size: int) -> Iterator[tuple[str, str]]:
+    """Values below each other, each with its head: that of the first is the label."""
+    for at, value in enumerate(values):
+        yield f"  {'' if at else label:<{size}}", value
 
 
 def entries(rows: Iterable[tuple[str, str]]) -> tuple[Entry, ...]:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import shlex
-import textwrap
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
-from conductor.cli import report
+from conductor.cli import pages, report
 from conductor.errors import UsageError, counted, did_you_mean, visible
 from conductor.spec import catalog, lacking
 from conductor.spec.programs import which
@@ -167,14 +166,8 @@ def _field(label: str, text: str) -> Iterator[str]:
     yield from _wrapped(f"      {label:<8}", text)
 
 
-def _wrapped(head: str, text: str) -> Iterator[str]:
-    yield from textwrap.wrap(
-        visible(text).replace("\n", " "),
-        _WIDTH,
-        initial_indent=head,
-        subsequent_indent=" " * len(head),
-        break_on_hyphens=False,
-    ) or [head.rstrip()]
+def _wrapped(head: str, text: str) -> list[str]:
+    return pages.hanging(head, visible(text).replace("\n", " "), _WIDTH)
 
 
 def _counts(outcomes: Sequence[CheckOutcome]) -> dict[str, int]:
