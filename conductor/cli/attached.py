@@ -11,6 +11,7 @@ import contextlib
 import os
 import signal
 import sys
+from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Any, Final, NamedTuple
 
@@ -18,16 +19,15 @@ import anyio
 import msgspec
 
 from conductor import signals
-from conductor.cli import attach_list, report
+from conductor.cli import pages, report
 from conductor.cli.attach_output import SessionView
-from conductor.cli.attach_seen import Seen
 from conductor.cli.attach_typing import Typing
 from conductor.cli.exec_output import JsonView, Output, OutputClosed, View
 from conductor.client.connection import ChainEnded
 from conductor.client.handlers import Permissions
 from conductor.client.session import Question, Session, Update
 from conductor.client.talk import Talk
-from conductor.client.visit import about, client_of
+from conductor.client.visit import LiveSession, about, client_of
 from conductor.core import json_text
 from conductor.errors import ConductorError, UsageError, are, counted, one_line
 from conductor.record.turns.messages import members
@@ -55,6 +55,36 @@ class Wanted(NamedTuple):
     json: bool
 
 
+class _Seen:
+    """Which updates have been shown: what is replayed after a cut is not shown again. Two that are
+    the same are two: of what comes again, so many are old."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[int] = Counter()
+        self._old: Counter[int] = Counter()
+        """Of a replay, those that are still to come, and were shown before."""
+
+    def replays(self) -> None:
+        """From now on what has been comes again, and what has passed meanwhile."""
+        self._old = self._counts.copy()
+
+    def goes_on(self) -> None:
+        """The replay is over."""
+        self._old.clear()
+
+    def is_new(self, update: dict[str, Any]) -> bool:
+        """Whether an update has not been shown; from now on it has. How a turn stands is always
+        new."""
+        if update.get("sessionUpdate") == "state_update":
+            return True
+        key = hash(json_text.encode_sorted(update))
+        if self._old[key] > 0:
+            self._old[key] -= 1
+            return False
+        self._counts[key] += 1
+        return True
+
+
 class Attached(Talk):
     """One client, from its first link to its end."""
 
@@ -70,7 +100,7 @@ class Attached(Talk):
             self._view = View(self._output)
         self._typing = Typing(self._typed, self._leaving.set)
         self._permissions = Permissions("ask", self._view.note, self._typing.agrees)
-        self._seen = Seen()
+        self._seen = _Seen()
         self._channel: RemoteChannel | None = None
         self._id = wanted.session or ""
         self._client = ""
@@ -149,7 +179,7 @@ class Attached(Talk):
         wanted = self._wanted
         await self.introduced(wanted.place, attaches=self._id or True)
         if wanted.listing:
-            attach_list.show(await self.live(), wanted.place, as_json=wanted.json)
+            _show(await self.live(), wanted.place, as_json=wanted.json)
             return 0
         self._id = self._id or await self._chosen()
         if wanted.history == "full":
@@ -169,7 +199,7 @@ class Attached(Talk):
             raise UsageError(f"no session is live at {place}", "open one: `conductor connect`")
         if len(sessions) == 1:
             return sessions[0].id
-        table = "\n".join(attach_list.table(sessions))
+        table = "\n".join(_table(sessions))
         if not self._wanted.drives and not (is_terminal() and not self._wanted.json):
             hint = f"name one: conductor attach {place} {one_line(sessions[0].id, 100)}"
             raise UsageError(f"{len(sessions)} sessions are live at {place}\n{table}", hint)
@@ -310,3 +340,33 @@ class Attached(Talk):
             signals.call(loop, signal.SIGINT, self._interrupt)
             for number in (signal.SIGTERM, signal.SIGHUP):
                 signals.call(loop, number, self._terminate, number)
+
+
+# -- the live sessions of a server -----------------------------------------------------------------
+
+
+def _show(sessions: list[LiveSession], place: str, *, as_json: bool) -> None:
+    """Prints the live sessions of a server, and who has each."""
+    if as_json:
+        report.say_json(
+            [
+                {**one._asdict(), "clients": [client._asdict() for client in one.clients]}
+                for one in sessions
+            ]
+        )
+    elif sessions:
+        report.say(*_table(sessions))
+    else:
+        report.say(f"no session is live at {place}")
+
+
+def _table(sessions: list[LiveSession]) -> list[str]:
+    """The sessions with their numbers, and who has each."""
+    rows = [("", "session", "state", "folder", "clients")]
+    for number, one in enumerate(sessions, 1):
+        clients = ", ".join(f"{client.shown} {client.role}" for client in one.clients)
+        name = f"{one.id} {one.title}" if one.title else one.id
+        state = "a turn runs" if one.turn else "idle"
+        cells = (one_line(name, 60), state, one_line(one.cwd, 60), one_line(clients, 200))
+        rows.append((str(number), *cells))
+    return pages.aligned(rows)

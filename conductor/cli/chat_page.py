@@ -179,11 +179,10 @@ class _Sitting:
             return failure.text, failure.hint
         log = self._started.log.path
         if isinstance(error, RequestError):
-            hint = error.hint or _DEBUG
             text = error_details.shown(error.text, error.details)
-            return text, with_log(hint, log) if log else hint
+            return text, with_log(error.hint or _DEBUG, log)
         text = "the chain ended" if error is None else error.text
-        return text, with_log(_DEBUG, log) if log else _DEBUG
+        return text, with_log(_DEBUG, log)
 
     def _outcome(self) -> int:
         """The exit code; an error that nobody has seen is reported."""

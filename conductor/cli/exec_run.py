@@ -175,7 +175,7 @@ def _fail(started: Started, text: str, hint: str) -> None:
     """Reports an error; without a hint that belongs to it, where to see more."""
     if not hint:
         hint = _DEBUGGED if started.parsed.log == "debug" else _DEBUG
-    report.error(text, with_log(hint, started.log.path) if started.log.path else hint)
+    report.error(text, with_log(hint, started.log.path))
 
 
 def _report_error(turn: ExecTurn, started: Started) -> int:
