@@ -10,6 +10,7 @@ import pytest
 
 from conductor.mcp import limits
 from conductor.mcp.bridge import marks
+from conductor.mcp.bridge.effects import Differs
 from conductor.mcp.bridge.offers import (
     Change,
     Definition,
@@ -447,6 +448,31 @@ def test_all_that_is_agreed_to_is_kept(tmp_path: Path, monkeypatch: pytest.Monke
     assert not Pinning(runtime).agree(ToolsQuestion(server, changes), lasting=True)
     kept = Pinning(runtime).known()[server.key]["s"]
     assert {kind: {*each} for kind, each in kept.items()} == {"tool": {"a", "b"}, "prompt": {"c"}}
+
+
+TOLD: Final = {
+    ("ask", True): "left out: 2 definitions, since it has changed too often",
+    ("keep", False): "as they were before, or left out: 2 definitions",
+    ("drop", False): "left out: all its tools",
+}
+
+
+@pytest.mark.parametrize(("setting", "last"), TOLD)
+def test_who_is_not_asked_reads_all_that_differs(setting: str, last: bool) -> None:
+    told: list[tuple[str, ...]] = []
+    options = SimpleNamespace(lock=None, changed_tools=setting)
+    log = SimpleNamespace(log=lambda *words: told.append(words))
+    pinning = Pinning(SimpleNamespace(records=log, options=options))  # type: ignore[arg-type]
+    before, now = definition({"description": "add"}), definition({"description": "subtract"})
+    changes = (Change("tool", "a", before), Change("tool", "b", now, before))
+    pinning.differs(Differs(Server("s", place="it"), changes, last))
+    hint = "(hint: `conductor trust --remove s` has its next list taken as it is)"
+    first = f"MCP server `s` offers what it did not before: {TOLD[setting, last]} {hint}"
+    assert told == [
+        ("warning", "mcp", first),
+        ("warning", "mcp", "tool `a` is new: `add`"),
+        ("warning", "mcp", "tool `b` said `add` and now says `subtract`"),
+    ]
 
 
 def test_a_page_is_held_to_what_it_was() -> None:

@@ -9,7 +9,7 @@ import msgspec
 import oras.client  # type: ignore[import-untyped]
 import pytest
 
-from conductor.errors import ConductorError, UsageError
+from conductor.errors import ComponentError, ConductorError, UsageError
 from conductor.packages import key_signatures, pack, registry_entry, signatures, sources
 from conductor.packages.key_signatures import BUNDLE
 from conductor.packages.oci import artifact, publish
@@ -221,6 +221,16 @@ def test_a_signature_counts_for_its_own_package_only(made: HandMade, tmp_path: P
     made.list("me/p", other.made.digest, forged.manifest)
     with pytest.raises(UsageError, match="of another package"):
         fetch(other.pinned, tmp_path / "1", key=public)
+
+
+@pytest.mark.parametrize("count", [0, 2])
+def test_what_is_attached_has_one_layer(count: int) -> None:
+    subject = artifact.of_module(b"\0asm", is_component=False, annotations={})
+    made = json.loads(artifact.attached(subject, BUNDLE, b"x").manifest)
+    assert artifact.read_attached(json.dumps(made).encode(), subject.digest, BUNDLE) is not None
+    made["layers"] *= count
+    with pytest.raises(ComponentError, match="has not one layer"):
+        artifact.read_attached(json.dumps(made).encode(), subject.digest, BUNDLE)
 
 
 def simple(manifest: bytes, private: str, **critical: Any) -> tuple[bytes, bytes]:
