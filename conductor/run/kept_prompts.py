@@ -22,6 +22,7 @@ from msgspec import Raw
 from conductor.core import additions, json_text
 from conductor.core.additions import TITLE_WORDS, Prompt
 from conductor.spec import paths, private_files
+from conductor.transports.buffers import CHUNK, give_back
 
 MOST_BYTES: Final = 4 * 1024 * 1024
 """Of the file: then the older half of it goes."""
@@ -33,6 +34,8 @@ _LATER: Final = 0.1
 """Seconds after which a prompt is written: the agent has it before."""
 _MOST_UNREAD: Final = 4 * 1024 * 1024
 """Bytes of prompts that wait to be read until they are written."""
+_SOON: Final = 0.1
+"""The same for a large one, whose text takes memory meanwhile."""
 _MOST_WAITING: Final = 64
 """Prompts that wait while another conductor holds the files."""
 
@@ -68,6 +71,8 @@ class KeptPrompts:
         self._comes: asyncio.TimerHandle | None = None
         """Begins to write."""
         self._closes = False
+        self._large = False
+        """Whether memory is given back once these are written."""
         self._why = ""
         """Why the files cannot be used."""
         self._said = False
@@ -76,6 +81,9 @@ class KeptPrompts:
         """A prompt is to be kept."""
         if self._why or self._in_memory:
             prompt.read()  # so that nobody holds the text for it
+        elif prompt.size >= CHUNK:
+            self._large = True
+            self._comes = asyncio.get_running_loop().call_later(_SOON, self._write)
         elif self._comes is None:
             self._comes = asyncio.get_running_loop().call_later(_LATER, self._write)
         if self._why:
@@ -118,6 +126,10 @@ class KeptPrompts:
             self._log("info", "conductor", self._why)
         else:
             writing.result()
+        if self._large:
+            self._large = False
+            del taken
+            give_back()
 
     def _append_all(self, prompts: list[_Prompt]) -> None:
         lines, path = _lines_of(prompts), paths.prompts()

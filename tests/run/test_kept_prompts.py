@@ -88,6 +88,22 @@ def test_what_is_kept_is_written_a_little_later(place: Path, log: list[str]) -> 
     assert log == []
 
 
+def test_a_large_one_is_written_soon_since_its_text_takes_memory(
+    place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kept_prompts, "_LATER", 60.0)
+    monkeypatch.setattr(kept_prompts, "_SOON", 0.001)
+    monkeypatch.setattr(Recorded, "size", 1_000_000)
+
+    async def soon() -> None:
+        use(log).keep("a", "s", Recorded(b"1"))
+        while not use(log).recall("a", "s"):
+            await asyncio.sleep(0.001)
+
+    asyncio.run(soon())
+    assert log == []
+
+
 def test_messages_go_on_while_another_conductor_holds_the_file(place: Path, log: list[str]) -> None:
     async def kept() -> None:
         chain, all_three = use(log), [("s", b"1"), ("s", b"2"), ("s", b"3")]
