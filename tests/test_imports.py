@@ -68,12 +68,12 @@ RULES: Final = (
     Rule(
         "conductor.http",
         ("conductor.http", "conductor.transports", "conductor.core", *BASE),
-        ("h11", "msgspec", "websockets"),
+        ("httptools", "msgspec", "websockets"),
     ),
     Rule(
         "conductor.services",
         ("conductor.services", "conductor.core", *BASE),
-        ("anyio", "httpcore2", "msgspec", "platformdirs"),
+        ("anyio", "httpcore2", "msgspec"),
     ),
     # It makes a folder of its own.
     Rule(
@@ -110,7 +110,7 @@ RULES: Final = (
             *("conductor.core.policy.scopes", "conductor.mcp", "conductor.version"),
             *("conductor.transports.remote.address", "conductor.transports.framing"),
         ),
-        ("msgspec", "packaging", "pydantic", "tomlkit", "platformdirs", "cryptography"),
+        ("msgspec", "packaging", "pydantic", "tomlkit", "cryptography"),
     ),
     Rule(
         "conductor.run",
@@ -119,7 +119,7 @@ RULES: Final = (
             "conductor.editor",
             *("conductor.transports", "conductor.core", *BASE, "wasm_host"),
         ),
-        ("msgspec", "platformdirs", "uvloop"),
+        ("msgspec", "uvloop"),
     ),
     Rule(
         "conductor.record",

@@ -2,11 +2,12 @@
 
     limits      every bound of a connection
     headers     the headers of a request: who asks, and by which name
+    parser      what comes, as requests
     request     one request, and the answer to it
-    connection  one network connection: h11 reads and writes, deadlines end it
+    connection  one network connection: turns, deadlines, and what leaves
     server      a listening socket, its connections and their end
     routes      which function answers which path
 
-h11 knows the protocol, `conductor.transports.entrance` bounds strangers. HTTP/2 and TLS are for a
-proxy in front.
+httptools knows the protocol, `conductor.transports.entrance` bounds strangers. HTTP/2 and TLS are
+for a proxy in front.
 """

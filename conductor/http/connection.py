@@ -1,4 +1,4 @@
-"""One network connection over HTTP/1.1: h11 reads and writes, deadlines end it.
+"""One network connection over HTTP/1.1: a parser reads requests, deadlines end it.
 
 What comes is looked at in turns, a few events of a principal in each turn of the event loop: a body
 may come in chunks of one byte. The body of a stranger is read once somebody takes it.
@@ -12,10 +12,9 @@ import socket
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final, Protocol, cast
 
-import h11
-
 from conductor.http import limits
-from conductor.http.headers import BODY, lines, refusal
+from conductor.http.headers import BODY, head_of
+from conductor.http.parser import Head, Malformed, Parser, Part
 from conductor.http.request import LateBody, Request
 from conductor.transports.deadline import Deadline
 from conductor.transports.turns import Turns
@@ -27,10 +26,8 @@ PIECE: Final = 64 * 1024
 """Bytes taken in one turn of the event loop, so that one sender cannot occupy it …"""
 _STRANGERS: Final = 16 * 1024
 """… and those of a stranger."""
-_EVENTS: Final = 32
-"""Events of HTTP that are looked at in one go."""
-
 _CLOSE: Final = ("connection", "close")
+_CHUNKED: Final = ("transfer-encoding", "chunked")
 _EMPTY: Final = ("content-length", "0")
 
 _LINGERS: Final = "the rest of a body that nobody takes"
@@ -38,8 +35,8 @@ _IDLE: Final = "between two requests"
 _LEAVES: Final = "what was written last"
 
 _SECONDS: Final[dict[Any, Callable[[limits.Patience], float]]] = {
-    h11.IDLE: lambda patience: patience.head,
-    h11.SEND_BODY: lambda patience: patience.body,
+    Part.HEAD: lambda patience: patience.head,
+    Part.BODY: lambda patience: patience.body,
     _LINGERS: lambda patience: patience.linger,
     _IDLE: lambda patience: patience.idle,
     _LEAVES: lambda patience: patience.leave,
@@ -89,7 +86,7 @@ class Connection(asyncio.BufferedProtocol):
         self.raw: socket.socket | None = None
         self._home = home
         self._loop = asyncio.get_running_loop()
-        self._http = h11.Connection(h11.SERVER, max_incomplete_event_size=limits.HEAD_BYTES)
+        self._http = Parser()
         self._transport: asyncio.Transport | None = None
         self._request: Request | None = None
         """The request that is being answered …"""
@@ -99,9 +96,13 @@ class Connection(asyncio.BufferedProtocol):
         """Whether somebody takes its body."""
         self._thrown = 0
         """Bytes of its body that nobody takes."""
-        self._said: tuple[int, tuple[tuple[str, str], ...]] | None = None
-        self._head: h11.Response
+        self._said: tuple[object, ...] = ()
+        self._head = b""
         """The head of the answer before."""
+        self._is_chunked = False
+        """Whether the parts of that are chunks …"""
+        self._keeps = False
+        """… and whether the connection goes on behind it."""
         self._socket: WebSocket | None = None
         """What it has become."""
         self._has_served = False
@@ -123,7 +124,7 @@ class Connection(asyncio.BufferedProtocol):
     @property
     def lacks_body(self) -> bool:
         """Whether a part of the body of its request is missing."""
-        return self._http.their_state is h11.SEND_BODY
+        return self._http.part is Part.BODY
 
     @property
     def is_open(self) -> bool:
@@ -185,7 +186,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._socket is not None:
             self._socket.came(data)
         else:
-            self._http.receive_data(data)
+            self._http.unread += data
         self._look()
 
     def eof_received(self) -> None:
@@ -222,7 +223,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._socket is not None:
             return self._socket.held
         body = 0 if self._request is None else self._request.came
-        return body + len(self._http.trailing_data[0])
+        return body + len(self._http.unread)
 
     def looked(self) -> None:
         """All was looked at, as far as it was the turn of its principal."""
@@ -247,65 +248,55 @@ class Connection(asyncio.BufferedProtocol):
 
     def _has_turn(self) -> bool:
         # A head waits for nobody's turn: to show a secret costs little.
-        is_head = self._socket is None and self._http.their_state is h11.IDLE
+        is_head = self._socket is None and self._http.part is Part.HEAD
         return is_head or self._home.turns.may(self.principal)
 
     def _look_at_http(self) -> bool:
-        """Takes some of what is there of a request; whether there may be more."""
-        for _ in range(_EVENTS):
-            if not self.is_open:
+        """Takes a part of a request; whether there may be more."""
+        http = self._http
+        if not self.is_open or not http.unread:
+            return False
+        try:
+            if http.part is Part.HEAD:
+                head = http.head()
+                if head is None:
+                    return False
+                self._begin(head)
+            elif http.part is Part.BODY and (self._is_taken or self.principal):
+                data = http.body()
+                if self._request is not None:
+                    self._request.arrived(data)
+            else:
                 return False
-            if self._has_nothing():
+        except Malformed as why:
+            self._refuse(why.status)
+            return False
+        if self._http.part is Part.NONE:
+            if self._request is not None:
+                self._request.arrived_whole()
                 return False
-            try:
-                event = self._http.next_event()
-            except h11.RemoteProtocolError as error:
-                self._refuse(error.error_status_hint)
-                return False
-            if isinstance(event, h11.Request):
-                self._begin(event)
-            elif isinstance(event, h11.Data) and self._request is not None:
-                self._request.arrived(bytes(event.data))
-            elif isinstance(event, h11.EndOfMessage):
-                if self._request is None:
-                    self._go_on()
-                else:
-                    self._request.arrived_whole()
-            elif event in (h11.NEED_DATA, h11.PAUSED):
-                return False
+            self._go_on()
         return True
 
-    def _has_nothing(self) -> bool:
-        """Whether there is no event now: h11 need not be asked."""
-        state: Any = self._http.their_state
-        if state is h11.SEND_BODY:
-            return not (self._is_taken or self.principal)
-        return state is h11.DONE or (state is h11.IDLE and not self._http.trailing_data[0])
-
-    def _begin(self, head: h11.Request) -> None:
-        if len(head.headers) > limits.HEADERS:
-            self._refuse(431)
-            return
-        request = Request(self, head, self._home.port)
-        if refused := refusal(head, request.headers):
-            self._refuse(refused)
-            return
+    def _begin(self, head: Head) -> None:
         self._has_served = True
         # The end of a request without a body is nothing to take.
-        self._is_taken = BODY.isdisjoint(request.headers)
-        self._request = request
+        self._is_taken = BODY.isdisjoint(head.headers)
+        self._request = request = Request(self, head, self._home.port)
         self._task = self._home.serve(self, request)
 
     def _refuse(self, status: int) -> None:
         """The client does not speak HTTP."""
-        if self._http.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+        is_asked = self._request is not None and not self._request.is_begun
+        if is_asked or self._http.part is Part.HEAD:
             self.write_head(status, [_EMPTY, _CLOSE])
         self._close()
 
     def take_body(self) -> None:
         """Somebody takes the body of the request."""
-        if self._http.they_are_waiting_for_100_continue:
-            self._send(h11.InformationalResponse(status_code=100, headers=[]))
+        if self._http.waits:
+            self._http.waits = False
+            self.write_raw(head_of(100, ()))
         self._is_taken = True
         if self.lacks_body:
             self._look()
@@ -325,11 +316,10 @@ class Connection(asyncio.BufferedProtocol):
         """Whether nobody takes now what comes."""
         if self._socket is not None:
             return self._socket.is_much
-        state: Any = self._http.their_state
-        if state is h11.IDLE:
+        if self._http.part is Part.HEAD:
             return False
-        if state is not h11.SEND_BODY:
-            return bool(self._http.trailing_data[0])
+        if self._http.part is Part.NONE:
+            return bool(self._http.unread)
         if self._request is None:
             return False
         return self._request.is_much or not (self._is_taken or self.principal)
@@ -337,40 +327,46 @@ class Connection(asyncio.BufferedProtocol):
     # -- what leaves ---------------------------------------------------------------------------
 
     def write_head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
-        """Writes the head of an answer. Most are like the one before, which h11 has checked."""
-        said = status, (*headers,)
+        """Writes the head of an answer, of which most are like the one before."""
+        is_whole = self._request is not None and self._request.method == "HEAD"
+        said = status, (*headers,), self._http.keeps, self._http.is_new, is_whole
         if said != self._said:
             self._said = said
-            self._head = h11.Response(status_code=status, headers=lines(headers))
-        self._send(self._head)
+            names = {name.lower(): value for name, value in headers}
+            is_whole = is_whole or "content-length" in names
+            self._is_chunked = self._http.is_new and not is_whole
+            self._keeps = self._http.keeps and names.get("connection") != "close"
+            more = [_CHUNKED] if self._is_chunked else []
+            if not self._keeps and "connection" not in names:
+                more.append(_CLOSE)
+            self._head = head_of(status, (*headers, *more))
+        self._http.keeps = self._keeps
+        self.write_raw(self._head)
 
     def write(self, data: bytes) -> None:
         """Writes a part of an answer."""
-        self._send(h11.Data(data=data))
+        self.write_raw(b"%x\r\n%b\r\n" % (len(data), data) if self._is_chunked else data)
 
     def write_end(self) -> None:
         """An answer is whole."""
-        self._send(h11.EndOfMessage())
+        if self._is_chunked:
+            self.write_raw(b"0\r\n\r\n")
 
     async def drain(self) -> None:
         """Returns once the client has read nearly all."""
         if self.is_full:
             await self._roomy.wait()
 
-    def _send(self, event: h11.Event) -> None:
-        if self.is_open:
-            self.write_raw(self._http.send(event) or b"")
-
     def write_raw(self, data: bytes) -> None:
         """Writes bytes."""
-        if data and self._transport is not None:
+        if data and self._transport is not None and not self._transport.is_closing():
             self._transport.write(data)
 
     def upgrade(self, headers: Sequence[tuple[str, str]], socket: WebSocket) -> None:
         """It becomes a WebSocket."""
-        self._send(h11.InformationalResponse(status_code=101, headers=lines(headers)))
+        self.write_raw(head_of(101, headers))
         self._socket = socket
-        socket.came(self._http.trailing_data[0])
+        socket.came(self._http.unread)
 
     def look_soon(self) -> None:
         """Somebody takes what its WebSocket has brought."""
@@ -391,7 +387,7 @@ class Connection(asyncio.BufferedProtocol):
         elif not request.is_ended:
             self._transport.abort()  # so that its client sees that the answer is not whole
             return
-        if self._http.their_state is not h11.SEND_BODY:
+        if self._http.part is not Part.BODY:
             self._go_on()
         # Of a stranger nothing more is looked at.
         self._is_taken, self._thrown = False, 0
@@ -399,10 +395,10 @@ class Connection(asyncio.BufferedProtocol):
 
     def _go_on(self) -> None:
         """Goes on with the next request, once the one before is whole."""
-        if self._is_ending or self._http.our_state is not h11.DONE:
+        if self._is_ending or not self._http.keeps:
             self._close()
         else:
-            self._http.start_next_cycle()
+            self._http.part = Part.HEAD
 
     # -- deadlines -----------------------------------------------------------------------------
 
@@ -410,10 +406,10 @@ class Connection(asyncio.BufferedProtocol):
         """Bounds the time for the part of a request that is missing."""
         if not self.is_open:
             return
-        state: Any = self._http.their_state
-        if state is h11.SEND_BODY and self._request is None:
+        state: Any = self._http.part
+        if state is Part.BODY and self._request is None:
             state = _LINGERS
-        elif state is h11.IDLE and self._has_served and not self._http.trailing_data[0]:
+        elif state is Part.HEAD and self._has_served and not self._http.unread:
             state = _IDLE
         if state is not self._state:
             self._wait_in(state)
@@ -431,7 +427,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._state is _LEAVES:
             self.turn_away()
             return
-        request, is_body = self._request, self._state is h11.SEND_BODY
+        request, is_body = self._request, self._state is Part.BODY
         if is_body and request is not None:
             more = self._since + self._home.patience.body + request.came / limits.RATE
             if more > self._loop.time():
@@ -439,6 +435,6 @@ class Connection(asyncio.BufferedProtocol):
             else:
                 request.fail(LateBody())
             return
-        if self._state is h11.IDLE and self._http.trailing_data[0]:
+        if self._state is Part.HEAD and self._http.unread:
             self.write_head(408, [_EMPTY, _CLOSE])
         self._close()

@@ -5,12 +5,9 @@ from __future__ import annotations
 
 import hmac
 from collections.abc import Container, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from conductor.transports.host import is_named
-
-if TYPE_CHECKING:
-    import h11
 
 BODY: Final = frozenset({"content-length", "transfer-encoding"})
 """Headers of a request that has a body."""
@@ -47,25 +44,12 @@ class Headers(dict[str, str]):
         return bool({kind, f"{kind.partition('/')[0]}/*", "*/*"} & kinds)
 
 
-def refusal(head: h11.Request, headers: Headers) -> int:
-    """With which status a head is refused that h11 takes; 0: with none."""
-    if head.method == b"CONNECT":
-        return 405
-    if head.http_version not in (b"1.0", b"1.1"):
-        return 505
-    if "content-encoding" in headers:
-        packed = (value for name, value in head.headers if name == b"content-encoding")
-        if any(value.lower() != b"identity" for value in packed):
-            return 415  # nobody here unpacks a body
-    # A server in front may believe the other length, and see another request behind it. HTTP/1.0
-    # knows no `Transfer-Encoding`.
-    is_odd = head.http_version == b"1.0" and "transfer-encoding" in headers
-    return 400 if is_odd or headers.keys() >= BODY else 0
-
-
-def lines(headers: Iterable[tuple[str, str]]) -> list[tuple[bytes, bytes]]:
-    """Headers as they are written: what is no UTF-8 came so from a client."""
-    return [(name.encode(), value.encode("utf-8", "surrogateescape")) for name, value in headers]
+def head_of(status: int, headers: Iterable[tuple[str, str]]) -> bytes:
+    """The head of an answer as it is written: what is no UTF-8 came so from a client."""
+    lines = [f"HTTP/1.1 {status} ", *(f"{name}: {value}" for name, value in headers), "", ""]
+    if any(character in line for line in lines for character in "\r\n\0"):
+        raise ValueError("a header has a line break")
+    return "\r\n".join(lines).encode("utf-8", "surrogateescape")
 
 
 def misdirected(

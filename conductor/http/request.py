@@ -11,12 +11,10 @@ from urllib.parse import parse_qsl, unquote
 import msgspec
 
 from conductor.http import limits
-from conductor.http.headers import Headers
 
 if TYPE_CHECKING:
-    import h11
-
     from conductor.http.connection import Connection
+    from conductor.http.parser import Head
     from conductor.http.websocket import WebSocket
 
 Handler: TypeAlias = "Callable[[Request], Awaitable[None]]"
@@ -62,15 +60,15 @@ class Request:
         is_ended: Whether an answer is whole.
     """
 
-    def __init__(self, connection: Connection, head: h11.Request, port: int) -> None:
-        target, _, query = head.target.decode("latin-1").partition("?")
-        self.method = head.method.decode("latin-1")
+    def __init__(self, connection: Connection, head: Head, port: int) -> None:
+        target, _, query = head.target.partition("?")
+        self.method = head.method
         # An encoded slash ends no part of a path: a server in front may not read it as one.
         self.path = unquote(target.replace("%2f", "%252F").replace("%2F", "%252F"))
         self.query: dict[str, str] = {}
         if query:
             self.query.update(parse_qsl(query, keep_blank_values=True))
-        self.headers = Headers(head.headers.raw_items())
+        self.headers = head.headers
         self.port = port
         self.parts: Mapping[str, str] = {}
         self.more: tuple[tuple[str, str], ...] = ()

@@ -1,6 +1,6 @@
 """Where things are: bundled components, the user's caches and state, the lock file.
 
-The start path loads this module, so it imports neither pathlib (4 ms) nor platformdirs.
+The start path loads this module, so it does not import pathlib (4 ms).
 """
 
 from __future__ import annotations
@@ -186,9 +186,8 @@ def editors() -> str:
 
 def values() -> str:
     """The user's file of values that components keep (`kv`; private; created when first used)."""
-    import platformdirs  # not on the start path: only a request for `kv` or `fetch` comes here
-
-    return os.path.join(platformdirs.user_data_dir("conductor", appauthor=False), "kv.sqlite")
+    mac = "~/Library/Application Support"
+    return _user_folder("XDG_DATA_HOME", "~/.local/share", mac, "kv.sqlite")
 
 
 def _user_folder(variable: str, default: str, on_mac: str, name: str) -> str:

@@ -640,7 +640,7 @@ def lower(declaration: HttpDeclaration) -> dict[str, str]:
 def test_nothing_of_http_is_loaded_before_it_is_needed() -> None:
     code = (
         "import sys, conductor.mcp.doors.doors, conductor.mcp.doors.stdio;"
-        "print([n for n in ('h11', 'mcp', 'conductor.http', 'conductor.mcp.http')"
+        "print([n for n in ('httptools', 'mcp', 'conductor.http', 'conductor.mcp.http')"
         " if n in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True)

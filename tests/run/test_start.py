@@ -393,7 +393,7 @@ SLOW: Final = {
     *("ast", "base64", "dataclasses", "decimal", "dis", "email", "hashlib", "http", "inspect"),
     *("importlib.metadata", "linecache", "logging", "pathlib", "platform", "random", "ssl"),
     *("tempfile", "textwrap", "tokenize", "tomllib", "traceback", "typing_extensions", "uuid"),
-    *("anyio", "h11", "httpcore2", "packaging", "platformdirs", "pydantic", "rich", "tomlkit"),
+    *("anyio", "h11", "httpcore2", "httptools", "packaging", "pydantic", "rich", "tomlkit"),
     *("typer", "wasmtime", "websockets"),
 }
 """What takes long to import, and no first message needs."""

@@ -1,0 +1,189 @@
+"""What comes on a connection, as requests: `httptools` reads it. Pure.
+
+Each request is read by a parser of its own, which gets no byte behind its head: so no request hides
+in another.
+"""
+
+from __future__ import annotations
+
+import enum
+import re
+from typing import Final
+
+import httptools
+
+from conductor.http import limits
+from conductor.http.headers import Headers
+
+_PIECE: Final = 16 * 1024
+"""Bytes of a body in chunks that are read in one go: a chunk may have one byte."""
+_END: Final = b"\r\n\r\n"
+_OTHER_VERSION: Final = re.compile(rb"[^\r\n]* HTTP/(?!1\.[01]\r)\d\.\d\r\n")
+
+
+class Part(enum.Enum):
+    """What of a request comes next."""
+
+    HEAD = "head"
+    BODY = "body"
+    NONE = "none"
+    """It is whole: of the next one nothing is read before this one is answered."""
+
+
+class Malformed(Exception):  # noqa: N818 - it is an answer
+    """What comes is no request that anybody here takes: it is answered with a status."""
+
+    def __init__(self, status: int) -> None:
+        super().__init__(status)
+        self.status = status
+
+
+class Head:
+    """What a parser has read of a request.
+
+    Attributes:
+        target: What it asks for.
+        method: As the client wrote it.
+        headers: Its headers.
+        chunks: What was read of a body in chunks, and not taken.
+        begun: Requests that have begun: a second one stands behind the body.
+        is_whole: Whether its body is.
+    """
+
+    method: str
+    headers: Headers
+
+    def __init__(self) -> None:
+        self.target = ""
+        self.fields: list[tuple[bytes, bytes]] = []
+        self.chunks: list[bytes] = []
+        self.begun = 0
+        self.is_whole = False
+
+    def on_message_begin(self) -> None:
+        self.begun += 1
+
+    def on_url(self, url: bytes) -> None:
+        self.target += url.decode("latin-1")
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.fields.append((name, value))
+
+    def on_body(self, data: bytes) -> None:
+        if not self.is_whole:
+            self.chunks.append(data)
+
+    def on_message_complete(self) -> None:
+        self.is_whole = True
+
+
+class Parser:
+    """The requests of one connection, one after the other.
+
+    Attributes:
+        part: What of a request comes next; its answer makes that a head again.
+        unread: What has come and is not read yet.
+        is_new: Whether the request is one of HTTP/1.1.
+        keeps: Whether the connection may go on after the answer.
+        waits: Whether the client waits for a word before it sends the body.
+    """
+
+    _head: Head
+    _parser: httptools.HttpRequestParser
+    _missing: int | None
+    """Bytes of the body that are to come; None: it comes in chunks …"""
+    _empty: int
+    """… and so many bytes of these have brought nothing."""
+
+    def __init__(self) -> None:
+        self.part = Part.HEAD
+        self.unread = b""
+        self.is_new = self.keeps = True
+        self.waits = False
+
+    def head(self) -> Head | None:
+        """The head of the next request; None: it is not there yet. Raises `Malformed`."""
+        unread = self.unread
+        if unread[0] < ord("!"):  # no method begins so
+            raise Malformed(400)
+        end = unread.find(_END, 0, limits.HEAD_BYTES)
+        if end >= 0:
+            end += len(_END)
+            self.unread = unread[end:]
+            return self._read(unread[:end])
+        if len(unread) > limits.HEAD_BYTES:
+            raise Malformed(431)
+        return None
+
+    def _read(self, data: bytes) -> Head:
+        self._head = head = Head()
+        self._parser = parser = httptools.HttpRequestParser(head)
+        why = 0
+        try:
+            parser.feed_data(data)
+        except httptools.HttpParserUpgrade:
+            pass  # whoever answers it says to what
+        except httptools.HttpParserError:
+            why = 505 if _OTHER_VERSION.match(data) else 400
+        head.method = parser.get_method().decode("latin-1")
+        head.headers = headers = Headers(head.fields)
+        self.is_new = parser.get_http_version() == "1.1"
+        if why := self._refusal(head, why):
+            raise Malformed(why)
+        words = headers.get("connection", "").lower().split(",")
+        self.keeps = self.is_new and "close" not in (word.strip() for word in words)
+        self.waits = self.is_new and headers.get("expect", "").lower() == "100-continue"
+        is_chunked = "transfer-encoding" in headers
+        self._missing = None if is_chunked else int(headers.get("content-length", 0))
+        self._empty = 0
+        self.part = Part.NONE if self._missing == 0 else Part.BODY
+        return head
+
+    def _refusal(self, head: Head, why: int) -> int:
+        """With which status a head is refused; 0: with none. `why`: what its parser makes of it."""
+        headers = head.headers
+        if headers.get("transfer-encoding", "chunked").lower() != "chunked":
+            return 501
+        if why:
+            return why
+        if headers.get("content-encoding", "identity").lower() != "identity":
+            return 415  # nobody here unpacks a body
+        if len(head.fields) > limits.HEADERS:
+            return 431
+        if head.method == "CONNECT":
+            return 405
+        if not self.is_new and self._parser.get_http_version() != "1.0":
+            return 505
+        lacks_host = self.is_new and ("host" not in headers or headers.repeated(("host",)))
+        # HTTP/1.0 knows no `Transfer-Encoding`.
+        is_odd = not self.is_new and "transfer-encoding" in headers
+        return 400 if lacks_host or is_odd or head.begun != 1 else 0
+
+    def body(self) -> bytes:
+        """A part of the body; empty: nothing of it is there. Raises `Malformed`."""
+        if self._missing is None:
+            return self._chunks(self._head)
+        data, self.unread = self.unread[: self._missing], self.unread[self._missing :]
+        self._missing -= len(data)
+        if not self._missing:
+            self.part = Part.NONE
+        return data
+
+    def _chunks(self, head: Head) -> bytes:
+        while self.unread and not head.chunks and not head.is_whole:
+            piece, self.unread = self.unread[:_PIECE], self.unread[_PIECE:]
+            try:
+                self._parser.feed_data(piece)
+            except httptools.HttpParserError:
+                if not head.is_whole:
+                    raise Malformed(400) from None
+            self._empty = 0 if head.chunks else self._empty + len(piece)
+            if self._empty > limits.HEAD_BYTES:
+                raise Malformed(431)
+        if head.is_whole:
+            self.part = Part.NONE
+            # Nobody can tell where in the last piece another request has begun.
+            self.keeps = self.keeps and head.begun == 1
+        data = b"".join(head.chunks)
+        head.chunks.clear()
+        return data
