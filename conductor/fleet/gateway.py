@@ -7,9 +7,7 @@ is lost, the chain does with the room what it does with any agent that has died:
 
 from __future__ import annotations
 
-import os
 import re
-import socket
 from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -30,7 +28,6 @@ from conductor.run.planned import AGENT_PATIENCE, Planned
 from conductor.run.records import Records
 from conductor.run.runtime import Runtime
 from conductor.spec.options import Options
-from conductor.version import version
 
 if TYPE_CHECKING:
     from conductor.serve.server import Server
@@ -112,19 +109,9 @@ class Gateway:
 
     async def _shown(self, _: bytes) -> bytes:
         assert self._server is not None
+        state = "draining" if self._server.draining else "ready"
         counts = self._server.counts()
-        return messages.write(
-            messages.Status(
-                kind="gateway",
-                id=self.id,
-                host=socket.gethostname(),
-                pid=os.getpid(),
-                version=version(),
-                pool=self.pool,
-                state="draining" if self._server.draining else "ready",
-                counts=counts,
-            )
-        )
+        return messages.write(messages.here("gateway", self.id, self.pool, state, counts))
 
 
 class AnyName:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import Final, Literal, TypeVar
 
 import msgspec
 
 from conductor.core import json_text
 from conductor.errors import ConductorError
+from conductor.version import version
 
 VERSION: Final = 3
 """Of this protocol: an end of another version is refused by name."""
@@ -123,6 +126,20 @@ class Status(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     bundles: dict[str, str] | None = None
     """What a worker has of the bundles of its pool (`conductor.fleet.rollout`); None: it follows no
     rollouts."""
+
+
+def here(kind: str, id_: str, pool: str, state: str, counts: dict[str, int]) -> Status:
+    """What a gateway or a worker of this process is."""
+    return Status(
+        kind=kind,
+        id=id_,
+        host=socket.gethostname(),
+        pid=os.getpid(),
+        version=version(),
+        pool=pool,
+        state=state,
+        counts=counts,
+    )
 
 
 def write(message: object) -> bytes:

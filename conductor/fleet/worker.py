@@ -9,8 +9,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
-import socket
 from collections.abc import Callable, Collection, Coroutine
 from typing import TYPE_CHECKING, Final, Protocol
 
@@ -26,7 +24,6 @@ from conductor.fleet.held import Event, Held, State
 from conductor.fleet.owners import KeptOwners
 from conductor.fleet.room_outlet import RoomOutlet
 from conductor.fleet.sealed import Identity, Seal, fresh
-from conductor.version import version
 
 if TYPE_CHECKING:
     from conductor.fleet.bundle_follower import Follower
@@ -68,8 +65,8 @@ _LATER: Final = messages.Refused(
 )
 
 
-class Owner(Protocol):
-    """Whose a worker is.
+class Program(Protocol):
+    """The program that a worker is a part of.
 
     Attributes:
         follower: What follows the rollouts of its pool; None: nothing does.
@@ -113,11 +110,11 @@ class Worker:
         bus: Bus,
         pool: str,
         most: int,
-        owner: Owner,
+        program: Program,
         log: Callable[[str], None],
     ) -> None:
         """`most`: rooms at once."""
-        self._owner = owner
+        self._program = program
         self._identity = Identity()
         self.id = self._identity.id
         self.bus, self.pool, self._most, self._log = bus, pool, most, log
@@ -192,8 +189,8 @@ class Worker:
     async def queue_up(self) -> None:
         """Takes rooms, if there are chains to run and there is place. Raises `ConductorError`."""
         async with self._queueing:
-            full = len(self._held) >= self._most
-            if self._leave_queue is None and not self._draining and not full and self._owner.chains:
+            full = self._draining or len(self._held) >= self._most
+            if self._leave_queue is None and not full and self._program.chains:
                 subject = names.place(self.pool)
                 self._leave_queue = await self.bus.answer(subject, self._place, names.WORKERS)
 
@@ -324,7 +321,7 @@ class Worker:
         """Ends a room that moves, then its lease, and says so to its gateways."""
         outlets = [*held.outlets.values()]
         await self._server.end_room(held.principal)
-        await self._owner.settle()
+        await self._program.settle()
         loop = asyncio.get_running_loop()
         until = loop.time() + _LAST
         while any(outlet.waiting for outlet in outlets) and loop.time() < until:
@@ -472,7 +469,7 @@ class Worker:
                 gone=True,
             )
         server = self._server
-        if request.chain not in self._owner.chains:
+        if request.chain not in self._program.chains:
             what = f"the chain `{request.chain}`" if request.chain else "a chain without a name"
             raise ConductorError(
                 f"this worker does not serve {what}",
@@ -530,7 +527,7 @@ class Worker:
         elif order.do == "disown":
             self.owners.disown(order.principal, order.session)
         elif order.do == "drain":
-            self._owner.stop()
+            self._program.stop()
         elif order.do != "alive":
             return messages.write(
                 messages.Refused(text=f"a worker does not know the order `{order.do:.40}`")
@@ -539,21 +536,13 @@ class Worker:
 
     async def _shown(self, _: bytes) -> bytes:
         state = "full" if self._leave_queue is None else "ready"
-        if not self._owner.chains:
+        if not self._program.chains:
             state = "waiting"
         counts = self._server.counts() | {"rooms": len(self._held)}
-        status = messages.Status(
-            kind="worker",
-            id=self.id,
-            host=socket.gethostname(),
-            pid=os.getpid(),
-            version=version(),
-            pool=self.pool,
-            state="draining" if self._draining else state,
-            config=self._owner.bundle,
-            counts=counts,
-        )
-        if (follower := self._owner.follower) is not None:
+        state = "draining" if self._draining else state
+        status = messages.here("worker", self.id, self.pool, state, counts)
+        status = msgspec.structs.replace(status, config=self._program.bundle)
+        if (follower := self._program.follower) is not None:
             status = msgspec.structs.replace(
                 status,
                 record=follower.record,
