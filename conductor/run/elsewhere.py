@@ -18,7 +18,7 @@ from conductor.transports import backoff
 from conductor.transports.base import Transport
 from conductor.transports.remote import address as addresses
 from conductor.transports.remote.address import Address
-from conductor.transports.remote.dial import dial, shown
+from conductor.transports.remote.dial import CaError, dial, shown
 
 _ELSEWHERE: Final = 5.0
 """Seconds for which it is tried to come back to one of several addresses: then it is another's
@@ -65,7 +65,8 @@ def carriers(
         for place in places:
             dialled(place)  # raises now what is wrong with the address
     except UsageError as error:
-        raise origins.blamed(error, origins.of(spec).get("ca", spec.written)) from None
+        set_by = origins.of(spec).get("ca") if isinstance(error, CaError) else spec.written
+        raise origins.blamed(error, set_by) from None
     return first(), again if component.revived else first
 
 

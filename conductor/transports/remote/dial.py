@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from conductor.transports.base import Transport
 
 
+class CaError(UsageError):
+    """A file of certificates cannot be used."""
+
+
 def dial(
     address: Address,
     *,
@@ -86,7 +90,7 @@ def check(address: Address, *, has_token: bool = False, has_ca: bool = False) ->
             "leave it out, or use an address of ws://, wss://, http:// or https://",
         )
     if has_ca and not address.has_tls:
-        raise UsageError(
+        raise CaError(
             f"{address} has no TLS, so `ca` means nothing there",
             "leave it out, or use wss:// or https://",
         )
@@ -113,7 +117,7 @@ def _tls(ca: str) -> SSLContext:
     try:
         return ssl.create_default_context(cafile=ca or None)
     except (OSError, ssl.SSLError) as error:
-        raise UsageError(
+        raise CaError(
             f"`{ca}` has no certificates that can be read: {error.strerror or error}",
             "it is a file in the format PEM, of one or more authorities",
         ) from None
