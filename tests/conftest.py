@@ -124,9 +124,7 @@ def python_guest(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[Rig]:
     """The rig; ends everything the test has started. No chain may print a traceback."""
-    # Most processes that run tests need no rig: what it imports is loaded by those that do.
     from conductor.spec.paths import compiled_modules
-    from tests.harness.process.rig import Rig
 
     # In the user's cache: a module is compiled once, and not for each process that runs tests.
     rig = Rig.create(tmp_path, Path(compiled_modules()))
@@ -141,8 +139,6 @@ def rig(tmp_path: Path) -> Iterator[Rig]:
 @pytest.fixture
 def nats(tmp_path: Path) -> Iterator[Nats]:
     """A NATS server with JetStream, ready; tests that need others make them of `Nats`."""
-    from tests.harness.process.nats import Nats
-
     with Nats(tmp_path) as server:
         yield server
 
@@ -150,6 +146,4 @@ def nats(tmp_path: Path) -> Iterator[Nats]:
 @pytest.fixture
 def fleet(rig: Rig, nats: Nats) -> Fleet:
     """The parts of a fleet beside a NATS server of their own."""
-    from tests.harness.process.fleet import Fleet
-
     return Fleet(rig, nats.url)

@@ -394,15 +394,31 @@ def test_a_token_without_a_signature_is_refused() -> None:
         asyncio.run(_issuer(work))
 
 
-def test_keys_that_anybody_on_the_way_could_forge_are_not_read() -> None:
+NAMELESS: Final = "the issuer of the token does not name itself and its keys"
+ABOUT: Final[dict[str, tuple[dict[str, Any], str]]] = {
+    "keys that anybody on the way could forge": (
+        {"jwks_uri": "http://keys.example/keys"},
+        "the issuer of the token has its keys at no https URL",
+    ),
+    "no keys": ({"jwks_uri": None}, NAMELESS),
+    "keys that are no text": ({"jwks_uri": 5}, NAMELESS),
+    "the keys of another issuer": ({"issuer": "https://other.example"}, NAMELESS),
+    "no issuer": ({"issuer": None}, NAMELESS),
+}
+
+
+@pytest.mark.parametrize("what", ABOUT)
+def test_an_issuer_that_says_of_itself(what: str) -> None:
+    differs, why = ABOUT[what]
     about: dict[str, Any] = {}
 
     async def work(place: str) -> None:
-        about.update(issuer=place, jwks_uri="http://keys.example/keys")
+        about.update({"issuer": place, "jwks_uri": f"{place}/keys", **differs})
         await oidc(place, "acp").proof(token(place))
 
-    with pytest.raises(Denied, match="has its keys at no https URL"):
+    with pytest.raises(Denied) as denied:
         asyncio.run(_issuer(work, about))
+    assert (denied.value.status, str(denied.value)) == (503, why)
 
 
 def test_how_long_a_proof_holds() -> None:
