@@ -223,6 +223,20 @@ def test_a_signature_counts_for_its_own_package_only(made: HandMade, tmp_path: P
         fetch(other.pinned, tmp_path / "1", key=public)
 
 
+def test_so_many_referrers_of_one_kind_are_read_and_no_more(made: HandMade, tmp_path: Path) -> None:
+    private, public = keys(tmp_path / "mine", *KINDS["p256"])
+    made.referrers = True
+    one = ready(DATETIME, made.host, private)
+    publish.push(one)
+    listed = made.listed["me/p", one.made.digest]
+    (signature,) = (each for each in listed if each["artifactType"] == BUNDLE)
+    listed.extend([signature] * 31)
+    assert fetch(one.pinned, tmp_path / "1", key=public).signer is not None
+    listed.append(signature)
+    with pytest.raises(ComponentError, match="has 33 referrers of one kind"):
+        fetch(one.pinned, tmp_path / "2", key=public)
+
+
 @pytest.mark.parametrize("count", [0, 2])
 def test_what_is_attached_has_one_layer(count: int) -> None:
     subject = artifact.of_module(b"\0asm", is_component=False, annotations={})
@@ -247,7 +261,10 @@ def simple(manifest: bytes, private: str, **critical: Any) -> tuple[bytes, bytes
     return payload, signing.sign(signing.private(private), payload)
 
 
-def put_simple(made: HandMade, of: Publication, payload: bytes, signature: bytes) -> None:
+def put_simple(
+    made: HandMade, of: Publication, payload: bytes, signature: bytes, *, before: int = 0
+) -> None:
+    """Puts a signature as an older cosign does, behind so many that are none."""
     import base64
 
     layer = artifact.Blob("application/vnd.dev.cosign.simplesigning.v1+json", payload)
@@ -259,7 +276,7 @@ def put_simple(made: HandMade, of: Publication, payload: bytes, signature: bytes
         "schemaVersion": 2,
         "mediaType": artifact.MANIFEST,
         "config": config.descriptor,
-        "layers": [described],
+        "layers": [layer.descriptor] * before + [described],
     }
     tag = of.made.digest.replace(":", "-") + ".sig"
     made.put("me/p", tag, manifest, payload, b"{}")
@@ -274,6 +291,11 @@ def test_signed_by_an_older_cosign(made: HandMade, tmp_path: Path) -> None:
     put_simple(made, one, *simple(b"another", private))
     with pytest.raises(UsageError, match="of another package"):
         fetch(one.pinned, tmp_path / "2", key=public)
+    put_simple(made, one, *simple(one.made.manifest, private), before=7)
+    assert fetch(one.pinned, tmp_path / "5", key=public).signer is not None
+    put_simple(made, one, *simple(one.made.manifest, private), before=8)
+    with pytest.raises(UsageError, match="not of this package with this key"):
+        fetch(one.pinned, tmp_path / "6", key=public)
     payload, signature = simple(one.made.manifest, private)
     put_simple(made, one, payload, signature[:-1] + bytes([signature[-1] ^ 1]))
     with pytest.raises(UsageError, match="not of this package with this key"):
