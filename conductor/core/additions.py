@@ -96,11 +96,6 @@ class Prompt:
         """Bytes of it that are held until it is read."""
         return 0 if self._unread is None else memoryview(self._unread.sent).nbytes
 
-    @property
-    def size(self) -> int:
-        """Bytes of the text that it holds until it is read."""
-        return 0 if self._unread is None else len(self._unread.got)
-
     def read(self) -> Kept | None:
         """What is kept of it; None: nothing of it will be found again."""
         unread = self._unread

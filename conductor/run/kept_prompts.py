@@ -34,8 +34,6 @@ _LATER: Final = 0.1
 """Seconds after which a prompt is written: the agent has it before."""
 _MOST_UNREAD: Final = 4 * 1024 * 1024
 """Bytes of prompts that wait to be read until they are written."""
-_SOON: Final = 0.1
-"""The same for a large one, whose text takes memory meanwhile."""
 _MOST_WAITING: Final = 64
 """Prompts that wait while another conductor holds the files."""
 
@@ -72,7 +70,7 @@ class KeptPrompts:
         """Begins to write."""
         self._closes = False
         self._large = False
-        """Whether memory is given back once these are written."""
+        """Whether memory is given back once these are written: texts of one took some."""
         self._why = ""
         """Why the files cannot be used."""
         self._said = False
@@ -81,15 +79,13 @@ class KeptPrompts:
         """A prompt is to be kept."""
         if self._why or self._in_memory:
             prompt.read()  # so that nobody holds the text for it
-        elif prompt.size >= CHUNK:
-            self._large = True
-            self._comes = asyncio.get_running_loop().call_later(_SOON, self._write)
         elif self._comes is None:
             self._comes = asyncio.get_running_loop().call_later(_LATER, self._write)
         if self._why:
             return
         self._prompts.append((agent, session, prompt))
         self._unread += prompt.unread
+        self._large |= prompt.unread >= CHUNK
         if self._unread > _MOST_UNREAD:
             self._unread = 0
             for *_, one in self._prompts:

@@ -196,7 +196,7 @@ class Chain:
             match effect:
                 case Keep(peer, session, prompt):
                     assert b"\n" not in prompt.record
-                    assert prompt.size == 0, "it has been read"
+                    assert prompt.unread == 0, "it has been read"
                     if prompt.record:
                         self.kept.append((peer, session, prompt.record))
                 case Recall(peer, token, session):

@@ -88,19 +88,15 @@ def test_what_is_kept_is_written_a_little_later(place: Path, log: list[str]) -> 
     assert log == []
 
 
-def test_a_large_one_is_written_soon_since_its_text_takes_memory(
+def test_the_memory_of_a_large_one_is_given_back(
     place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(kept_prompts, "_LATER", 60.0)
-    monkeypatch.setattr(kept_prompts, "_SOON", 0.001)
-    monkeypatch.setattr(Recorded, "size", 1_000_000)
-
-    async def soon() -> None:
-        use(log).keep("a", "s", Recorded(b"1"))
-        while not use(log).recall("a", "s"):
-            await asyncio.sleep(0.001)
-
-    asyncio.run(soon())
+    given: list[bool] = []
+    monkeypatch.setattr(kept_prompts, "give_back", lambda: given.append(True))
+    for size in (10, 1_000_000, 10):
+        monkeypatch.setattr(Recorded, "unread", size)
+        keep(use(log), ("a", "s", b"1"))
+    assert len(given) == 1
     assert log == []
 
 
