@@ -110,11 +110,15 @@ def _texts(held: Object, names: Iterable[str]) -> Iterator[str]:
 
 
 def _values(held: Object, names: tuple[str, ...]) -> Iterator[str]:
-    """The texts of the values of an option, in groups or not."""
-    listed = held.get("options")
-    for one in listed if isinstance(listed, list) else []:
-        yield from _texts(as_object(one), names)
-        yield from _values(as_object(one), names)
+    """The texts of the values of an option."""
+    return (text for one in _all_values(held) for text in _texts(as_object(one), names))
+
+
+def _all_values(held: Object) -> Iterator[Json]:
+    """The values of an option, and the groups of them."""
+    for one in _each(held.get("options")):
+        yield one
+        yield from _all_values(as_object(one))
 
 
 def _read(text: str) -> str:
@@ -206,13 +210,6 @@ def _unfit(entry: Json, known: AbstractSet[str], theirs: AbstractSet[str]) -> st
     if named[0] in known:
         return f"{named[0]!a:.80} is the id of another option"
     return ""
-
-
-def _all_values(held: Object) -> Iterator[Json]:
-    listed = held.get("options")
-    for one in listed if isinstance(listed, list) else []:
-        yield one
-        yield from _all_values(as_object(one))
 
 
 # -- lists -----------------------------------------------------------------------------------------
@@ -361,7 +358,7 @@ def begun_with(params: Json) -> Settings:
     return {which: one for each in wanted for which, one in asked(SET_OPTION, each).items()}
 
 
-def _each(value: Json) -> list[Json]:
+def _each(value: Json | None) -> list[Json]:
     return value if isinstance(value, list) else []
 
 
