@@ -18,7 +18,7 @@ from conductor.http.headers import Headers
 _PIECE: Final = 16 * 1024
 """Bytes of a body in chunks that are read in one go: a chunk may have one byte."""
 _END: Final = b"\r\n\r\n"
-_OTHER_VERSION: Final = re.compile(rb"[^\r\n]* HTTP/(?!1\.[01]\r)\d\.\d\r\n")
+_VERSION: Final = re.compile(rb"[^\r\n]* HTTP/(\d\.\d)\r\n")
 
 
 class Part(enum.Enum):
@@ -118,13 +118,14 @@ class Parser:
     def _read(self, data: bytes) -> Head:
         self._head = head = Head()
         self._parser = parser = httptools.HttpRequestParser(head)
-        why = 0
+        version = _VERSION.match(data)  # of RTSP, too, a parser takes requests
+        why = 400 if version is None else 0 if version[1] in (b"1.0", b"1.1") else 505
         try:
             parser.feed_data(data)
         except httptools.HttpParserUpgrade:
             pass  # whoever answers it says to what
         except httptools.HttpParserError:
-            why = 505 if _OTHER_VERSION.match(data) else 400
+            why = why or 400
         head.method = parser.get_method().decode("latin-1")
         head.headers = headers = Headers(head.fields)
         self.is_new = parser.get_http_version() == "1.1"
@@ -152,11 +153,9 @@ class Parser:
             return 431
         if head.method == "CONNECT":
             return 405
-        if not self.is_new and self._parser.get_http_version() != "1.0":
-            return 505
         lacks_host = self.is_new and ("host" not in headers or headers.repeated(("host",)))
-        # HTTP/1.0 knows no `Transfer-Encoding`.
-        is_odd = not self.is_new and "transfer-encoding" in headers
+        # HTTP/1.0 knows no `Transfer-Encoding`; with `Upgrade` a parser reads no chunks.
+        is_odd = "transfer-encoding" in headers and (not self.is_new or head.is_whole)
         return 400 if lacks_host or is_odd or head.begun != 1 else 0
 
     def body(self) -> bytes:
