@@ -12,14 +12,14 @@ import msgspec
 import wasm_host
 from conductor.author.caged import CagedReader
 from conductor.cli import configured, consent, report
+from conductor.cli.config_show import shown
 from conductor.cli.typer_options import argument, option, paragraphs, switch, takes
 from conductor.core.dialects import CHANNEL
 from conductor.errors import UsageError, counted
-from conductor.spec import digests, option_table, syntax
+from conductor.spec import digests, option_table
 from conductor.spec.limits import DEFAULT_LIMITS
 from conductor.spec.lock import compare, file, offers
 from conductor.spec.lock.entries import entries as entries_of
-from conductor.spec.lock.entries import redacted
 from conductor.spec.lock.file import Entry, Lock, Server
 from conductor.spec.model import Spec
 from conductor.spec.options import Options
@@ -236,7 +236,7 @@ def _count(entries: Sequence[Entry]) -> str:
 
 def _head(parsed: Parsed, typed: Sequence[str], *, pinned: bool | None) -> list[str]:
     """The comment: what the file is, and how it was made."""
-    components, options = [_shown(component) for component in typed], parsed.options
+    components, options = [*map(shown, typed)], parsed.options
     words = ["--proxy"] if parsed.mode == "proxy" else []
     if options.isolation != Options().isolation:
         words += ["-c", f"isolation={options.isolation}"]
@@ -252,15 +252,3 @@ def _head(parsed: Parsed, typed: Sequence[str], *, pinned: bool | None) -> list[
         f"    {shlex.join(['conductor', parsed.command, '--locked', *peers, *components])}",
         'What is pinned and what is not: docs/configuration.md, "Locks".',
     ]
-
-
-def _shown(component: str) -> str:
-    """A component as the user typed it, without what looks like a secret."""
-    if component.lstrip().startswith("{"):
-        members = redacted(msgspec.json.decode(component))
-        return msgspec.json.encode(members).decode()
-    base, options = syntax.split(component)
-    words = shlex.split(base)
-    clean = redacted(words)
-    written = redacted([f"{key}={value}" for key, value in options])
-    return ",".join([base if clean == words else shlex.join(clean), *written])
