@@ -13,8 +13,8 @@ from conductor.spec.parsed import Only, Parsed, anything, layered
 if TYPE_CHECKING:
     from typing import TypeAlias
 
-    from conductor.spec.config.entries import Say
     from conductor.spec.config.model import Config
+    from conductor.spec.config.project import Say
 
     Log: TypeAlias = Callable[[str, str, str], None]
 

@@ -24,10 +24,9 @@ from conductor.spec.parsed import Only, Parsed
 
 if TYPE_CHECKING:
     from conductor.spec.config.choose import Chosen
-    from conductor.spec.config.entries import Say
     from conductor.spec.config.layers import Layer
     from conductor.spec.config.model import Config, WrittenOption
-    from conductor.spec.config.project import Project
+    from conductor.spec.config.project import Project, Say
 
 
 def applied(parsed: Parsed, say: Say, *, served: bool = False) -> Parsed:
@@ -75,8 +74,7 @@ def _judged(parsed: Parsed, config: Config, say: Say) -> tuple[Project | None, C
     entries = (entry for chain in config.chains.values() for entry in chain.components)
     if not config.choose and all(entry.when is None for entry in entries):
         return None, config
-    from conductor.spec.config.entries import Entries
-    from conductor.spec.config.project import Project
+    from conductor.spec.config.project import Entries, Project
 
     project = parsed.project or Project(config.folder, partial(say, "warning"))
     return project, msgspec.structs.replace(config, fits=Entries(project, say))

@@ -20,9 +20,8 @@ from conductor.spec.origins import COMMAND_LINE
 
 if TYPE_CHECKING:
     from conductor.spec.catalog import Note
-    from conductor.spec.config.entries import Say
     from conductor.spec.config.model import Config, Written
-    from conductor.spec.config.project import Project
+    from conductor.spec.config.project import Project, Say
     from conductor.spec.plan import Plan
 
 

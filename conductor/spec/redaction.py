@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import string
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeVar
 
 import msgspec
@@ -19,7 +19,39 @@ from msgspec import Raw
 from conductor.core import json_text
 from conductor.core.json_text import hide_surrogates, show_surrogates
 from conductor.errors import MARK, without_shapes
-from conductor.spec.shaped import finder, hinted, may_hold
+from conductor.secret_shapes import HINTS, WORDS
+
+_RARE: Final = "_-:/KSIYJHAPkjxzbgwvc"
+"""Letters and signs that are rare in messages, the rarest first."""
+
+
+def _sought(hint: str) -> str:
+    """A pattern that finds a hint by its rarest letter: most text is then passed over quickly."""
+    at = min(range(len(hint)), key=lambda at: f"{_RARE}{hint[at]}".index(hint[at]))
+    before, behind = re.escape(hint[: at + 1]), re.escape(hint[at + 1 :])
+    return f"{re.escape(hint[at])}(?<={before}){behind}"
+
+
+def _finder(hints: Iterable[str]) -> Callable[[bytes], re.Match[bytes] | None]:
+    """Finds any of some hints in a text."""
+    return re.compile("|".join(map(_sought, hints)).encode()).search
+
+
+_shaped: Final = _finder((*HINTS, r":\/"))
+"""Whether a JSON text may hold a secret of known shape, apart from what follows a word or is
+written with escapes: a match, or None."""
+
+_SHAPED_BEHIND: Final = tuple(word.encode() for word in WORDS)
+"""Words behind which a secret of known shape stands."""
+
+
+def may_hold(text: bytes) -> bool:
+    """Whether a JSON text may hold a secret of known shape."""
+    if _shaped(text) or b"\\u00" in text:
+        return True
+    lower = text.lower()
+    return any(word in lower for word in _SHAPED_BEHIND)
+
 
 REDACTED: Final = f'"{MARK}"'.encode()
 """What stands in place of a secret."""
@@ -44,7 +76,7 @@ LOGIN: Final = frozenset({"authenticate", "auth/login"})
 """Methods of whose params nothing is shown but how the user logs in."""
 _LOGIN_KEPT: Final = frozenset({"methodId"})
 
-_hinted: Final = finder(
+_hinted: Final = _finder(
     (
         "secret", "passw", "passphrase", "key", "credential", "authorization", "cookie", "token",
         "bearer", '"env"', '"headers"', '"url"', '"args"', '"accounts"', r"\u00",
@@ -130,7 +162,7 @@ def _holds(name: str, words: tuple[str, ...]) -> bool:
 
 
 def _suspicious(value: bytes) -> bool:
-    return bool(hinted(value) or _hinted(value.lower()))
+    return bool(_shaped(value) or _hinted(value.lower()))
 
 
 class _Pass:

@@ -10,7 +10,7 @@ from conductor import secret_shapes
 from conductor.errors import MARK, UsageError, one_line, without_keys, without_shapes
 from conductor.packages.pack import pack
 from conductor.secret_shapes import NAMED, SHAPES
-from conductor.spec.shaped import may_hold
+from conductor.spec.redaction import may_hold
 from conductor.transports.process import _LINES, Stderr
 from tests.harness.process.command import conductor
 from tests.places import COMPONENTS

@@ -9,18 +9,20 @@ from __future__ import annotations
 import itertools
 import os
 from collections.abc import Callable, Iterator
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 from conductor.core.policy import scopes
 from conductor.errors import one_line, visible_path
 from conductor.spec import paths, untrusted_files
 from conductor.spec.config import dependencies
 from conductor.spec.config.dependencies import BrokenError, Manifest
-from conductor.spec.config.model import When
+from conductor.spec.config.model import When, Written
 from conductor.spec.untrusted_files import MOST_ENTRIES
 
 Warn: TypeAlias = Callable[[str], None]
 """Called with a sentence about a file that could not be judged."""
+Say: TypeAlias = Callable[[str, str], None]
+"""Called with a level and a sentence."""
 
 _SKIPPED: Final = frozenset({"node_modules", "target", "venv", "__pycache__"})
 """Folders of what others made, besides those whose names begin with a dot."""
@@ -222,3 +224,45 @@ def _inner(folder: str, part: str) -> list[str]:
     names = (name for name in _within(folder) if _is_own(name) and glob.fullmatch(name))
     inner = (os.path.join(folder, name) for name in names)
     return [each for each in inner if os.path.isdir(each) and not os.path.islink(each)]
+
+
+# -- the entries of chains that are for a project --------------------------------------------------
+
+
+class Entries:
+    """Judges entries by a project, and says at level `info` what became of each."""
+
+    def __init__(self, project: Project, say: Say) -> None:
+        self._project = project
+        self._say = say
+        self._said: set[str] = set()
+
+    def __call__(self, entry: Written) -> bool:
+        """Whether an entry is for the project."""
+        if entry.when is None:
+            return True
+        why = self._project.fits(entry.when)
+        name = f"`{_label(entry.what)}` ({entry.origin})"
+        verdict = f"is in the chain: {why}" if why else f"is left out: {_lacks(entry.when)}"
+        text = f"{name} {verdict}"
+        if text not in self._said:
+            self._said.add(text)
+            self._say("info", text)
+        return bool(why)
+
+
+def _label(what: str | dict[str, Any] | list[str]) -> str:
+    """What an entry is called in the log."""
+    if isinstance(what, dict):
+        keys = ("name", "component", "wasm", "command")
+        what = next((str(what[key]) for key in keys if key in what), "a component")
+    return what if isinstance(what, str) else what[0]
+
+
+def _lacks(when: When) -> str:
+    """What a project lacks that is not of the kind."""
+    where = f" `{when.file}`" if when.file is not None else ""
+    if when.dependency is None:
+        return f"there is no{where}"
+    manifest = f"no{where}" if where else "no manifest"
+    return f"{manifest} lists `{when.dependency}`"

@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
+from conductor import installation
 from conductor.core.policy.scopes import compile_glob
 from conductor.errors import ConductorError, UsageError
-from conductor.spec import catalog, digests, guarded, paths
-from conductor.spec.managed import real_path, signatures
+from conductor.spec import catalog, digests, guarded, paths, signing, untrusted_files
+from conductor.spec.managed import real_path
 from conductor.spec.managed.file import ANY, BUNDLED, Entry
 from conductor.spec.model import Spec
 from conductor.spec.python_guest import scripts
+
+_SIGNATURE: Final = ".sig"
+"""How a detached signature is called beside its file: `cosign sign-blob --key` and `openssl dgst
+-sign` write it."""
 
 
 class OtherError(Exception):
@@ -157,7 +162,7 @@ def _check_signature(entry: Entry, spec: Spec, digest: str, key: str) -> None:
     if os.path.isdir(path) or spec.bundled is not None:
         raise OtherError(_if_named(entry, "signatures are of single files"))
     try:
-        why = signatures.signed(path, digest, key)
+        why = _unsigned(path, digest, key)
     except UsageError as error:
         raise OtherError(f"{error.text}{f' ({error.hint})' if error.hint else ''}") from None
     if why:
@@ -179,3 +184,42 @@ def _check_command(entry: Entry, spec: Spec) -> None:
     if extra := (changed | spec.variables.keys() | spec.secrets.keys()) - set(entry.env):
         listed = ", ".join(sorted(extra))
         raise OtherError(f"it sets variables that the policy does not name: {listed}")
+
+
+def _unsigned(file: str, digest: str, key: str) -> str:
+    """Why a file is not signed with a key; empty if it is. `cryptography`, an extra, is loaded here
+    alone.
+
+    Args:
+        file: The file; its signature is beside it.
+        digest: Its SHA-256. The signature is compared with this and not with the file, which may
+            change meanwhile.
+        key: The file of the public key, in PEM.
+
+    Raises:
+        UsageError: `cryptography` is missing, or the key cannot be used.
+    """
+    try:
+        import cryptography  # noqa: F401
+    except ImportError:
+        raise UsageError(
+            f"the signature of `{file}` cannot be checked: `cryptography` is not installed",
+            f"`{installation.with_extra('signatures')}`",
+        ) from None
+    public = _key(key)
+    try:
+        content = untrusted_files.read(file + _SIGNATURE, signing.MOST)
+    except OSError as error:
+        return f"`{file}{_SIGNATURE}`: {error.strerror or error}"
+    if not public.signed_digest(signing.read_signature(content), bytes.fromhex(digest)):
+        return f"`{file}{_SIGNATURE}` is not its signature with `{key}`"
+    return ""
+
+
+def _key(path: str) -> signing.Key:
+    """The public key in a file of the administrator's. Raises `UsageError`."""
+    try:
+        content = untrusted_files.read(real_path(path), signing.MOST)
+    except (OSError, guarded.UnguardedError) as error:
+        raise UsageError(f"the public key `{path}` cannot be used: {error}", "") from None
+    return signing.of_pem(content, path)

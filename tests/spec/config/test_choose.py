@@ -8,9 +8,8 @@ import pytest
 
 from conductor.errors import UsageError
 from conductor.spec.config import choose, dependencies, reading
-from conductor.spec.config.entries import Entries
 from conductor.spec.config.model import Choice, Config, NamedChain, When, Written, WrittenChoice
-from conductor.spec.config.project import Project
+from conductor.spec.config.project import Entries, Project
 from conductor.spec.untrusted_files import MOST_ENTRIES
 
 MANIFESTS = {
