@@ -10,23 +10,22 @@ import asyncio
 import contextlib
 import socket
 from collections.abc import Callable, Coroutine, Sequence
-from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+from typing import TYPE_CHECKING, Any, Final, cast
 
 from conductor.http import limits
 from conductor.http.headers import BODY, head_of
-from conductor.http.parser import Head, Malformed, Parser, Part
-from conductor.http.request import LateBody, Request
+from conductor.http.parser import Head, Parser, Part
+from conductor.http.request import CLOSE, Refused, Request
 from conductor.transports.deadline import Deadline
-from conductor.transports.turns import Turns
 
 if TYPE_CHECKING:
+    from conductor.http.server import HttpServer
     from conductor.http.websocket import WebSocket
 
 PIECE: Final = 64 * 1024
 """Bytes taken in one turn of the event loop, so that one sender cannot occupy it …"""
 _STRANGERS: Final = 16 * 1024
 """… and those of a stranger."""
-_CLOSE: Final = ("connection", "close")
 _CHUNKED: Final = ("transfer-encoding", "chunked")
 _EMPTY: Final = ("content-length", "0")
 
@@ -44,31 +43,6 @@ _SECONDS: Final[dict[Any, Callable[[limits.Patience], float]]] = {
 """How long a connection may be in each state; in any other, as long as its answer takes."""
 
 
-class Home(Protocol):
-    """The server of a connection."""
-
-    port: int
-    turns: Turns
-    buffer: memoryview
-    """What comes is read into it, and taken from it at once."""
-
-    @property
-    def patience(self) -> limits.Patience:
-        """Seconds that a client has."""
-
-    def start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
-        """Starts a task of a connection."""
-
-    def serve(self, connection: Connection, request: Request) -> asyncio.Task[None]:
-        """Answers a request; calls `answered` of the connection at the end."""
-
-    def admit(self, connection: Connection) -> bool:
-        """A connection has shown a secret; False if there is no room for it."""
-
-    def leave(self, connection: Connection) -> None:
-        """A connection has ended."""
-
-
 class Connection(asyncio.BufferedProtocol):
     """One connection, of which one request is answered at a time.
 
@@ -79,7 +53,7 @@ class Connection(asyncio.BufferedProtocol):
         raw: Its socket while TLS is agreed on; None from then on.
     """
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, home: HttpServer) -> None:
         self.principal = ""
         self.heard = 0
         self.is_full = False
@@ -268,7 +242,7 @@ class Connection(asyncio.BufferedProtocol):
                     self._request.arrived(data)
             else:
                 return False
-        except Malformed as why:
+        except Refused as why:
             self._refuse(why.status)
             return False
         if self._http.part is Part.NONE:
@@ -289,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
         """The client does not speak HTTP."""
         is_asked = self._request is not None and not self._request.is_begun
         if is_asked or self._http.part is Part.HEAD:
-            self.write_head(status, [_EMPTY, _CLOSE])
+            self.write_head(status, [_EMPTY, *CLOSE])
         self._close()
 
     def take_body(self) -> None:
@@ -338,7 +312,7 @@ class Connection(asyncio.BufferedProtocol):
             self._keeps = self._http.keeps and names.get("connection") != "close"
             more = [_CHUNKED] if self._is_chunked else []
             if not self._keeps and "connection" not in names:
-                more.append(_CLOSE)
+                more += CLOSE
             self._head = head_of(status, (*headers, *more))
         self._http.keeps = self._keeps
         self.write_raw(self._head)
@@ -382,7 +356,7 @@ class Connection(asyncio.BufferedProtocol):
             self._close()
             return
         if not request.is_begun:
-            self.write_head(500, [_EMPTY, _CLOSE])
+            self.write_head(500, [_EMPTY, *CLOSE])
             self.write_end()
         elif not request.is_ended:
             self._transport.abort()  # so that its client sees that the answer is not whole
@@ -433,8 +407,8 @@ class Connection(asyncio.BufferedProtocol):
             if more > self._loop.time():
                 self._deadline.set(more)
             else:
-                request.fail(LateBody())
+                request.fail(Refused(408, "the body of the request needs too long", CLOSE))
             return
         if self._state is Part.HEAD and self._http.unread:
-            self.write_head(408, [_EMPTY, _CLOSE])
+            self.write_head(408, [_EMPTY, *CLOSE])
         self._close()

@@ -14,6 +14,7 @@ import httptools
 
 from conductor.http import limits
 from conductor.http.headers import Headers
+from conductor.http.request import Refused
 
 _PIECE: Final = 16 * 1024
 """Bytes of a body in chunks that are read in one go: a chunk may have one byte."""
@@ -28,14 +29,6 @@ class Part(enum.Enum):
     BODY = "body"
     NONE = "none"
     """It is whole: of the next one nothing is read before this one is answered."""
-
-
-class Malformed(Exception):  # noqa: N818 - it is an answer
-    """What comes is no request that anybody here takes: it is answered with a status."""
-
-    def __init__(self, status: int) -> None:
-        super().__init__(status)
-        self.status = status
 
 
 class Head:
@@ -102,17 +95,17 @@ class Parser:
         self.waits = False
 
     def head(self) -> Head | None:
-        """The head of the next request; None: it is not there yet. Raises `Malformed`."""
+        """The head of the next request; None: it is not there yet. Raises `Refused`."""
         unread = self.unread
         if unread[0] < ord("!"):  # no method begins so
-            raise Malformed(400)
+            raise Refused(400)
         end = unread.find(_END, 0, limits.HEAD_BYTES)
         if end >= 0:
             end += len(_END)
             self.unread = unread[end:]
             return self._read(unread[:end])
         if len(unread) > limits.HEAD_BYTES:
-            raise Malformed(431)
+            raise Refused(431)
         return None
 
     def _read(self, data: bytes) -> Head:
@@ -130,7 +123,7 @@ class Parser:
         head.headers = headers = Headers(head.fields)
         self.is_new = parser.get_http_version() == "1.1"
         if why := self._refusal(head, why):
-            raise Malformed(why)
+            raise Refused(why)
         words = headers.get("connection", "").lower().split(",")
         self.keeps = self.is_new and "close" not in (word.strip() for word in words)
         self.waits = self.is_new and headers.get("expect", "").lower() == "100-continue"
@@ -159,7 +152,7 @@ class Parser:
         return 400 if lacks_host or is_odd or head.begun != 1 else 0
 
     def body(self) -> bytes:
-        """A part of the body; empty: nothing of it is there. Raises `Malformed`."""
+        """A part of the body; empty: nothing of it is there. Raises `Refused`."""
         if self._missing is None:
             return self._chunks(self._head)
         data, self.unread = self.unread[: self._missing], self.unread[self._missing :]
@@ -175,10 +168,10 @@ class Parser:
                 self._parser.feed_data(piece)
             except httptools.HttpParserError:
                 if not head.is_whole:
-                    raise Malformed(400) from None
+                    raise Refused(400) from None
             self._empty = 0 if head.chunks else self._empty + len(piece)
             if self._empty > limits.HEAD_BYTES:
-                raise Malformed(431)
+                raise Refused(431)
         if head.is_whole:
             self.part = Part.NONE
             # Nobody can tell where in the last piece another request has begun.

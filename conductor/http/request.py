@@ -5,11 +5,12 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 from urllib.parse import parse_qsl, unquote
 
 import msgspec
 
+from conductor.core import json_text
 from conductor.http import limits
 
 if TYPE_CHECKING:
@@ -21,16 +22,20 @@ Handler: TypeAlias = "Callable[[Request], Awaitable[None]]"
 """Answers a request. It is cancelled when the client leaves."""
 
 
-class TooLarge(Exception):  # noqa: N818 - it is an answer
-    """A body is longer than its reader takes."""
+CLOSE: Final = (("connection", "close"),)
+"""What an answer has behind which the connection ends."""
 
 
-class NoWebSocket(Exception):  # noqa: N818 - it is an answer
-    """A request for a WebSocket is none: the text says why."""
+class Refused(Exception):  # noqa: N818 - it is an answer
+    """A request is refused; whoever serves it answers so."""
 
-
-class LateBody(Exception):  # noqa: N818 - it is an answer
-    """The rest of a body has not come in time."""
+    def __init__(
+        self, status: int, text: str = "", headers: tuple[tuple[str, str], ...] = ()
+    ) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.headers = headers
 
 
 class Response(msgspec.Struct, frozen=True):
@@ -41,6 +46,11 @@ class Response(msgspec.Struct, frozen=True):
     kind: str = "application/json"
     """The media type of the body; a response without a body has none."""
     headers: tuple[tuple[str, str], ...] = ()
+
+
+def plain(status: int, text: str, headers: tuple[tuple[str, str], ...] = ()) -> Response:
+    """An answer that is a text."""
+    return Response(json_text.utf8(text), status, "text/plain; charset=utf-8", headers)
 
 
 class Request:
@@ -96,7 +106,7 @@ class Request:
 
     async def chunks(self) -> AsyncIterator[bytes]:
         """Its body as it comes; nothing of it is read before somebody asks. Raises what
-        `fail` is told, and `LateBody`."""
+        `fail` is told."""
         self.connection.take_body()
         while True:
             while self._chunks:
@@ -112,12 +122,12 @@ class Request:
             await self._changed.wait()
 
     async def body(self, most: int) -> bytes:
-        """Its whole body. Raises `TooLarge` beyond `most` bytes."""
+        """Its whole body. Raises `Refused` beyond `most` bytes."""
         body = bytearray()
         async for chunk in self.chunks():
             body += chunk
             if len(body) > most:
-                raise TooLarge
+                raise Refused(413, f"a message has at most {most} bytes")
         return bytes(body)
 
     # -- the answer ----------------------------------------------------------------------------
@@ -154,7 +164,7 @@ class Request:
             most: Bytes of the longest message that is taken.
 
         Raises:
-            NoWebSocket: The client does not ask for one as it should.
+            Refused: The client does not ask for one as it should.
         """
         from conductor.http.websocket import WebSocket, handshake
 

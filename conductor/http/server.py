@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from conductor.errors import place_of
 from conductor.http import limits
 from conductor.http.connection import PIECE, Connection
-from conductor.http.request import Handler, LateBody, Request, Response, TooLarge
+from conductor.http.request import Handler, Refused, Request, plain
 from conductor.transports.entrance import Entrance
 from conductor.transports.turns import Turns
 
@@ -135,9 +135,8 @@ class HttpServer:
     async def _answer(self, connection: Connection, request: Request) -> None:
         try:
             await self._handler(request)
-        except (LateBody, TooLarge) as late:
-            status = 408 if isinstance(late, LateBody) else 413
-            await request.respond(Response(status=status, headers=(("connection", "close"),)))
+        except Refused as refused:
+            await request.respond(plain(refused.status, refused.text, refused.headers))
         except Exception as error:  # other requests go on
             self._complain(f"a defect of conductor: {place_of(error)}")
         finally:

@@ -16,7 +16,7 @@ from websockets.utils import accept_key
 
 from conductor.http import limits
 from conductor.http.headers import Headers
-from conductor.http.request import NoWebSocket
+from conductor.http.request import Refused
 from conductor.transports.remote.fragments import Fragments
 
 if TYPE_CHECKING:
@@ -35,22 +35,22 @@ def handshake(headers: Headers, protocols: Sequence[str]) -> tuple[str, list[tup
     """The subprotocol that is agreed on, empty for none, and the headers of the answer.
 
     Raises:
-        NoWebSocket: The request is none for a WebSocket.
+        Refused: The request is none for a WebSocket.
     """
     words = (headers.get("connection") or "").lower().split(",")
     if "upgrade" not in (word.strip() for word in words):
-        raise NoWebSocket("`Connection` does not say `Upgrade`")
+        raise Refused(400, "this is no WebSocket: `Connection` does not say `Upgrade`")
     if headers.get("sec-websocket-version") != "13":
-        raise NoWebSocket("the version of a WebSocket is 13")
+        raise Refused(400, "this is no WebSocket: the version of a WebSocket is 13")
     if "transfer-encoding" in headers or headers.get("content-length", "0") != "0":
-        raise NoWebSocket("its request has a body")
+        raise Refused(400, "this is no WebSocket: its request has a body")
     key = headers.get("sec-websocket-key") or ""
     try:
         is_key = len(base64.b64decode(key, validate=True)) == _KEY
     except (binascii.Error, ValueError):
         is_key = False
     if not is_key:
-        raise NoWebSocket("`Sec-WebSocket-Key` has 16 bytes")
+        raise Refused(400, "this is no WebSocket: `Sec-WebSocket-Key` has 16 bytes")
     offered = [word.strip() for word in (headers.get("sec-websocket-protocol") or "").split(",")]
     protocol = next((each for each in protocols if each in offered), "")
     answer = [

@@ -10,7 +10,7 @@ import msgspec
 
 from conductor.core import json_text
 from conductor.errors import ConductorError, UsageError
-from conductor.http.request import Request, Response, TooLarge
+from conductor.http.request import Refused, Request, Response
 from conductor.http.routes import Answer, Route
 from conductor.page.data import data, failure, refusal
 
@@ -29,8 +29,9 @@ def taking(
         try:
             body = await request.body(most)
             asked: Any = json_text.decode(body or b"{}", type=shape)
-        except TooLarge:
-            return failure(413, f"this is more than {most >> 10} KiB, too much for one request")
+        except Refused as why:
+            much = f"this is more than {most >> 10} KiB, too much for one request"
+            return failure(why.status, much if why.status == 413 else why.text)
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
             return failure(400, f"the request cannot be read: {error}")
         done: list[Response | Exception] = []

@@ -5,18 +5,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import functools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Final
 
-from conductor.core import json_text
 from conductor.errors import ConductorError
-from conductor.http.request import LateBody, NoWebSocket, Request, Response, TooLarge
+from conductor.http.request import CLOSE, Refused, Request, Response, plain
 from conductor.serve import http_rules, websocket
-from conductor.serve.access.gate import Denied, offered
+from conductor.serve.access.gate import offered
 from conductor.serve.client_sockets import ClientSocket, taken
 from conductor.serve.connections import Farewell, new_id
 from conductor.serve.pulse import Pulse
-from conductor.serve.streams import Refused, Streams
+from conductor.serve.streams import Streams
 from conductor.transports.remote import wire
 
 if TYPE_CHECKING:
@@ -27,8 +26,6 @@ if TYPE_CHECKING:
 
 _ALIVE: Final = 15.0
 """Seconds after which an idle stream gets a comment."""
-_LATE: Final = 408
-_MANY: Final = 429
 _OPENED: Final = 300.0
 """Seconds that a chain may take for `initialize`."""
 _EVENTS: Final = (("content-type", wire.EVENTS), ("cache-control", "no-cache"))
@@ -46,14 +43,9 @@ class App:
         request.more = (*http_rules.for_page(request.headers, self._server.gate.allowed).items(),)
         try:
             response = await self._response(request)
-        except Denied as denied:
-            self._server.denied(denied.status)
-            headers = [("www-authenticate", 'Bearer realm="conductor"')] * denied.challenge
-            if denied.status in (_MANY, _LATE):  # a further one takes its place
-                headers.append(("connection", "close"))
-            response = _text(denied.status, denied.text, headers)
         except Refused as refused:
-            response = _text(refused.status, refused.text)
+            self._server.denied(refused.status)
+            raise
         if response is not None:
             await request.respond(response)
 
@@ -62,7 +54,7 @@ class App:
         headers, path = request.headers, request.path
         # Two readers of a repeated header could disagree, a server in front and this one.
         if repeated := headers.repeated(http_rules.ONCE):
-            raise Denied(400, f"the header `{repeated}` came twice")
+            raise Refused(400, f"the header `{repeated}` came twice")
         if path in ("/health", "/ready"):
             return self._looked(path)
         if self._is_allowed_preflight(request):
@@ -70,21 +62,22 @@ class App:
         proof = await self._server.gate.proof(headers)
         self._known(request, proof)
         if path == "/metrics":
-            return _text(200, self._server.metrics())
+            return plain(200, self._server.metrics())
         named = self._server.named(path)
         if named is None:
-            raise Denied(404, "nothing is served at this path")
+            raise Refused(404, "nothing is served at this path")
         return await self._asked(request, proof, named)
 
     def _known(self, request: Request, proof: Proof) -> None:
-        """Counts the network connection of a request. Raises `Denied`."""
+        """Counts the network connection of a request. Raises `Refused`."""
         try:
             self._server.known(request, proof.principal)
         except ConductorError as error:
-            raise Denied(_MANY, f"{error.text}; {error.hint}") from None
+            # A further one takes its place.
+            raise Refused(429, f"{error.text}; {error.hint}", CLOSE) from None
 
     def _is_allowed_preflight(self, request: Request) -> bool:
-        """Whether a page of an allowed origin asks, by a name of this server. Raises `Denied`."""
+        """Whether a page of an allowed origin asks, by a name of this server. Raises `Refused`."""
         if not http_rules.is_preflight(request.method, request.headers):
             return False
         self._server.gate.check_place(request.headers)
@@ -92,10 +85,10 @@ class App:
 
     def _looked(self, path: str) -> Response:
         if path == "/ready" and self._server.draining:
-            return _text(503, "draining")
+            return plain(503, "draining")
         if path == "/ready" and not self._server.is_ready():
-            return _text(503, "what the chains need is away")
-        return _text(200, "ok")
+            return plain(503, "what the chains need is away")
+        return plain(200, "ok")
 
     async def _asked(self, request: Request, proof: Proof, named: str) -> Response | None:
         headers = request.headers
@@ -109,7 +102,7 @@ class App:
             ruling = http_rules.delete(headers)
         else:
             allowed = ", ".join(http_rules.METHODS)
-            return _text(405, f"methods are: {allowed}", [("allow", allowed)])
+            return plain(405, f"methods are: {allowed}", (("allow", allowed),))
         return await self._ruled(request, ruling, proof, named)
 
     async def _ruled(
@@ -118,7 +111,7 @@ class App:
         if isinstance(ruling, http_rules.Refuse):
             if ruling.json:
                 return Response(ruling.json, ruling.status)
-            return _text(ruling.status, ruling.text)
+            return plain(ruling.status, ruling.text)
         if isinstance(ruling, http_rules.Open):
             return await self._open(ruling, proof, named)
         connection = self._connection(proof, ruling.connection)
@@ -135,23 +128,17 @@ class App:
         return await self._ruled(request, ruling, proof, named)
 
     async def _body(self, request: Request) -> bytes:
-        """The body of a request. Raises `Denied`."""
+        """The body of a request. Raises `Refused`."""
         limit = self._server.settings.message
-        length = request.headers.get("content-length", "0")
-        try:
-            if int(length) > limit:
-                raise TooLarge
-            return await request.body(limit)
-        except TooLarge:
-            raise Denied(413, f"a message has at most {limit} bytes") from None
-        except LateBody:
-            raise Denied(_LATE, "the body of the request needs too long") from None
+        if int(request.headers.get("content-length", "0")) > limit:
+            raise Refused(413, f"a message has at most {limit} bytes")
+        return await request.body(limit)
 
     def _connection(self, proof: Proof, id_: str) -> Connection:
         """A connection of this principal: of others there is none."""
         connection = self._server.connection(proof, id_)
         if connection is None or not isinstance(connection.outlet, Streams):
-            raise Denied(404, "there is no such connection")
+            raise Refused(404, "there is no such connection")
         return connection
 
     # -- HTTP ------------------------------------------------------------------------------------
@@ -165,7 +152,7 @@ class App:
                 body, failed = await streams.opening
         except TimeoutError:
             connection.close()
-            return _text(504, "the chain has not answered in time")
+            return plain(504, "the chain has not answered in time")
         except BaseException:
             connection.close()  # the client has left meanwhile
             raise
@@ -182,7 +169,7 @@ class App:
         try:
             return self._server.join(proof, outlet, named, id_)
         except ConductorError as error:
-            raise Denied(503, error.text) from None
+            raise Refused(503, error.text) from None
 
     async def _forward(self, ruling: http_rules.Forward, connection: Connection) -> Response | None:
         assert isinstance(connection.outlet, Streams)
@@ -240,7 +227,7 @@ class App:
         if id_:
             found = self._server.connection(proof, id_)
             if found is None or not isinstance(found.outlet, websocket.LinkedOutlet):
-                raise Denied(404, "there is no such connection")
+                raise Refused(404, "there is no such connection")
             connection, outlet = found, found.outlet
         else:
             id_, settings = new_id(), self._server.settings
@@ -264,13 +251,13 @@ class App:
     def _upgraded(
         self, request: Request, connection: Connection, protocol: str, most: int
     ) -> WebSocket:
-        """The WebSocket that a request becomes. Raises `Denied`."""
+        """The WebSocket that a request becomes. Raises `Refused`."""
         request.more = (*request.more, (wire.CONNECTION, connection.id))
         try:
             return request.upgrade([protocol], most)
-        except NoWebSocket as error:
+        except Refused:
             connection.expect()
-            raise Denied(400, f"this is no WebSocket: {error}") from None
+            raise
 
 
 class _Watched:
@@ -308,8 +295,3 @@ def _watched(link: ClientSocket, socket: WebSocket, held: Callable[[], bool]) ->
         yield
     finally:
         watching.cancel()
-
-
-def _text(status: int, text: str, headers: Iterable[tuple[str, str]] = ()) -> Response:
-    kind = "text/plain; charset=utf-8"
-    return Response(json_text.utf8(text), status, kind, tuple(headers))

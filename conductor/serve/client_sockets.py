@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Protocol
 from conductor.errors import ConductorError, are, counted
 from conductor.http.connection import Connection
 from conductor.http.limits import Patience
+from conductor.http.request import CLOSE, Refused
 from conductor.http.server import HttpServer
 from conductor.serve import pulse
-from conductor.serve.access.gate import Denied
 from conductor.transports.received import Entry
 
 if TYPE_CHECKING:
@@ -127,7 +127,7 @@ class ClientSocket(Connection):
         """It has kept others of its principal waiting for too long."""
         if self._request is not None and self.lacks_body:
             why = "too many bytes of this principal are on their way; wait for them"
-            self._request.fail(Denied(429, why))
+            self._request.fail(Refused(429, why, CLOSE))
         else:
             self.turn_away()
 

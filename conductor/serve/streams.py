@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 from msgspec import UNSET, Raw
 
 from conductor.core import jsonrpc
+from conductor.http.request import Refused
 from conductor.transports.deadline import Deadline
 from conductor.transports.remote import wire
 
@@ -37,15 +38,6 @@ _UNNAMED: Final = 16
 """Streams of sessions that the agent has not named yet."""
 _STREAMS: Final = 1024
 """Streams of sessions in all."""
-
-
-class Refused(Exception):  # noqa: N818 - as an answer is
-    """A reader is not let in."""
-
-    def __init__(self, status: int, text: str) -> None:
-        super().__init__(text)
-        self.status = status
-        self.text = text
 
 
 class Kept:

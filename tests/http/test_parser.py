@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from conductor.http import limits
-from conductor.http.parser import Malformed, Parser, Part
+from conductor.http.parser import Parser, Part
+from conductor.http.request import Refused
 
 POST = b"POST / HTTP/1.1\r\nhost: x\r\n"
 CHUNKED = POST + b"transfer-encoding: chunked\r\n\r\n"
@@ -29,7 +30,7 @@ def refusal(sent: bytes, size: int) -> int:
     try:
         for at in range(0, len(sent), size):
             read(parser, sent[at : at + size])
-    except Malformed as why:
+    except Refused as why:
         return why.status
     return 0
 
@@ -66,7 +67,7 @@ def test_what_brings_no_byte_of_a_body_is_bounded(empty: bytes) -> None:
     parser = Parser()
     read(parser, CHUNKED)
     assert parser.unread == b""
-    with pytest.raises(Malformed) as refused:
+    with pytest.raises(Refused) as refused:
         read(parser, empty)
     assert refused.value.status == 431
     assert len(empty) - len(parser.unread) <= 2 * limits.HEAD_BYTES

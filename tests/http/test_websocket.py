@@ -12,7 +12,7 @@ from websockets.frames import Opcode
 
 from conductor.http import websocket
 from conductor.http.headers import Headers
-from conductor.http.request import NoWebSocket
+from conductor.http.request import Refused
 from conductor.http.websocket import WebSocket, handshake
 
 MASK = b"\x01\x82\x33\xf4"
@@ -317,5 +317,5 @@ def test_the_first_subprotocol_that_both_speak_is_agreed_on() -> None:
     ],
 )
 def test_what_does_not_ask_as_it_should_is_no_websocket(wrong: dict[str, str]) -> None:
-    with pytest.raises(NoWebSocket):
+    with pytest.raises(Refused):
         handshake(headers(**wrong), [])

@@ -15,8 +15,9 @@ from aiohttp import web
 from cryptography.hazmat.primitives.asymmetric import rsa
 
 from conductor.errors import UsageError
+from conductor.http.request import Refused
 from conductor.serve.access import origins, tokens
-from conductor.serve.access.gate import LOCAL, Denied, Gate, offered, shown_token
+from conductor.serve.access.gate import CHALLENGE, LOCAL, Gate, offered, shown_token
 from conductor.serve.access.oidc import Oidc
 from conductor.serve.access.proof import Proof
 from conductor.transports.host import is_named
@@ -196,10 +197,10 @@ def test_who_is_let_in() -> None:
     ],
 )
 def test_who_is_not(headers: dict[str, str], status: int) -> None:
-    with pytest.raises(Denied) as denied:
+    with pytest.raises(Refused) as denied:
         who(gate(), **headers)
     assert denied.value.status == status
-    assert denied.value.challenge is (status == 401)
+    assert (denied.value.headers == CHALLENGE) is (status == 401)
 
 
 def test_the_token_is_none_of_the_subprotocols() -> None:
@@ -286,7 +287,7 @@ def test_tokens_of_an_issuer_that_are_refused(claims: dict[str, Any]) -> None:
     async def work(place: str) -> None:
         await oidc(place, "acp").proof(token(place, **claims))
 
-    with pytest.raises(Denied) as denied:
+    with pytest.raises(Refused) as denied:
         asyncio.run(_issuer(work))
     assert denied.value.status == 401
 
@@ -304,13 +305,13 @@ def test_a_key_that_the_issuer_has_withdrawn_opens_nothing_later() -> None:
         while True:
             try:
                 await issuer.proof(shown)
-            except Denied:
+            except Refused:
                 break
             await asyncio.sleep(0.01)
         await issuer.proof(token(place, OTHER))
         published.update(keys_of(KEY))
         now[0] += 901
-        with pytest.raises(Denied):
+        with pytest.raises(Refused):
             await issuer.proof(token(place, OTHER))
 
     asyncio.run(_issuer(work, keys=published))
@@ -374,9 +375,9 @@ def test_a_token_whose_key_is_known_waits_for_no_issuer(trouble: str) -> None:
         assert not any(stranger.done() for stranger in strangers)
         assert (await one.proof(token(place))).principal == "oidc:alice"
         done = await asyncio.gather(*strangers, return_exceptions=True)
-        assert all(isinstance(denied, Denied) for denied in done)
+        assert all(isinstance(denied, Refused) for denied in done)
         assert issuer.asked == 1
-        with pytest.raises(Denied):
+        with pytest.raises(Refused):
             await one.proof(forged[0])
         assert issuer.asked == 1
         if trouble != "no keys":  # that is a set of keys, without this one
@@ -390,7 +391,7 @@ def test_a_token_without_a_signature_is_refused() -> None:
         claims = {"iss": place, "aud": "acp", "sub": "alice", "exp": int(time.time()) + 600}
         await oidc(place, "acp").proof(jwt.encode(claims, "", "none", {"kid": "k"}))
 
-    with pytest.raises(Denied):
+    with pytest.raises(Refused):
         asyncio.run(_issuer(work))
 
 
@@ -416,7 +417,7 @@ def test_an_issuer_that_says_of_itself(what: str) -> None:
         about.update({"issuer": place, "jwks_uri": f"{place}/keys", **differs})
         await oidc(place, "acp").proof(token(place))
 
-    with pytest.raises(Denied) as denied:
+    with pytest.raises(Refused) as denied:
         asyncio.run(_issuer(work, about))
     assert (denied.value.status, str(denied.value)) == (503, why)
 
@@ -464,7 +465,7 @@ def test_an_issuer_that_names_another(about: Any) -> None:
     async def work(place: str) -> None:
         await oidc(place, "acp").proof(token(place))
 
-    with pytest.raises(Denied) as denied:
+    with pytest.raises(Refused) as denied:
         asyncio.run(_issuer(work, about))
     assert denied.value.status == 503
 
@@ -472,11 +473,11 @@ def test_an_issuer_that_names_another(about: Any) -> None:
 def test_an_issuer_that_is_not_there() -> None:
     one = oidc("http://127.0.0.1:1", "acp")
     for _ in range(2):
-        with pytest.raises(Denied) as denied:
+        with pytest.raises(Refused) as denied:
             asyncio.run(one.proof(token("http://127.0.0.1:1")))
         assert denied.value.status == 503
     for shown in ("a.b.c", jwt.encode({"sub": "alice"}, KEY, "RS256")):  # they name no key
-        with pytest.raises(Denied) as denied:
+        with pytest.raises(Refused) as denied:
             asyncio.run(one.proof(shown))
         assert denied.value.status == 401
 

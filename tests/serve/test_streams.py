@@ -2,8 +2,9 @@
 
 import pytest
 
+from conductor.http.request import Refused
 from conductor.serve.connections import MOVES, Event, Farewell, State
-from conductor.serve.streams import Kept, Refused, Streams
+from conductor.serve.streams import Kept, Streams
 
 
 async def opened() -> Streams:

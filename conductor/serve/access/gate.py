@@ -9,6 +9,7 @@ from typing import Final, Protocol
 import msgspec
 
 from conductor.http.headers import bearer
+from conductor.http.request import Refused
 from conductor.serve.access import origins, tokens
 from conductor.serve.access.proof import Proof
 from conductor.transports.host import is_named
@@ -20,15 +21,8 @@ BEARER: Final = "acp.bearer."
 """How a subprotocol begins that is the token of a page: pages can set no headers on WebSockets."""
 
 
-class Denied(Exception):  # noqa: N818 - as an answer is
-    """A request is refused."""
-
-    def __init__(self, status: int, text: str, *, challenge: bool = False) -> None:
-        """`challenge`: the client may come again with a token."""
-        super().__init__(text)
-        self.status = status
-        self.text = text
-        self.challenge = challenge
+CHALLENGE: Final = (("www-authenticate", 'Bearer realm="conductor"'),)
+"""What an answer has where the client may come again with a token."""
 
 
 class Issuer(Protocol):
@@ -41,7 +35,7 @@ class Issuer(Protocol):
     name: bytes
 
     async def proof(self, token: str) -> Proof:
-        """What a token shows. Raises `Denied`."""
+        """What a token shows. Raises `Refused`."""
 
 
 class Gate:
@@ -77,26 +71,26 @@ class Gate:
             self.issuer = other.issuer  # else the keys that it knows stay
 
     def check_place(self, headers: Mapping[str, str]) -> None:
-        """Whether a request calls this server, and from where it may. Raises `Denied`."""
+        """Whether a request calls this server, and from where it may. Raises `Refused`."""
         if not is_named(headers.get("host", ""), self.names):
-            raise Denied(421, "this is not a name of this server")
+            raise Refused(421, "this is not a name of this server")
         if not origins.may_come_from(headers.get("origin"), self.allowed):
-            raise Denied(403, "pages of this origin may not connect")
+            raise Refused(403, "pages of this origin may not connect")
 
     async def proof(self, headers: Mapping[str, str]) -> Proof:
-        """What a request shows of who it is from. Raises `Denied`."""
+        """What a request shows of who it is from. Raises `Refused`."""
         self.check_place(headers)
         if self.open:
             return Proof(LOCAL)
         shown = shown_token(headers)
         if shown is None:
-            raise Denied(401, "a token is needed: Authorization: Bearer TOKEN", challenge=True)
+            raise Refused(401, "a token is needed: Authorization: Bearer TOKEN", CHALLENGE)
         token, why = tokens.found(self._known.values(), shown, self._clock())
         if token is not None:
             return Proof(token.principal, token.digest)
         if self.issuer is not None and shown.count(".") == 2:
             return await self.issuer.proof(shown)
-        raise Denied(401, why, challenge=True)
+        raise Refused(401, why, CHALLENGE)
 
     def holds(self, proof: Proof) -> bool:
         """Whether it would let in now who has shown this."""

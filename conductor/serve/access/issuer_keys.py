@@ -15,7 +15,8 @@ from urllib.parse import urlsplit
 
 import jwt
 
-from conductor.serve.access.gate import Denied
+from conductor.http.request import Refused
+from conductor.serve.access.gate import CHALLENGE
 
 DEADLINE: Final = 10.0
 """Seconds for one fetch, from its beginning to its last byte."""
@@ -58,7 +59,7 @@ class IssuerKeys:
         """Why they could not be read last."""
 
     async def key(self, id_: str) -> jwt.PyJWK:
-        """The key of this id. Raises `Denied`."""
+        """The key of this id. Raises `Refused`."""
         known = self._known.get(id_) if self._age < STALE else None
         if known is not None:
             if self._age > FRESH:
@@ -71,8 +72,8 @@ class IssuerKeys:
         if known is not None:
             return known
         if self._age < STALE:
-            raise Denied(401, "the token is not valid here", challenge=True)
-        raise Denied(503, self._why)
+            raise Refused(401, "the token is not valid here", CHALLENGE)
+        raise Refused(503, self._why)
 
     @property
     def _age(self) -> float:
@@ -99,7 +100,7 @@ class IssuerKeys:
             ):
                 self._known = _keys(await _document(session, await self._place(session)))
             self._read = self._clock()
-        except Denied as denied:
+        except Refused as denied:
             self._why = denied.text
         except (*FAILED, httpcore.UnsupportedProtocol, ValueError, RecursionError):
             self._why = _AWAY
@@ -108,14 +109,14 @@ class IssuerKeys:
             fetched.set()
 
     async def _place(self, session: Any) -> str:
-        """Where the keys are. Raises `Denied` and what a fetch raises."""
+        """Where the keys are. Raises `Refused` and what a fetch raises."""
         where = f"{self._issuer.rstrip('/')}/.well-known/openid-configuration"
         about = await _document(session, where)
         place = about.get("jwks_uri") if isinstance(about, dict) else None
         if not isinstance(place, str) or about.get("issuer") != self._issuer:
-            raise Denied(503, "the issuer of the token does not name itself and its keys")
+            raise Refused(503, "the issuer of the token does not name itself and its keys")
         if not is_secure(place):
-            raise Denied(503, "the issuer of the token has its keys at no https URL")
+            raise Refused(503, "the issuer of the token has its keys at no https URL")
         return place
 
 

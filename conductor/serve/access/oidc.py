@@ -10,7 +10,8 @@ from typing import Any, Final
 import jwt
 
 from conductor.errors import UsageError
-from conductor.serve.access.gate import Denied
+from conductor.http.request import Refused
+from conductor.serve.access.gate import CHALLENGE
 from conductor.serve.access.issuer_keys import DEADLINE, IssuerKeys, Start, is_secure
 from conductor.serve.access.proof import Proof
 
@@ -50,21 +51,21 @@ class Oidc:
         self._keys = IssuerKeys(issuer, clock, deadline, start)
 
     async def proof(self, token: str) -> Proof:
-        """What a token shows: its principal is `sub`. Raises `Denied`."""
+        """What a token shows: its principal is `sub`. Raises `Refused`."""
         if len(token) > _LONGEST:
-            raise Denied(401, "the token is too long", challenge=True)
+            raise Refused(401, "the token is too long", CHALLENGE)
         try:
             id_ = jwt.get_unverified_header(token).get("kid")
             if not isinstance(id_, str):
-                raise Denied(401, "the token names no key", challenge=True)
+                raise Refused(401, "the token names no key", CHALLENGE)
             claims = self._checked(await self._keys.key(id_), token)
         except jwt.ExpiredSignatureError:
-            raise Denied(401, "the token has expired", challenge=True) from None
+            raise Refused(401, "the token has expired", CHALLENGE) from None
         except jwt.PyJWTError:
-            raise Denied(401, "the token is not valid here", challenge=True) from None
+            raise Refused(401, "the token is not valid here", CHALLENGE) from None
         subject = claims.get("sub")
         if not isinstance(subject, str) or not _NAME.fullmatch(subject):
-            raise Denied(401, "the token names nobody, or not in a way to write", challenge=True)
+            raise Refused(401, "the token names nobody, or not in a way to write", CHALLENGE)
         return Proof(f"oidc:{subject}", self.name, float(claims["exp"]) + _LEEWAY)
 
     def _checked(self, key: jwt.PyJWK, token: str) -> dict[str, Any]:
