@@ -605,8 +605,9 @@ async def _alone(work: Callable[[], Coroutine[Any, Any, int]]) -> int:
     it meanwhile, and gives back code that only the start has needed."""
     import asyncio
 
-    from conductor.transports.buffers import give_back_code
+    from conductor.transports.buffers import give_back_code, share_heap
 
+    share_heap()
     loop = asyncio.get_running_loop()
     loop.call_later(_LOADED, give_back_code)
     with reaping(loop):

@@ -52,6 +52,7 @@ than an echo takes, since getting the memory anew costs as much as the message."
 
 _M_TRIM_THRESHOLD: Final = -1
 _M_MMAP_THRESHOLD: Final = -3
+_M_ARENA_MAX: Final = -8
 _MADV_DONTNEED: Final = 4
 
 
@@ -61,14 +62,26 @@ def keep_large() -> None:
 
     Called when the first long line arrives: most sessions never need it.
     """
+    _set((_M_MMAP_THRESHOLD, _MAPPED), (_M_TRIM_THRESHOLD, _KEPT))
+
+
+def share_heap() -> None:
+    """Has all threads take memory from one heap; does nothing without glibc.
+
+    The end of any other heap is never given back, and Python runs one thread at a time.
+    """
+    _set((_M_ARENA_MAX, 1))
+
+
+def _set(*options: tuple[int, int]) -> None:
     if sys.platform != "linux":
         return
     import ctypes
 
     mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
-        mallopt(_M_MMAP_THRESHOLD, _MAPPED)
-        mallopt(_M_TRIM_THRESHOLD, _KEPT)
+        for option, value in options:
+            mallopt(option, value)
 
 
 def enlarge_pipe(fd: int) -> None:

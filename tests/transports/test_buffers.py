@@ -26,6 +26,33 @@ print(before - held())
 """
 
 
+THREAD: Final = """
+import threading
+from pathlib import Path
+from conductor.transports.buffers import give_back, keep_large, share_heap
+
+def held():
+    status = Path("/proc/self/status").read_text()
+    return next(int(line.split()[1]) for line in status.splitlines() if line.startswith("RssAnon"))
+
+def work():
+    pieces = [bytes([at]) * 250_000 for at in range(40)]
+    del pieces
+    done.set()
+    over.wait()
+
+share_heap()
+keep_large()
+give_back()
+done, over, before = threading.Event(), threading.Event(), held()
+thread = threading.Thread(target=work)
+thread.start()
+done.wait()
+give_back()
+print(held() - before)
+over.set()
+"""
+
 CODE: Final = """
 from pathlib import Path
 from conductor.transports.buffers import give_back_code
@@ -83,6 +110,12 @@ needs_linux: Final = pytest.mark.skipif(sys.platform != "linux", reason="only Li
 def test_what_lies_between_pieces_in_use_is_given_back() -> None:
     done = subprocess.run([sys.executable, "-c", PIECES], capture_output=True, check=True)
     assert int(done.stdout) > 40_000, "KiB"
+
+
+@needs_linux
+def test_what_a_thread_has_freed_is_given_back() -> None:
+    done = subprocess.run([sys.executable, "-c", THREAD], capture_output=True, check=True)
+    assert int(done.stdout) < 2_000, "KiB"
 
 
 @needs_linux
