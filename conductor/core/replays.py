@@ -29,7 +29,7 @@ from conductor.core.jsonrpc import Params
 from conductor.core.parts import Part, Parts
 from conductor.core.policy.headings import heading, read_message, session_of
 from conductor.core.policy.key_table import LIST, PROMPT, SETUP, STATE_KIND, UPDATE, update
-from conductor.core.session import Beginning
+from conductor.core.session import Beginning, Session
 from conductor.core.state import Flow, Lane, Next, Replayed, Source, Visit, Waiting
 
 _NEW, *_REPLAYING, _FORK = SETUP
@@ -130,16 +130,16 @@ class Replays(Part):
         below = pending.session or ""
         if not self.keeps(below):
             return  # alone, the agent calls it as the client does
-        session = self._parts.names.outermost(lane, below)
-        if pending.flow.by and not self._exchange.sessions.get(session).is_clients:
+        session, by = self._parts.names.outermost(lane, below), pending.flow.by
+        if by and not self._exchange.sessions.get(session).is_clients:
             return
-        own = bool(pending.flow.by)
-        users = None if own else self._users(session, pending.flow, sent)
+        known = self._exchange.sessions.at(session)
+        users = None if by else _users(known, pending.flow, sent)
         if users == sent:
             users = sent
-        known = self._exchange.sessions.at(session)
         first, worded = known.beginning is Beginning.NEW, known.beginning is Beginning.WORDED
-        known.beginning = Beginning.WORDED if (first or worded) and own else Beginning.OVER
+        if first or worded:
+            known.beginning = Beginning.WORDED if by else Beginning.OVER
         prompt = Prompt(Unread(users, sent, got, first, worded))
         self._exchange.emit(Keep(self._agent, below, prompt))
         if users is sent and not worded:
@@ -149,16 +149,6 @@ class Replays(Part):
         if kept is not None and kept.added:
             now = self._repeating.setdefault(session, _Session(Replay(), loads=False))
             now.replay.expect(kept)
-
-    def _users(self, session: str, flow: Flow, sent: Raw) -> Params:
-        """The client's prompt that goes to the agent: `flow`, or the oldest of its session, where a
-        program has passed it on by a request of its own. Where none is known, nothing is added.
-        """
-        asked = self._exchange.sessions.get(session).asked
-        if flow in asked:
-            return asked[flow]
-        oldest = next(iter(asked), None)
-        return sent if oldest is None else asked.pop(oldest)
 
     def _remember(self, session: str, prompt: Prompt) -> None:
         """A title may have to be another from now on."""
@@ -279,6 +269,16 @@ class Replays(Part):
                 source = said.source.changed(params is not said.params)
                 exchange.notify(exchange.upstream.p, UPDATE, params, source)
         exchange.may_keep = may_keep
+
+
+def _users(session: Session, flow: Flow, sent: Raw) -> Params:
+    """The client's prompt that goes to the agent: `flow`, or the oldest of its session, where a
+    program has passed it on by a request of its own. Where none is known, nothing is added."""
+    asked = session.asked
+    if flow in asked:
+        return asked[flow]
+    oldest = next(iter(asked), None)
+    return sent if oldest is None else asked.pop(oldest)
 
 
 def _text(block: Raw) -> str:
