@@ -149,6 +149,8 @@ class Recording:
 
 
 def _shown(value: object) -> str:
+    if isinstance(record := getattr(value, "record", None), bytes):  # a prompt that is kept
+        return record.decode()
     if isinstance(value, bytes | msgspec.Raw):
         return bytes(value).decode(errors="replace")
     if isinstance(value, Component):
