@@ -180,9 +180,10 @@ def _files(values: Mapping[str, Any], only: Only | None) -> tuple[list[Layer], C
         layer = layers.Layer(
             kind=layers.Kind.PROJECT, path=only.path, state=state, content=only.content
         )
-        return [layer], layers.load([layer], only.folder)
+        config = layers.load([layer], only.folder)
+        return [layer], msgspec.structs.replace(config, alone=True)
     if is_isolated(values):
-        return [], Config()
+        return [], Config(alone=True)
     folder = project(values)
     files = layers.find(folder)
     return files, layers.load(files, folder)

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from conductor import children
 from conductor.errors import UsageError, did_you_mean
 from conductor.spec import catalog, managed, origins
 from conductor.spec.config.model import Config
 from conductor.spec.model import Spec, role_of
-from conductor.spec.option_table import ISOLATED, is_isolated
 
 if TYPE_CHECKING:
     from conductor.spec.options import Options
@@ -79,14 +77,13 @@ def _peer(name: str, command: str, options: Options, config: Config | None) -> S
     is_chain = command.startswith("[")
     if is_chain:
         _refuse_unknown_policy(name)
-    spec = catalog.resolve(_chain(command) if is_chain else command, config)
+    spec = catalog.resolve(_chain(command, options, config) if is_chain else command, config)
     if spec.sandboxed:
         raise UsageError(
             f"the peer agent `{name}` is a sandboxed proxy, and has to be an agent",
             f"""a list is a chain: `-c 'peer.{name}=["{command}", "demo"]'`""",
         )
-    env = _environment(options) if is_chain else spec.env
-    return msgspec.structs.replace(spec, name=name, peer_agent=True, env=env)
+    return msgspec.structs.replace(spec, name=name, peer_agent=True)
 
 
 def _refuse_unknown_policy(name: str) -> None:
@@ -122,26 +119,10 @@ def _as_component(chain: Sequence[Spec], *, agent_last: bool) -> str:
     return msgspec.json.encode(written).decode()
 
 
-def _environment(options: Options) -> dict[str, str] | None:
-    """The environment of a conductor that runs a branch: what this one requires of its proxies, it
-    requires too. It reads configuration and managed policy by itself. Raises `UsageError`."""
-    required = {
-        f"CONDUCTOR_{name.upper()}": "true"
-        for name in ("require_sandbox", "require_hardening")
-        if getattr(options, name)
-    }
-    if not required:
-        return None
-    if is_isolated({}):  # it would read none of these variables either
-        raise UsageError(
-            f"with {ISOLATED} a chain beside the chain would not know {' and '.join(required)}",
-            f"write `--isolated` in place of {ISOLATED}",
-        )
-    return {**children.inherited(), **required}
-
-
-def _chain(listed: str) -> str:
-    """A JSON list of components as the conductor that runs them as a chain. Raises `UsageError`."""
+def _chain(listed: str, options: Options, config: Config | None) -> str:
+    """A JSON list of components as the conductor that runs them as a chain. It requires of its
+    proxies what this one requires, and reads no configuration where this one may read no other. It
+    reads the managed policy by itself. Raises `UsageError`."""
     try:
         components = msgspec.json.decode(listed, type=list[str])
     except msgspec.DecodeError as error:
@@ -149,7 +130,14 @@ def _chain(listed: str) -> str:
             f"a peer agent in brackets is a JSON list of components, and this is none: {error}",
             """for example `-c 'peer.a=["datetime", "demo"]'`""",
         ) from None
-    args = ["-P", "-m", "conductor", "agent", "-c", "control=off", *components]
+    args = ["-P", "-m", "conductor", "agent"]
+    if config is None or config.alone:
+        args.append("--isolated")
+    args += "-c", "control=off"
+    for key in ("require_sandbox", "require_hardening"):
+        if getattr(options, key):
+            args += "-c", f"{key.replace('_', '-')}=true"
+    args += components
     return msgspec.json.encode({"command": sys.executable, "args": args}).decode()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from conductor.errors import UsageError
 from conductor.spec import catalog, peer_agents
-from conductor.spec.config.model import WrittenOption
+from conductor.spec.config.model import Config, WrittenOption
 from conductor.spec.managed import chain, file
 from conductor.spec.model import Spec
 from conductor.spec.option_layers import value
@@ -27,15 +27,16 @@ def of(components: list[Spec]) -> Plan:
     return Plan(components=tuple(components), options=Options(set_by={"peer": "file, line 7"}))
 
 
-def test_an_isolated_branch_would_not_know_what_is_required(
-    monkeypatch: pytest.MonkeyPatch,
+@pytest.mark.parametrize(
+    ("config", "isolated"), [(None, True), (Config(alone=True), True), (Config(), False)]
+)
+def test_a_branch_reads_no_configuration_where_its_chain_reads_no_other(
+    config: Config | None, isolated: bool
 ) -> None:
     found = catalog.resolve_all(["router,allow=peer:a", "demo"])
-    monkeypatch.setenv("CONDUCTOR_ISOLATED", "1")
-    peer_agents.resolved(found, Options(branch=("a=cat",)), agent_last=True)
-    options = Options(branch=("a=cat",), require_sandbox=True)
-    with pytest.raises(UsageError, match="would not know CONDUCTOR_REQUIRE_SANDBOX"):
-        peer_agents.resolved(found, options, agent_last=True)
+    options = Options(branch=("a=cat",))
+    _, branch, _ = peer_agents.resolved(found, options, agent_last=True, config=config)
+    assert ("--isolated" in (branch.command or [])) is isolated
 
 
 def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
@@ -47,7 +48,7 @@ def test_a_branch_ends_in_an_agent_like_the_chains() -> None:
     assert (first, second) == ("datetime", "x.wasm,name=y")
     assert catalog.resolve(last).command == agent.command == [sys.executable, "my agent.py"]
     assert catalog.resolve(last).variables == {"KEY": "v"}
-    assert (branch.env or {})["CONDUCTOR_REQUIRE_SANDBOX"] == "true"
+    assert "require-sandbox=true" in (branch.command or [])
     far = "wss://a.example.org,token=env:KEY,ca=a.pem"
     _, branch, agent = peer_agents.resolved(
         catalog.resolve_all(["router,allow=peer:a", far]), options, agent_last=True

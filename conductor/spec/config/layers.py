@@ -119,4 +119,5 @@ def above(lower: Config, upper: Config) -> Config:
         indexes=upper.indexes | lower.indexes | upper.indexes,
         files=[*upper.files, *lower.files],
         folder=lower.folder,
+        alone=lower.alone,
     )

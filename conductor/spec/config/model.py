@@ -137,3 +137,5 @@ class Config(msgspec.Struct, frozen=True):
     one); absolute, or empty if there is none."""
     fits: Callable[[Written], bool] | None = None
     """Whether an entry of a chain is for the project of this run; None: all entries count."""
+    alone: bool = False
+    """Whether nothing else may count: it is that of a bundle, or none, with `--isolated`."""
