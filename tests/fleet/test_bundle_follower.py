@@ -77,6 +77,7 @@ class Worker:
         self.used: list[str] = []
         self.log: list[str] = []
         self.fails: set[str] = set()
+        self.damaged: set[str] = set()
         self.follower = Follower(
             StillBus(),  # type: ignore[arg-type]
             "main",
@@ -100,6 +101,8 @@ class Worker:
     async def is_ready(self, name: str) -> bool:
         """In place of the process that prepares bundles."""
         self.asked.append(name)
+        if name in self.damaged:
+            raise ConductorError("it is damaged", "publish it again")
         if self.away.get(name, 0) > 0:
             self.away[name] -= 1
             return False
@@ -212,6 +215,16 @@ async def test_a_record_without_sense_changes_nothing(worker: Callable[[], Worke
         said = "warning: what NATS says the pool runs is refused: it is no JSON"
         await one.until(lambda: said in one.log)
         assert one.follower.report() == {digest: "in use"}
+
+
+async def test_a_bundle_that_is_refused_is_not_tried_again(worker: Callable[[], Worker]) -> None:
+    async with following(worker) as (one, _):
+        digest = one.add("")
+        one.damaged.add(digest)
+        one.shelf.names(rollout.dated(rollout.offered(Record(), digest), 1_700_000_000_000))
+        await one.until(lambda: "failed" in one.follower.report().get(digest, ""))
+        assert one.follower.report() == {digest: "failed: it is damaged"}
+        assert one.asked == [digest]
 
 
 async def test_a_damaged_copy_here_is_fetched_anew(worker: Callable[[], Worker]) -> None:

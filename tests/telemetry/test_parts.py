@@ -6,6 +6,7 @@ import socket
 from collections.abc import Iterator
 from typing import Any, Final
 
+import msgspec
 import pytest
 
 from conductor import installation
@@ -13,7 +14,7 @@ from conductor.errors import UsageError
 from conductor.record.turns.event import Event
 from conductor.record.turns.fold import Fold
 from conductor.record.turns.line import read_line
-from conductor.telemetry import collector
+from conductor.telemetry import collector, payloads
 from conductor.telemetry.book import Book
 from conductor.telemetry.measures import HOP, MESSAGES, Measures
 from conductor.telemetry.serving import Serving
@@ -270,3 +271,10 @@ def test_passwords_in_addresses_are_not_shown() -> None:
     assert collector.endpoint("http://h:1/", collector.TRACES) == "http://h:1/v1/traces"
     assert collector.endpoint("http://h:1/v1/traces", collector.METRICS) == "http://h:1/v1/metrics"
     assert collector.endpoint("env", collector.TRACES) is None
+
+
+def test_a_value_is_told_up_to_its_bound() -> None:
+    longest = msgspec.Raw(b'"%s"' % (b"x" * (payloads.MOST_TEXT - 2)))
+    assert payloads.json_text(longest) == bytes(longest).decode()
+    assert payloads.json_text(msgspec.Raw(bytes(longest) + b" ")) == ""
+    assert payloads.json_text(msgspec.Raw(b"")) == ""
