@@ -260,37 +260,10 @@ class App:
             raise
 
 
-class _Watched:
-    """A WebSocket as a pulse sees it."""
-
-    def __init__(self, link: ClientSocket, socket: WebSocket, held: Callable[[], bool]) -> None:
-        self._link = link
-        self._held = held
-        self.ping = socket.ping
-        self.cut = link.turn_away
-
-    @property
-    def heard(self) -> int:
-        return self._link.heard
-
-    @property
-    def held(self) -> bool:
-        return self._held()
-
-    @property
-    def pending(self) -> int:
-        return self._link.pending
-
-    @property
-    def reached(self) -> bool | None:
-        return self._link.reached
-
-
 @contextlib.contextmanager
 def _watched(link: ClientSocket, socket: WebSocket, held: Callable[[], bool]) -> Iterator[None]:
     """Cuts a WebSocket whose client is gone. `held`: whether nothing is read from it now."""
-    pulse = Pulse(_Watched(link, socket, held))
-    watching = link.start(pulse.watch())
+    watching = link.start(Pulse(link, socket.ping, held).watch())
     try:
         yield
     finally:

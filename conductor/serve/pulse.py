@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import sys
+from collections.abc import Callable
 from typing import Final, Protocol
 
 BEAT: Final = 15.0
@@ -31,10 +32,6 @@ class Link(Protocol):
         """A number that grows whenever bytes come."""
 
     @property
-    def held(self) -> bool:
-        """Whether nothing is read from the client now."""
-
-    @property
     def pending(self) -> int:
         """Bytes that the client's machine has not confirmed."""
 
@@ -42,18 +39,16 @@ class Link(Protocol):
     def reached(self) -> bool | None:
         """Whether the client's machine confirms what it is sent; None: the system does not say."""
 
-    def ping(self) -> None:
-        """Asks the client for a sign."""
-
-    def cut(self) -> None:
+    def turn_away(self) -> None:
         """Ends the link at once."""
 
 
 class Pulse:
     """Pings the client of a link, and cuts the link once the client is gone."""
 
-    def __init__(self, link: Link) -> None:
-        self._link = link
+    def __init__(self, link: Link, ping: Callable[[], None], held: Callable[[], bool]) -> None:
+        """`ping` asks the client for a sign. `held`: whether nothing is read from it now."""
+        self._link, self._ping, self._held = link, ping, held
         self._heard = link.heard
         self._pending = 0
         self._asked = False
@@ -74,11 +69,11 @@ class Pulse:
         self._silent = self._silent + missed if missed else 0
         self._heard, self._pending = link.heard, pending
         if self._silent >= _GONE:
-            link.cut()
+            link.turn_away()
             return False
         self._asked = not pending
         if self._asked:
-            link.ping()
+            self._ping()
         return True
 
     def _missed(self, pending: int) -> int:
@@ -90,7 +85,7 @@ class Pulse:
             return 0 if link.reached else _UNREACHED
         if pending:
             return int(pending >= self._pending > 0)
-        return int(self._asked and not link.held)
+        return int(self._asked and not self._held())
 
 
 def unconfirmed(connection: socket.socket) -> int:

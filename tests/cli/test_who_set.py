@@ -144,6 +144,11 @@ def test_a_setting_of_the_managed_policy(tmp_path: Path) -> None:
         (["command = 'cat'", "only = 'full'"], "two be told apart ({file}, line 1)\n"),
         (["component = 'py:os:path'"], "is not callable ({file}, line 1)\n"),
         (["command = 'cat'"], "goes to the successor only) ({file}, line 1)\n"),
+        (["component = 'wss://h:0'", "ca = 'a.pem'"], "has no port ({file}, line 1)\n"),
+        (
+            ["component = 'wss://h'", "ca = 'a.pem'"],
+            "can be read: No such file or directory ({file}, line 3)\n",
+        ),
         (["component = 'ws://127.0.0.1:1/acp'"], "nobody listens there ({file}, line 1)\n"),
     ],
 )

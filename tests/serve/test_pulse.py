@@ -31,7 +31,7 @@ class Link:
         self.pings += 1
         self.heard += self.answers
 
-    def cut(self) -> None:
+    def turn_away(self) -> None:
         self.over = True
 
 
@@ -39,7 +39,7 @@ def looks(link: Link, most: int = _ENOUGH) -> int:
     """How many looks it takes until a link is cut; so many: it is not."""
 
     async def look() -> int:
-        beating = Pulse(link)
+        beating = Pulse(link, link.ping, lambda: link.held)
         for number in range(most):
             if not beating.beat():
                 return number
@@ -87,7 +87,7 @@ def test_one_whose_machine_is_not_there_is_gone(held: bool) -> None:
 def test_where_the_system_does_not_say_one_that_takes_something_stays() -> None:
     class Slow(Link):
         async def look(self) -> None:
-            beating = Pulse(self)
+            beating = Pulse(self, self.ping, lambda: self.held)
             for _ in range(_ENOUGH):
                 self.pending -= 1
                 assert beating.beat()
@@ -102,7 +102,7 @@ def test_where_the_system_does_not_say_one_that_takes_something_stays() -> None:
 
 async def test_signs_in_between_count() -> None:
     link = Link()
-    beating = Pulse(link)
+    beating = Pulse(link, link.ping, lambda: link.held)
     for number in range(_ENOUGH):
         link.heard += number % 4 == 3
         assert beating.beat()
