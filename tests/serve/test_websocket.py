@@ -8,10 +8,11 @@ from typing import Any, cast
 import pytest
 
 from conductor.http.websocket import WebSocket
-from conductor.link import Link
+from conductor.link import Limits, Link
 from conductor.serve import websocket
 from conductor.serve.connections import Connection, Farewell
 from conductor.serve.websocket import LinkedOutlet, SocketOutlet
+from conductor.transports.received import Entry
 
 
 class Narrow:
@@ -112,6 +113,11 @@ async def test_a_client_that_gets_nothing_back_hears_that_its_frames_have_come(
     outlet.linked(cast("WebSocket", socket))
     client.linked()
     client.send(b"{}")
+    assert await delivered(client, socket, outlet) == [b"{}"]
+
+
+async def delivered(client: Link, socket: Narrow, outlet: LinkedOutlet) -> list[bytes]:
+    """The frames of a client, once it knows that they have come."""
     frames: list[bytes] = []
     while client.kept:
         while (packet := client.take()) is not None:
@@ -121,4 +127,20 @@ async def test_a_client_that_gets_nothing_back_hears_that_its_frames_have_come(
         socket.sent.clear()
         await asyncio.sleep(0)
         socket.empty()
-    assert frames == [b"{}"]
+    return frames
+
+
+async def test_the_beginning_of_a_frame_counts_until_all_of_it_is_there(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(websocket, "_ACK", 0)
+    socket, outlet = Narrow(), LinkedOutlet("epoch", 1 << 20, 1 << 20)
+    client, sizes = Link("epoch", Limits(frame=1 << 20, queue=1 << 20)), list[int]()
+    outlet.holds = cast("Entry", SimpleNamespace(set=sizes.append))
+    outlet.linked(cast("WebSocket", socket))
+    client.linked()
+    whole = b'{"x":"%s"}' % (b"x" * 600_000)
+    client.send(whole)
+    assert await delivered(client, socket, outlet) == [whole]
+    assert (min(sizes), sizes[-1]) == (0, 0)
+    assert len(whole) > max(sizes) > len(whole) / 2
