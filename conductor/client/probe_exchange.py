@@ -163,7 +163,9 @@ class Exchange:
         message, hint, _ = str(error.get("message") or "").partition("\nhint: ")
         reason = _text(message) or "no reason given"
         data = error.get("data")
-        if data is not None and data != {} and not hint:
+        if isinstance(data, dict):  # the text names the component
+            data = {key: value for key, value in data.items() if key != "component"}
+        if data not in (None, {}) and not hint:
             reason += f" ({one_line(data if isinstance(data, str) else _json(data))})"
         self.fail(f"refused `{self.step.value}`: {reason}")
 

@@ -101,6 +101,11 @@ def test_another_error_says_nothing_about_a_login() -> None:
     assert found.error == "refused `session/new`: Internal error (disk full)"
 
 
+def test_a_component_that_the_text_names_is_not_named_again() -> None:
+    error = {"code": -32602, "message": "x: no speed", "data": {"component": "x"}}
+    assert _played(_answer(0, error=error)).probe.error == "refused `initialize`: x: no speed"
+
+
 @pytest.mark.parametrize(
     ("spoken", "shown"),
     [
