@@ -315,6 +315,7 @@ class Connection(asyncio.BufferedProtocol):
                 more += CLOSE
             self._head = head_of(status, (*headers, *more))
         self._http.keeps = self._keeps
+        self._http.waits = False  # a word in the middle of an answer would be a part of it
         self.write_raw(self._head)
 
     def write(self, data: bytes) -> None:

@@ -166,7 +166,7 @@ class Parser:
             piece, self.unread = self.unread[:_PIECE], self.unread[_PIECE:]
             try:
                 self._parser.feed_data(piece)
-            except httptools.HttpParserError:
+            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
                 if not head.is_whole:
                     raise Refused(400) from None
             self._empty = 0 if head.chunks else self._empty + len(piece)

@@ -53,7 +53,11 @@ def test_behind_a_length_nothing_is_read_before_its_request_is_answered() -> Non
     assert read(parser, b"") == b"b"
 
 
-@pytest.mark.parametrize("other", [CHUNKED, b"GARBAGE \0"])
+UPGRADE = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websocket\r\n\r\n"
+CONNECT = b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n"
+
+
+@pytest.mark.parametrize("other", [CHUNKED, UPGRADE, CONNECT, b"GARBAGE \0"])
 def test_what_comes_with_the_end_of_a_body_in_chunks_is_no_request(other: bytes) -> None:
     parser = Parser()
     assert read(parser, CHUNKED + b"1\r\na\r\n0\r\n\r\n" + other) == b"a"

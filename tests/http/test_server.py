@@ -143,6 +143,21 @@ async def test_who_waits_for_leave_to_send_a_body_gets_it() -> None:
         assert await talk.answer() == (200, b"POST / [] yes")
 
 
+async def test_in_an_answer_that_has_begun_no_leave_is_given() -> None:
+    async def early(request: Request) -> None:
+        request.begin(200, ())
+        await request.send(b"early ")
+        await request.send(await request.body(10))
+        request.end()
+
+    async with serving(early) as (connect, _):
+        talk = await connect()
+        head = HOST + b"expect: 100-continue\r\ncontent-length: 3\r\nconnection: close\r\n\r\n"
+        talk.send(b"POST / HTTP/1.1\r\n" + head)
+        talk.send(b"yes")
+        assert (await talk.rest()).endswith(b"\r\n\r\n6\r\nearly \r\n3\r\nyes\r\n0\r\n\r\n")
+
+
 async def test_an_answer_to_head_has_no_body() -> None:
     async with serving(echo) as (connect, _):
         talk = await connect()
