@@ -6,7 +6,7 @@ it is idle.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from conductor.errors import ConductorError, are, counted
 from conductor.http.connection import Connection
@@ -22,21 +22,8 @@ if TYPE_CHECKING:
     from ssl import SSLContext
 
     from conductor.http.request import Handler, Request
+    from conductor.serve.server import Server
     from conductor.serve.settings import Settings
-    from conductor.transports.received import Received
-    from conductor.transports.turns import Turns
-
-
-class Owner(Protocol):
-    """Whose the addresses are."""
-
-    settings: Settings
-    received: Received
-    turns: Turns
-    sockets: ClientSockets
-
-    def ended(self) -> None:
-        """A network connection has ended."""
 
 
 class HttpAddress(HttpServer):
@@ -44,16 +31,16 @@ class HttpAddress(HttpServer):
 
     def __init__(
         self,
-        owner: Owner,
+        server: Server,
         handler: Handler,
         listening: socket.socket,
         complain: Callable[[str], None],
         tls: SSLContext | None,
     ) -> None:
         super().__init__(handler, listening, complain, tls=tls)
-        self.owner = owner
-        self.turns = owner.turns
-        self.set(owner.settings)
+        self.server = server
+        self.turns = server.turns
+        self.set(server.settings)
 
     def set(self, settings: Settings) -> None:
         """Who has not shown a token yet has the time of a login for everything."""
@@ -71,7 +58,7 @@ class HttpAddress(HttpServer):
     def leave(self, connection: Connection) -> None:
         """A connection has ended."""
         super().leave(connection)
-        self.owner.ended()
+        self.server.ended()
 
 
 class ClientSocket(Connection):
@@ -96,7 +83,7 @@ class ClientSocket(Connection):
         if self.holds.principal != principal:
             held = self.holds.held
             self.holds.close()
-            self.holds = self._address.owner.received.entry(principal, self)
+            self.holds = self._address.server.received.entry(principal, self)
             self.holds.set(held)
         self.principal = principal
 
@@ -107,7 +94,7 @@ class ClientSocket(Connection):
     def connection_lost(self, exc: Exception | None) -> None:
         """It is gone."""
         self._late.cancel()
-        self._address.owner.sockets.gone(self)
+        self._address.server.sockets.gone(self)
         self.holds.close()
         super().connection_lost(exc)
 

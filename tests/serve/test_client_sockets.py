@@ -44,7 +44,8 @@ async def serving(
     """Serves: who owns the sockets, and what connects a client."""
     owner = Owner()
     listening = listening_socket(socket.AF_INET, ("127.0.0.1", 0))
-    address = HttpAddress(owner, lambda asked: handler(owner, asked), listening, print, tls)
+    server: Any = owner
+    address = HttpAddress(server, lambda asked: handler(owner, asked), listening, print, tls)
     opened: list[Client] = []
 
     async def connect() -> Client:
