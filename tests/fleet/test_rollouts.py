@@ -13,6 +13,7 @@ from typing import Any, Final, Self
 
 import pytest
 
+from conductor.cli import fleet_bundle
 from conductor.fleet import bundle as bundles
 from conductor.fleet import messages, names, pool_record
 from conductor.fleet import rollout as rolling
@@ -383,6 +384,9 @@ def test_a_bundle_by_its_digest_alone(pool: Pool, registry: HandMade) -> None:
     worker.process.send_signal(signal.SIGHUP)
     worker.until(lambda: "have been read again" in worker.stderr, "the same bundle")
     (shown,) = json.loads(pool.run("status", "--json", "--nats", pool.nats.url).out)
+    heads, row = pool.run("status", "--nats", pool.nats.url).out.splitlines()
+    assert heads.split()[-2:] == ["pid", "bundle"]
+    assert row.split()[-2:] == [str(shown["pid"]), fleet_bundle.short(shown["config"])]
     assert (shown["config"], shown["state"]) == (plain, "ready")
     again = pool.worker("--bundle", plain, "--bundle-key", pool.public)  # it is in the cache
     assert again.process.poll() is None
