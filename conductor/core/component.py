@@ -114,7 +114,8 @@ def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
     """Who set what a component refuses, to stand behind its words: ` (FILE, line N)`.
 
     Args:
-        set_by: Who set each of its settings, by key, and each of its limits, by `limits.NAME`.
+        set_by: Who set each of its settings, by key, each of its limits, by `limits.NAME`, and what
+            has no name, by an empty key.
         text: Its words. The settings that they name in quotes are what it refuses, or the limit
             that it is said to exceed.
         starting: Whether it has yet to take its role: words that name nothing then are about all
@@ -127,11 +128,11 @@ def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
 
 
 def _naming(key: str) -> tuple[str, ...]:
-    """How words name a setting or a limit."""
+    """How words name a setting or a limit; empty quotes in them name nothing."""
     if key.startswith(LIMITS):
         limit = key.removeprefix(LIMITS)
         return (f"exceeded {limit}", f"its limit {limit}")
-    return (f"`{key}`", f"'{key}'", f'"{key}"')
+    return (f"`{key}`", f"'{key}'", f'"{key}"') if key else ()
 
 
 KEPT_ALIASES: Final = "conductor.aliases"

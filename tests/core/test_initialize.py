@@ -225,7 +225,12 @@ def test_a_known_dialect_is_not_guessed() -> None:
 
 
 SET_BY = {
-    "p": {"speed": "a.toml, line 3", "colour": "a.toml, line 4", "limits.cpu_ms": "a.toml, line 5"}
+    "p": {
+        "speed": "a.toml, line 3",
+        "colour": "a.toml, line 4",
+        "limits.cpu_ms": "a.toml, line 5",
+        "": "b.toml",
+    }
 }
 
 
@@ -234,7 +239,8 @@ SET_BY = {
     [
         ("`speed` is no number", "`speed` is no number (a.toml, line 3)"),
         ("'speed' and \"colour\"", "'speed' and \"colour\" (a.toml, line 3) (a.toml, line 4)"),
-        ("no key", "no key (a.toml, line 3) (a.toml, line 4)"),
+        ("no key", "no key (a.toml, line 3) (a.toml, line 4) (b.toml)"),
+        ("not ''", "not '' (a.toml, line 3) (a.toml, line 4) (b.toml)"),
         ("it exceeded cpu_ms", "it exceeded cpu_ms (a.toml, line 5)"),
     ],
 )
