@@ -94,7 +94,8 @@ class Prompt:
     @property
     def unread(self) -> int:
         """Bytes of it that are held until it is read."""
-        return 0 if self._unread is None else memoryview(self._unread.sent).nbytes
+        held = {id(params): params for params in self._unread or () if isinstance(params, Raw)}
+        return sum(memoryview(params).nbytes for params in held.values())
 
     def read(self) -> Kept | None:
         """What is kept of it; None: nothing of it will be found again."""

@@ -164,17 +164,17 @@ def test_what_cannot_be_written_as_another_conductor_holds_the_file_comes_with_t
     assert [line for line in log if "another conductor holds it" in line]
 
 
+@pytest.mark.parametrize("shortened", [False, True])
 def test_long_prompts_are_read_before_they_are_written(
-    place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch
+    place: Path, log: list[str], monkeypatch: pytest.MonkeyPatch, shortened: bool
 ) -> None:
     monkeypatch.setattr(kept_prompts, "_MOST_UNREAD", 1000)
 
     async def kept() -> None:
-        chain, sent = (
-            use(log),
-            Raw(b'{"prompt":[{"type":"text","text":"hi"}],"_":"%b"}' % (b"x" * 400)),
-        )
-        prompts = [Prompt(Unread(sent, sent, sent, first=False, worded=False)) for _ in range(4)]
+        chain = use(log)
+        users = Raw(b'{"prompt":[{"type":"text","text":"hi"}],"_":"%b"}' % (b"x" * 400))
+        sent = Raw(b'{"prompt":[{"type":"text","text":"hi"}]}') if shortened else users
+        prompts = [Prompt(Unread(users, sent, sent, first=False, worded=False)) for _ in range(4)]
         for prompt in prompts:
             chain.keep("a", "s", prompt)
         assert [one.unread > 0 for one in prompts] == [False, False, False, True]
