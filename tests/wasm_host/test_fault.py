@@ -37,3 +37,12 @@ def test_what_a_guest_says_of_its_trap(fault: str, said: str | None) -> None:
     assert guest.dead
     assert guest.stderr == (said or "")
     assert ("stderr: index 3 of 2" in caught.value.detail) == bool(said)
+
+
+@pytest.mark.parametrize("name", ["_initialize", "channel_fault"])
+def test_what_is_called_and_is_no_function_is_not_called(name: str) -> None:
+    text = FAULTY.replace('(func (export "channel_fault") FAULT)', f'(export "{name}" (memory 0))')
+    guest = wasm_host.load(assemble(text)).instantiate("faulty")
+    guest.start(b"")
+    with pytest.raises(GuestError, match=r"faulty trapped: .*unreachable"):
+        guest.deliver(b"p1\n")

@@ -314,9 +314,6 @@ class _Exports:
             raise KeyError(name)
         return found
 
-    def __contains__(self, name: str) -> bool:
-        return self.get(name) is not None
-
 
 def item_of(found: Extern) -> Func | Memory | None:
     """The function or memory that wasmtime wrote to an `Extern`; of anything else nothing."""

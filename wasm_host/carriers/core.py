@@ -63,15 +63,12 @@ class CoreGuest(DirectGuest):
         assert store is not None
         imports = self._wasi.functions(store, module) if self._wasi is not None else []
         exports = capi.Instance(store, module, imports).exports(store)
-        if "_initialize" in exports:
+        initialize, fault = exports.get("_initialize"), exports.get("channel_fault")
+        if isinstance(initialize, capi.Func):
             self._arm()
-            initialize = exports["_initialize"]
-            assert isinstance(initialize, capi.Func)
             initialize(store)
         self._calls = CapiCalls(store, exports)
-        if "channel_fault" in exports:
-            fault = exports["channel_fault"]
-            self._fault = fault if isinstance(fault, capi.Func) else None
+        self._fault = fault if isinstance(fault, capi.Func) else None
         version = self._calls.abi_version(self._ticks)
         if version != ABI_VERSION:
             raise GuestError(
