@@ -95,12 +95,22 @@ class Fail(msgspec.Struct, frozen=True):
 
 
 class Silent(msgspec.Struct, frozen=True):
-    """Take `peer` for one that has ended: it was to take its role, and has not in its time."""
+    """Take `peer` for one that has ended: it was to take its role, and has not."""
 
     peer: str
     method: str
-    """What it has not answered."""
+    """What it has not answered …"""
     seconds: float
+    """… in this time."""
+    said: str = ""
+    """The words of its error, where that is its answer."""
+
+    @property
+    def text(self) -> str:
+        """What it did, without its name."""
+        if self.said:
+            return f"refuses to start: {self.said}"
+        return f"did not answer `{self.method}` within {self.seconds:g} s"
 
 
 class LogLine(msgspec.Struct, frozen=True):

@@ -285,9 +285,11 @@ class SegmentGuests:
         name, peer = of.peer, self._router.peers[of.peer]
         if peer.starts > 1 or peer.component.instance:
             self._recoveries[name].silent()
-        text = f"{peer.label} did not answer `{of.method}` within {of.seconds:g} s"
         hint = f"if it needs longer to start, raise its `timeout={of.seconds:g}`"
-        self.end(name, Closure(text, hint, {"component": name, "timeout": of.seconds}))
+        data = {"component": name, "timeout": of.seconds}
+        if of.said:
+            hint, data = "", {"component": name}
+        self.end(name, Closure(f"{peer.label} {of.text}", hint, data))
 
     def end(self, name: str, reason: Closure) -> None:
         """Ends a guest, and starts it again, goes on without it, or gives up."""

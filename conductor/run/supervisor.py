@@ -205,8 +205,7 @@ class Supervisor:
         else:
             why = "is it a proxy? `conductor test` tells"
         hint = f"{why}; if it needs longer to start, raise its `timeout={of.seconds:g}`"
-        how = Ended(f"did not answer `{of.method}` within {of.seconds:g} s", hint=hint)
-        self._runtime.ended(of.peer, how)
+        self._runtime.ended(of.peer, Ended(of.text, hint="" if of.said else hint))
 
     # -- new builds ----------------------------------------------------------------------------
 

@@ -327,6 +327,11 @@ class Initializer(Part):
     def _judge(self, handshake: Handshake, member: bytes, body: bytes) -> None:
         """A proxy's answer to its role request goes back, as far as its policy lets it."""
         peer = handshake.peer
+        refuses = member == b"error" and not peer.forwarded
+        if refuses and peer.shadow is not None:  # nobody gets its answer
+            said = read_error(body).message.removeprefix(f"{peer.name}: ")
+            self._exchange.emit(Silent(peer.name, INITIALIZE, 0.0, said))
+            return
         if peer.policy_state is not None and peer.shadow is None:
             if member == b"result" and peer.offer_shape is not None:
                 unflagged = remove_offer(Raw(body), _kept_shape(peer))
@@ -337,7 +342,7 @@ class Initializer(Part):
                 self._go_without(peer, handshake)
                 return
             member, body = verdict
-        if member == b"error" and not peer.forwarded:
+        if refuses:
             body = named(peer, body)
         self._finish(handshake, member, body)
 

@@ -158,6 +158,22 @@ def test_one_that_ends_before_it_answers_its_copy_is_started_again_as_one_with_a
         pb << ("agent", request(Hole("b"), "initialize", ASKED))
 
 
+def test_one_that_answers_its_copy_with_an_error_counts_as_one_that_has_ended() -> None:
+    """Nobody gets that error: it would stay in the chain and answer nothing."""
+    with before() as pb:
+        copied(pb)
+        pb >> ("g", "p", error(Hole("g"), 1, "g: bad"))
+        pb << Silent("g", "initialize", 0.0, "bad")
+        pb >> (lambda router: router.leaving("g", Closure("gone")))
+        pb >> (lambda router: router.returned("g"))
+        pb << ("g", "p", request(Hole("g2"), "initialize", ASKED))
+        pb >> ("g", "s", request("f", "initialize", ASKED))
+        pb >> ("agent", result(Hole("a"), ANSWER))
+        pb << ("client", result("i", ANSWER)) << ("g", "s", result("f", ANSWER))
+        pb >> ("g", "p", result(Hole("g2"), ANSWER))
+        assert pb.router.has_role("g")
+
+
 def test_an_observer_misses_something_if_there_is_too_much() -> None:
     with before(profile="observer", kind="scp") as pb:
         pb >> ("client", request("i", "initialize", V1))
