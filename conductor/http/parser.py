@@ -19,7 +19,8 @@ from conductor.http.request import Refused
 _PIECE: Final = 16 * 1024
 """Bytes of a body in chunks that are read in one go: a chunk may have one byte."""
 _END: Final = b"\r\n\r\n"
-_VERSION: Final = re.compile(rb"[^\r\n]* HTTP/(\d\.\d)\r\n")
+_LINE: Final = re.compile(rb"[!-~]+ [!-~]+ HTTP/(\d\.\d)\r\n")
+"""The first line of a request; a parser takes more blanks, and requests of RTSP."""
 
 
 class Part(enum.Enum):
@@ -111,8 +112,8 @@ class Parser:
     def _read(self, data: bytes) -> Head:
         self._head = head = Head()
         self._parser = parser = httptools.HttpRequestParser(head)
-        version = _VERSION.match(data)  # of RTSP, too, a parser takes requests
-        why = 400 if version is None else 0 if version[1] in (b"1.0", b"1.1") else 505
+        line = _LINE.match(data)
+        why = 400 if line is None else 0 if line[1] in (b"1.0", b"1.1") else 505
         try:
             parser.feed_data(data)
         except httptools.HttpParserUpgrade:

@@ -91,6 +91,7 @@ def test_what_brings_no_byte_of_a_body_is_bounded(empty: bytes) -> None:
         b"\r\nGET / HTTP/1.1\r\nhost: x\r\n\r\n",
         b"\x16\x03\x01",
         b"GET / RTSP/1.0\r\n\r\n",
+        b"GET  / HTTP/1.1\r\nhost: x\r\n\r\n",
         b"SOURCE / ICE/1.0\r\n\r\n",
         b"GET /\r\n\r\n",
         POST + b"connection: upgrade\r\nupgrade: x\r\ntransfer-encoding: chunked\r\n\r\n1\r\n",
