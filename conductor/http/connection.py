@@ -302,7 +302,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def write_head(self, status: int, headers: Sequence[tuple[str, str]]) -> None:
         """Writes the head of an answer, of which most are like the one before."""
-        is_whole = self._request is not None and self._request.method == "HEAD"
+        is_whole = status == 204 or (self._request is not None and self._request.method == "HEAD")
         said = status, (*headers,), self._http.keeps, self._http.is_new, is_whole
         if said != self._said:
             self._said = said

@@ -135,8 +135,9 @@ class Request:
     async def respond(self, response: Response) -> None:
         """Answers in one piece."""
         kind = (("content-type", response.kind),) if response.body else ()
-        size = ("content-length", str(len(response.body)))
-        self.begin(response.status, (*kind, size, *response.headers))
+        # 204 says already that there is none.
+        size = () if response.status == 204 else (("content-length", str(len(response.body))),)
+        self.begin(response.status, (*kind, *size, *response.headers))
         await self.send(response.body)
         self.end()
 

@@ -158,6 +158,19 @@ async def test_in_an_answer_that_has_begun_no_leave_is_given() -> None:
         assert (await talk.rest()).endswith(b"\r\n\r\n6\r\nearly \r\n3\r\nyes\r\n0\r\n\r\n")
 
 
+async def test_an_answer_without_content_names_no_length() -> None:
+    async def nothing(request: Request) -> None:
+        await request.respond(Response(status=204))
+
+    async with serving(nothing) as (connect, _):
+        talk = await connect()
+        for _ in range(2):
+            talk.send(b"GET / HTTP/1.1\r\n" + HOST + b"\r\n")
+        talk.send(b"GET / HTTP/1.1\r\n" + HOST + b"connection: close\r\n\r\n")
+        heads = b"HTTP/1.1 204 \r\n\r\n" * 2 + b"HTTP/1.1 204 \r\nconnection: close\r\n\r\n"
+        assert await talk.rest() == heads
+
+
 async def test_an_answer_to_head_has_no_body() -> None:
     async with serving(echo) as (connect, _):
         talk = await connect()
