@@ -224,17 +224,21 @@ class PrivateKeys:
 
     def without(self, line: str) -> str | None:
         """A line as it may be shown; None: it is part of a key, whose first line shows a mark."""
-        if self._left:
-            ended = _KEY in line and _KEY_ENDS in line
-            self._left = 0 if ended else self._left - 1
+        left, last = self._left, line.rfind(_KEY)
+        self._left = max(0, left - 1)
+        if last < 0:
+            return None if left else line
+        head, tail = line[:last], line[last + len(_KEY) :]
+        begins, ends = head.rfind(_KEY_BEGINS), head.rfind(_KEY_ENDS)
+        # Behind the end of a key another may begin.
+        if begins > ends:
+            self._left, tail = _KEY_LINES, ""
+        elif ends >= 0:
+            self._left = 0
+        if left:
             return None
-        if _KEY not in line or _KEY_BEGINS not in line:
-            return line
-        before, _, behind = line.partition(_KEY_BEGINS)
-        if _KEY_ENDS in behind:  # a key on one line
-            return before + MARK + behind.partition(_KEY_ENDS)[2].partition(_KEY)[2]
-        self._left = _KEY_LINES
-        return before + MARK
+        before, found, _ = head.partition(_KEY_BEGINS)
+        return before + MARK + tail if found else line
 
 
 def without_keys(lines: Sequence[str]) -> list[str]:
@@ -242,8 +246,12 @@ def without_keys(lines: Sequence[str]) -> list[str]:
     keys = PrivateKeys()
     for at, line in enumerate(lines):
         if _KEY in line and (_KEY_BEGINS in line or _KEY_ENDS in line):
-            if _KEY_BEGINS not in line:
-                return [MARK, *without_keys(lines[at + 1 :])]
+            end, begin, behind = line.partition(_KEY_BEGINS)
+            if _KEY_ENDS in end or not begin:
+                return [
+                    MARK,
+                    *without_keys([*([begin + behind] if begin else []), *lines[at + 1 :]]),
+                ]
             break
     return [shown for line in lines if (shown := keys.without(line)) is not None]
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from conductor import secret_shapes
-from conductor.errors import MARK, UsageError, one_line, without_keys, without_shapes
+from conductor.errors import MARK, PrivateKeys, UsageError, one_line, without_keys, without_shapes
 from conductor.packages.pack import pack
 from conductor.secret_shapes import NAMED, SHAPES
 from conductor.spec.redaction import may_hold
@@ -118,6 +118,22 @@ def test_last_words_have_no_line_of_a_key_wherever_their_writer_ends() -> None:
     assert said == lines, "standard error is the user's own"
     assert [line for line in flooded if line in key] == []
     assert flooded[-1] == lines[-1]
+
+
+def test_a_key_may_begin_on_the_line_on_which_another_ends() -> None:
+    begin, end = "-----BEGIN PRIVATE KEY-----", "-----END PRIVATE KEY-----"
+    for first in (
+        [begin, KEY, end + begin],
+        [f"{begin}{KEY}{end}{begin}"],
+        [f"{begin}{KEY}", begin],
+    ):
+        lines = [*first, KEY, f"{end} {begin}{KEY}{end}", "behind"]
+        keys = PrivateKeys()
+        said = [shown for line in lines if (shown := keys.without(line)) is not None]
+        assert said == [MARK, "behind"]
+        for at in range(len(lines) - 1):
+            assert without_keys(lines[at:])[-1] == "behind"
+            assert [one for one in without_keys(lines[at:]) if KEY in one] == []
 
 
 @pytest.mark.parametrize("kind", sorted({*SHAPES} - {*NAMED}))
