@@ -282,7 +282,7 @@ def _hellos() -> Iterator[Attack]:
 
 def _shown(name: str, rule: str, method: str, before: Json, members: str) -> Attack:
     said = _request("p", method, members, "$ID")
-    needs = {"session/request_permission": "permission"}.get(method, "never")
+    needs = {"session/request_permission": "refuse"}.get(method, "never")
     return Attack(name, "changed", "agent", method, before, (said,), (rule,), needs=needs)
 
 
