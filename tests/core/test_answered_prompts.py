@@ -10,6 +10,7 @@ from tests.harness.router.policed import (
     UPDATE,
     Hole,
     Json,
+    chain,
     chain_of,
     given,
     notification,
@@ -38,6 +39,15 @@ def test_every_other_result_stays(body: Any) -> None:
     with chain_of(trusted("g"), version=2) as pb:
         given(pb)
         pb >> ("g", "p", result(Hole("g-a"), body)) << ("client", result("a", body))
+
+
+@pytest.mark.parametrize("body", [{"messageId": "m"}, {}])
+def test_the_answer_of_a_component_that_cannot_report_idle_ends_the_turn(body: Any) -> None:
+    with chain("down:session/prompt:answer", version=2) as pb:
+        given(pb)
+        pb >> ("g", "p", result(Hole("g-a"), body))
+        pb << ("client", result("a", {"messageId": Hole("m")}))
+        pb << ("client", idle())
 
 
 def test_what_is_no_result_says_nothing() -> None:

@@ -28,7 +28,7 @@ from conductor.core.policy.key_table import (
     SETUP,
     Direction,
 )
-from conductor.core.policy.own_answers import plain, signed, unsigned
+from conductor.core.policy.own_answers import ending, plain, signed, unsigned
 from conductor.core.policy.sessions import FOLLOWED
 from conductor.core.policy.states import Event, State
 from conductor.core.state import Lane, Next, Renamed, Visit, Waiting, unread
@@ -171,6 +171,7 @@ class HeldRequests(Part, ABC):
             if carried.upstream is not None and carried.policy_state.policy.watched:
                 member, body = carried.upstream  # the same in another spelling
             elif carried.upstream != (member, body):
+                body = ending(carried, self._exchange.version, member, body)
                 body = signed(carried, member, body, said)
             self.hands_back(carried, member, body)
             return

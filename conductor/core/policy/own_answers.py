@@ -3,6 +3,7 @@
 The name is in the error's `data` and in front of its words, so that neither an editor nor a person
 takes it for the agent's or the conductor's. A prompt that is answered with the stop reason
 `refusal` has the name in the `_meta` of its result. The guests of a host are named by the host.
+A prompt of version 2 that a component answers without a stop reason gets one.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from typing import Final
 from msgspec import Raw
 
 from conductor.core import guards, json_text
+from conductor.core.agent_turns import only_begun
 from conductor.core.component import setters
 from conductor.core.guards.reading import value_of
 from conductor.core.json_text import holds, member_at, read_members, text_of, write_members
@@ -47,6 +49,15 @@ def signed(carried: Visit, member: bytes, body: bytes, said: bytes) -> bytes:
     if member == b"error":
         return _error(carried, body)
     return _result(carried, body, said) if carried.method == PROMPT else body
+
+
+def ending(carried: Visit, version: int | None, member: bytes, body: bytes) -> bytes:
+    """The answer of a component to a prompt that it has not passed on. Nobody would ever end a turn
+    that only began: the agent has no such prompt, and no policy lets a component report `idle`."""
+    own = carried.upstream is None and carried.policy_state.enforced
+    if own and carried.method == PROMPT and only_begun(version, member, body):
+        return _ENDS
+    return body
 
 
 def _error(carried: Visit, body: bytes) -> bytes:
@@ -106,6 +117,7 @@ def _refuses(body: bytes) -> bool:
     return holds(body, _STOPS) and text_of(member_at(body, "stopReason")) == _REFUSAL
 
 
+_ENDS: Final = b'{"stopReason":"end_turn"}'
 _STAMP: Final = f'"{STAMP}"'.encode()
 _STOPS: Final = f'"{_REFUSAL}"'.encode()
 
