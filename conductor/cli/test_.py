@@ -60,10 +60,16 @@ def run_tests(
     config = configured.here()
     if build:
         _build(places, report.write if json_ else report.say)
-    played = not _is_component(places) and (not only or _SCENARIOS in only)
+    files = component is not None or not _is_component(places)
+    played = files and (not only or _SCENARIOS in only)
     rules = [name for name in only if name != _SCENARIOS]
     has_checks = component is None and not update and (not only or bool(rules))
     checked = _checked(places) if has_checks else ""
+    if not played and not checked:
+        raise UsageError(
+            f"these options leave nothing to test of {', '.join(map(visible, places))}",
+            "rules are those of a component; --component and --update are for scenarios",
+        )
     found: dict[str, Any] = {}
     code = 0
     if played and (not checked or only or test_scenarios.below(places[0])):
@@ -136,9 +142,11 @@ def begun(text: str) -> None:
 
 def _is_component(places: Sequence[str]) -> bool:
     """Whether the command line names a component, and neither a folder nor files to play."""
+    from conductor.cli import test_scenarios
+
     (first, *others) = places
-    is_source = first.endswith((".wasm", ".py"))
-    return not others and (is_source or not os.path.exists(first))
+    is_scenario = first.endswith((test_scenarios.TRANSCRIPT, test_scenarios.TRACE))
+    return not others and not os.path.isdir(first) and not is_scenario
 
 
 def _checked(places: Sequence[str]) -> str:
@@ -146,10 +154,10 @@ def _checked(places: Sequence[str]) -> str:
     from conductor.cli import test_scenarios
 
     (first, *others) = places
-    if others or (os.path.isfile(first) and not _is_component(places)):
-        return ""
     if _is_component(places):
         return first
+    if others or not os.path.isdir(first):
+        return ""
     if path_of(first) is None and test_scenarios.below(first):
         return ""
     # The separator says that it is a path: a bare name would be that of a bundled component.

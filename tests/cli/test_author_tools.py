@@ -259,6 +259,9 @@ def test_nothing_is_overwritten(author: Author) -> None:
         (("test",), ("`./` is a folder without a proxy", "proxy.py", "`conductor new NAME`")),
         (("test", "nowhere"), ("`nowhere` is neither",)),
         (("test", "--build"), ("there is no component.toml in `.`",)),
+        (("test", "./pyproject.toml"), ("`./pyproject.toml` is neither",)),
+        (("test", "--only", "meta", "./x.txt"), ("leave nothing to test of ./x.txt", "rules are")),
+        (("test", "--update", "./x.py"), ("leave nothing to test of ./x.py", "for scenarios")),
     ],
 )
 def test_what_cannot_be(

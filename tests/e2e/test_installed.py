@@ -123,9 +123,12 @@ def test_a_chain_keeps_what_it_has(here: Place, rig: Rig) -> None:
 
 
 def test_a_managed_policy_knows_it_by_its_digest(here: Place, tmp_path: Path) -> None:
-    """Its place is in a home folder, so a path never allows it; its digest does."""
+    """A group may write in its place, so a path never allows it; its digest does."""
     machine = Machine(tmp_path / "machine")
-    home = {"XDG_DATA_HOME": str(tmp_path / "data")}
+    data = tmp_path / "data"
+    data.mkdir()
+    data.chmod(0o775)
+    home = {"XDG_DATA_HOME": str(data)}
     folder = here.project / "catalogue" / "dates"
     digest = hashlib.sha256((folder / "datetime.wasm").read_bytes()).hexdigest()
     ran = here.run("add", str(folder), "--yes", "--name", "dates", cwd=None, **home)
