@@ -59,8 +59,8 @@ CRITERION: Final = (
 )
 WALK: Final = '/call walkthrough show {"markdown":"# Add\\n*one*"}'
 WALKED: Final = (
-    "[walkthrough: Add]\n\n**Add**\n\n*one*\n\nthe user sees `Add` as text, since the "
-    "editor has no panels"
+    "[walkthrough: Add]\n\nwalkthrough:\n\n> **Add**\n>\n> *one*\n\nthe user sees `Add` as text, "
+    "since the editor has no panels"
 )
 RESEARCH: Final = '/call research begin_research {"question":"Is it?"}'
 REPORT: Final = (
