@@ -189,6 +189,8 @@ def _replace(file: str, data: bytes) -> None:
             with os.fdopen(fd, "wb") as writer:
                 os.fchmod(fd, os.stat(__file__).st_mode)  # a host's umask lets nobody read
                 writer.write(data)
+                writer.flush()
+                os.fsync(fd)  # a torn file would fail each start: a sealed host reads no source
             os.replace(new, file)
         except OSError:
             os.unlink(new)

@@ -19,6 +19,9 @@ cache = of_script("test")
 import importlib, json
 from importlib import resources
 import alone, package, package.inner
+if "full" in sys.argv:
+    import os
+    os.fsync = lambda fd: os.stat("no such disk")
 if cache and "close" in sys.argv:
     cache.close()
     import late
@@ -184,6 +187,11 @@ def test_half_a_file_has_half_the_code(place: Place) -> None:
     place.run()
     place.file.write_bytes(place.file.read_bytes()[:-40])
     assert place.run()["values"] == [1, 2, 3]
+
+
+def test_a_file_that_is_not_yet_on_the_disk_replaces_none(place: Place) -> None:
+    place.run("full")
+    assert not list(place.pyc.rglob("*.test*"))
 
 
 def test_a_folder_in_its_place_stops_nobody(place: Place) -> None:
