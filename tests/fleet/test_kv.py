@@ -13,10 +13,9 @@ from conductor.fleet import kv as fleet_kv
 from conductor.services import kv
 from conductor.services.calls import ServiceError
 from tests.e2e.test_services import asking_guest, call
-from tests.harness.process.command import conductor
 from tests.harness.process.nats import Nats
 from tests.harness.process.rig import Rig
-from tests.harness.process.serving import served
+from tests.harness.process.serving import bearer, new_token, served
 from tests.places import checkout_environment
 from tests.services.keepers import Fleet, ask
 
@@ -173,7 +172,7 @@ def test_chains_on_two_workers_share_the_values_of_a_project(
     """Through the real command line: two principals, each on a worker of its own."""
     (tmp_path / "counter.py").write_text(PROXY)
     counter = rig.program(sys.executable, str(tmp_path / "counter.py"), name="counter")
-    tokens = {name: conductor("serve", "token", name).out.strip() for name in ("alice", "bob")}
+    tokens = [new_token(rig, name) for name in ("alice", "bob")]
     guest = asking_guest(rig, call(1, "kv/set", key="a", value=1), call(2, "kv/get", key="a"))
     place = ("--nats", nats.url)
     for _ in tokens:
@@ -188,12 +187,9 @@ def test_chains_on_two_workers_share_the_values_of_a_project(
             "1",
             *place,
         )
-    listen = ("--listen", "ws://127.0.0.1:0", "--tokens", "tokens.toml")
+    listen = ("--listen", "ws://127.0.0.1:0", "--tokens", "tokens")
     with served(rig, "fleet", "gateway", *listen, *place) as gateway:
-        clients = [
-            gateway.socket(headers={"Authorization": f"Bearer {token}"})
-            for token in tokens.values()
-        ]
+        clients = [gateway.socket(headers=bearer(token)) for token in tokens]
         sessions = [client.begin() for client in clients]
         asked = [
             (client, client.start_prompt(session, "/count 50"))
