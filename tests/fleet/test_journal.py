@@ -375,7 +375,8 @@ def test_the_journal_of_a_dead_worker_ends_where_the_next_begins(rig: Rig, nats:
         )
         workers[0].process.kill()
         again = gateway.socket()
-        second = again.begin()
+        assert again.begin() == first  # the agents of both workers count from one
+        second = again.new_session()
         assert "again" in again.prompt(second, f"again, with {SECRET}")
         again.close()
         gateway.end()
