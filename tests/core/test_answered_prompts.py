@@ -14,7 +14,10 @@ from tests.harness.router.policed import (
     chain_of,
     given,
     notification,
+    prompt,
+    request,
     result,
+    state,
     trusted,
 )
 
@@ -47,6 +50,25 @@ def test_the_answer_of_a_component_that_cannot_report_idle_ends_the_turn(body: A
         given(pb)
         pb >> ("g", "p", result(Hole("g-a"), body))
         pb << ("client", result("a", {"messageId": Hole("m")}))
+        pb << ("client", idle())
+
+
+@pytest.mark.parametrize("early", [False, True])
+def test_so_does_an_answer_that_it_takes_from_a_turn_of_its_own(early: bool) -> None:
+    """The client is told `idle` once, when the agent has done its work."""
+    begun: Json = {"messageId": "m"}
+    with chain("down:session/prompt:carry+answer", version=2, grants="turns=within") as pb:
+        given(pb)
+        pb >> ("g", "s", request("own", "session/prompt", prompt("mine")))
+        pb << ("agent", request(Hole("a-own"), "session/prompt", prompt("mine")))
+        pb >> ("agent", result(Hole("a-own"), begun)) << ("g", "s", result("own", begun))
+        pb >> ("agent", state("running")) << ("g", "s", state("running"))
+        if not early:
+            pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
+        pb >> ("g", "p", result(Hole("g-a"), begun))
+        pb << ("client", result("a", {"messageId": Hole("m")}))
+        if early:
+            pb >> ("agent", state("idle")) << ("g", "s", state("idle"))
         pb << ("client", idle())
 
 
