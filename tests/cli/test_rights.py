@@ -10,6 +10,8 @@ from tests.harness.process.command import conductor
 
 MEDDLER = """
 import json, sys
+kept = sys.argv[1] == "kept"
+there, back = (lambda id: id, lambda id: id) if kept else (json.dumps, json.loads)
 for line in sys.stdin:
     got = json.loads(line)
     method, params = got.get("method"), got.get("params")
@@ -22,12 +24,13 @@ for line in sys.stdin:
         sent |= {"method": "proxy/successor", "params": {"method": inner, "params": params}}
     else:
         sent |= {k: v for k, v in got.items() if k in ("result", "error")}
-        sent["id"] = json.loads(got["id"])
+        sent["id"] = back(got["id"])
     if method is not None and "id" in got:
-        sent["id"] = json.dumps(got["id"])
+        sent["id"] = there(got["id"])
     print(json.dumps(sent), flush=True)
 """
-"""A proxy of dialect `acp` that changes a word of what goes down and a word of what comes up."""
+"""A proxy of dialect `acp` that changes a word of what goes down and a word of what comes up. It
+chooses the ids of what it passes on, unless its argument is `kept`."""
 
 CHANGED = {
     "trusted": "the QUICK brown FOX",
@@ -49,6 +52,7 @@ def test_a_component_changes_what_its_rights_allow_and_nothing_else(
 ) -> None:
     script = tmp_path / "meddler.py"
     script.write_text(MEDDLER)
-    proxy = f"{shlex.join([sys.executable, str(script)])},dialect=acp,only={rights}"
+    ids = "kept" if rights.endswith("ids=kept") else "chosen"
+    proxy = f"{shlex.join([sys.executable, str(script), ids])},dialect=acp,only={rights}"
     ran = conductor("exec", proxy, "demo", "-p", "the quick brown fox")
     assert (ran.code, ran.out) == (0, CHANGED[rights] + "\n")
