@@ -435,13 +435,19 @@ class OwnTurns(Part):
         return turn.show and not self._hosted
 
     def says(self, peer: Peer, params: Params) -> None:
-        """A component that has a turn which the client sees has sent an update."""
+        """A component that has a turn which the client sees has sent an update. The agent's idle
+        that it passes on is none of its own: it ends the user's turn."""
+        if not isinstance(params, UnsetType) and reported_state(params)[1] == "idle":
+            return
         for turn in self._mine(peer, session_of(params)):
             self._goes_on_outside(turn)
 
     def _goes_on_outside(self, turn: QueuedTurn) -> None:
-        """Takes note of whether the owner of a turn still holds the prompt in which it began."""
-        turn.outside |= not (turn.nests and self.holds(turn.owner[0].p.other, turn.named))
+        """Takes note of whether the prompt in which a turn began is over. In version 2 the user's
+        runs on behind its answer, until the client sees that the agent is idle."""
+        runs = self._exchange.version == 2 and any(one.turn is None for one in turn.session.prompts)
+        held = runs or self.holds(turn.owner[0].p.other, turn.named)
+        turn.outside |= not (turn.nests and held)
 
 
 def _name(peer: Peer, guest: str) -> str:

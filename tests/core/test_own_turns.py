@@ -648,6 +648,28 @@ def test_which_may_refuse_it_or_answer_too_late() -> None:
         pb >> (ABOVE, "s", result(Hole("own"), DONE))
 
 
+def test_in_version_2_the_conductor_above_ends_the_users_turn_once() -> None:
+    """A guest works on in it behind the answer; its host keeps the idle until that turn is over."""
+    with chain_of(trusted("h"), version=2) as pb:
+        asks(pb)
+        pb << ("h", "p", request(Hole("h-a"), PROMPT, prompt("hi")))
+        wanted = dump({"sessionId": "S", "show": True, "within": True})
+        pb >> ("h", "c", request(1, "clock")) << Serve("h", "clock", 1, None)
+        pb >> _relayed("one", "turn/begin", wanted, 1)
+        pb << ("h", "c", result(1, {"turn": Hole("one")}))
+        pb >> ("h", "s", request(Hole("h-a"), PROMPT, prompt("hi")))
+        at_agent(pb)
+        pb >> ("agent", result(Hole("a-a"), INSERTED))
+        pb << ("h", "s", result(Hole("h-a"), INSERTED))
+        pb >> ("h", "p", result(Hole("h-a"), INSERTED)) << ("client", result("a", INSERTED))
+        for said in (state("running"), update("work")):
+            pb >> ("agent", said) << ("h", "s", said) >> ("h", "p", said) << ("client", said)
+        pb >> ("agent", state("idle")) << ("h", "s", state("idle"))
+        pb >> ("h", "p", update("more")) << ("client", update("more"))
+        pb >> ("h", "p", state("idle")) << ("client", state("idle"))
+        pb >> _relayed("one", "turn/end", dump({"turn": pb.values["one"]}), None)
+
+
 def test_the_conductor_above_gives_it_turns_by_guest() -> None:
     with chain_of(trusted("h"), guest(**FREE)) as pb:
         for id_, name in ((1, "one"), (2, "two")):
