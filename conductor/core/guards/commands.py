@@ -308,7 +308,7 @@ def _front_kept(
     first = next((reading for reading in old if reading.first and reading.is_command), None)
     if first is None:
         return
-    same = next((reading for reading in new if reading.first), None)
+    same = next((reading for reading in new if reading.first and reading.at == first.at), None)
     if before[: first.at + 1] != after[: first.at + 1] or same is None or same.words != first.words:
         hint = "put yours at the end, with a line break in front"
         text = f"a prompt that is a command stays that command, its block first; hint: {hint}"

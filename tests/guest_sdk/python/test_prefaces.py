@@ -46,6 +46,9 @@ def added(prompt: Any, *, behind: bool) -> Any:
 
 @given(_prompts, st.booleans())
 @example([image(b"", mime_type="image/png"), text("/review")], False)
+@example(
+    [{"type": "resource", "resource": {"uri": "file:///a", "text": "/a/x"}}, text("/x")], False
+)
 def test_no_command_is_hidden_changed_or_made(prompt: list[Any], behind: bool) -> None:
     after = added(prompt, behind=behind)
     assert len(after) == len(prompt) + 2
