@@ -164,6 +164,8 @@ def test_one_that_answers_its_copy_with_an_error_counts_as_one_that_has_ended() 
         copied(pb)
         pb >> ("g", "p", error(Hole("g"), 1, "g: bad"))
         pb << Silent("g", "initialize", 0.0, "bad")
+        assert Silent("g", "initialize", 0.0, "bad").text == "refuses to start: bad"
+        assert Silent("g", "initialize", 2.5).text == "did not answer `initialize` within 2.5 s"
         pb >> (lambda router: router.leaving("g", Closure("gone")))
         pb >> (lambda router: router.returned("g"))
         pb << ("g", "p", request(Hole("g2"), "initialize", ASKED))
