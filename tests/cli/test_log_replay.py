@@ -57,6 +57,27 @@ def test_each_component_says_again_what_it_said(tmp_path: Path, isolation: str) 
     assert {one[:14] for one in told[1::2]} == {"same    turn 1"}
 
 
+def test_what_a_component_sent_in_a_microsecond_stands_in_its_order(tmp_path: Path) -> None:
+    """Times are rounded; what left for the client was seen later than what stays in the host."""
+    file = tmp_path / "t"
+    record(file, "-c", "isolation=process", "datetime", "passthrough", DEMO)
+    lines = [json.loads(line) for line in file.read_text().splitlines()]
+    ours = [line for line in lines if line.get("from") == "passthrough"]
+    (answer,) = (line["ts"] for line in ours if "end_turn" in json.dumps(line.get("payload")))
+    updates = [line for line in ours if line.get("method") == "session/update"]
+    assert len(updates) > 2
+    for line in lines:
+        if line not in updates and line.get("ts", 0) > answer:
+            line["ts"] += 0.01
+    for number, line in enumerate(updates):
+        line["ts"] = round(answer + 0.003 + number / 1e5, 6)
+        line["_conductor"]["way"] = round((line["ts"] - answer) * 1000, 3)
+    lines.sort(key=lambda line: line.get("ts", 0))
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    ran = replay(file, "passthrough")
+    assert ran.code == 0, ran.out + ran.err
+
+
 def test_a_changed_component_is_told_where_it_differs(tmp_path: Path) -> None:
     """Turn by turn, and what follows from it at either end."""
     file = tmp_path / "t"

@@ -25,6 +25,10 @@ _LATEST: Final = 1e11
 """Seconds: times beyond the year 5000 are none."""
 _MARK: Final = b'"[redacted'
 _RECORD_HINT: Final = "record a trace: `conductor agent --trace FILE …`"
+_NUMBERS: Final = 10**9
+"""Numbers of messages that one run of a host gives (`conductor/run/guest_host.py`)."""
+_MOMENT: Final = 2.5e-6
+"""Seconds: the time of a line and its way are rounded to a microsecond each."""
 _MOST_HELD: Final = 512 * 1024 * 1024
 """Bytes of the messages of a trace that are taken into memory."""
 
@@ -176,10 +180,34 @@ def _alone(path: str, trace: Reader, component: str) -> Reader:
                 line.ts, line.own.way = line.left, 0.0
             lines.append(line)
     alone, held = turns.held(_MOST_HELD)
-    for line in sorted(lines, key=lambda line: line.ts):
+    for line in _in_order(lines, component):
         held.append(json_text.encode(line) + b"\n")
         alone.read(line)
     return alone
+
+
+def _in_order(lines: Iterable[Line], component: str) -> list[Line]:
+    """The lines of a component by their times. These are rounded: what it sent within a moment
+    stands in the order of the numbers that its conductor gave."""
+    ordered = sorted(lines, key=lambda line: line.ts)
+    moments: dict[int, list[list[int]]] = {}
+    for at, line in enumerate(ordered):
+        if line.source == component and line.own is not None:
+            known = moments.setdefault(line.own.n // _NUMBERS, [])
+            if known and line.ts - ordered[known[-1][-1]].ts < _MOMENT:
+                known[-1].append(at)
+            else:
+                known.append([at])
+    for places in (places for known in moments.values() for places in known):
+        times = [ordered[at].ts for at in places]
+        sent = sorted((ordered[at] for at in places), key=_number)
+        for at, ts, line in zip(places, times, sent, strict=True):
+            ordered[at], line.ts = line, ts
+    return ordered
+
+
+def _number(line: Line) -> int:
+    return line.own.n if line.own is not None else 0
 
 
 def _take(recording: Recording, line: Line) -> None:
