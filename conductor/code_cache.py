@@ -21,7 +21,7 @@ from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 TYPE_CHECKING = False
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Sequence
+    from collections.abc import Iterable, Sequence
     from types import CodeType, ModuleType
     from typing import Final
 
@@ -48,7 +48,7 @@ class CodeCache:
         self._fd = -1
         self._begin = 0
         self._kept: dict[str, Kept] = {}
-        self._held: Collection[str] = ()
+        self._held: frozenset[str] = frozenset()
         """The modules that come from here whatever has become of their sources."""
         if sys.dont_write_bytecode:
             return
@@ -118,10 +118,10 @@ class CodeCache:
         if self._held:
             return
         begins = tuple(f"{package}." for package in packages)
-        inside = [name for name in self._kept if f"{name}.".startswith(begins)]
+        inside = frozenset(name for name in self._kept if f"{name}.".startswith(begins))
         late = (name for name in inside if name not in sys.modules)
         # One that has changed may be what others import.
-        held = inside if all(map(self._is_kept, late)) else []
+        held = inside if all(map(self._is_kept, late)) else frozenset()
         for name in names:
             if name not in held:
                 __import__(name)
