@@ -243,17 +243,19 @@ class PrivateKeys:
 
 def without_keys(lines: Sequence[str]) -> list[str]:
     """The last lines of a text without private keys, also one whose first lines are missing."""
-    keys = PrivateKeys()
-    for at, line in enumerate(lines):
-        if _KEY in line and (_KEY_BEGINS in line or _KEY_ENDS in line):
-            end, begin, behind = line.partition(_KEY_BEGINS)
-            if _KEY_ENDS in end or not begin:
-                return [
-                    MARK,
-                    *without_keys([*([begin + behind] if begin else []), *lines[at + 1 :]]),
-                ]
+    cut, kept = 0, ""
+    for at, line in enumerate(lines, 1):
+        if _KEY not in line:
+            continue
+        before, begin, behind = line.partition(_KEY_BEGINS)
+        if _KEY_ENDS in before:  # all up to here is a part of a key
+            cut, kept = at, begin + behind
+        if begin:
             break
-    return [shown for line in lines if (shown := keys.without(line)) is not None]
+    keys = PrivateKeys()
+    rest = [kept, *lines[cut:]] if kept else lines[cut:]
+    shown = [line for line in map(keys.without, rest) if line is not None]
+    return [MARK, *shown] if cut else shown
 
 
 @cache
