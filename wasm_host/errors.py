@@ -118,6 +118,10 @@ def explain(
         message = f"{name} trapped with {memory} bytes of memory in use, {bound}: {cause(text)}"
         hint = "it probably could not get more memory: raise the component's memory_bytes"
         return GuestError(phase, message, limit="memory_bytes", detail=detail, hint=hint)
+    if "(os error " in text:  # no code of the guest's ran into it
+        message = f"{name} got no memory or file of this system: {cause(text)}"
+        hint = "raise the limits of the process that starts conductor: `ulimit -a` shows them"
+        return GuestError(phase, message, detail=detail, hint=hint)
     where = "standard error and backtrace are" if stderr else "backtrace is"
     hint = f"this is a fault in the guest; its {where} in the detail"
     if memory is None and "unreachable" in text:  # a component, whose memory nobody can see

@@ -1,4 +1,8 @@
-"""What a guest has to say of a trap it made itself (`channel_fault`)."""
+"""The words of a guest about a trap of its own (`channel_fault`), and of the system it runs on."""
+
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -46,3 +50,26 @@ def test_what_is_called_and_is_no_function_is_not_called(name: str) -> None:
     guest.start(b"")
     with pytest.raises(GuestError, match=r"faulty trapped: .*unreachable"):
         guest.deliver(b"p1\n")
+
+
+CRAMPED = """
+import resource, sys, wasm_host
+module = wasm_host.load(open(sys.argv[1], "rb").read())
+module.instantiate("first").start(b"")  # loads all code that it needs
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+resource.setrlimit(resource.RLIMIT_AS, (used, used))
+try:
+    module.instantiate("fine").start(b"")
+except wasm_host.GuestError as error:
+    print(error, error.hint, sep="; ")
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems do not bound address space")
+def test_a_system_without_memory_is_no_fault_of_the_guest(tmp_path: Path) -> None:
+    (tmp_path / "fine.wasm").write_bytes(assemble(FAULTY.replace("FAULT", "")))
+    command = [sys.executable, "-c", CRAMPED, tmp_path / "fine.wasm"]
+    told = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert "fine got no memory or file of this system: Cannot allocate memory" in told.stdout
+    assert "`ulimit -a`" in told.stdout
+    assert "fault in the guest" not in told.stdout
