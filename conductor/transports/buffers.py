@@ -133,10 +133,8 @@ def library_code() -> list[tuple[int, int]]:
 
 def _is_library(mapping: bytes) -> bool:
     """Whether a mapping is code or constants of a library."""
-    _, rights, offset, *_, name = mapping.split()
-    # Other pages that are only read were written to when the library was loaded.
-    is_constant = rights == b"r--p" and int(offset, 16) == 0
-    return b".so" in name and (rights == b"r-xp" or is_constant)
+    _, rights, *_, name = mapping.split()
+    return b".so" in name and rights in (b"r-xp", b"r--p")
 
 
 @functools.cache
