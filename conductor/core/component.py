@@ -119,11 +119,13 @@ def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
         text: Its words. The settings that they name in quotes are what it refuses, or the limit
             that it is said to exceed.
         starting: Whether it has yet to take its role: words that name nothing then are about all
-            of its settings.
+            of its settings. Later they are about none: what a running component says goes to
+            others, who need not know the user's files.
     """
-    named = [who for key, who in set_by.items() if any(words in text for words in _naming(key))]
-    settings = (who for key, who in set_by.items() if not key.startswith(LIMITS))
-    found = named or (settings if starting else ())
+    settings = [key for key in set_by if not key.startswith(LIMITS)] if starting else []
+    limits = [key for key in set_by if key.startswith(LIMITS)]
+    named = [key for key in (*settings, *limits) if any(words in text for words in _naming(key))]
+    found = (set_by[key] for key in named or settings)
     return "".join(f" ({who})" for who in dict.fromkeys(found))
 
 

@@ -84,7 +84,8 @@ def event_answer(peer: Peer, member: bytes, body: bytes) -> bytes:
 
 
 def named(peer: Peer, body: bytes) -> bytes:
-    """An error with the name of the component whose it is, and who set what it refuses."""
+    """An error with the name of the component whose it is; if it has refused to start, also with
+    who set what it refuses."""
     members = read_members(Raw(body)) or {}
     raw = members.get("data")
     data = read_members(raw) if raw is not None else {}
@@ -94,7 +95,8 @@ def named(peer: Peer, body: bytes) -> bytes:
     message = visible(text_of(members.get("message")))
     if not message.startswith((f"{name}: ", f"proxy `{name}`")):
         message = f"{name}: {message}"
-    message += setters(peer.component.set_by.get(name, {}), message, starting=peer.starting)
+    if peer.starting:
+        message += setters(peer.component.set_by.get(name, {}), message, starting=True)
     words = {"message": Raw(_encode(message)), "data": write_members({**data, **_of(name)})}
     return bytes(write_members({**members, **words}))
 

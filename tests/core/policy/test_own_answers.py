@@ -3,6 +3,7 @@
 from typing import Any, Final
 
 import pytest
+from msgspec.structs import replace
 
 from conductor.core import CHANNEL, Component
 from tests.harness.router.policed import (
@@ -14,6 +15,7 @@ from tests.harness.router.policed import (
     chain,
     chain_of,
     given,
+    guest,
     notification,
     policy,
     prompt,
@@ -59,6 +61,15 @@ def test_an_error_names_its_component(body: Any, wanted: Json, version: int) -> 
         given(pb)
         said = {"jsonrpc": "2.0", "id": Hole("g-a"), "error": body}
         pb >> ("g", "p", said) << ("client", wanted)
+
+
+@pytest.mark.parametrize("words", ["`speed` is no number", "it exceeded cpu_ms"])
+def test_an_error_of_a_running_component_names_no_file_of_the_user(words: str) -> None:
+    set_by = {"g": {"speed": "/home/me/a.toml, line 3", "limits.cpu_ms": "/home/me/a.toml"}}
+    with chain_of(replace(guest(ANSWERS), set_by=set_by)) as pb:
+        given(pb)
+        said = {"jsonrpc": "2.0", "id": Hole("g-a"), "error": {"code": 5, "message": words}}
+        pb >> ("g", "p", said) << ("client", signed("a", f"g: {words}", 5))
 
 
 @pytest.mark.proves("no error of a component shows")
