@@ -1,4 +1,4 @@
-"""A component as the router gets it, and what the component keeps for when it is started again."""
+"""A component as the router gets it, and the members that it keeps for its next instance."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ HOLD_INITIALIZE: Final = 60.0
 """Seconds that a component may hold `initialize`."""
 
 LIMITS: Final = "limits."
-"""How the names of limits begin, where settings stand beside them."""
+"""The prefix of the names of limits, where settings stand beside them."""
 
 MOST_KEPT: Final = 256 * 1024
 """Bytes of names and values that are kept for one component; the oldest members go first."""
 
 
 class Role(Enum):
-    """What a peer is to this conductor."""
+    """The role of a peer for this conductor."""
 
     CLIENT = "client"
     PROXY = "proxy"
@@ -67,8 +67,8 @@ class Component(msgspec.Struct, frozen=True):
     known_as: frozenset[str] = frozenset()
     """Other names of its own, which its MCP servers may have."""
     numbers: range | None = None
-    """For a host of guests whose messages a trace follows: the numbers that those have. A router
-    that makes the trace sends it the numbers of all other messages."""
+    """For a host of guests whose messages a trace follows: the numbers of these messages. A router
+    that makes the trace sends the host the numbers of all other messages."""
     allowance: Allowance = Allowance()
     """Its limits."""
     hosts: bool = False
@@ -89,7 +89,7 @@ class Component(msgspec.Struct, frozen=True):
     limited: bool = False
     """Whether its turns are ended when nothing moves in them (`Router.turns`)."""
     revived: bool = False
-    """Of an agent: whether it may be started again, and is to go on where it was then."""
+    """Of an agent: whether it may be started again, and then is to go on where it was."""
     logins: bool = True
     """Of an agent: whether the client can start its command for a login by terminal."""
     peer_agent: bool = False
@@ -99,25 +99,25 @@ class Component(msgspec.Struct, frozen=True):
     """The peer agents it reaches, by name, and whether it has a policy there
     (`conductor.core.ports`). A host of guests has the ports of all of them."""
     agents: dict[str, str] = {}
-    """The further agents with which sessions may go on by it, and the component whose right that
-    is: itself, or a guest (`conductor.core.moving`)."""
+    """The further agents with which it may have sessions go on, each with the component that has
+    the right: itself, or a guest (`conductor.core.moving`)."""
     denied: dict[str, str] = {}
     """The words that are denied it, each with who denies it: no hint offers them."""
     judge: Policy | None = None
-    """Of a trusted one: the rights by which it is judged. What they forbid is reported, and
-    happens."""
+    """Of a trusted component: the rights by which it is judged. An act that they forbid is
+    reported, and happens."""
     set_by: dict[str, dict[str, str]] = {}
-    """Who set what it was started with, by its name, or by those of its guests (`setters`)."""
+    """Who set its settings and limits, by its name, or by the names of its guests (`setters`)."""
 
 
 def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
-    """Who set what a component refuses, to stand behind its words: ` (FILE, line N)`.
+    """Who set the setting that a component refuses, to stand behind its words: ` (FILE, line N)`.
 
     Args:
         set_by: Who set each of its settings, by key, each of its limits, by `limits.NAME`, and what
             has no name, by an empty key.
-        text: Its words. The settings that they name in quotes are what it refuses, or the limit
-            that it is said to exceed.
+        text: Its words. It refuses the settings that they name in quotes, or has exceeded the limit
+        that they name.
         starting: Whether it has yet to take its role: words that name nothing then are about all
             of its settings. Later they are about none: what a running component says goes to
             others, who need not know the user's files.
@@ -130,7 +130,7 @@ def setters(set_by: Mapping[str, str], text: str, *, starting: bool) -> str:
 
 
 def _naming(key: str) -> tuple[str, ...]:
-    """How words name a setting or a limit; empty quotes in them name nothing."""
+    """The forms by which words name a setting or a limit; empty quotes name nothing."""
     if key.startswith(LIMITS):
         limit = key.removeprefix(LIMITS)
         return (f"exceeded {limit}", f"its limit {limit}")
@@ -138,7 +138,7 @@ def _naming(key: str) -> tuple[str, ...]:
 
 
 KEPT_ALIASES: Final = "conductor.aliases"
-"""The member of what a component keeps that has its aliases; it is the conductor's own."""
+"""The name of the kept member with a component's aliases; this member is the conductor's own."""
 
 
 class KeptMembers:

@@ -30,10 +30,10 @@ class Dialect(msgspec.Struct, frozen=True):
     offer: bool = False
     """The role travels as `_meta.symposium.proxy` in a plain `initialize`; the proxy echoes it."""
     down_request: str | None = None
-    """The methods of envelopes, from a proxy to its conductor …"""
+    """The method of an envelope from a proxy to its conductor; None: there is no envelope."""
     down_notification: str | None = None
     up_request: str | None = None
-    """… and from the conductor to the proxy; None: there is no envelope."""
+    """The method of an envelope from the conductor to the proxy; None: there is no envelope."""
     up_notification: str | None = None
     nested: bool = False
     """The message sits in `params.message`, and not flattened in `params`."""
@@ -48,7 +48,7 @@ def _both(name: str, role: str, successor: str) -> Dialect:
 
 
 PLAIN: Final = Dialect("plain")
-"""What clients and agents speak."""
+"""The dialect of clients and agents."""
 
 ACP: Final = _both("acp", "proxy/initialize", "proxy/successor")
 SDK: Final = _both("sdk", "_proxy/initialize", "_proxy/successor")
@@ -106,7 +106,7 @@ class _Wrapped(msgspec.Struct, frozen=True, gc=False):
 
 
 class Unwrapped(NamedTuple):
-    """What an envelope holds."""
+    """The content of an envelope."""
 
     method: str
     params: Params
@@ -139,7 +139,7 @@ def unwrap(params: Params) -> Unwrapped:
 
 
 def _unwrap_slowly(params: Params) -> Unwrapped:
-    """The same for nested messages and for what holds lone surrogates."""
+    """As `unwrap`, for nested messages and for params with lone surrogates."""
     outer = inner = read_members(params) or {}
     nested = "method" not in inner and "message" in inner
     if nested:

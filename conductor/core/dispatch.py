@@ -35,7 +35,7 @@ from conductor.core.tracing import read_number
 
 _SPECIAL: Final = frozenset({CANCEL, *ROLES, *ENVELOPES})
 _CONDUCTORS: Final = ("_", ONE_HOP)
-"""How methods begin that may be for the conductor itself."""
+"""The prefixes of methods that may be for the conductor itself."""
 _SIDE_AND_NEWLINE: Final = 2
 _VERSION: Final = '`jsonrpc` must be "2.0"'
 _NEITHER: Final = "a message must have a `method`, or a `result` or `error`"
@@ -43,7 +43,7 @@ _BOTH: Final = "a message with a `method` must have neither `result` nor `error`
 _FLATTER: Final = "\nhint: send what is deep as a text, or in fewer levels"
 _LONGEST_METHOD: Final = 1024
 _MOST_ENTRIES: Final = 1000
-"""Messages in one array: all of them are routed at once."""
+"""The most messages in one array: all of them are routed at once."""
 _NO_BATCHES: Final = "JSON-RPC batches are not supported; send each message individually"
 
 
@@ -76,7 +76,7 @@ class Dispatcher(Part):
             if peer.next_number:
                 exchange.number, peer.next_number = peer.next_number, 0
             entry = in_flight.queue[0] if in_flight.queue else in_flight.shown
-            # The same bytes, but for that of the side, and perhaps without the newline.
+            # The same bytes, but for the side byte, and perhaps without the newline.
             if (
                 entry is not None
                 and entry.frame.startswith(frame, 1)
@@ -96,8 +96,8 @@ class Dispatcher(Part):
             self._batch(lane, frame, message)
 
     def _returned(self, lane: Lane, entry: Entry) -> bool:
-        """A component returns, as it came, what is the next to leave it by `lane`: nothing has to
-        be read or judged. False: it is like any other message."""
+        """A component returns, as it came, the next message that is to leave it by `lane`: nothing
+        has to be read or judged. False: the message is taken like any other."""
         if type(entry) is Visit:
             if entry.lane is lane:
                 return self._parts.answers.answered_as_it_came(lane, entry)
@@ -109,7 +109,7 @@ class Dispatcher(Part):
         return True
 
     def _unreadable(self, lane: Lane, whole: bytes, frame: bytes, error: Malformed) -> None:
-        """Rejects a frame; one that nests too deeply still says what it asks or answers.
+        """Rejects a frame; a frame that nests too deeply still tells its request or answer.
 
         Args:
             whole: the frame with its side.
@@ -133,7 +133,7 @@ class Dispatcher(Part):
         """Serves an older peer's array in order and answers with one array (never sends one).
 
         An array of a component that holds no object is junk, as a line of text is: programs print
-        such lines too. Of any other, only what is a request is answered.
+        such lines too. Of any other array, only the requests are answered.
         """
         exchange, is_upstream = self._exchange, lane.peer is self._exchange.upstream
         if len(entries) > _MOST_ENTRIES:
@@ -285,7 +285,7 @@ class Dispatcher(Part):
                 adaptation.spoke(lane.peer, params)
             else:
                 self._parts.own_turns.says(lane.peer, params)
-        # Last: what a state lets begin must not overtake it.
+        # Last: messages that a state lets go on must not overtake the update.
         known = lane.peer.agent_sessions
         if method == UPDATE and (known is not None or self._exchange.version == 2):
             self._agent_reports(lane, params)
@@ -315,7 +315,7 @@ class Dispatcher(Part):
             self._exchange.log("debug", lane.peer, f"`{method}` before `initialize` dropped")
             return None
         if known is not None and not lane.peer.admitted and method == UPDATE:
-            # Everybody has seen what the agent shows again, but for what was missed.
+            # Everybody has seen the updates that the agent shows again, but for those missed.
             return None if known.shows_again(session_of(params), params) else target
         return target
 
@@ -353,7 +353,7 @@ class Dispatcher(Part):
 
 
 def _malformed(message: Message, method: str) -> str:
-    """What is wrong with a message that has a method."""
+    """The fault of a malformed message that has a method."""
     if len(method) > _LONGEST_METHOD:
         return f"a method has at most {_LONGEST_METHOD} characters, this one has {len(method)}"
     return _VERSION if message.jsonrpc != "2.0" else _BOTH

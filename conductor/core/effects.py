@@ -1,4 +1,4 @@
-"""What the router asks the shell to do. Values only: the shell performs them."""
+"""The effects that the router asks of the shell. Values only: the shell performs them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Resolve(msgspec.Struct, frozen=True):
     token: int
     folders: tuple[str, ...]
     theirs: tuple[str, ...]
-    """Those of the user's sessions."""
+    """The folders of the user's sessions."""
 
 
 class Keep(msgspec.Struct, frozen=True):
@@ -57,7 +57,7 @@ class Recall(msgspec.Struct, frozen=True):
     peer: str
     token: int
     session: str | None
-    """None: of all sessions of this agent, those that titles are made of."""
+    """None: the records of all sessions of this agent, as far as titles are made of them."""
 
 
 class Serve(msgspec.Struct, frozen=True):
@@ -99,15 +99,15 @@ class Silent(msgspec.Struct, frozen=True):
 
     peer: str
     method: str
-    """What it has not answered …"""
+    """The request that `peer` has not answered."""
     seconds: float
-    """… in this time."""
+    """The time that `peer` had for its answer."""
     said: str = ""
     """The words of its error, where that is its answer."""
 
     @property
     def text(self) -> str:
-        """What it did, without its name."""
+        """The failure of `peer` in words, without its name."""
         if self.said:
             return f"refuses to start: {self.said}"
         return f"did not answer `{self.method}` within {self.seconds:g} s"
@@ -132,10 +132,10 @@ class OwnedAddresses(msgspec.Struct, frozen=True):
 
 
 class Violated(msgspec.Struct, frozen=True):
-    """A component broke a rule of its policy; the others see nothing of what it did.
+    """A component broke a rule of its policy; the other components see nothing of its act.
 
-    With `would`, somebody only watches: either the rule is not enforced, and what the component did
-    has happened, or the component is only watched (the rule is `watch`), and it has not.
+    With `would`, somebody only watches. Either the rule is not enforced, and the act has happened;
+    or the component is only watched (the rule is `watch`), and the act has not happened.
     """
 
     peer: str
@@ -147,7 +147,7 @@ class Violated(msgspec.Struct, frozen=True):
     """A JSON pointer to the place in the message."""
     text: str
     fatal: bool
-    """Its policy says that it is to be ended for this."""
+    """Whether the component's policy ends the component for this."""
     again: bool = False
     """A violation of the same rule, direction and key was reported before."""
     session: str | None = None
@@ -156,7 +156,7 @@ class Violated(msgspec.Struct, frozen=True):
 
     @property
     def closure(self) -> Closure:
-        """Why a component is ended for it."""
+        """Why the component is ended for the violation."""
         return Closure(
             self.text,
             f"it broke the rule `{self.rule}`; `conductor inspect` shows its policy",
@@ -173,7 +173,7 @@ class Reached(msgspec.Struct, frozen=True):
     """A method, or a call of a service."""
     where: str
     bytes: int
-    """Of its params."""
+    """Bytes of its params."""
     refused: str
     """Why it was refused; empty: it went on."""
 
@@ -188,8 +188,8 @@ class Wake(msgspec.Struct, frozen=True):
 class Entry(msgspec.Struct, frozen=True, gc=False):
     """One message crossed from one peer to another, or to or from the conductor itself.
 
-    Each request has one response, of the peer it went to. Copies are not reported. What is in it is
-    what the router has read: nothing is copied, and nothing read again.
+    Each request has one response, of the peer it went to. Copies are not reported. The values are
+    those that the router has read: nothing is copied, and nothing is read again.
     """
 
     kind: str
@@ -197,11 +197,11 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     source: str
     """The sender's name; empty: the conductor itself."""
     source_side: Side
-    """The side of its sender it came in on …"""
+    """The side of its sender where it came in."""
     target: str
     """The receiver's name; empty: the conductor itself."""
     target_side: Side
-    """… and that of its receiver it went out on."""
+    """The side of its receiver where it went out."""
     number: int
     """The number of the message, which it keeps where it goes past a component."""
     method: str
@@ -225,8 +225,8 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     whole: int = 0
     """Bytes of the payload, where only its session was kept."""
     read: float = 0.0
-    """When it was read, by the machine's monotonic clock, if it has waited since: the shell says
-    it. 0: it did not wait."""
+    """The time when it was read, by the machine's monotonic clock, if it has waited since: the
+    shell gives this time. 0: it did not wait."""
 
 
 class Changed(msgspec.Struct, frozen=True, kw_only=True):
@@ -241,7 +241,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     `reordered` (passed on after a later message of its session; any other change has an effect of
     its own) or `rebound` (a session goes on as another of the agent's, by the call `rebind`)."""
     kind: str
-    """Of the message that was sent or dropped: `request`, `response` or `notification`."""
+    """`request`, `response` or `notification`: the kind of the message that was sent or dropped."""
     direction: str
     """`up` or `down`."""
     method: str
@@ -252,7 +252,7 @@ class Changed(msgspec.Struct, frozen=True, kw_only=True):
     before: bytes | None = None
     """The params it got, or for a response `{"result":…}` or `{"error":…}`; None: none."""
     after: bytes | None
-    """The same, as sent on; None: dropped."""
+    """The params or the response as sent on; None: dropped."""
     source: str | None = None
     """The sender's name and its id; for a response see the target."""
     source_id: str | None = None
@@ -270,7 +270,7 @@ class Adapted(msgspec.Struct, frozen=True):
     text: str
     """A sentence."""
     again: bool
-    """It got some for blocks of this type in this session before."""
+    """It got words for blocks of this type in this session before."""
 
 
 class Held(msgspec.Struct, frozen=True):
@@ -285,9 +285,9 @@ class Answered(msgspec.Struct, frozen=True):
     token: int
     """As given to `ask`."""
     member: bytes
-    """`result` or `error` …"""
+    """`result` or `error`."""
     body: bytes
-    """… and that member's raw JSON. Also an error where the client cannot answer any more."""
+    """The raw JSON of that member. It is an error too where the client cannot answer any more."""
 
 
 class Closure(msgspec.Struct, frozen=True):
@@ -325,4 +325,4 @@ Effect = (
 )
 
 Effects = list[Effect]
-"""What a call of the router asks for, in order; the parts of the router append to it."""
+"""The effects of one call of the router, in order; the parts of the router append to them."""

@@ -192,7 +192,7 @@ def _pieces(text: bytes) -> Iterator[bytes]:
 
 # -- values whose texts may hold lone surrogates ---------------------------------------------------
 
-# Stands in a text for what it cannot hold: who wrote that text cannot know the number.
+# Stands in a text for a lone surrogate: the writer of the text cannot know the number.
 _SIGN: Final = f"\ufdd0{hash(('sign', id(_PIECE))) & (1 << 40) - 1:010x}"
 _SIGN_BYTES: Final = _SIGN.encode()
 _signed: Final = lazy_pattern(_SIGN + "([0-9a-fA-F]{4})")
@@ -233,8 +233,8 @@ def _each_text(value: Any, change: Callable[[str], str]) -> Any:
 
 
 def utf8(text: str) -> bytes:
-    """A text for what is no JSON, such as a file: no UTF-8 holds a lone surrogate, so U+FFFD
-    stands for it there, as editors write it. The halves of a pair become the character."""
+    """The bytes of a text outside JSON, such as a file. UTF-8 holds no lone surrogate, so U+FFFD
+    stands for it, as editors write it. The halves of a pair become the character."""
     try:
         return text.encode()
     except UnicodeEncodeError:
@@ -319,7 +319,7 @@ _any_text: Final = Decoder(Raw)
 
 def check(text: Raw | bytes) -> None:
     """Raises as `Decoder.decode` where this is no JSON text."""
-    bytes(text).decode()  # of what is not read, msgspec does not look at the encoding
+    bytes(text).decode()  # msgspec does not check the encoding of text that it skips
     _any_text.decode(text)
 
 
@@ -371,7 +371,7 @@ def member_at(whole: Raw | bytes | UnsetType | None, name: str, *names: str) -> 
 
 
 def has_object(whole: Raw | bytes | UnsetType | None, name: str, *names: str) -> bool:
-    """Whether what is there is an object: so capabilities are declared."""
+    """Whether the value there is an object: capabilities are declared as objects."""
     return read_members(member_at(whole, name, *names)) is not None
 
 

@@ -37,23 +37,24 @@ UNSUPPORTED_VERSION: Final = -32022
 REQUEST_CANCELLED: Final = -32800
 RESOURCE_NOT_FOUND: Final = -32002
 AUTH_REQUIRED: Final = -32000
-"""What the agent answers if the user has to log in first; editors then show its login."""
+"""The agent's error if the user has to log in first; editors then show its login."""
 REFUSED: Final = -31900
-"""What a component answers if it lets something not go on. `data` has its name as `component`."""
+"""A component's error if it stops a message. `data` has the name of the component as
+`component`."""
 
 Params = Raw | UnsetType
-"""Raw params of a message, or that it has none."""
+"""Raw params of a message; `UNSET`: it has none."""
 _STRUCTURED: Final = b"{["
-"""How params begin that JSON-RPC allows."""
+"""The first bytes of params that JSON-RPC allows."""
 
 MAX_DEPTH: Final = 512
 """Deepest nesting of arrays and objects a frame may have."""
 
 MAX_UNUSUAL: Final = 250_000
-"""Values of a batch, or of a message with members of odd types: each becomes an object."""
+"""The most values of a batch, or of a message with members of odd types: each becomes an object."""
 
 _FEW: Final = 10
-"""Requests that a line of the log names."""
+"""The most requests that a line of the log names."""
 
 
 class Malformed(Exception):  # noqa: N818 - names the frame's state, as in DESIGN's vocabulary
@@ -95,15 +96,16 @@ class Message(msgspec.Struct, frozen=True, gc=False):
 
     @property
     def answers(self) -> bool:
-        """Whether it has a member of responses. With a `method` too it is no message at all; but
-        beside one, null is none: some peers write all members of a message in each."""
+        """Whether it has a member of responses. A message that also has a `method` is malformed;
+        but null beside a `method` does not count: some peers write all members in each message."""
         if self.result is UNSET and self.error is UNSET:
             return False
         return self.method is UNSET or self.result not in _ABSENT or self.error not in _ABSENT
 
 
 class ErrorObject(msgspec.Struct, frozen=True):
-    """What is read of an error object; the defaults stand for what cannot be read."""
+    """The members that are read of an error object; a default stands for one that cannot be
+    read."""
 
     code: int = 0
     message: str = "an error"
@@ -117,7 +119,7 @@ _text = Decoder(str)
 _NULL: Final = Raw(b"null")
 _VERSION: Final = Raw(b'"2.0"')
 BOM: Final = b"\xef\xbb\xbf"
-"""The mark of bytes' order that some programs write before their first line; it says nothing."""
+"""The byte order mark that some programs write before their first line; it has no meaning."""
 _INT: Final = re.compile(rb"-?(?:0|[1-9][0-9]{0,18})")
 _WHOLE: Final = lazy_pattern(
     rb"(-?)(0|[1-9][0-9]{0,18})(?:\.([0-9]{1,40}))?(?:[eE]([+-]?[0-9]{1,2}))?"
@@ -131,8 +133,8 @@ def parse(frame: bytes, max_depth: int = MAX_DEPTH) -> Message | list[Raw]:
         The message, or the raw entries of a JSON array.
 
     Raises:
-        Malformed: -32700 for what is not UTF-8 or not JSON, -32600 for JSON that is no JSON-RPC
-            object or nests deeper than `max_depth`.
+        Malformed: -32700 for a frame that is not UTF-8 or not JSON, -32600 for JSON that is no
+        JSON-RPC object or nests deeper than `max_depth`.
     """
     # Each level takes two bytes, so most frames are too short to be looked at.
     if len(frame) > 2 * max_depth and too_deep(frame, max_depth):
@@ -159,8 +161,8 @@ def message_of(frame: bytes) -> Message | None:
 
 
 def _unusual(frame: bytes) -> Message | list[Raw]:
-    """Reads what the fast path refused: batches, odd members, lone surrogates, a mark of bytes'
-    order in front."""
+    """Reads a frame that the fast path refused: with a batch, odd members, lone surrogates, or a
+    byte order mark in front."""
     frame = frame.removeprefix(BOM)
     try:
         try:
@@ -207,9 +209,9 @@ def _decode(frame: bytes, *, hidden: bool = False) -> Message | list[Raw]:
 
 
 def _odd(members: dict[str, Raw]) -> Message:
-    """A message of which `method` or `jsonrpc` is no string; for the latter `jsonrpc` is empty.
+    """A message whose `method` or `jsonrpc` is no string; such a `jsonrpc` becomes empty.
 
-    A `method` of null is none: some agents write all members of a message in each.
+    A `method` of null counts as absent: some agents write all members in each message.
     """
     id_ = members.get("id", UNSET)
     method: str | UnsetType = UNSET
@@ -318,8 +320,8 @@ def outcome(message: Message) -> tuple[bytes, Raw] | None:
 
 
 def dropped(key: bytes | None, methods: Iterable[str]) -> str:
-    """What the log says of an answer to no request: its id, as `canonical_id` reads it, is that of
-    none. `methods` are those of the requests that stay without an answer."""
+    """The line of the log about an answer to no request. `key`: its id, as `canonical_id` reads it.
+    `methods`: those of the requests that stay without an answer."""
     what = "no request is open under its id" if key is not None else "it has no valid id"
     names = [f"`{method:.80}`" for method in islice(methods, _FEW + 1)]
     stays = f"; without an answer: {', '.join(names[:_FEW])}" if names else ""
@@ -332,7 +334,7 @@ def error_object(code: int, message: str, data: object = None) -> bytes:
     body: dict[str, object] = {"code": code, "message": message}
     if data is not None:
         body["data"] = data
-    # It may quote what a component wrote, and that a secret of its settings.
+    # The error may quote a text of a component, and the text a secret of the component's settings.
     return hidden_json_line(encode(body))
 
 

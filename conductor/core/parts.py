@@ -54,7 +54,8 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
     logging: bool = False
     """Whether `Entry` effects are made."""
     tracing: bool = False
-    """The same, and they say what components without a policy pass on, which are watched for it."""
+    """Whether they are made, and name the messages that components without a policy pass on: these
+    components are watched for it."""
     audited: Collection[str] = ()
     """The components of which `Changed` effects are made."""
     owned: Mapping[str, Collection[str]] = {}
@@ -75,30 +76,30 @@ class RouterOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 _OF_CLIENTS: Final = ("early", "logins", "moving", "own_folders", "replays", "reviving")
-"""Those that only a client's end needs: no host of guests has that."""
+"""The parts that only a client's end needs: a host of guests has none."""
 
 _OF_SESSIONS: Final = (
     *("answers", "cancellations", "checks", "deadlines", "early", "handshake", "held"),
     *("initializer", "logins", "mcp_ownership", "names", "notifications", "own_folders"),
     *("own_turns", "policed", "replays", "requests", "services", "turns", "waits"),
 )
-"""Those that each session needs."""
+"""The parts that each session needs."""
 
 _BESIDE: Final = (
     *(f"conductor.core.guards.{name}" for name in ("capabilities", "modes", "servers")),
     "json",
 )
-"""What each session needs beside its parts."""
+"""The modules that each session needs beside its parts."""
 
 
 def modules(*, client: bool) -> list[str]:
-    """The modules of all of them, and what else waits for a session. `client`: of a client's
-    end."""
+    """The modules of all parts, and those that each session needs beside them. `client`: with the
+    parts of a client's end."""
     return [*_modules(_MADE, client=client), *_BESIDE]
 
 
 def load(*, client: bool) -> None:
-    """Loads what each session needs."""
+    """Loads the modules that each session needs."""
     for module in (*_modules(_OF_SESSIONS, client=client), *_BESIDE):
         import_module(module)
 
@@ -122,7 +123,7 @@ class Parts:
 
     options: RouterOptions
     exchange: conductor.core.exchange.Exchange
-    # What polices components.
+    # Policies of components.
     checks: conductor.core.policy.checks.Checks
     deadlines: conductor.core.waits.Deadlines
     observers: conductor.core.policy.observers.Observers
@@ -132,7 +133,7 @@ class Parts:
     notifications: conductor.core.policy.notifications.PolicedNotifications
     policed: conductor.core.policy.requests.PolicedRequests
     handshake: conductor.core.policy.handshake.PolicedHandshake
-    # What gives them turns.
+    # Turns of components.
     own_turns: conductor.core.own_turns.OwnTurns
     held: conductor.core.held_prompts.HeldPrompts
     # How components take their roles, and leave.
@@ -140,7 +141,7 @@ class Parts:
     detection: conductor.core.roles.detection.Detection
     endings: conductor.core.endings.Endings
     rearranging: conductor.core.rearranging.Rearranging
-    # What passes.
+    # Messages that pass.
     requests: conductor.core.requests.Requests
     answers: conductor.core.answers.Answers
     rejections: conductor.core.rejections.Rejections
@@ -155,7 +156,7 @@ class Parts:
     moving: conductor.core.moving.Moving
     reviving: conductor.core.reviving.Reviving
     replays: conductor.core.replays.Replays
-    # What waits.
+    # Messages that wait.
     waits: conductor.core.waits.Waits
     early: conductor.core.early_updates.EarlyUpdates
     own_folders: conductor.core.own_folders.OwnFolders

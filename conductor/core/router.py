@@ -1,4 +1,4 @@
-"""The router: what the shells ask of the core. Bytes of one peer go in, effects come out."""
+"""The router: the calls of the shells to the core. Bytes of one peer go in, effects come out."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from conductor.core.state import Peer
 DEFAULTS: Final = RouterOptions()
 
 _TURN: Final = b"turn:"
-"""How the key of a turn begins."""
+"""The prefix of the key of a turn."""
 
 __all__ = ["LAST_WORDS", "Router", "RouterOptions"]
 
@@ -71,7 +71,7 @@ class Router:
 
     @property
     def mode(self) -> str:
-        """`agent`, `proxy`, or `auto` as long as that is open."""
+        """`agent`, `proxy`, or `auto` as long as the mode is open."""
         return self._exchange.topology.mode
 
     @property
@@ -97,16 +97,16 @@ class Router:
 
     @property
     def sessions(self) -> Sessions:
-        """What the conversation told about each session."""
+        """The records of all sessions, as the conversation tells them."""
         return self._exchange.sessions
 
     @property
     def received(self) -> int:
-        """How many messages there have been: any that comes raises it."""
+        """A count that each message of a peer raises."""
         return self._exchange.count
 
     def start(self) -> Effects:
-        """Configures each component. To be performed before anything is received."""
+        """Configures each component. Its effects are performed before any frame is received."""
         peers = [self.peers[component.name] for component in self._exchange.topology.components]
         for peer in peers:
             self._parts.services.configure(peer)
@@ -142,13 +142,13 @@ class Router:
     # -- the conductor and the client ----------------------------------------------------------
 
     def hold(self) -> None:
-        """From now on prompts of the client wait until `release`, in order, and with them what
-        must not overtake a prompt of its session. A cancellation answers a held prompt. There may
-        be several reasons to hold: each needs its `release`."""
+        """From now on prompts of the client wait until `release`, in order, and with them messages
+        that must not overtake a prompt of their session. A cancellation answers a held prompt.
+        There may be several reasons to hold: each needs its `release`."""
         self._parts.held.on += 1
 
     def release(self) -> Effects:
-        """Sends on what was held, with the last `release`."""
+        """Takes one `hold` back; the last `release` sends on the messages that were held."""
         self._parts.held.release()
         return self._exchange.taken()
 
@@ -179,7 +179,7 @@ class Router:
         return self._exchange.taken()
 
     def upstream_ended(self, reason: Closure) -> Effects:
-        """Nothing more will come from upstream; what it sent goes on."""
+        """Upstream sends nothing more; the messages that it sent go on."""
         self._parts.questions.ended(reason)
         return self._exchange.taken()
 
@@ -191,10 +191,10 @@ class Router:
         fresh: Collection[str] = (),
         audited: Collection[str] = (),
     ) -> Effects:
-        """Makes ready what `rearrange` is to make of the chain. Its new components are configured
-        and take their role, each under the name `newcomer` gives it; what else they send is
-        refused. A `Fail` effect of such a name says that the component cannot join. What was
-        prepared before is forgotten.
+        """Prepares the chain that `rearrange` puts in place of this one. New components are
+        configured and take their role, each under the name that `newcomer` gives; their other
+        messages are refused. A `Fail` effect of such a name says that the component cannot join. A
+        former preparation is forgotten.
 
         Args:
             components: all components of the chain from then on, in order.
@@ -213,7 +213,7 @@ class Router:
         return self._parts.rearranging.prepared()
 
     def dismiss(self) -> None:
-        """What was prepared is not used."""
+        """Forgets the chain that was prepared."""
         self._parts.rearranging.dismiss()
 
     def quiet(self) -> bool:
@@ -223,15 +223,16 @@ class Router:
 
     def at_rest(self) -> bool:
         """Whether all components are there, none holds back anything that others wait for, and none
-        has or wants a turn. What all of them then pass on as it came goes through as it is."""
+        has or wants a turn. A message that all of them then pass on as it came goes through
+        unchanged."""
         guests = [peer for peer in self.peers.values() if peer is not self.upstream]
         if self.version is None or not all(map(_is_at_rest, guests)):
             return False
         return not self._parts.own_turns.queue.any
 
     def knows_all_about(self, session: str | None, key: bytes) -> bool:
-        """Whether a prompt of the client in this session, under the id `key`, says nothing new, and
-        can have that id on its whole way."""
+        """Whether a prompt of the client in this session, under the id `key`, tells the router
+        nothing new, and can have that id on its whole way."""
         used = any(key in peer.p.requests.sent for peer in self.peers.values())
         used = used or key in self.upstream.s.requests.sent
         return not used and self.sessions.is_client_in(session)
@@ -244,12 +245,12 @@ class Router:
         return known and self._parts.checks.forwards(lane, given, sent, CARRY) is None
 
     def pause(self, name: str, *, paused: bool) -> Effects:
-        """Has all that is new go past a proxy, or through it again.
+        """Lets all new messages go past a proxy, or through it again.
 
-        To be called while `quiet`: what a proxy was given before could be overtaken. The requests
-        it has, it may finish as before. It gets what is about MCP servers of its own (a trusted
-        one: of all). What one with a policy sends of its own is refused. It takes its role as ever:
-        `initialize` does not go past it. One that is paused loses its turns.
+        To be called while `quiet`: else new messages could overtake those that the proxy has. The
+        proxy may finish its requests as before. It gets messages about MCP servers of its own (a
+        trusted proxy: about all). A proxy with a policy may send no messages of its own. It takes
+        its role as ever: `initialize` does not go past it. A proxy that is paused loses its turns.
         """
         self._parts.rearranging.pause(self.peers[name], paused=paused)
         return self._exchange.taken()
@@ -257,13 +258,13 @@ class Router:
     def rearrange(
         self, reason: Closure, owned: Mapping[str, Collection[str]] | None = None
     ) -> Effects:
-        """Makes of the chain what was prepared.
+        """Puts the prepared chain in place of the present chain.
 
-        Those that stay keep their state. What those that go have not finished is settled as for a
-        proxy that is `bypassed`. New components get their own names.
+        Components that stay keep their state. The unfinished requests of components that go are
+        settled as for a proxy that is `bypassed`. New components get their own names.
 
         Args:
-            reason: for the requests that those who go have not answered.
+            reason: for the requests that the components which go have not answered.
             owned: addresses of MCP servers that new hosts of guests own, by host.
         """
         self._parts.rearranging.rearrange(reason, owned or {})
@@ -272,7 +273,7 @@ class Router:
     # -- what happens to peers -------------------------------------------------------------------
 
     def closed(self, name: str, reason: Closure) -> Effects:
-        """A peer is gone: what waited on it is answered, and its requests are withdrawn."""
+        """A peer is gone: the requests that wait for it are answered, and its own are withdrawn."""
         self._parts.endings.closed(self.peers[name], reason)
         return self._exchange.taken()
 
@@ -283,7 +284,7 @@ class Router:
 
     def leaving(self, name: str, reason: Closure) -> Effects:
         """A component is gone and will be started again: messages for it wait until `returned`,
-        and in the case of an agent until it is where it was."""
+        messages for an agent until the agent is where it was."""
         peer = self.peers[name]
         if peer.agent_sessions is not None:
             self._parts.reviving.leaving(peer, reason)
@@ -314,8 +315,8 @@ class Router:
         return any(peer.loading and peer.closure is None for peer in peers)
 
     def faltered(self, name: str, *, goes_on: bool) -> None:
-        """A host reports that its only guest has failed; what the host answers in the guest's stead
-        breaks no rule.
+        """A host reports that its only guest has failed; the host's answers in the guest's stead
+        break no rule.
 
         Args:
             goes_on: the chain goes on.
@@ -378,7 +379,7 @@ class Router:
         return [_TURN + name.encode(errors="surrogatepass") for name in runs]
 
     def end_turn(self, name: str, key: bytes, reason: Closure) -> Effects:
-        """Nothing moves in a turn of an agent: it is cancelled, and its prompt is failed.
+        """Nothing moves in a turn of an agent: the turn is cancelled, and its prompt is failed.
 
         In version 2 the prompt has its answer: the client gets a notice instead. If the agent does
         not end the turn then, the next call does.
@@ -394,7 +395,8 @@ class Router:
         return self._exchange.taken()
 
     def abandon(self, reason: Closure) -> Effects:
-        """Answers everything upstream still waits for, and what it was asked: the chain is over."""
+        """Answers each request that upstream waits for, and each question to upstream: the chain is
+        over."""
         self._parts.endings.abandon(reason)
         self._parts.questions.ended(reason)
         return self._exchange.taken()
@@ -429,14 +431,14 @@ class Router:
         return self._exchange.taken()
 
     def settled(self, name: str) -> Effects:
-        """A peer that ends with its chain has returned all that it had to: an audit reports what it
-        has not passed on as dropped."""
+        """A peer that ends with its chain returns nothing more: an audit reports the messages that
+        it has not passed on as dropped."""
         self._parts.notifications.settled(self.peers[name])
         return self._exchange.taken()
 
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> Effects:
-        """A `Resolve` effect was performed: both lists without links; empty where the agent is on
-        another machine."""
+        """A `Resolve` effect was performed. Both lists name the real folders; they are empty where
+        the agent is on another machine."""
         self._parts.own_folders.resolved(token, folders, theirs)
         return self._exchange.taken()
 
@@ -452,7 +454,7 @@ class Router:
 
     def asker(self, name: str, side: str, key: bytes) -> tuple[str, str] | None:
         """The asker's name and its id of a request that a peer got on a side under the id `key`;
-        None if that is not open."""
+        None if that request is not open."""
         lane = self.peers[name].lane(Side(side))
         pending = lane.requests.sent.get(key)
         if pending is None or pending.origin is None:
@@ -511,7 +513,7 @@ class Router:
         return self._exchange.taken()
 
     def written(self, name: str, set_by: dict[str, dict[str, str]]) -> None:
-        """What a component was started with is written elsewhere by now."""
+        """The settings of a component are written at other places by now, which `set_by` names."""
         peer = self.peers[name]
         peer.component = msgspec.structs.replace(peer.component, set_by=set_by)
 

@@ -1,8 +1,8 @@
-"""The state of one chain: its peers, their lanes, and the requests that are open: each is a flow
-and its visits.
+"""The state of one chain: its peers, their lanes and its open requests. A request is a flow with
+its visits.
 
 These records refer to each other (a lane knows its peer, a visit the lane it came from),
-so they share one module. What changes them is elsewhere.
+so they share one module. Other modules change them.
 """
 
 from __future__ import annotations
@@ -45,17 +45,17 @@ Answer = tuple[bytes, bytes]
 """An answer: `b"result"` or `b"error"`, and that member's JSON text."""
 
 _MOST_WAITING: Final = 10_000
-"""Messages that wait for a peer that cannot be written to yet …"""
+"""The most messages that wait for a peer that cannot be written to yet."""
 _MOST_WAITING_BYTES: Final = 64 * 1024 * 1024
-"""… and bytes of notifications and copies among them."""
+"""The most bytes of the notifications and copies among these messages."""
 _MOST_IGNORED: Final = 1024
-"""Requests of one id space, at most, that wait for an answer which nobody reads."""
+"""The most requests of one id space that wait for an answer which nobody reads."""
 _MOST_KEYS: Final = 1024
-"""Rights that one lane caches, by key: a peer may make up as many keys as it likes."""
+"""The most rights that one lane caches, by key: a peer may make up any number of keys."""
 
 
 _SET_LATER: Final = cast("Any", None)
-"""What a record that takes part in something gets once it does."""
+"""The value of a field that a record gets later, once the record needs the field."""
 
 
 # -- requests --------------------------------------------------------------------------------------
@@ -77,13 +77,14 @@ class AnswerTo(IntEnum):
     LAUNCH = auto()
     """`_scp/proxy`; with its handshake."""
     PAST = auto()
-    """What a component still says to a request that is over, or goes its way without it."""
+    """Nobody waits for this answer of a component: the request is over, or goes past the
+    component."""
     COPY = auto()
     """A copy of a request."""
     PEER_AGENT = auto()
     """`initialize` of a peer agent."""
     CONDUCTOR = auto()
-    """What the conductor itself sends; it is in what follows the request."""
+    """The conductor itself, which has sent the request; a follower reads the answer."""
 
 
 class Batch:
@@ -111,42 +112,42 @@ class Source(msgspec.Struct, eq=False):
     lane: Lane
     number: int
     passes: int = 0
-    """The number of the notification that is passed on by it; 0: it is its sender's own."""
+    """The number of the notification that its sender passes on by it; 0: it is the sender's own."""
     own: bool = False
-    """Whether the conductor sends it in its sender's stead, or changes what that sent."""
+    """Whether the conductor sends the notification in its sender's stead, or has changed it."""
 
     def changed(self, changed: bool) -> Source:
-        """The same, if the conductor has `changed` the notification: no change of its sender's."""
+        """This source; marked as the conductor's own if the conductor has `changed` the message."""
         return Source(self.lane, self.number, self.passes, own=True) if changed else self
 
 
 class TracedRequest(msgspec.Struct, eq=False):
-    """What entries need of one request until it is answered.
+    """The facts about one request that entries need until its answer.
 
-    A request is open at one place at a time. Whatever becomes of it, an entry tells its answer
-    there, once, before the request is open anywhere else.
+    A request is open at one place at a time. An entry tells its answer at this place, once, before
+    the request is open at another.
     """
 
     source: Lane | None
-    """Where it came in; None: it is the conductor's own."""
+    """The lane where the request came in; None: it is the conductor's own."""
     params: Params = UNSET
-    """As they came in."""
+    """The params as they came in."""
     passes: int = 0
-    """The number of the request that is passed on by it; 0: it is its sender's own."""
+    """The number of the request that its sender passes on by it; 0: it is the sender's own."""
     lane: Lane | None = None
-    """Where it went out and has no answer yet."""
+    """The lane where the request went out and has no answer yet."""
     response: tuple[bytes, Raw | bytes] | None = None
-    """What that peer responded, if that was not (yet) the answer."""
+    """The response of the peer of that lane, if it is not (yet) the answer."""
     past: bool = False
     """Whether its answer goes past the peer that received the request."""
     answers: int = 0
-    """The number of the answer that is passed on by its own; 0: none is."""
+    """The number of the answer that its own answer passes on; 0: there is none."""
     service: str = ""
-    """The call of a service that it is; empty: it is none."""
+    """The call of a service, if the request is such a call; else empty."""
 
 
 class Follower:
-    """What somebody keeps of a request until its answer (`conductor.core.answers` reads it)."""
+    """A record that is kept of a request until its answer (`conductor.core.answers` reads it)."""
 
     __slots__ = ()
 
@@ -155,7 +156,7 @@ class Renamed(Follower, msgspec.Struct):
     """Beyond a lane, sessions have other ids."""
 
     ids: Mapping[str, str]
-    """What those become on the way back."""
+    """The ids on the way back, by the ids beyond the lane."""
     lane: Lane | None = None
 
 
@@ -164,7 +165,7 @@ class Noted(Follower, msgspec.Struct):
 
     params: Params
     sessions: AgentSessions | None = None
-    """Those sessions."""
+    """The sessions of that agent."""
 
 
 class Replayed(Follower):
@@ -215,16 +216,16 @@ class AtPort(Follower, msgspec.Struct):
 
 
 class Flow(msgspec.Struct, eq=False):
-    """One request, from where it enters the chain to where it ends: what holds wherever it is.
+    """One request, from where it enters the chain to where it ends: the facts of its whole way.
 
-    Components with policies, guests and hosts of guests pass a request on. What any other program
-    sends is a flow of its own, since nobody knows what the program passes on by it.
+    Components with policies, guests and hosts of guests pass a request on. A request of any other
+    program is a flow of its own, since nobody knows which request the program passes on by it.
     """
 
     lane: Lane | None
-    """Where it came in first; None: it is the conductor's own."""
+    """The lane where it came in first; None: it is the conductor's own."""
     key: bytes
-    """The id it had there."""
+    """Its id there."""
     own: bool = False
     """Whether a component has sent it of its own: one with a policy, or a trusted one's prompt."""
     within: Flow | None = None
@@ -232,14 +233,14 @@ class Flow(msgspec.Struct, eq=False):
     stopped: bool = False
     """Whether the user has cancelled it."""
     made: bool = False
-    """Whether the agent has made a session for it; another one is not for it."""
+    """Whether the agent has made a session for it; a further session is not for it."""
     retries: dict[PolicyState, int] = {}
-    """How often each component has retried it, and what was sent within it."""
+    """How often each component has retried it, and the requests that were sent within it."""
 
     @property
     def by(self) -> str:
-        """The component whose request it is. Empty: the client's, or of a program without a policy,
-        of which nobody knows whether it has passed the request on."""
+        """The component whose own request it is. Empty: it is the client's, or a program without a
+        policy has sent it, and nobody knows whether that program has passed it on."""
         if self.lane is None or self.lane.peer.role is not Role.PROXY:
             return ""
         peer = self.lane.peer
@@ -247,12 +248,12 @@ class Flow(msgspec.Struct, eq=False):
 
     @property
     def whole(self) -> Flow:
-        """It, or the request within which it was sent."""
+        """The request within which this request was sent; else this request."""
         return self.within or self
 
     def may_retry(self, policy_state: PolicyState) -> bool:
         """Counts a retry of a component; False if it had too many, or the user has cancelled."""
-        # Of the whole: else a few components together could make thousands of one.
+        # Counted for the whole: else a few components together could make thousands of one request.
         whole = self.whole
         tried = whole.retries.get(policy_state, 0)
         if whole.stopped or tried >= MOST_RETRIES:
@@ -263,20 +264,20 @@ class Flow(msgspec.Struct, eq=False):
 
 class Visit(Request, eq=False):
     """A flow at one hop, without an answer: who sent it under which id, and where it went under
-    which.
+    which id.
 
-    Where it went to a component with a policy state, that carries it: what `carry` sets is known
-    from then on, and `state` says where the request stands with the component. What a component is
-    only shown is a request without a sender (`copy_of`).
+    A component with a policy state carries each request that goes to it: the fields that `carry`
+    sets are known from then on, and `state` says where the request stands with the component. A
+    request that a component is only shown has no sender (`copy_of`).
     """
 
     origin: Lane | None
-    """Where it came in; None for a request of the conductor's own, and once it is answered or
-    the asker is gone."""
+    """The lane where it came in; None for a request of the conductor's own, and once it is answered
+    or the asker is gone."""
     raw_id: bytes
     """The id as the asker wrote it."""
     key: bytes
-    """The same in the spelling used for comparing."""
+    """This id in the spelling used for comparing."""
     flow: Flow
     """The request as a whole."""
     batch: Batch | None = None
@@ -286,40 +287,42 @@ class Visit(Request, eq=False):
     """Bytes of its params, as they count against `open_bytes` of the asker."""
     answer_to: AnswerTo = AnswerTo.ASKER
     target: Lane | None = None
-    """Where it went out; None while it waits."""
+    """The lane where it went out; None while it waits."""
     target_id: bytes = b""
     cancelled: bool = False
     cancelled_by: Source | None = None
     """Who has cancelled it; None: the conductor."""
     followers: tuple[Follower, ...] = ()
-    """What follows its answer, in order, whether or not the asker is still there."""
+    """The followers that read its answer, in order, also where the asker is gone."""
     copies: tuple[Visit, ...] = ()
-    """The copies of it, which are answered and cancelled as it is."""
+    """The copies of this request, which are answered and cancelled as the request is."""
     bypassed: tuple[tuple[Lane, Heading, Visit | None], ...] = ()
     """Bypassed components whose pending messages this answer must not overtake, outermost
     first: the lane it came in by, its heading, and the copy that was shown there."""
     passes_on: Visit | None = None
-    """The carried request that a component with a policy state passes on by it."""
+    """The carried request that a component with a policy state passes on by this one."""
     forwarded: Visit | None = None
-    """The request by which the component that has it passed it on. Of a program without a
-    policy, which chooses ids, that is known of prompts alone."""
+    """The request by which the component that has this request passed it on. A program without a
+    policy chooses ids itself: there it is known of prompts alone."""
     session: str | None = None
     """The session of a prompt that an agent has."""
     names: str | None = None
-    """The session that it names, as its origin calls that: of the client's, of a prompt, and where
-    policies are."""
+    """The session that it names, by the id of its origin: known of the client's requests, of
+    prompts, and where policies are."""
     answer_number: int = 0
     """The number of the message that is its answer; 0: none yet, or one of the conductor's."""
     traced: TracedRequest | None = None
     rewriters: tuple[Follower, ...] = ()
-    """By which the answer becomes another on its way back, the last one first."""
+    """The followers that change the answer on its way back, the last of them first."""
     lane: Lane = _SET_LATER
-    """Where it came into the component that carries it, which passes it on by `lane.other`."""
+    """The lane where it came into the component that carries it; it is passed on by
+    `lane.other`."""
     policy_state: PolicyState = _SET_LATER
-    """Of that component: kept here, since up to twelve steps of each request look at it."""
+    """The policy state of that component: kept here, since up to twelve steps of each request read
+    it."""
     rights: int = 0
     upstream: Answer | None = None
-    """The answer that came back for that; of a copy, the original's."""
+    """The answer to the request that the component passed on; of a copy, the original's answer."""
     held: WaitingInOrder | None = None
     """That answer, where it goes past the component and has to wait for it; of a copy, what waits
     for it."""
@@ -329,7 +332,7 @@ class Visit(Request, eq=False):
     """Of a copy: the component's requests by which it passed the copy on; they are answered as the
     original is."""
     handshake: Handshake = _SET_LATER
-    """What a role request, or the request to launch, was sent for."""
+    """The handshake for which a role request, or the request to launch, was sent."""
 
     @property
     def wanted(self) -> bool:
@@ -343,7 +346,8 @@ class Visit(Request, eq=False):
 
     @property
     def is_first(self) -> bool:
-        """Whether it is as its flow began, and passes on no other, as far as anybody knows."""
+        """Whether its flow began with it: it passes on no other request, as far as anybody
+        knows."""
         return self.flow.lane is self.origin
 
     @property
@@ -359,7 +363,7 @@ class Visit(Request, eq=False):
     @property
     def given(self) -> Visit | None:
         """The request that a policed component passes on by it; None: it is its sender's own, or
-        nobody polices that."""
+        nobody polices the sender."""
         carried = self.passes_on
         return carried if carried is not None and carried.policy_state.enforced else None
 
@@ -374,7 +378,8 @@ class Visit(Request, eq=False):
 
     def stands_for(self, carried: Visit, *, passed: bool) -> None:
         """It takes the place of a request that a component has carried and not answered. `passed`:
-        the component has passed that on, so what it still answers is compared with the answer."""
+        the component has passed that request on, so its late answer is compared with the answer
+        that came back."""
         self.answer_to, self.heading, self.excused = AnswerTo.PAST, carried.heading, carried.excused
         self.lane, self.target, self.target_id = carried.lane, carried.lane, carried.target_id
         self.forwarded, self.upstream = carried.forwarded, carried.upstream if passed else None
@@ -396,8 +401,8 @@ def unread(method: str) -> Visit:
 
 
 def copy_of(message: Message, answer: Answer | None = None) -> Visit:
-    """A copy of a request that a component is shown, or given its role by. `answer`: that of the
-    original."""
+    """A copy of a request, to show it to a component or to give the component its role. `answer`:
+    the answer to the original."""
     copy = unread(message.method)
     copy.answer_to, (_, copy.params, copy.heading) = AnswerTo.COPY, message
     copy.upstream, copy.held, copy.passed_on_by = answer, None, ()
@@ -411,22 +416,23 @@ class IdSpace(msgspec.Struct, eq=False):
     """
 
     ids: Iterator[int] = msgspec.field(default_factory=partial(count, 1))
-    """From which it takes the ids that it gives."""
+    """The count from which it takes new ids."""
     _ignored: dict[bytes, Visit] = {}
     _prompts: dict[str | None, list[tuple[int, int, Visit]]] = {}
-    """Heaps of those sent that are prompts, by session, with their numbers, which two may have in
-    common; some may have been answered."""
+    """Heaps of the prompts among `sent`, by session, with their numbers. Two prompts may have one
+    number; some prompts may have been answered."""
     _ties: Iterator[int] = msgspec.field(default_factory=count)
     _given: int = 0
-    """How many these are, at most."""
+    """The prompts in these heaps, at most."""
     sent: dict[bytes, Visit] = {}
-    """Written to the peer, and not answered by it."""
+    """The requests written to the peer, and not answered by it."""
     received: dict[bytes, Visit] = {}
-    """Sent by the peer, and not answered to it."""
+    """The requests sent by the peer, and not answered to it."""
     size: int = 0
-    """Bytes of those received."""
+    """Bytes of the params of these requests."""
     lost: bool = False
-    """Whether one was ever sent that had no answer in time, or whose answer did not arrive."""
+    """Whether a request was ever sent that had no answer in time, or whose answer did not
+    arrive."""
 
     def fresh_id(self) -> bytes:
         """An id that is not open here, as raw JSON."""
@@ -442,7 +448,8 @@ class IdSpace(msgspec.Struct, eq=False):
     def only(self, id_: bytes | None) -> bytes | None:
         """The id of the one request that an answer under an id of no request can be meant for.
 
-        None: several are open, or one was ever lost, or the id (None: it is none) was sent before.
+        None: several are open, or a request was ever lost, or a request had this id before. `id_`:
+        None, if the answer has no valid id.
         """
         if len(self.sent) != 1 or self.lost:
             return None
@@ -471,9 +478,9 @@ class IdSpace(msgspec.Struct, eq=False):
         return self.sent.get(prompt.target_id) is prompt
 
     def held_prompt(self, session: str | None) -> Visit | None:
-        """The oldest prompt of a session that the peer, a trusted program, has not answered, and
-        has not passed on or has the answer to. One that is passed on comes back by `give_prompt`.
-        """
+        """The oldest prompt of a session that the peer, a trusted program, holds: it has not
+        answered the prompt, and has not passed it on or has the answer. A prompt that was passed
+        on comes back by `give_prompt`."""
         prompts = self._prompts.get(session, [])
         while prompts:
             prompt = prompts[0][2]
@@ -492,7 +499,8 @@ class IdSpace(msgspec.Struct, eq=False):
         )
 
     def ignore(self, id_: bytes, pending: Visit) -> None:
-        """Expects an answer that concerns nobody; the oldest such are expected no longer."""
+        """Expects an answer that concerns nobody. Beyond `_MOST_IGNORED`, the oldest is expected no
+        longer."""
         self.sent[id_] = self._ignored[id_] = pending
         if len(self._ignored) > _MOST_IGNORED:
             oldest = next(iter(self._ignored))
@@ -502,7 +510,7 @@ class IdSpace(msgspec.Struct, eq=False):
 
 
 class Next(Enum):
-    """What a message that waits does next (`conductor.core.waits`)."""
+    """The next step of a message that waits (`conductor.core.waits`)."""
 
     LEAVES = "leaves a component that it goes past"
     ANSWERS = "goes back past a component, to who asked"
@@ -518,13 +526,13 @@ class Next(Enum):
 
 
 class Waiting(WaitingInOrder, eq=False):
-    """A message that waits, and goes on once it may: where it stands, and what it does next."""
+    """A message that waits, and goes on once it may: its place, and its next step."""
 
     next: Next
     lane: Lane
     of: Visit | Source | Notification | tuple[Source, Notification] | tuple[Visit, Visit] | None
-    """The request; of a notification where it comes from, and what carries it; of a copy that, and
-    the original."""
+    """The request; of a notification its source, its record where a component carries it, or both;
+    of a copy of a request the copy and the original."""
     message: Message = NO_MESSAGE
     answer: Answer | None = None
 
@@ -543,19 +551,19 @@ class Lane(msgspec.Struct, eq=False):
     requests: IdSpace
     writer: Writer
     other: Lane = _SET_LATER
-    """The lane by which its peer sends on what comes in here."""
+    """The lane by which its peer sends on the messages that come in here."""
     across: Lane | None = None
     """The lane it is joined to: `lane.across.across is lane`."""
     aliases: Aliases | None = None
     """On the successor side of a component: the other ids that sessions have beyond."""
     renames: Mapping[str, str] | None = None
-    """What ids of sessions become where messages leave the peer here; None: all stay."""
+    """The new ids of sessions where messages leave the peer here; None: all ids stay."""
     direction: Direction = Direction.DOWN
-    """Which way messages go that its peer sends here."""
+    """The direction of the messages that its peer sends here."""
     in_flight: InFlight[Visit] = msgspec.field(default_factory=InFlight)
-    """What a peer with a policy state was given that would leave here."""
+    """The messages given to a peer with a policy state that would leave here."""
     rights: dict[str, int] = {}
-    """Its rights on what comes in here, by key, as far as they are known."""
+    """The peer's rights on messages that come in here, by key, as far as they are known."""
     policed: bool = False
     """Whether this peer or the peer across has a policy state, or there are aliases between."""
     wraps: bool = False
@@ -563,14 +571,14 @@ class Lane(msgspec.Struct, eq=False):
     mates: tuple[Lane, ...] = ()
     """Of the chain's agent: the lanes of the agents with which sessions may go on instead."""
     port: str = ""
-    """The peer agent to which it leads, or which it belongs to; empty: it is of the chain."""
+    """The peer agent to which the lane leads, or belongs; empty: it is a lane of the chain."""
 
     def __post_init__(self) -> None:
         self.other = self
 
     def rights_on(self, heading: Heading) -> int:
-        """What a policed peer may do with messages that come in here, or leave it for here: with
-        what it has, too."""
+        """The rights of a policed peer on messages in the direction of those that come in here: on
+        messages that it gets, has, or sends itself."""
         rights = self.rights.get(heading.key)
         if rights is None:
             rights = self.peer.policed.rights(self.other.direction, heading.key)
@@ -583,11 +591,11 @@ class Lane(msgspec.Struct, eq=False):
         return rights
 
     def rights_now(self, heading: Heading) -> int:
-        """What a policed peer holds on one message that comes in here: asked once for each.
+        """The rights of a policed peer on one message that comes in here: asked once for each.
 
-        While the peer is paused: nothing, but for the MCP servers it has. Of a trusted one nobody
-        knows which those are, so it gets all that is about MCP servers, and passes on what is
-        others'."""
+        A paused peer has rights only on messages about its own MCP servers. Nobody knows the MCP
+        servers of a trusted peer, so a trusted peer gets all messages about MCP servers, and passes
+        on those of others."""
         rights, policy_state = self.rights.get(heading.key), self.peer.policy_state
         assert policy_state is not None
         by_mcp = type(heading.detail) is tuple
@@ -598,15 +606,16 @@ class Lane(msgspec.Struct, eq=False):
         return rights
 
     def muted(self, heading: Heading) -> bool:
-        """Whether a message that comes from the peer of this lane, and that it was not given, does
-        not go on: the peer is paused. What a trusted one sends may be what it was given before."""
+        """Whether a message that the peer of this lane sends, and was not given, stops here: the
+        peer is paused. A trusted peer may send a message that it was given before, so it is never
+        muted."""
         policy_state = self.peer.policed
         quiet = policy_state.paused and policy_state.enforced
         return quiet and not self.rights_now(heading)
 
 
 class DialectState(Enum):
-    """What is known of a peer's dialect."""
+    """How far a peer's dialect is known."""
 
     UNKNOWN = "unknown"
     """The handshake is to find out."""
@@ -622,8 +631,8 @@ class Life(Enum):
     """It cannot be written to: its dialect is not known, or it is to launch its successor."""
     READY = "ready"
     RESTARTING = "restarting"
-    """Another instance of it takes the role anew; until then what comes for it waits. So does one
-    that is to join the chain."""
+    """Another instance takes the role anew; messages for it wait until then. A component that is to
+    join the chain has this state too."""
     GONE = "gone"
 
 
@@ -633,7 +642,8 @@ MOVES: Final = {
     Life.RESTARTING: {Life.READY, Life.STARTING, Life.GONE},
     Life.GONE: set[Life](),
 }
-"""The moves of a component. Any other changes nothing: one that is gone does not come back."""
+"""The moves of a component. Any other move changes nothing: a component that is gone does not come
+back."""
 
 
 class Handshake(msgspec.Struct, eq=False):
@@ -651,7 +661,7 @@ class Handshake(msgspec.Struct, eq=False):
     onward: Visit | None = None
     """The `initialize` that a policed peer has forwarded for it."""
     upstream: Answer | None = None
-    """How that was answered."""
+    """The answer to that `initialize`."""
     answer_goes_past: bool = False
     """Whether that answer goes back without waiting for one of the peer's own."""
     role_answer: bytes | None = None
@@ -673,19 +683,20 @@ class Handshake(msgspec.Struct, eq=False):
         return self.tried[-1]
 
     def prefer(self, dialect: Dialect) -> None:
-        """Tries `dialect` next, unless that was tried: the peer's envelopes look like it."""
+        """Tries `dialect` next, unless it was tried: the peer's envelopes look like it."""
         if dialect not in self.tried:
             self.left = [dialect, *(other for other in self.left if other is not dialect)]
 
 
 class Peer(msgspec.Struct, eq=False):
-    """One connection. See the fields of `Component` for what is known of it beforehand."""
+    """One connection, as the router sees it."""
 
     component: Component
-    """What is known of it beforehand."""
+    """The facts that are known of the peer beforehand."""
     role: Role
     ids: Iterator[int] = msgspec.field(default_factory=partial(count, 1))
-    """The ids of the requests it is given: one count for all sides, so none is open on two."""
+    """The ids of the requests that it is given: one count for all sides, so no id is open on
+    two."""
     watched: bool = False
     """Whether it has a policy state even without a policy, for an audit or a trace."""
     policy_state: PolicyState | None = None
@@ -694,16 +705,17 @@ class Peer(msgspec.Struct, eq=False):
     deaf: bool = False
     """Whether it is told nothing: it is gone, or what it has left behind is being settled."""
     admitted: bool = True
-    """Whether its messages are let through; those of upstream are once it sent `initialize`, those
-    of an agent that is started again once it is where it was."""
+    """Whether its messages are let through: those of upstream once it has sent `initialize`, those
+    of an agent that is started again once the agent is where it was."""
     starts: int = 1
     """How often it has been started."""
     inside: tuple[Aliases, ...] = ()
-    """Of a host: the aliases of its guests, in order. What it sends and gets has them already."""
+    """Of a host: the aliases of its guests, in order. The host's messages have them already."""
     backlog: list[Waiting] = []
-    """What waits until it is ready, in order; of the client, until it knows of the session …"""
+    """The messages that wait until it is ready, in order; of the client, until it knows of the
+    session."""
     backlog_bytes: int = 0
-    """… and bytes of notifications and copies among that."""
+    """Bytes of the notifications and copies in the backlog."""
 
     # Initialization.
     handshake: Handshake | None = None
@@ -715,48 +727,50 @@ class Peer(msgspec.Struct, eq=False):
     passed: Params | None = None
     """The params of the `initialize` that went on from it."""
     recorded_answer: Answer | None = None
-    """How its successor answered that."""
+    """The answer of its successor to that `initialize`."""
     answered: Answer | None = None
-    """How it answered the `initialize` that reached it."""
+    """Its answer to the `initialize` that reached it."""
     joined: bool = True
-    """Whether it is part of the chain; one that is to join takes its role before."""
+    """Whether it is part of the chain; a component that is to join takes its role before."""
     shadow: Visit | None = None
     """The `initialize` it got a copy of, where the original passes it by."""
     launched_by: Peer | None = None
     """For the second connection of an `scp` proxy: the proxy itself."""
     offer_shape: frozenset[str] | None = None
-    """What stood where the proxy offer was put, in the `initialize` it got …"""
+    """The places of the proxy offer that stood in its `initialize` already
+    (`roles.initialize_params`)."""
     answer_shape: frozenset[str] | None = None
-    """… and in the answer to the `initialize` it forwarded (`roles.initialize_params`)."""
+    """The same places in the answer to the `initialize` that it forwarded."""
 
     # An agent, as its answer to `initialize` describes it (`conductor.core.adaptation`).
     untaken: frozenset[str] = frozenset()
     """The types of blocks that it does not take in prompts."""
     adapted: set[tuple[str, str]] = set()
-    """Sessions in which it got words for such, with the type."""
+    """The sessions in which it got words for such a block, with the type of the block."""
     payloads: Payloads | None = None
-    """The long texts that it has references to; None: it gets texts whole."""
+    """The long texts to which it has references; None: it gets texts whole."""
     streams: bool = True
-    """Whether nobody waits for its updates: an agent has sent words before the result of a prompt,
-    so the result has none; a component has no turn of its own that the client sees."""
+    """Whether nobody looks for its updates. Of an agent: it has sent words in an update, so the
+    result of a prompt holds none. Of a component: it has no turn of its own that the client
+    sees."""
     agent_sessions: AgentSessions | None = None
-    """Of an agent that may be started again: what it has to get back."""
+    """Of an agent that may be started again: the sessions that it has to get back."""
     names: Names | None = None
-    """Of an agent of a chain in which sessions may move from one to another: what it calls those
+    """Of an agent of a chain in which sessions may move between agents: its ids of the sessions
     that have moved to it."""
 
     # Numbers of messages (`conductor.core.tracing`).
     last_number: int = 0
-    """Of the last message that came from it."""
+    """The number of the last message that came from it."""
     next_number: int = 0
     """The number it announced for its next message; 0: none."""
     announced: dict[int, None] = {}
-    """Numbers that were announced to it, the last ones."""
+    """The last numbers that were announced to it."""
 
     # Made of the fields above.
     name: str = ""
     numbers: range | None = None
-    """The numbers that come with its messages; None: those have none, and get none."""
+    """The numbers that come with its messages; None: its messages have none, and get none."""
     label: str = ""
     dialect: Dialect = PLAIN
     dialect_state: DialectState = DialectState.UNKNOWN
@@ -776,10 +790,10 @@ class Peer(msgspec.Struct, eq=False):
     ports: dict[str, Lane] = {}
     """Its lanes to peer agents, by their names: more successor sides beside `s`."""
     id_spaces: list[IdSpace] = []
-    """One, or three."""
+    """One for all sides, or one for each of the sides `p`, `s` and `c`."""
     returns: bool = False
-    """Whether what it returns as it came equals, but for the side, what it was given: it has a
-    policy, both sides, and texts whole."""
+    """Whether a message that it returns as it came equals, but for the side, the message that it
+    was given: it has a policy, side bytes, and whole texts."""
 
     def __post_init__(self) -> None:
         component = self.component
@@ -857,12 +871,12 @@ class Peer(msgspec.Struct, eq=False):
         return True
 
     def take_backlog(self) -> list[Waiting]:
-        """Takes out what waits, in order."""
+        """Takes out the messages that wait, in order."""
         waiting, self.backlog, self.backlog_bytes = self.backlog, [], 0
         return waiting
 
     def move(self, life: Life, reason: Closure | None = None) -> None:
-        """It is in this state from now on, if it can be. `reason`: why it is gone."""
+        """Puts it into this state, if `MOVES` has the move. `reason`: why it is gone."""
         if life in MOVES[self.life]:
             self.life, self.ready, self.closure = life, life is Life.READY, reason
 

@@ -1,15 +1,15 @@
 """The peers of one chain, and how their lanes are joined.
 
-What a peer says plainly concerns its predecessor side `P`, what it says in an envelope its
-successor side `S`. That holds for every peer, the outer conductor of a nested one included:
+A plain message of a peer concerns its predecessor side `P`, a message in an envelope its successor
+side `S`. That holds for every peer, the outer conductor of a nested conductor included:
 
     agent mode   client.P - proxy1.P   proxy1.S - proxy2.P   …   proxyN.S - agent.P
     proxy mode   outer.P  - proxy1.P   proxy1.S - proxy2.P   …   proxyN.S - outer.S
 
 so `lane.across.across is lane`, and an empty proxy chain joins `outer.P` to `outer.S`.
 
-A component may have more successor sides, its ports. Each is joined to the `P` side of a peer
-agent, which has its name; in a host of guests to the port of that name that upstream has.
+A component may have more successor sides, its ports. Each port is joined to the `P` side of the
+peer agent of its name; in a host of guests to the port of that name that upstream has.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from conductor.core.policy.key_table import Direction
 from conductor.core.state import DialectState, Lane, Life, Peer
 
 _HOSTED_IDS: Final = 10**12
-"""The first id that a host of guests gives. Lower ones are those of the conductor above it, which
-requests keep while they pass the host. There is one count for all its guests: a request that
-one of them originates keeps its first id while the others pass it on."""
+"""The first id that a host of guests gives. Lower ids are those of the conductor above it, which
+requests keep while they pass the host. There is one count for all its guests: a request that a
+guest originates keeps its first id while the other guests pass it on."""
 
 
 class Topology:
@@ -50,7 +50,7 @@ class Topology:
         """Whether this is a host of guests, below a conductor."""
         self.components = components
         self.mode = "auto"
-        """`agent` or `proxy` once that is settled."""
+        """`agent`, `proxy`, or `auto` until the mode is settled."""
         self._upstream_known = upstream is not None
         ports = dict.fromkeys((n for c in components for n in c.ports), False)
         client = Component(
@@ -147,8 +147,9 @@ def _make_agent(peer: Peer) -> None:
 
 
 def onward(lane: Lane) -> Iterator[tuple[Lane, Lane]]:
-    """The way of what leaves by `lane`, past each component: the lane it leaves by, and the one
-    it arrives at. A component that is gone still knows its own way, though nobody's leads to it."""
+    """The way of a message that leaves by `lane`, hop by hop: the lane it leaves by, and the lane
+    it arrives at. A component that is gone still knows its own way, though no other way leads to
+    it."""
     while lane.across is not None:
         yield lane, lane.across
         if lane.across.peer.role is not Role.PROXY:
@@ -163,8 +164,8 @@ def join(left: Lane, right: Lane) -> None:
     policed = left.peer.policy_state is not None or right.peer.policy_state is not None
     for lane, other in ((left, right), (right, left)):
         lane.direction = _direction(lane)
-        # Only what is policed is read, and may so be renamed. What passes at a port is no part of
-        # the chain's conversation: `Ports` has rules for that.
+        # Only policed messages are read, so only these can be renamed. Messages at a port are no
+        # part of the chain's conversation: `Ports` has rules for them.
         lane.policed = (policed or aliases is not None) and not lane.port
         lane.renames = None
         if aliases is not None:
@@ -175,7 +176,7 @@ def join(left: Lane, right: Lane) -> None:
 
 
 def _direction(lane: Lane) -> Direction:
-    """Which way a message goes that its peer sends on this lane."""
+    """The direction of a message that its peer sends on this lane."""
     role = lane.peer.role
     if role is Role.PROXY:
         return Direction.UP if lane.side is Side.P else Direction.DOWN

@@ -26,7 +26,7 @@ class Writer:
     Args:
         tag: stands before the JSON: a side byte of `channel/1`, or nothing.
         request: the method of the envelope of a request; None: requests are plain.
-        notification: the same of a notification.
+        notification: the method of the envelope of a notification.
         nested: the message sits in the envelope's `params.message`.
         peer: the name of a peer agent, which the envelope has; empty: none.
     """
@@ -77,7 +77,7 @@ class Writer:
         )
 
     def answer(self, id: bytes, member: bytes, body: Raw | bytes) -> bytes:  # noqa: A002
-        """A response frame. Responses have no envelope: their id tells what they belong to."""
+        """A response frame. Responses have no envelope: their id tells the request."""
         frame = answer(id, member, body)
         return self.tag + frame if self.tag else frame
 
@@ -102,7 +102,7 @@ class ReferringWriter(Writer):
 
 
 class RenamingWriter(Writer):
-    """Writes to an agent that calls sessions otherwise. `ids`: its ids, which may change."""
+    """Writes to an agent that has other ids for sessions. `ids`: its ids, which may change."""
 
     __slots__ = ("_ids",)
 
@@ -138,7 +138,7 @@ def writers(dialect: Dialect, *, to_conductor: bool = False) -> tuple[Writer, Wr
 def port_writer(dialect: Dialect, peer: str, *, to_conductor: bool = False) -> Writer:
     """The writer of a peer's lane to the peer agent of this name.
 
-    What has no envelope in this dialect has that of `acp`.
+    A message that has no envelope in this dialect gets the envelope of `acp`.
     """
     request, notification = _envelopes(dialect, to_conductor)
     tag = b"s" if dialect.sideband else b""
