@@ -106,6 +106,8 @@ class Walk:
         self._bin = folder / "bin"
         self._bin.mkdir()
         self._where = folder / "where"
+        # pytest looks upward for its settings: it is to find none of another project.
+        (folder / "pytest.ini").touch()
         for name, words in (("conductor", '-m conductor "$@"'), ("python", '"$@"')):
             script = self._bin / name
             script.write_text(f'#!/bin/sh\nexec "{sys.executable}" {words}\n', encoding="utf-8")

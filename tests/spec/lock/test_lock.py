@@ -20,6 +20,7 @@ from conductor.spec import digests, limits
 from conductor.spec.catalog import resolve_all
 from conductor.spec.lock import compare, entries
 from conductor.spec.lock import file as lock_file
+from conductor.spec.model import Spec
 from conductor.spec.options import ISOLATIONS, Options
 from conductor.spec.parsed import assembled
 from conductor.spec.paths import LOCK_FILE, components_folder
@@ -321,14 +322,19 @@ def test_code_is_found_without_being_run(tmp_path: Path, monkeypatch: pytest.Mon
     assert not any(name.startswith("lockedpack") for name in sys.modules)
 
 
+def pinned(code: Path, name: str) -> Spec:
+    """The function `proxy` of a file, which a lock pins as it is now."""
+    (spec,) = resolve_all([f"py:{name}:proxy"])
+    return msgspec.structs.replace(spec, pins={str(code): digests.of(str(code))}, locked="x.lock")
+
+
 def test_pinned_code_that_is_loaded_already_is_compared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     code = tmp_path / "pinnedbefore.py"
     code.write_text("async def proxy(channel):\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    (spec,) = resolve_all(["py:pinnedbefore:proxy"])
-    spec = msgspec.structs.replace(spec, pins={str(code): digests.of(str(code))}, locked="x.lock")
+    spec = pinned(code, "pinnedbefore")
     assert in_process.load(spec) is in_process.load(spec)
     code.write_text("async def proxy(channel):\n    raise ValueError\n")
     with pytest.raises(ComponentError, match="changed"):
@@ -343,18 +349,15 @@ def test_pinned_code_runs_as_it_was_compared(
     code = tmp_path / "pinnedcode.py"
     code.write_text("async def proxy(channel):\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
-    (spec,) = resolve_all(["py:pinnedcode:proxy"])
-    pins = {str(code): digests.of(str(code))}
-    spec = msgspec.structs.replace(spec, pins=pins, locked="x.lock")
+    spec = pinned(code, "pinnedcode")
     before = os.stat(code)
     code.write_text("raise AssertionError('ran')   #".ljust(before.st_size - 1) + "\n")
     os.utime(code, ns=(before.st_atime_ns, before.st_mtime_ns))
     with pytest.raises(ComponentError, match=r"is not what x\.lock pins"):
         in_process.load(spec)
     assert "pinnedcode" not in sys.modules
-    pins[str(code)] = digests.of(str(code))
     with pytest.raises(AssertionError, match="ran"):
-        in_process.load(spec)
+        in_process.load(pinned(code, "pinnedcode"))
 
 
 def test_pinned_code_in_a_package_begins_as_any_import_of_it_does(
@@ -367,9 +370,7 @@ def test_pinned_code_in_a_package_begins_as_any_import_of_it_does(
     code.write_text("name = pinned_name\nasync def proxy(channel):\n    pass\n")
     monkeypatch.syspath_prepend(tmp_path)
     monkeypatch.setattr("builtins.pinned_name", "", raising=False)
-    (spec,) = resolve_all(["py:pinnedpackage.part:proxy"])
-    pins = {str(code): digests.of(str(code))}
-    proxy: Any = in_process.load(msgspec.structs.replace(spec, pins=pins, locked="x.lock"))
+    proxy: Any = in_process.load(pinned(code, "pinnedpackage.part"))
     assert proxy.__globals__["name"] == "set"
 
 
