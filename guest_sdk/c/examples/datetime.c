@@ -8,7 +8,7 @@ static void told(proxy_message *said, const message_line *answer) {
         channel_span reason = json_text(json_get(answer->error, CHANNEL_LITERAL("message")));
         if (!reason.at) reason = CHANNEL_LITERAL("no reason given");
         channel_span what =
-            CHANNEL_LITERAL("datetime: clock not granted, prompts go on without the date: ");
+            CHANNEL_LITERAL("datetime: no clock, prompts go on without the date: ");
         if (!warned) proxy_log("warn", TEXT_JOIN(what, reason));
         warned = 1;
         return;

@@ -11,7 +11,7 @@ proxy.handle("session/prompt", function* (message) {
   if (result) {
     message.preface(`<current-date date="${result.date}" time="${result.time}"/>`);
   } else if (!warned) {
-    const reason = `clock not granted, prompts go on without the date: ${error?.message}`;
+    const reason = `no clock, prompts go on without the date: ${error?.message}`;
     proxy.log("warn", `datetime: ${reason}`);
     warned = true;
   }

@@ -29,7 +29,7 @@ pub fn declare(proxy: &mut Proxy) {
                 }
             }
             Err(failure) if !warned.replace(true) => {
-                let reason = "clock not granted, prompts go on without the date";
+                let reason = "no clock, prompts go on without the date";
                 message.log("warn", &format!("datetime: {reason}: {failure}"));
             }
             Err(_) => {}

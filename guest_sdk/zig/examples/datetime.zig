@@ -29,6 +29,6 @@ fn refused(answer: guest.Answer) void {
     if (warned) return;
     warned = true;
     const reason = text(answer.failure() orelse "", "message") orelse "no reason given";
-    const said = "datetime: clock not granted, prompts go on without the date: ";
+    const said = "datetime: no clock, prompts go on without the date: ";
     guest.log("warn", guest.join(&.{ said, reason }));
 }

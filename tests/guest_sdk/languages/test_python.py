@@ -25,7 +25,7 @@ def _datetime() -> Proxy[Any]:
                 now = await proxy.clock.now()
             except Refused as error:
                 if not warned:
-                    said = "clock not granted, prompts go on without the date"
+                    said = "no clock, prompts go on without the date"
                     proxy.log.warn(f"datetime: {said}: {error.message}")
                 warned = True
             else:

@@ -13,7 +13,7 @@ func main() {
 		now := m.Clock()
 		if now.Error != nil {
 			if !warned {
-				m.Log("warn", "datetime: clock not granted, prompts go on without the date: "+now.Reason())
+				m.Log("warn", "datetime: no clock, prompts go on without the date: "+now.Reason())
 			}
 			warned = true
 			return
