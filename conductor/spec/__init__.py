@@ -1,1 +1,1 @@
-"""What a chain is made of: components as they are written, resolved, declared and locked."""
+"""The parts of a chain: components as they are written, resolved, declared and locked."""

@@ -1,4 +1,4 @@
-"""The known agents: what starts each, how it is installed, how its user logs in, its quirks.
+"""The known agents: the command of each, how it is installed, how its user logs in, its quirks.
 
 A word of a chain that is neither configured nor a component may be the id or an alias of one:
 `opencode` means `opencode acp` (`conductor.spec.catalog`). Nothing here is ever installed or logged
@@ -21,16 +21,16 @@ class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
     """One agent: an object of `agents.json`."""
 
     id: str
-    """What chains call it."""
+    """The word for it in chains."""
     name: str
     command: tuple[str, ...]
-    """What starts it as an ACP agent: its program and arguments."""
+    """The command that starts it as an ACP agent: its program and arguments."""
     install: str
     """The command that installs it on Linux and macOS."""
     login: str
-    """How its user logs in: what follows 'to log in, '."""
+    """How its user logs in: the words after 'to log in, '."""
     aliases: tuple[str, ...] = ()
-    """What others call it: the ACP registry, acpx."""
+    """Other names of it: in the ACP registry, in acpx."""
     programs: tuple[str, ...] = ()
     """Other programs that are the same agent."""
     version: tuple[str, ...] = ("--version",)
@@ -46,7 +46,7 @@ class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def package(self) -> str:
-        """What its install command asks a package manager for; empty where that is a script."""
+        """The package in its install command; empty if the command runs a script."""
         words = self.install.split()
         by_manager = words[:3] in (["npm", "install", "-g"], ["uv", "tool", "install"])
         return words[3] if by_manager else ""
@@ -54,7 +54,7 @@ class KnownAgent(msgspec.Struct, frozen=True, kw_only=True):
 
 @cache
 def table() -> tuple[KnownAgent, ...]:
-    """The agents, by id: what `agents.json` beside this module says."""
+    """The agents of the file `agents.json` beside this module, by id."""
     with open(os.path.join(os.path.dirname(__file__), "agents.json"), "rb") as file:
         # Not typed: msgspec would take longer to look at the type than at the file.
         rows: list[dict[str, Any]] = msgspec.json.decode(file.read())
@@ -108,7 +108,7 @@ def _unpinned(word: str) -> str:
 
 
 def login_hint(agent: KnownAgent) -> str:
-    """What to do when an agent refuses because nobody is logged in."""
+    """A hint for an agent that refuses because nobody is logged in."""
     return f"to log in, {agent.login}; then try again"
 
 

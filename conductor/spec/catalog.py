@@ -1,4 +1,4 @@
-"""From what a user typed to a `Spec`: the only place that knows every kind of component.
+"""From a user's words to a `Spec`: the only place that knows every kind of component.
 
 Kinds of a component, in the order they are tried:
 
@@ -58,7 +58,7 @@ if TYPE_CHECKING:
 WASM_MAGIC: Final = b"\0asm"
 
 Note: TypeAlias = Callable[[str], None]
-"""Called with a sentence about what a name hides."""
+"""Called with a sentence about another meaning that a name hides."""
 
 
 class _PlacedError(UsageError):
@@ -66,16 +66,16 @@ class _PlacedError(UsageError):
 
 
 class _Names(msgspec.Struct, frozen=True):
-    """What a word may mean here, besides what is bundled and on PATH."""
+    """The meanings that a word may have here, besides bundled components and programs on PATH."""
 
     config: Config | None = None
     note: Note | None = None
     inside: tuple[str, ...] = ()
     """The components of the configuration that are being resolved, the outermost first."""
     is_last: bool = True
-    """Whether it stands in the agent's place: only there a word means a known agent."""
+    """Whether the word stands in the agent's place: only there a word means a known agent."""
     written: Written | None = None
-    """What the word stands in; None: the command line."""
+    """The entry in which the word stands; None: the command line."""
 
     def set_by(self, option: str) -> str:
         """Who has written an option behind the word."""
@@ -111,8 +111,8 @@ def resolve_all(
     Args:
         components: Components, and names of chains, which stand for their components.
         agent_last: Whether the last component is the agent.
-        config: What is configured; None: nothing.
-        note: Called for each name that hides what it would mean otherwise.
+        config: The configuration; None: none.
+        note: Called for each name that hides another meaning.
 
     Raises:
         UsageError: With a hint. Of a component in a file it names the file and the line.
@@ -139,7 +139,7 @@ def resolve(component: str | Written, config: Config | None = None) -> Spec:
 
 
 def at(path: str) -> Spec:
-    """The component that a path leads to, without options; what the path holds counts for nothing.
+    """The component that a path leads to; nothing in the path is read as an option.
 
     Raises `UsageError` with a hint.
     """
@@ -162,7 +162,7 @@ def may_be(word: str) -> bool:
 
 
 def settings(word: str, here: str = "", names: _Names = _NO_NAMES) -> Collection[str]:
-    """The settings of a component without options, by what it declares; none: it is unknown."""
+    """The settings that a component without options declares; none if it is unknown."""
     try:
         spec = _of_text(word, here, names)
     except UsageError:
@@ -206,7 +206,7 @@ def _from(written: Written, spec: Spec) -> Spec:
 
 
 def _placed_error(error: UsageError, origin: str) -> UsageError:
-    """The error with the place of the component, unless it names that of one within."""
+    """The error with the place of the component, unless it names an inner component's place."""
     if not origin or isinstance(error, _PlacedError):
         return error
     return _PlacedError(f"{origin}: {error.text}", error.hint)
@@ -267,7 +267,7 @@ def _of_command(words: list[str], here: str, names: _Names) -> Spec:
 
 
 def _of_rest(words: list[str], names: _Names) -> Spec:
-    """What follows `--` on a command line: one command, as it was typed."""
+    """The component after `--` on a command line: one command, as it was typed."""
     manifest = bundled_manifest(words[0])
     is_component = manifest is not None and not manifest.command
     if is_component or words[0].startswith(("@", "{")) or words[0].endswith(".wasm"):
@@ -385,7 +385,7 @@ def _of_configured(word: str, names: _Names) -> Spec | None:
             "the name of a chain stands by itself, in place of its components; "
             f"`conductor agent @{word.removeprefix('@')} --dry-run` shows the chain",
         )
-    # Within its own table a name means what it hides: `[components.datetime]` may be `datetime`.
+    # Within its own table a name has its hidden meaning: `[components.datetime]` may be `datetime`.
     if word not in config.components or names.inside[-1:] == (word,):
         return None
     from conductor.spec.config import names as configured
@@ -462,7 +462,7 @@ def _of_agent(word: str, names: _Names) -> Spec | None:
             f"`{word}` is an agent, and stands where a proxy does",
             "the agent is the last component; a proxy of that name is not on PATH",
         )
-    # Who writes the name of one of its programs means that one, if it is there.
+    # The name of one of its programs means this program, if it is there.
     path = which(word) if word in agent.all_programs else None
     path = path or first_of(agent.all_programs)
     if path is None:
@@ -477,7 +477,7 @@ def _of_agent(word: str, names: _Names) -> Spec | None:
     return Spec(name=agent.id, command=[path, *agent.command[1:]], source=word)
 
 
-# -- what runs: a program, a module, Python source -------------------------------------------------
+# -- the sources of a component: a program, a module, Python source --------------------------------
 
 
 def _command(words: list[str], names: _Names = _NO_NAMES) -> Spec:
@@ -539,11 +539,11 @@ def _script(path: str) -> Spec:
     )
 
 
-# -- what describes it: a manifest within it, beside it or in its folder, or its source ------------
+# -- the descriptions of a component: a manifest, in three places, or its source -------------------
 
 
 def _self_described(spec: Spec) -> Spec:
-    """A module, narrowed by the manifest within it, or else beside it."""
+    """A module, narrowed by the manifest within it, or else by the manifest beside it."""
     from conductor.spec.manifest import section
 
     assert spec.wasm is not None
@@ -593,15 +593,15 @@ def _self_declared(spec: Spec) -> Spec:
 
 
 def _declared(spec: Spec) -> Declared | None:
-    """What the Python source of a component declares; None if it declares nothing, or cannot be
-    read, which the start of the guest reports."""
+    """The declarations in the Python source of a component. None: there are none, or the source
+    cannot be read; then the start of the guest reports the error."""
     from conductor.spec.python_guest import scripts
 
     try:
         script = scripts.read(spec.script)
     except (OSError, ConductorError):
         return None
-    # Reading a source takes milliseconds; some declare nothing, and a search in the text shows it.
+    # Reading a source takes milliseconds; a search in the text finds sources without declarations.
     if not any(w in text for text in script.files.values() for w in ("rights", "**", "@")):
         return None
     from conductor.spec.python_guest import facts
@@ -690,7 +690,7 @@ def _of_installed(word: str) -> Spec | None:
 
 
 def _note_hidden(word: str, note: Note) -> None:
-    """Reports what the name of an installed component hides."""
+    """Reports the other meaning that the name of an installed component hides."""
     if bundled_manifest(word) is not None:
         note(f"the installed component `{word}` hides the bundled one")
     elif program := which(word):
@@ -701,7 +701,7 @@ def _note_hidden(word: str, note: Note) -> None:
 
 
 def _or_offered(word: str, names: _Names, error: UsageError) -> UsageError:
-    """The error about an unknown name, with what a catalogue of the configuration offers."""
+    """The error about an unknown name; a catalogue of the configuration gives the hint."""
     if names.config is None or not names.config.indexes:
         return error
     from conductor.spec import catalogues

@@ -45,7 +45,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True):
     version: str = ""
     description: str = ""
     catalogue: str
-    """Where the catalogue is."""
+    """The place of the catalogue."""
 
 
 def is_remote(where: str) -> bool:
@@ -54,7 +54,7 @@ def is_remote(where: str) -> bool:
 
 
 def placed(where: str, here: str) -> str:
-    """Where a catalogue is: a URL as it is, a path made absolute from the folder `here`."""
+    """The place of a catalogue: a URL as it is, a path made absolute from the folder `here`."""
     if is_remote(where):
         return where
     return os.path.abspath(os.path.join(here, os.path.expanduser(where)))
@@ -75,8 +75,8 @@ def read(where: str) -> dict[str, Entry]:
 
 
 def offer(name: str, catalogues: Iterable[str]) -> Entry | None:
-    """What catalogues of this machine offer under a name; None if that is nothing, or one of them
-    cannot be read. For hints: asks no server."""
+    """The entry of a name in the catalogues of this machine; None if no readable catalogue has it.
+    For hints: asks no server."""
     for where in catalogues:
         if not is_remote(where):
             try:

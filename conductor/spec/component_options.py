@@ -1,7 +1,8 @@
 """The options behind a component: `proxy.wasm,allow=clock,memory=32MiB`.
 
-`OPTIONS` is the one declaration of each: how it is written, what it changes of a `Spec`, and its
-row in docs/reference.md. A component that is a JSON object has the same options as keys.
+`OPTIONS` is the one declaration of each option: how it is written, which change of a `Spec` it
+makes, and its row in docs/reference.md. A component that is a JSON object has the same options as
+keys.
 """
 
 from __future__ import annotations
@@ -208,8 +209,8 @@ def _short_limit(name: str) -> Callable[[Spec, Any, str], Spec]:
 
 # fmt: off
 OPTIONS: Final = (
-    # Options change a spec in this order, whatever order they are written in: `only` replaces what
-    # rights there are, and `deny` wins.
+    # Options change a spec in this order, whatever order they are written in: `only` replaces the
+    # rights that are there, and `deny` wins.
     Option("name", "NAME", _field("name", _name),
            "its name in logs and errors. If the name is taken (`client` always is), it gets a "
            "number: `client-2`"),
@@ -321,24 +322,24 @@ HINT: Final = f"options are: {', '.join(NAMES)}"
 def option_like(
     word: str, settings: Iterable[str], further: Iterable[str] = (), *, value: bool = False
 ) -> str:
-    """A hint for a word that is no option: the option that is called alike, if one is.
+    """A hint for a word that is no option: an option with a similar name, if there is one.
 
     Args:
-        word: What the user wrote.
+        word: The word that the user wrote.
         settings: The settings of the component: `config.KEY`.
-        further: What may stand there too.
+        further: Other words that may stand there.
         value: Whether the value is missing.
     """
     known = {name: f"limit.{name}" for name in limits.LIMITS}
     known |= {name: name for name in (*further, *NAMES) if "." not in name}
     own = {name: f"config.{name}" for name in settings}
     known |= own
-    last = word.lower().rpartition(".")[2]  # `settings.tokens` is none either
+    last = word.lower().rpartition(".")[2]  # `settings.tokens` is no option either
     meant = known.get(word) or known.get(last)
     if meant is None:
         import difflib
 
-        # A setting first: who writes none of the options has the component's own words in mind.
+        # A setting first: the component's own words are more likely than another option.
         close = difflib.get_close_matches(last, own, 1) or difflib.get_close_matches(
             last, known, 1, 0.7 if own else 0.6
         )
@@ -405,7 +406,7 @@ def filled(spec: Spec) -> Spec:
         return spec
     values = {**spec.defaults, **spec.config}
     try:
-        words.filled(asked, values)  # what it lacks is told by these
+        words.filled(asked, values)  # `lacking.asked` fills these words later, without a check
         rights = words.filled(spec.policy.rights, values)
     except ValueError as error:
         hint = f"change the setting; `conductor inspect {spec.name}` shows which there are"
@@ -414,7 +415,7 @@ def filled(spec: Spec) -> Spec:
 
 
 def _setting_hint(key: str, settings: Iterable[str]) -> str:
-    """How the setting is written whose name an option has, or nearly has; or an empty text."""
+    """How to write the setting whose name an option has, or nearly has; or an empty text."""
     import difflib
 
     setting = next(iter(difflib.get_close_matches(key, settings, 1, 0.8)), "")
@@ -427,7 +428,7 @@ def is_option(key: str) -> bool:
 
 
 def _place(key: str) -> int:
-    """Where an option is in the table; behind it if there is no such option."""
+    """The place of an option in the table; the end of the table if there is no such option."""
     base, _, inner = key.partition(".")
     return _PLACES.get(f"{base}.KEY" if inner else key, len(OPTIONS))
 

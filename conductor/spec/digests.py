@@ -31,11 +31,11 @@ def of_bytes(content: bytes) -> str:
 
 
 AGREED: Final = "your agreement"
-"""Stands for a lock file where the user has agreed to what a component may do."""
+"""Stands for a lock file if the user has agreed to the rights of a component."""
 
 
 def hint(lock: str) -> str:
-    """What to do about a file that is not the pinned one."""
+    """A hint for a file that is not the pinned one."""
     return "start conductor again: it asks about the new version" if lock == AGREED else ACCEPT
 
 
@@ -64,7 +64,7 @@ def verify(pins: Mapping[str, str], label: str, lock: str) -> None:
 
 
 def changed(path: str, lock: str, before: str, now: str) -> str:
-    """A sentence about a file that is not what was locked."""
+    """A sentence about a file that differs from the locked one."""
     return f"`{path}` is not what {lock} pins: sha256 {short(before)} → {short(now)}"
 
 

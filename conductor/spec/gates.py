@@ -1,7 +1,7 @@
 """The gates of a plan: each returns it, maybe narrower, or refuses it. The first refusal counts.
 
-`conductor.run.launch` starts nothing that has not passed them. The start path loads this module;
-what a gate needs beyond the plan is loaded where there is a lock file or a managed policy.
+`conductor.run.launch` starts no plan that has not passed them. The start path loads this module;
+more modules are loaded only where there is a lock file or a managed policy.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from conductor.spec.model import Spec
 from conductor.spec.plan import Plan
 
 Warn: TypeAlias = Callable[[str, str], None]
-"""Called with the name of a component and what its user may want to know."""
+"""Called with the name of a component and a sentence for its user."""
 
 Gate: TypeAlias = Callable[[Plan, Warn], Plan]
 """Raises `ConductorError`, its refusal."""
@@ -37,14 +37,14 @@ def passed_by_tool(plan: Plan) -> Plan:
 
 
 def _unheard(name: str, text: str) -> None:
-    """What nobody hears."""
+    """Ignores a warning."""
 
 
 # -- the gates -------------------------------------------------------------------------------------
 
 
 def locked(plan: Plan, warn: Warn) -> Plan:
-    """What runs is what the lock file allows, with the digests that it pins."""
+    """Holds a plan to its lock file, with the digests that the file pins."""
     if plan.options.lock is None:
         return plan
     from conductor.spec.lock import compare
@@ -122,7 +122,7 @@ def is_sandboxed(plan: Plan, warn: Warn) -> Plan:
 
 
 def has_consent(plan: Plan, warn: Warn) -> Plan:
-    """What fails closed has all that it asks for."""
+    """Refuses a component that fails closed and lacks a right that it asks for."""
     for spec in plan.components[:-1] if plan.agent_last else plan.components:
         lacking.check(spec)
     return plan

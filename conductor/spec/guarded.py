@@ -14,7 +14,7 @@ OTHERS: Final = stat.S_IWGRP | stat.S_IWOTH
 
 
 class UnguardedError(Exception):
-    """Others can change what a path leads to: `place` is where, `why` says how."""
+    """Others can change the file behind a path: `place` is where, `why` says how."""
 
     def __init__(self, place: str, why: str) -> None:
         super().__init__(f"`{place}` {why}")
@@ -35,11 +35,11 @@ def own(path: str, others: int = OTHERS) -> str:
 
 
 def refuse_changeable(path: str) -> None:
-    """Raises `UnguardedError` if another user can change what a path leads to, `OSError` for a link
-    that leads nowhere.
+    """Raises `UnguardedError` if another user can change the file behind a path, `OSError` for a
+    link that leads nowhere.
 
-    Of a path that is not there yet the folders count that are. A group may write: some users share
-    theirs with nobody.
+    Of a path that is not there yet its existing folders count. A group may write: some users
+    share their group with nobody.
     """
     while not os.path.lexists(path):
         path = os.path.dirname(path)
@@ -85,7 +85,7 @@ def _examine(place: str, status: os.stat_result, owners: Collection[int], others
     if status.st_uid not in owners:
         raise UnguardedError(place, f"belongs to user {status.st_uid}")
     if stat.S_ISLNK(status.st_mode):
-        return  # its mode means nothing: who may write in its folder may replace it
+        return  # a link's mode means nothing: the mode of its folder decides who may replace it
     # In a sticky folder, such as /tmp, nobody replaces what belongs to others.
     if not (stat.S_ISDIR(status.st_mode) and status.st_mode & stat.S_ISVTX):
         refuse_others(place, status, others)

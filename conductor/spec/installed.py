@@ -1,9 +1,10 @@
 """Installed components, as a chain finds them: a receipt each, and content by its digest.
 
-    installed/receipts/NAME.json     what `conductor add` has installed under a name (`Receipt`)
-    installed/sha256-HEX/            what it consists of; HEX is the digest of all its files
+    installed/receipts/NAME.json     the component that `conductor add` installed under a name
+                                     (`Receipt`)
+    installed/sha256-HEX/            its content; HEX is the digest of all its files
 
-`conductor.packages.store` writes both. Here they are read, and nothing is believed: the store must
+`conductor.packages.store` writes both. This module reads them and believes nothing: the store must
 be the user's alone, and content must have the digest of its receipt. The start path comes here for
 each word that is no path, and looks for one file. So nothing heavy is imported.
 """
@@ -36,7 +37,7 @@ Digest: TypeAlias = Annotated[str, msgspec.Meta(pattern=r"^[0-9a-f]{64}$")]
 
 
 class Signer(msgspec.Struct, frozen=True, omit_defaults=True):
-    """Who signed a package, as was checked when it was fetched."""
+    """The signer of a package, as checked when the package was fetched."""
 
     identity: str
     """An address, the URL of a workflow, or `sha256:` and the digest of a public key."""
@@ -50,13 +51,13 @@ class Signer(msgspec.Struct, frozen=True, omit_defaults=True):
 
 
 class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What conductor keeps about an installed component."""
+    """The record that conductor keeps about an installed component."""
 
     version: int = VERSION
     name: str
-    """What chains call it."""
+    """Its name in chains."""
     asked: str
-    """What the user asked for: `conductor update` asks it again."""
+    """The source as the user wrote it: `conductor update` fetches from it again."""
     catalogue: str = ""
     """The catalogue in which `asked` is a name."""
     source: str
@@ -64,11 +65,11 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     content: Digest
     """The digest of all its files."""
     file: str = ""
-    """What runs, below the folder of its content; empty: the folder itself."""
+    """The file that runs, below the folder of its content; empty: the folder itself."""
     release: str = ""
     """Its version, if it names one."""
     called: str = ""
-    """What it calls itself, if it has a manifest."""
+    """The name in its manifest, if it has a manifest."""
     signer: Signer | None = None
     since: Seconds
     """When it was installed, in seconds since 1970."""
@@ -80,7 +81,7 @@ class Receipt(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     @property
     def place(self) -> str:
-        """The path of what runs."""
+        """The path of the file or folder that runs."""
         return os.path.join(self.folder, self.file) if self.file else self.folder
 
 
@@ -90,12 +91,12 @@ def receipts() -> str:
 
 
 def receipt_path(name: str) -> str:
-    """Where the receipt of a name is, or would be."""
+    """The path of the receipt of a name, which may be absent."""
     return os.path.join(receipts(), f"{name}.json")
 
 
 def content_folder(digest: str) -> str:
-    """Where content of this digest is, or would be."""
+    """The folder of the content of this digest, which may be absent."""
     return os.path.join(paths.installed(), f"sha256-{digest}")
 
 
@@ -190,7 +191,7 @@ def refuse_what_others_write() -> None:
 
 
 def check(receipt: Receipt) -> None:
-    """Raises `UsageError` unless content is what was installed."""
+    """Raises `UsageError` unless the content is the installed one."""
     try:
         now = tree(receipt.folder)
     except FileNotFoundError:

@@ -1,7 +1,8 @@
-"""What a component does not have of all that its manifest asks for, whatever the reason.
+"""The rights that a manifest asks for and its component does not have, whatever the reason.
 
-It may be a stranger's that nobody has agreed to; or options, a lock file or the managed policy give
-it less. Either way it says so wherever a user looks, and one that fails closed does not run.
+The component may be a stranger's that nobody has agreed to; or options, a lock file or the managed
+policy give it less. Either way it says so wherever a user looks. A component that fails closed does
+not run then.
 
 The start path loads this module: it imports nothing heavy.
 """
@@ -40,11 +41,11 @@ _LONGEST: Final = 60
 """Characters of a name that the author of a component has chosen."""
 
 
-# -- what it lacks ---------------------------------------------------------------------------------
+# -- the lacking rights ----------------------------------------------------------------------------
 
 
 def asked(spec: Spec) -> dict[str, str] | None:
-    """The words that a component asks for, with its reasons; scopes are those of its settings."""
+    """The words that a component asks for, with its reasons; its settings fill the scopes."""
     if spec.manifest is None or spec.manifest.rights is None:
         return None
     values = {**spec.defaults, **spec.config}
@@ -53,18 +54,18 @@ def asked(spec: Spec) -> dict[str, str] | None:
 
 
 def wanted(spec: Spec) -> tuple[str, ...]:
-    """All that a component asks for."""
+    """All rights that a component asks for."""
     return tuple(asked(spec) or ())
 
 
 def of(spec: Spec) -> tuple[str, ...]:
-    """What a component asks for and does not have."""
+    """The rights that a component asks for and does not have."""
     return words.lacking(wanted(spec), spec.policy.rights)
 
 
 def notes(spec: Spec) -> Iterator[str]:
-    """Why a component does not do all that it is there for: it lacks what it asks for, or does
-    nothing without a setting. Each is a sentence, with what to do on a line of its own."""
+    """Why a component does not do all of its work: it lacks rights that it asks for, or does
+    nothing without a setting. Each is a sentence, with a hint on a line of its own."""
     if (lack := of(spec)) and not spec.asked:
         closed = "; it fails closed, so no chain starts with it" if _is_closed(spec) else ""
         yield f"it does not get {_listed(lack)}{closed}\nhint: {_cure(spec, lack)}"
@@ -122,7 +123,7 @@ def refuse_mistakes(spec: Spec) -> None:
 
 
 def _enough(held: tuple[str, ...], deaf: list[Handled]) -> str:
-    """What to do about handlers that never run."""
+    """A hint for handlers that never run."""
     seeing = (name for name in words.TABLE if name.startswith("see:") or name == "serve:tools")
     for name in seeing:
         if all(_arrives(words.policy(*held, name), one) for one in deaf):
@@ -157,8 +158,8 @@ def _hears(state: PolicyState, side: Direction, key: str) -> bool:
 
 
 def check(spec: Spec) -> None:
-    """Raises `UsageError` for a component that fails closed and lacks what it asks for: it would
-    look like a guard that is on duty."""
+    """Raises `UsageError` for a component that fails closed and lacks a right that it asks for: it
+    would look like a guard that is on duty."""
     if not _is_closed(spec) or spec.asked or not (lack := of(spec)):
         return
     raise UsageError(
@@ -180,7 +181,7 @@ def _listed(lack: tuple[str, ...]) -> str:
 
 
 def _cure(spec: Spec, lack: tuple[str, ...]) -> str:
-    """Which words give it what it lacks."""
+    """A hint with the words that give it the lacking rights."""
     denied = [name for name in lack if words.is_denied(name, spec.denied)]
     left = tuple(name for name in lack if name not in denied)
     if spec.bundled is not None and spec.chosen and not denied:
@@ -195,7 +196,7 @@ def _cure(spec: Spec, lack: tuple[str, ...]) -> str:
 
 
 def options(lack: tuple[str, ...]) -> str:
-    """The options behind a component that give it what it lacks."""
+    """The options behind a component that give it the lacking rights."""
     if any("," in name or "+" in name for name in lack):
         return f",allow={json_text.encode(list(lack)).decode()}"
     return f",allow={'+'.join(lack)}" if lack else ""

@@ -1,4 +1,4 @@
-"""What files and variables say besides a command line (docs/configuration.md).
+"""The settings of files and variables besides a command line (docs/configuration.md).
 
 From the lowest to the highest: the user's file, the project's, the options of the chains that the
 command line names, `CONDUCTOR_` variables, `-c KEY=VALUE` and flags of the command line. Loaded
@@ -47,9 +47,9 @@ def over(
     """A command line over all layers below it. Raises `UsageError`.
 
     Args:
-        config: What files configure.
-        above: Options that stand above those, the lowest first.
-        say: Hears what the project decides.
+        config: The configuration of the files.
+        above: Options that stand above the files, the lowest first.
+        say: Hears the decision about the project.
     """
     project, config = _judged(parsed, config, say)
     chosen = _chosen(parsed, config, project)
@@ -92,8 +92,8 @@ def _chosen(parsed: Parsed, config: Config, project: Project | None) -> Chosen |
 
 
 def _astray(parsed: Parsed, config: Config) -> Iterator[str]:
-    """What to say of choices for this project whose chain is not there, where the command line
-    names a chain: without one it is an error."""
+    """Sentences about choices for this project whose chain is missing, where the command line
+    names a chain: without a named chain a missing one is an error."""
     if not config.choose:
         return
     from conductor.spec.config import choose
@@ -101,7 +101,7 @@ def _astray(parsed: Parsed, config: Config) -> Iterator[str]:
 
     if parsed.mode == "proxy" or choose.is_asked(parsed.components):
         return
-    # Another project than the chain's own: that one is asked for nothing the chain does not need.
+    # A second `Project`: the chain's own judges only conditions that the chain needs.
     project = Project(config.folder, lambda text: None)
     for written in config.choose:
         error = choose.astray(written, config)
@@ -110,8 +110,8 @@ def _astray(parsed: Parsed, config: Config) -> Iterator[str]:
 
 
 def option(key: str, values: Mapping[str, Any]) -> Any:
-    """What files, variables and the command line set an option to, for commands that run no chain;
-    None: nothing. Raises `UsageError`."""
+    """The value of an option in files, variables and the command line, for commands that run no
+    chain; None: it is not set. Raises `UsageError`."""
     if not chains.anything(values):
         return None
     _, config, spoken = loaded(values)
@@ -123,10 +123,10 @@ def option(key: str, values: Mapping[str, Any]) -> Any:
 def loaded(
     values: Mapping[str, Any], only: Only | None = None
 ) -> tuple[list[Layer], Config, dict[str, WrittenOption]]:
-    """The files, lowest first; what they and `-c` say together; and the options of `-c`, which
-    stand above variables. Raises `UsageError`.
+    """The files, lowest first; their configuration together with `-c`; and the options of `-c`,
+    which stand above variables. Raises `UsageError`.
 
-    `values` are those of a command line. `only`: the one file that counts, if one alone does.
+    `values` are those of a command line. `only`: the one file that counts, if no other does.
     """
     files, config = _files(values, only)
     if "c" not in values:
@@ -140,7 +140,7 @@ def loaded(
 
 
 def _refuse_twice(values: Mapping[str, Any], spoken: Mapping[str, WrittenOption]) -> None:
-    """Raises `UsageError` for what a flag and `-c` set."""
+    """Raises `UsageError` for an option that both a flag and `-c` set."""
     for key in spoken:
         row = option_layers.ROWS.get(key)
         if row is not None and row.name in values:
@@ -149,8 +149,8 @@ def _refuse_twice(values: Mapping[str, Any], spoken: Mapping[str, WrittenOption]
 
 
 def _refuse_foreign(command: str, spoken: Mapping[str, WrittenOption]) -> None:
-    """Raises `UsageError` for what `-c` sets and this command does not take. In a file, which is
-    for all commands, it is no mistake."""
+    """Raises `UsageError` for an option of `-c` that this command does not take. In a file, which
+    is for all commands, such an option is no mistake."""
     for key, written in spoken.items():
         row = option_layers.ROWS.get(key)
         if row is not None and not row.configures(command):
@@ -162,7 +162,7 @@ def _refuse_foreign(command: str, spoken: Mapping[str, WrittenOption]) -> None:
 
 
 def _refuse_served(serve: Mapping[str, WrittenOption]) -> None:
-    """Raises `UsageError` for what `-c` sets of a server, for a chain that no server runs."""
+    """Raises `UsageError` for an option of a server in `-c`, for a chain that no server runs."""
     for key, written in serve.items():
         if written.origin.startswith(COMMAND_LINE):
             raise UsageError(
@@ -197,17 +197,17 @@ def project(values: Mapping[str, Any]) -> str:
 
 
 def again(parsed: Parsed, files: Iterable[str], say: Say) -> Parsed:
-    """What files and variables say now, for a chain that runs. What the project decided stays.
+    """Reads files and variables again, for a chain that runs. The choice by the project stays.
 
-    `files` are those that its configuration was read from. Raises `UsageError` also where one of
-    them is not in force any more: who may write in the project, as an agent may, must not rid the
-    chain of what it sets.
+    `files` are the files that its configuration was read from. Raises `UsageError` also if one of
+    them is not in force any more: an agent may write in the project, and must not rid the chain of
+    the settings in a file.
     """
     typed = msgspec.structs.replace(
         parsed.typed or parsed, components=parsed.components, project=parsed.project
     )
     if typed.only is None:  # else another bundle is in force by now, in a folder of its own
-        _refuse_lost(files, chains.read(typed.values))  # before what else is missed with the file
+        _refuse_lost(files, chains.read(typed.values))  # before errors about its lost settings
     fresh = chains.layered(typed, say)
     if typed.only is None:
         _refuse_lost(files, fresh.config)
@@ -228,7 +228,7 @@ def _refuse_lost(files: Iterable[str], config: Config | None) -> None:
 
 
 def ignored(layers: Iterable[Layer]) -> list[str]:
-    """What to say of files that are not in force."""
+    """Sentences about files that are not in force."""
     from conductor.spec import trust
     from conductor.spec.config.layers import State
 

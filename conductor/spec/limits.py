@@ -37,13 +37,13 @@ class Limit(msgspec.Struct, frozen=True):
     default: int | None
     """None: off."""
     place: str
-    """Who keeps the account: `module` (before it is compiled), `compiler`, `guest` (its instance),
-    `chain` (where its messages pass) or `services`."""
+    """The keeper of the account: `module` (before it is compiled), `compiler`, `guest` (its
+    instance), `chain` (where its messages pass) or `services`."""
     bounds: str
     beyond: str
-    """What happens to what is over."""
+    """The result for a component that is over the limit."""
     short: str = ""
-    """The option that sets it, of the limits people set most; the others are `limit.NAME`."""
+    """The short option of a limit that people set often; the others are `limit.NAME`."""
 
 
 # fmt: off
@@ -97,12 +97,12 @@ TABLE: Final = (
 # fmt: on
 
 LIMITS: Final[dict[str, str]] = {limit.name: limit.measure for limit in TABLE}
-"""The limits and what each is measured in."""
+"""The limits with their measures."""
 
 DEFAULT_LIMITS: Final[dict[str, int]] = {
     limit.name: limit.default for limit in TABLE if limit.default is not None
 }
-"""Those that are off are missing."""
+"""Limits that are off are missing."""
 
 SHORT: Final = {limit.short: limit.name for limit in TABLE if limit.short}
 """Limits by their short option."""
@@ -117,7 +117,7 @@ GUEST: Final = ("module", "compiler", "guest")
 
 
 def of(places: tuple[str, ...], limits: dict[str, int]) -> dict[str, int]:
-    """Those of `limits` whose account is kept in one of `places`."""
+    """The entries of `limits` whose account is kept in one of `places`."""
     return {name: value for name, value in limits.items() if any(name in PLACES[p] for p in places)}
 
 
@@ -128,14 +128,14 @@ def log_lines(specs: Iterable[Spec]) -> dict[str, int]:
 
 
 def allowance(limits: dict[str, int]) -> Allowance:
-    """What a component with these limits may cost where its messages pass."""
+    """The most that a component with these limits may cost where its messages pass."""
     known = Allowance.__struct_fields__
     return Allowance(**{name: value for name, value in limits.items() if name in known})
 
 
 def together(guests: Sequence[dict[str, int]]) -> Allowance:
-    """What a host of guests may cost: as many values in a line as any of them, and as many open
-    requests and sessions as all."""
+    """The most that a host of guests may cost: as many values in a line as any guest may have, and
+    as many open requests and sessions as all together."""
     each = [allowance(limits) for limits in guests]
     return Allowance(
         json_values=max(guest.json_values for guest in each),

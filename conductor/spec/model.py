@@ -1,9 +1,9 @@
-"""One component: what runs, what it may do, what it may cost.
+"""One component: its program, its rights, its limits.
 
-`Spec` is the only model of a component. `conductor.spec.catalog` makes it from what a user typed;
-everything else is a projection of it: `Hosted` is the part that the host of a guest receives
-(`conductor.run.segment_spec.GuestSpec`), a lock's entry what a lock file pins
-(`conductor.spec.lock.entries`), `configuration` what the component itself receives
+`Spec` is the only model of a component. `conductor.spec.catalog` makes it from a user's words.
+Everything else is a projection of it. `Hosted` is the part that the host of a guest receives
+(`conductor.run.segment_spec.GuestSpec`), a lock's entry the part that a lock file pins
+(`conductor.spec.lock.entries`), `configuration` the part that the component itself receives
 (`conductor.spec.settings`).
 """
 
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 
 Kind = Literal["module", "script", "command", "python", "remote"]
-"""What runs: a WebAssembly module or Python source in the sandbox, a program, an object of this
-process, or what is at an address."""
+"""The kind of a component: a WebAssembly module or Python source in the sandbox, a program, an
+object of this process, or a component at an address."""
 
 
 class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -50,13 +50,13 @@ class Hosted(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     limits: dict[str, int] = {}
     """Limits that differ from `conductor.spec.limits.DEFAULT_LIMITS`."""
     on_failure: str = "fail"
-    """What happens when it fails (`conductor.core.restart_state.CHOICES`)."""
+    """The actions on its failure (`conductor.core.restart_state.CHOICES`)."""
     timeout: float | None = None
     """Seconds it may take to answer a request other than a prompt; None: no limit, but for
     `initialize`."""
     policy: PolicyWords = PolicyWords((TRUSTED,))
-    """What it may do. By default a sandboxed component has `context`, or less if its manifest
-    requests less, and a bundled component has what its manifest requests."""
+    """Its rights. By default a sandboxed component has `context`, or less if its manifest requests
+    less, and a bundled component has the rights that its manifest requests."""
 
     @property
     def peers(self) -> tuple[str, ...]:
@@ -87,36 +87,36 @@ class Spec(Hosted, frozen=True, kw_only=True):
     variables: dict[str, str] = {}
     """The variables of its environment that the user wrote; of a secret its reference."""
     secrets: dict[str, str] = {}
-    """Those whose values are secrets: they are not in `env` (`conductor.spec.secrets`)."""
+    """The variables whose values are secrets: they are not in `env` (`conductor.spec.secrets`)."""
     attribute: str | None = None
     address: str | None = None
-    """Where it is reached (`conductor.transports.remote.address`)."""
+    """The address where it is reached (`conductor.transports.remote.address`)."""
     token: str = ""
-    """The reference of the secret that is shown there (`conductor.spec.secrets`); empty: none."""
+    """The reference of the secret for the address (`conductor.spec.secrets`); empty: none."""
     ca: str = ""
-    """The file of the certificates to trust there; empty: the system's."""
+    """The file of the certificates to trust at the address; empty: the system's."""
     retries: int = 0
-    """How often it is tried again until it says something."""
+    """How often a connection is tried again, until the component says something."""
     source: str = ""
     """The user's word for the component: a path, a name, a program."""
     bundled: str | None = None
     """Its name among the components that come with conductor, if it is bundled."""
     receipt: Receipt | None = None
-    """What is known of how it was installed, if `conductor add` has installed it."""
+    """The receipt of its installation, if `conductor add` has installed it."""
     manifest: Manifest | None = None
-    """What it declares: in its `component.toml`, within its module, or in its Python source."""
+    """Its declarations: in its `component.toml`, within its module, or in its Python source."""
     manifest_path: str = ""
     """Its `component.toml`, if it has one and is not bundled."""
     unreadable_rights: bool = False
-    """Whether its Python source may name rights in a form that cannot be read off it."""
+    """Whether its Python source may name rights in a form that cannot be read from the source."""
     declared: Declared | None = None
-    """What its Python source declares, as far as that can be read off it; None of a bundled one."""
+    """The declarations in its Python source, as far as they can be read; None of a bundled one."""
     pins: dict[str, str] = {}
     """Digests by path: files and folders that a lock compares whenever the component starts."""
     required: bool = False
-    """Whether the managed policy requires it as it is: its user need agree to nothing."""
+    """Whether the managed policy requires it as it is: then its user need agree to nothing."""
     asked: bool = False
-    """Whether its user is about to be asked for what it lacks: until then it runs without that."""
+    """Whether its user is about to be asked for its lacking rights, which it has not yet."""
     denied: tuple[str, ...] = ()
     """Rights that the user denies it: it is not asked about them."""
     config: dict[str, Any] = {}
@@ -134,13 +134,13 @@ class Spec(Hosted, frozen=True, kw_only=True):
     below: Spec | None = None
     """The component before its uppermost layer (`conductor.spec.origins`)."""
     written: str = ""
-    """The file and the line that name it; empty: the command line does."""
+    """The file and the line that name it; empty: the command line names it."""
     set_by: str = ""
-    """Who set that layer: a file and its line, the command line, the user's consent …"""
+    """Who set this layer: a file and its line, the command line, the user's consent …"""
 
     @property
     def kind(self) -> Kind:
-        """What runs, in the word that traces, audits, locks and telemetry have for it."""
+        """The kind, as the word that traces, audits, locks and telemetry have for it."""
         if self.sandboxed:
             return "script" if self.script else "module"
         if self.address is not None:
@@ -179,7 +179,7 @@ class Spec(Hosted, frozen=True, kw_only=True):
 
     @property
     def what(self) -> str:
-        """What is run, as a person would type it."""
+        """The command, path, address or attribute that runs, as a person would type it."""
         if self.command is not None:
             import shlex  # a host of guests has none
 
@@ -187,7 +187,7 @@ class Spec(Hosted, frozen=True, kw_only=True):
         return self.address or self.script or self.wasm or f"py:{self.attribute}"
 
     def label(self, role: str) -> str:
-        """How errors name it, e.g. "proxy `date` (python date.py)"."""
+        """The name of the component in errors, e.g. "proxy `date` (python date.py)"."""
         what = self.what if self.wasm is None else os.path.basename(self.what)
         return f"{role} `{self.name}`" + ("" if what == self.name else f" ({what})")
 

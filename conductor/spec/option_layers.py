@@ -1,5 +1,5 @@
-"""The layers of options: what variables set, how each value is read, and how layers lie above each
-other. `conductor.spec.layering` says which layers a chain has.
+"""The layers of options: options of variables, how each value is read, and how layers lie above
+each other. `conductor.spec.layering` says which layers a chain has.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ ROWS: Final = {row.key: row for row in CHAIN if row.configures(*ALL)}
 
 
 def from_environment(values: Mapping[str, Any]) -> tuple[dict[str, WrittenOption], list[str]]:
-    """What variables set, and what to say of variables that set nothing."""
+    """The options of variables, and complaints about variables that set nothing."""
     from conductor.spec.config.model import WrittenOption
 
     found: dict[str, WrittenOption] = {}
@@ -55,8 +55,8 @@ def from_environment(values: Mapping[str, Any]) -> tuple[dict[str, WrittenOption
 
 
 def of_chains(components: Sequence[str | Written], config: Config) -> dict[str, WrittenOption]:
-    """The options of the chains that the command line names; those of a chain are above those of
-    the chains within it. Raises `UsageError` where two of them contradict each other."""
+    """The options of the chains that the command line names. The options of a chain are above
+    those of the chains within it. Raises `UsageError` for two chains that contradict each other."""
     from conductor.spec.config import names
 
     found: dict[str, WrittenOption] = {}
@@ -87,16 +87,16 @@ def laid(
     command: str = "",
     typed: Mapping[str, Any] | None = None,
 ) -> dict[str, Setting]:
-    """Layers above each other, the lowest first, by the names of options. One that switches
-    `locked` off does so whatever is below it, and a lock file implies it.
+    """Layers above each other, the lowest first, by the names of options. A layer that switches
+    `locked` off does so whatever is below it, and a lock file implies `locked`.
 
     Args:
         written: The layers as users have written them.
-        command: Options that it has not are left out; empty: none are.
-        typed: What stands above all of them, as the command line reads it.
+        command: Options that this command has not are left out; empty: none are.
+        typed: The options of the command line, above all layers.
 
     Raises:
-        UsageError: A value cannot be that; it says where it is written.
+        UsageError: A value is not valid; the error says where the value is written.
     """
     found: dict[str, Setting] = {}
     for layer in (*(_read(each, command) for each in written), _typed_layer(typed or {})):
@@ -154,12 +154,12 @@ def _served(row: Option, written: WrittenOption) -> Any:
 def refuse_alone(
     rows: Iterable[Option], values: Mapping[str, Any], set_by: Mapping[str, str] | None = None
 ) -> None:
-    """Raises `UsageError` for an option that is set without any of those which it needs.
+    """Raises `UsageError` for an option that is set without any of the options which it needs.
 
     Args:
         rows: The options.
-        values: What is set, by the names of options.
-        set_by: Who set which of them, if that is not the command line.
+        values: The options that are set, by name.
+        set_by: Who set each of them, if not the command line.
     """
     by_key = {row.key: row for row in rows}
     for row in by_key.values():
@@ -181,8 +181,8 @@ def _shown(row: Option) -> str:
 
 
 def value(key: str, written: WrittenOption) -> Any:
-    """What an option is set to, as the command line reads it. Raises `UsageError` that says where
-    it is written."""
+    """The value of an option, as the command line reads it. Raises `UsageError` that says where the
+    value is written."""
     row = ROWS.get(key)
     if row is None:
         hint = _meant(key, written.value)

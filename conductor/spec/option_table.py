@@ -1,9 +1,10 @@
 """The options of a chain and of a server, which files and variables set too: a row declares all
-about an option.
+facts about an option.
 
-`conductor.cli.options` has those of other commands. Both parsers of the command line
-(`conductor.cli.fast` and, for help and errors, typer through `conductor.cli.typer_options`), the
-help and the tables of the documents come from the two. The start path loads this module.
+`conductor.cli.options` has the options of other commands. Both tables feed both parsers of the
+command line (`conductor.cli.fast` and, for help and errors, typer through
+`conductor.cli.typer_options`), the help and the tables of the documents. The start path loads this
+module.
 """
 
 from __future__ import annotations
@@ -26,10 +27,10 @@ from conductor.spec.paths import CONFIG, LOCK_FILE
 Value = TypeVar("Value")
 
 PREFIX: Final = "CONDUCTOR_"
-"""Begins the variables that set options."""
+"""The beginning of all variables that set options."""
 ISOLATED: Final = "CONDUCTOR_ISOLATED"
 NATS: Final = ("CONDUCTOR_NATS_USER", "CONDUCTOR_NATS_PASSWORD")
-"""Who a part of a fleet is to NATS (`conductor/cli/fleet_place.py`)."""
+"""The login of a part of a fleet at NATS (`conductor/cli/fleet_place.py`)."""
 PROJECT: Final = "CONDUCTOR_PROJECT"
 
 _OTHERS: Final = (
@@ -37,7 +38,7 @@ _OTHERS: Final = (
     *("CONDUCTOR_JOIN_TOKEN", "CONDUCTOR_MCP_TOKEN", "CONDUCTOR_TERMINAL", "CONDUCTOR_TOKEN"),
     *("CONDUCTOR_PEERS_", "CONDUCTOR_UNDER_TEST", "CONDUCTOR_E2E_RUN"),
 )
-"""How variables begin that are no options."""
+"""The beginnings of variables that are no options."""
 
 LEVELS: Final = ("debug", "info", "warning", "error")
 
@@ -61,7 +62,7 @@ def size_or_none(text: str) -> int:
 
 
 def collector(text: str) -> str:
-    """Where telemetry goes: an address, `env` or `none`. Raises `ValueError`."""
+    """The address of telemetry, or `env`, or `none`. Raises `ValueError`."""
     if text not in ("env", "none") and not re.match(r"https?://[^/]", text):
         raise ValueError("a collector is an address such as http://127.0.0.1:4318, or env, or none")
     return text
@@ -139,12 +140,12 @@ def one_of(*values: str) -> Callable[[str], str]:
 
 
 class Kind(msgspec.Struct, frozen=True):
-    """What an option takes: the value's name in help, and its reader. A switch has no reader."""
+    """The value of an option: its name in help, and its reader. A switch has no reader."""
 
     metavar: str = ""
     read: Callable[[str], Any] | None = None
     choices: tuple[str, ...] = ()
-    """The values there are, if they can be listed."""
+    """The possible values, if they can be listed."""
     many: bool = False
     """Whether the option may be repeated; in a file it is a table."""
 
@@ -178,14 +179,14 @@ TURNS: Final = ("exec", "chat")
 
 
 class Option(msgspec.Struct, frozen=True):
-    """One option. Its first flag names what it sets: for the commands that run a chain a field of
-    `Options` (`line-limit` sets `line_limit`), unless `assemble` or the command's own module
-    takes it; for other commands a parameter of the function.
+    """One option. Its first flag names the thing that it sets: for the commands that run a chain a
+    field of `Options` (`line-limit` sets `line_limit`), unless `assemble` or the command's own
+    module takes it; for other commands a parameter of the function.
     """
 
     flags: str
-    """As typed, separated by spaces; the first one is the name. Without a dash in front it is no
-    flag: only a file, a variable and `-c` set it."""
+    """As typed, separated by spaces; the first flag is the name. Without a dash in front the option
+    is no flag: only a file, a variable and `-c` set it."""
     kind: Kind
     what: str
     """Help: sentences that end with a full stop."""
@@ -193,7 +194,7 @@ class Option(msgspec.Struct, frozen=True):
     panel: str = "Options"
     """Heading of the box in which help shows it."""
     default: str = ""
-    """What holds without the option, where the default in `Options` does not say it."""
+    """The state without the option, where the default in `Options` does not tell it."""
     page: str = ""
     """Sentences in Markdown that docs/reference.md adds."""
     typed: tuple[str, ...] = ()
@@ -738,7 +739,7 @@ CHAIN: Final = (
 
 
 def of(command: str, rows: Sequence[Option]) -> list[Option]:
-    """Those of the rows that are flags of one command."""
+    """The rows that are flags of one command."""
     return [row for row in rows if command in row.commands and row.is_flag]
 
 
@@ -751,7 +752,7 @@ def read(flag: str, text: str, reader: Callable[[str], Value]) -> Value:
 
 
 def is_isolated(values: Mapping[str, Any]) -> bool:
-    """Whether neither files nor variables count. `values` are those of a command line."""
+    """Whether neither files nor variables count. `values` are the values of a command line."""
     text = os.environ.get(ISOLATED, "")
     return bool(values.get("isolated")) or bool(text and read(ISOLATED, text, switch))
 

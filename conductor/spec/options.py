@@ -36,9 +36,9 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """A fixed ISO 8601 time for the clock service."""
     line_limit: int = LINE_LIMIT
     high_water: int = 4 * 1024 * 1024
-    """Sources wait while a peer has more than this unsent …"""
+    """Sources wait while a peer has more than this unsent."""
     low_water: int = 1024 * 1024
-    """… until it has less than this."""
+    """Waiting sources go on once a peer has less than this unsent."""
     hard_water: int = 32 * 1024 * 1024
     """Above this even proxies wait."""
     stall: float = 300.0
@@ -46,10 +46,10 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     grace: float = 2.0
     """Before each harder step of ending a process."""
     drain: float = 10.0
-    """After the client's end of file: how long the chain may go without a message while requests
-    are still open …"""
+    """After the client's end of file, while requests are open: the longest time without a message
+    of the chain."""
     drain_total: float = 600.0
-    """… and how long they may take altogether."""
+    """After the client's end of file: the longest time for all open requests."""
     verbose: bool = False
     reload: bool = False
     """Replace a proxy by its new build as soon as its file changes."""
@@ -68,13 +68,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     trace_content: str = "redacted"
     """The part of each message that is written: `all`, `redacted` (no secrets), or `none`."""
     trace_size: int = 1024 * 1024 * 1024
-    """Bytes of the trace at most: then a last line says that it is full; 0: any number."""
+    """The most bytes of the trace; a full trace ends with a line that says so; 0: no bound."""
     recording: bool = False
     """Have hosts report what passes between their guests; a trace implies it."""
     deliveries: bool = False
-    """Have hosts report what each guest is given and returns, too: for a transcript."""
+    """Have hosts also report the input and output of each guest: for a transcript."""
     ring: int = 2 * 1024 * 1024
-    """Bytes of the last messages that are kept in memory (`conductor.run.ring`); 0: none."""
+    """The most bytes of the last messages in memory (`conductor.run.ring`); 0: none."""
     reserved: tuple[str, ...] = msgspec.field(default_factory=_bundled)
     """Names that only an MCP server of their owner may have; default: the bundled components."""
     mcp_bridge: str = "auto"
@@ -83,31 +83,32 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     """Whether the client's MCP servers are reached in the agent's place, so that their tools are
     compared."""
     changed_tools: str = "ask"
-    """What a change of an MCP server's tools does (`conductor.mcp.ON_CHANGE`)."""
+    """The reaction to a change of an MCP server's tools (`conductor.mcp.ON_CHANGE`)."""
     ask: str = "auto"
-    """Whether the user is asked for what components want beyond the default (`ASKS`)."""
+    """Whether the user is asked for the rights that components want beyond the default (`ASKS`)."""
     locked: bool = False
-    """Refuse what the lock file does not allow (docs/configuration.md, "Locks")."""
+    """Refuse a chain that the lock file does not allow (docs/configuration.md, "Locks")."""
     values: str | None = None
-    """The file of the values that components keep (`kv`); None: the user's."""
+    """The file of the values that components keep (`kv`); None: the user's file."""
     keeper: Any = None
-    """What keeps them instead of a file: a `conductor.services.kv.Values`."""
+    """The keeper of these values in place of a file: a `conductor.services.kv.Values`."""
     keeping: Literal["file", "memory", "nowhere"] = "file"
-    """Where is kept what components add to prompts (`conductor.run.kept_prompts`): in a `file` of
-    the user's, in `memory`, or `nowhere`."""
+    """Where the additions of components to prompts are kept (`conductor.run.kept_prompts`): in a
+    `file` of the user's, in `memory`, or `nowhere`."""
     keep_values: int = 180
-    """Days that values stay which their component does not use; 0: for ever."""
+    """The days until a value is removed that its component does not use; 0: for ever."""
     metrics: str | None = None
-    """File for the numbers of the chain and those that proxies count; None: none."""
+    """The file for the numbers of the chain and of its proxies; None: none."""
     relays: bool = False
     """Hosts of guests perform no service, and relay every call: a replay answers it."""
     prometheus: int | None = None
     """Port at which Prometheus reads the same numbers, on this machine alone; None: none."""
     otlp: str | None = None
-    """The collector that gets spans and numbers: its address, or `env`: as the variables OTEL_…
-    say; None or `none`: none."""
+    """The collector that gets spans and numbers: its address, or `env`, the address of the
+    variables OTEL_…; None or `none`: none."""
     propagate: bool = False
-    """The agent gets the trace context of each request, and programs that of the run; needs `otlp`.
+    """The agent gets the trace context of each request, and programs get the trace context of the
+    run; needs `otlp`.
     """
     traceparent: str = ""
     """The variable TRACEPARENT of programs; empty: as in conductor's own environment."""
@@ -120,13 +121,13 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     peer: tuple[str, ...] = ()
     """The peer agents: `NAME=COMMAND` each (`conductor.spec.peer_agents`)."""
     branch: tuple[str, ...] = ()
-    """Those that are chains with an agent like this chain's: `NAME=PROXIES` each."""
+    """The peer agents that are chains with an agent like this chain's: `NAME=PROXIES` each."""
     logins: bool = True
     """Whether the client can start this command line again, for a login by terminal."""
     lock_file: str | None = None
-    """The lock file, if it is not `LOCK_FILE`; with it `locked` need not be set."""
+    """The lock file, if it is not `LOCK_FILE`; then `locked` need not be set."""
     set_by: Mapping[str, str] = {}
-    """Who set which of them; of the others the default holds."""
+    """Who set each option; of the options that are not here the default holds."""
 
     @property
     def sends(self) -> bool:

@@ -1,8 +1,9 @@
 """Who set each right, limit and setting of a component.
 
-A component is made in layers, lowest first: what its kind has by default, its manifest, each option
-behind it, the user's consent, the managed policy. Who set something is found by going down the
-layers as long as nothing changes there. The start path loads this module, and asks nothing of it.
+A component is made in layers, lowest first: the defaults of its kind, its manifest, each option
+behind it, the user's consent, the managed policy. To find who set a value, the search goes down the
+layers as long as the value stays the same. The start path loads this module, and calls nothing in
+it.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def layered(below: Spec, spec: Spec, set_by: str) -> Spec:
 
 
 def bare(spec: Spec) -> Spec:
-    """The component without who set what, to be compared."""
+    """The component without the names of who set its values, for comparisons."""
     return msgspec.structs.replace(spec, below=None, set_by="", written="")
 
 
@@ -46,9 +47,9 @@ def named_by(spec: Spec) -> str:
 
 
 def right(spec: Spec, name: str) -> str:
-    """Who has given a component a right; of a set, the last who has given it some of that."""
+    """Who has given a component a right; of a set, the last who has given it a part of the set."""
     wanted = {*words.flat([name])}
-    # `only` is the whole list: who has written that has given each right in it.
+    # `only` is the whole list: its author has given each right in it.
     return _setter(spec, lambda layer: (layer.chosen, wanted & {*words.flat(layer.policy.rights)}))
 
 
@@ -68,8 +69,8 @@ def variable(spec: Spec, name: str) -> str:
 
 
 def of(spec: Spec) -> dict[str, str]:
-    """Who set what of a component, by `rights.WORD`, `limits.NAME`, `config.KEY`, `env.NAME`, or
-    the name of an option; what nobody set is not there."""
+    """Who set each value of a component, by `rights.WORD`, `limits.NAME`, `config.KEY`, `env.NAME`,
+    or the name of an option. A value that nobody set is not there."""
     held = words.flat(spec.policy.rights) if spec.policy.enforced else spec.policy.rights
     found = {f"rights.{name}": right(spec, name) for name in held}
     found |= {f"deny.{name}": by for name, by in denials(spec).items()}
@@ -89,9 +90,9 @@ def of(spec: Spec) -> dict[str, str]:
 
 
 def given(spec: Spec) -> dict[str, str]:
-    """Where stands what a component is started with, as far as that is not the command line: each
-    setting and variable, each limit, and under no key the file of its settings, or all of a
-    component that has none."""
+    """The places of the values that a component is started with, except for the command line: of
+    each setting and variable, and of each limit. Under an empty key stands the file of its
+    settings, or the place of a component that has no such value."""
     found = {key: _setter(spec, _member("config", key)) for key in spec.config}
     found |= {name: variable(spec, name) for name in spec.variables}
     if spec.config_file is not None:
@@ -103,26 +104,26 @@ def given(spec: Spec) -> dict[str, str]:
 
 
 def has_default(key: str) -> bool:
-    """Whether the default holds of what nobody has set; `key` as in `of`."""
+    """Whether an option that nobody has set has a default; `key` as in `of`."""
     return key.startswith(LIMITS) or key in (*_FIELDS, *_OF_POLICY)
 
 
 def told(found: Mapping[str, str]) -> Iterator[str]:
-    """What each has set, for people: `command line: rights.clock, timeout`."""
+    """The values of each setter, for people: `command line: rights.clock, timeout`."""
     for by in dict.fromkeys(found.values()):
         named = ", ".join(key for key, who in found.items() if who == by)
         yield one_line(f"{by}: {named}", 1000)
 
 
 def blamed(error: UsageError, who: str | None) -> UsageError:
-    """The error with who set what it is about: a file and its line, or a variable. Who has typed
-    the command line knows it."""
+    """The error with who set its value: a file and its line, or a variable. For the command line
+    nothing is added: its user knows."""
     return UsageError(f"{error.text}{by(who)}", error.hint)
 
 
 def by(who: str | None) -> str:
-    """Who set something, to stand behind words about it: ` (FILE, line N)`. Empty: who has typed
-    the command line, who knows it; or nobody."""
+    """Who set a value, to stand behind words about the value: ` (FILE, line N)`. Empty for the
+    command line, whose user knows; or if nobody set the value."""
     place = _place(who)
     return f" ({place})" if place else ""
 
@@ -132,7 +133,7 @@ def _place(who: str | None) -> str:
 
 
 def _setter(spec: Spec, fact: Callable[[Spec], Any]) -> str:
-    """Who has made a fact of a component what it is."""
+    """Who has given a component its present value of a fact."""
     now = fact(spec)
     while spec.below is not None and fact(spec.below) == now:
         spec = spec.below

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class Only(msgspec.Struct, frozen=True):
-    """The one file that configures chains: that of a bundle, which a signature vouches for."""
+    """The one file that configures chains: the file of a bundle, which a signature vouches for."""
 
     path: str
     content: bytes
@@ -49,9 +49,9 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     log: str = "warning"
     options: Options
     values: dict[str, Any]
-    """All of that, by the names of options, as it was set."""
+    """All options of the command line, by their names, as they were set."""
     config: Config | None = None
-    """What files configure (`conductor.spec.layering`); None: nothing, or they are not read."""
+    """The configuration of the files (`conductor.spec.layering`); None: no files, or not read."""
     chosen: tuple[str, str] | None = None
     """The folder by which `[[choose]]` chose the chain, and why; None: the command line named it.
     """
@@ -60,7 +60,7 @@ class Parsed(msgspec.Struct, frozen=True, kw_only=True):
     typed: Parsed | None = None
     """The command line alone, where files or variables add to it."""
     only: Only | None = None
-    """The file that alone configures it; None: those of the user and the project do."""
+    """The file that alone configures the chain; None: the files of the user and the project do."""
 
 
 def assemble(
@@ -76,9 +76,9 @@ def assemble(
     Args:
         command: One of `ALL`.
         typed: The components before `--`.
-        rest: What follows `--`; None: there is no `--`.
-        config: What files configure.
-        values: What is set, by the names of options.
+        rest: The words after `--`; None: there is no `--`.
+        config: The configuration of the files.
+        values: The options that are set, by name.
 
     Raises:
         UsageError: Nothing follows `--`.
@@ -96,8 +96,8 @@ def assembled(
     config: Config | None = None,
     set_by: Mapping[str, str] | None = None,
 ) -> Parsed:
-    """The chain of these components, and what is set, by the names of options; `set_by`: who set
-    it, if files or variables add to the command line."""
+    """The chain of these components, with the options that are set, by name; `set_by`: who set each
+    option, if files or variables add to the command line."""
     log = values.get("log") or ("debug" if values.get("verbose") else "warning")
     fields = {key: value for key, value in values.items() if key in Options.__struct_fields__}
     if set_by is None:
@@ -137,8 +137,8 @@ def _command(command: str, rest: list[str]) -> Written:
 
 
 def planned(parsed: Parsed, note: Note | None = None) -> Plan:
-    """The plan of a chain, before anybody is asked. `note` hears what a name hides. Raises
-    `ConductorError`."""
+    """The plan of a chain, before anybody is asked. `note` hears about names with another meaning.
+    Raises `ConductorError`."""
     if parsed.mode != "proxy" and not parsed.components:
         raise nothing(parsed.command)
     return plan.made(
@@ -163,9 +163,10 @@ def nothing(command: str) -> UsageError:
 
 
 def layered(parsed: Parsed, say: Say = lambda level, text: None, *, served: bool = False) -> Parsed:
-    """A command line with what files and variables say. Raises `UsageError`.
+    """A command line with the options of files and variables. Raises `UsageError`.
 
-    `say` hears what is ignored, and what the project decides. `served`: a server runs the chain.
+    `say` hears which files are ignored, and the choice by the project. `served`: a server runs the
+    chain.
     """
     if parsed.only is None and not anything(parsed.values):
         return parsed

@@ -1,4 +1,4 @@
-"""Where things are: bundled components, the user's caches and state, the lock file.
+"""The places of bundled components, of the user's caches and state, and of the lock file.
 
 The start path loads this module, so it does not import pathlib (4 ms).
 """
@@ -24,15 +24,15 @@ CONFIG: Final = "conductor.toml"
 
 MANIFEST: Final = "component.toml"
 SCENARIOS: Final = "test-scenarios"
-"""The folder of a component with what `conductor test` plays."""
+"""The folder of a component with the scenarios of `conductor test`."""
 """In the folder of a component."""
 
 
 def user_config() -> str:
-    """Where the user's configuration is, or would be; empty without a home folder.
+    """The path of the user's configuration, which may be absent; empty without a home folder.
 
-    A relative folder counts as none (XDG base directory specification): a stranger's project could
-    hold it.
+    A relative folder counts as none (XDG base directory specification): it could be in a
+    stranger's project.
     """
     base = os.environ.get("XDG_CONFIG_HOME", "")
     if not os.path.isabs(base):
@@ -116,40 +116,40 @@ def bundles() -> str:
 
 
 def first_use() -> str:
-    """The user's record of what `conductor` has reported about components on their first use."""
+    """The user's record of the components that `conductor` has reported on their first use."""
     return _user_folder(
         "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "first-use"
     )
 
 
 def trust() -> str:
-    """The user's record of what they trust (private; `conductor.spec.trust`)."""
+    """The user's trust store (private; `conductor.spec.trust`)."""
     return _user_folder(
         "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "trust.json"
     )
 
 
 def tools() -> str:
-    """What MCP servers offered (private; `conductor.spec.tools`)."""
+    """The offers of MCP servers (private; `conductor.spec.tools`)."""
     return _user_folder(
         "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "tools.json"
     )
 
 
 def titles() -> str:
-    """Those of `prompts` that titles of sessions are made of (private)."""
+    """The part of `prompts` about titles of sessions (private)."""
     return f"{prompts()}.titles"
 
 
 def prompts() -> str:
-    """What components added to prompts, as digests (private; `conductor.run.kept_prompts`)."""
+    """Additions of components to prompts, as digests (private; `conductor.run.kept_prompts`)."""
     return _user_folder(
         "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "prompts.jsons"
     )
 
 
 def owners() -> str:
-    """Which principal of `conductor serve` has which session (private)."""
+    """The owners of sessions: the principals of `conductor serve` (private)."""
     return _user_folder(
         "XDG_STATE_HOME",
         "~/.local/state",
@@ -159,7 +159,7 @@ def owners() -> str:
 
 
 def installed() -> str:
-    """The user's installed components: a receipt each, and what they consist of by digest
+    """The user's installed components: a receipt each, and their content by digest
     (`conductor.spec.installed`)."""
     return _user_folder(
         "XDG_DATA_HOME", "~/.local/share", "~/Library/Application Support", "installed"
@@ -177,8 +177,8 @@ def rings() -> str:
 
 
 def editors() -> str:
-    """The user's record of what `conductor setup` changed in the settings of editors, so that
-    `--remove` can give it back (private; created when first used)."""
+    """The user's record of the changes by `conductor setup` in the settings of editors, so that
+    `--remove` can give the former text back (private; created when first used)."""
     return _user_folder(
         "XDG_STATE_HOME", "~/.local/state", "~/Library/Application Support", "editors"
     )

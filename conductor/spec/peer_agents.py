@@ -33,10 +33,10 @@ def resolved(
         chain: The components.
         options: Which peer agents and branches there are.
         agent_last: Whether the last component is the agent.
-        config: What is configured; None: nothing.
+        config: The configuration; None: none.
 
     Raises:
-        UsageError: A name is taken, or what is to run is no agent.
+        UsageError: A name is taken, or the named component is no agent.
     """
     peers: list[Spec] = []
     for key, texts in (("peer", options.peer), ("branch", options.branch)):
@@ -87,8 +87,8 @@ def _peer(name: str, command: str, options: Options, config: Config | None) -> S
 
 
 def _refuse_unknown_policy(name: str) -> None:
-    """Raises `UsageError` for a chain where a bundle brings the policy: another process runs it,
-    which reads that of the machine."""
+    """Raises `UsageError` for a chain where a bundle brings the policy: another process runs the
+    chain, and reads the policy of the machine."""
     policy = managed.policy()
     if policy is not None and policy is managed.brought():
         raise UsageError(
@@ -120,9 +120,9 @@ def _as_component(chain: Sequence[Spec], *, agent_last: bool) -> str:
 
 
 def _chain(listed: str, options: Options, config: Config | None) -> str:
-    """A JSON list of components as the conductor that runs them as a chain. It requires of its
-    proxies what this one requires, and reads no configuration where this one may read no other. It
-    reads the managed policy by itself. Raises `UsageError`."""
+    """The command of a conductor that runs a JSON list of components as a chain. It requires of its
+    proxies the same as this conductor, and reads no configuration where this one may read no other.
+    It reads the managed policy by itself. Raises `UsageError`."""
     try:
         components = msgspec.json.decode(listed, type=list[str])
     except msgspec.DecodeError as error:

@@ -1,8 +1,8 @@
 """The plan of a chain: its components in order and its options, each with who set it.
 
-`made` makes it, in layers, lowest first: what words and files name, the peer agents, what the
-managed policy requires. Who has been asked adds the user's consent (`Plan.of`). Whether the chain
-may run the gates say (`conductor.spec.gates`). The start path loads this module.
+`made` makes it, in layers, lowest first: the components of words and files, the peer agents, the
+demands of the managed policy. The code that has asked the user adds the consent (`Plan.of`). The
+gates decide whether the chain may run (`conductor.spec.gates`). The start path loads this module.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A chain as it is to run. What a component has, its own layers tell."""
+    """A chain as it is to run. The layers of a component tell who set its values."""
 
     components: tuple[Spec, ...]
     options: Options
@@ -42,7 +42,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return tuple(spec for spec in self.components if not self.is_agent(spec))
 
     def role(self, spec: Spec) -> Literal["proxy", "agent"]:
-        """What one of the components is: a peer agent is an agent too."""
+        """The role of a component: a peer agent is an agent too."""
         return role_of(spec, last=self.agent_last and spec is self.components[-1])
 
     def is_agent(self, spec: Spec) -> bool:
@@ -78,14 +78,14 @@ def made(
     config: Config | None = None,
     note: Note | None = None,
 ) -> Plan:
-    """What the words of a command line stand for now, with what the managed policy demands.
+    """The plan of a command line's words at this moment, with the demands of the managed policy.
 
     Args:
         components: The words, and components that are written elsewhere.
         options: How the chain is run.
         mode: As of a `Plan`.
-        config: What is configured; None: nothing.
-        note: Hears what a name hides.
+        config: The configuration; None: none.
+        note: Hears about names with another meaning.
 
     Raises:
         UsageError: With a hint.
@@ -96,8 +96,8 @@ def made(
 
         options = bounds.obliged(policy, options)
         if mode == "auto" and not policy.only_watches:
-            # As a proxy of another conductor its last component would be a proxy too, and it is
-            # judged as the agent.
+            # As a proxy of another conductor its last component would be a proxy too, but the
+            # policy judges it as the agent.
             mode = "agent"
     agent_last = mode != "proxy"
     specs = resolve_all(components, agent_last=agent_last, config=config, note=note)

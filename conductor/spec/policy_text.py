@@ -1,7 +1,7 @@
-"""What a component may do, in sentences of conductor's own.
+"""The rights of a component, in sentences of conductor's own.
 
-They come from the table of words (`conductor.core.policy.words`), so that neither the page of
-`conductor inspect` nor a question to the user can promise anything else.
+The sentences come from the table of words (`conductor.core.policy.words`), so that neither the page
+of `conductor inspect` nor a question to the user can promise anything else.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from conductor.core.policy.word_table import SAYS
 from conductor.core.policy.words import FAMILIES, GROUPS, OBJECTS, TRUSTED, Word
 
 Shown = Callable[[str], str]
-"""How a name is shown that the author of a component may have chosen."""
+"""Shows a name that the author of a component may have chosen."""
 
 THROUGH: Final = "Through the agent it can do what you let the agent do."
-"""What no table of rights can say: they compose."""
+"""The warning that no table of rights can give: rights compose."""
 
 
 def may(rights: Iterable[str], shown: Shown = str) -> list[str]:
-    """What a component may do but see, the worst first, each after "it may"."""
+    """The rights of a component but those to see, the worst first, each after "it may"."""
     sentences: dict[str, list[str]] = {}
     for one in words.ordered(rights):
         if one.verb != "see":
@@ -46,7 +46,7 @@ def _object(name: str) -> str:
 
 
 def says(name: str, shown: Shown = str) -> str:
-    """What one word, set or group lets a component do."""
+    """The effect of one word, set or group."""
     if name in words.SET_SAYS:
         return words.SET_SAYS[name].removeprefix("may ")
     done = may([name], shown)
@@ -55,7 +55,7 @@ def says(name: str, shown: Shown = str) -> str:
 
 
 def sees(rights: Iterable[str]) -> list[str]:
-    """What the messages are about that a component sees, the most private first."""
+    """The subjects of the messages that a component sees, the most private first."""
     if TRUSTED in (names := tuple(rights)):
         return ["every message"]
     given = tuple(name for name in names if not words.services([name]))

@@ -32,7 +32,7 @@ def refuse_what_others_write(path: str) -> None:
     file and its folder nobody else may write; above them a group may: some users share theirs with
     nobody.
     """
-    os.lstat(path)  # what is not there is not refused
+    os.lstat(path)  # a missing file is not refused
     try:
         place = guarded.own(os.path.join(os.getcwd(), path), stat.S_IWOTH)
     except guarded.UnguardedError as error:
@@ -43,9 +43,9 @@ def refuse_what_others_write(path: str) -> None:
 
 
 def not_ours(status: os.stat_result, others: int = guarded.OTHERS) -> str:
-    """Why what is in a file or folder may be somebody else's word; empty: it is the user's own.
+    """Why another user may have written a file or folder; empty: it is the user's own.
 
-    `others` are the permissions that nobody else may have. Those of a link say nothing.
+    `others` are the permissions that nobody else may have. The permissions of a link say nothing.
     """
     if status.st_uid != os.geteuid():
         return "belongs to another user"
@@ -55,7 +55,7 @@ def not_ours(status: os.stat_result, others: int = guarded.OTHERS) -> str:
 
 
 def need_folder(path: str) -> None:
-    """Makes the folder of a file whose place the user has chosen. One that is there may be a
+    """Makes the folder of a file whose place the user has chosen. A folder that is there may be a
     project, or the user's home: it stays as it is."""
     make_folders(os.path.dirname(os.path.abspath(path)))
 
@@ -76,7 +76,7 @@ def make_folder(path: str) -> None:
     """Makes the folder of a file that is new, so that nobody else may write there."""
     folder = os.path.dirname(path)
     make_folders(folder)
-    if not os.path.lexists(path):  # one that is there may be a stranger's, which reading refuses
+    if not os.path.lexists(path):  # an existing file may be a stranger's, and reading refuses it
         os.chmod(folder, 0o700)
 
 
@@ -140,14 +140,14 @@ def replace(path: str, content: bytes, *, mode: int = 0o600) -> None:
             file.flush()
             os.fsync(file.fileno())
         os.replace(fresh, path)
-    except OSError:  # a full disk gets back what this took
+    except OSError:  # a full disk gets back the space that this took
         with contextlib.suppress(OSError):
             os.unlink(fresh)
         raise
 
 
 def settle(folder: str) -> None:
-    """Waits until what was renamed or removed in a folder is so on disk as well."""
+    """Waits until renames and removals in a folder are on disk as well."""
     fd = os.open(folder, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(fd)
@@ -158,7 +158,7 @@ def settle(folder: str) -> None:
 # -- files that a user names, and files that grow: never at the price of a chain -------------------
 
 _OPEN: Final = ("/dev/", "/proc/self/fd/")
-"""Folders whose links name what is open already, such as `/dev/stdout`: they are followed."""
+"""Folders whose links name open files, such as `/dev/stdout`: they are followed."""
 
 
 def open_private(path: str, flags: int, *, ordinary: bool = False) -> int:

@@ -27,12 +27,12 @@ class _Head(msgspec.Struct):
 
 
 class PrivateStore(Generic[Value]):
-    """One such file.
+    """A private store: one file.
 
     Args:
-        path: Where it is.
+        path: The path of the file.
         new: Makes the value where there is no file; it has a member `version`.
-        what: What the file holds, for people: `what you trust`.
+        what: The content of the file, for people: `what you trust`.
         again: What a user does after moving the file away.
     """
 
@@ -66,7 +66,7 @@ class PrivateStore(Generic[Value]):
             raise self._unusable(f"it is damaged: {error}") from None
 
     def stamp(self) -> tuple[int, int, int]:
-        """What the file system reports of the file; it changes whenever the file does."""
+        """The stamp of the file; it changes whenever the file does."""
         try:
             status = os.stat(self._path(), follow_symlinks=False)
         except OSError:
@@ -74,10 +74,10 @@ class PrivateStore(Generic[Value]):
         return status.st_ino, status.st_mtime_ns, status.st_size
 
     def change(self, edit: Callable[[Value], Result]) -> Result:
-        """Changes the value; nothing that another conductor writes at the same time is lost.
+        """Changes the value; a change by another conductor at the same time is not lost.
 
         Args:
-            edit: Changes what it receives.
+            edit: Changes the value that it receives.
 
         Raises:
             UsageError: The file cannot be used, or not be written.

@@ -40,13 +40,13 @@ _RUNNERS: Final = lazy_pattern(
 """Words of a command before its program: interpreters, options, variables."""
 
 _CODE: Final = lazy_pattern(r"(-[a-z]{0,2}[ce]|--eval)$")
-"""Options of interpreters that code follows."""
+"""Options of interpreters that have code as their next word."""
 
 _ALIKE: Final = 0.8
-"""How near a word must be to a known agent's to mean that: their words are many."""
+"""The likeness from which a word means a known agent; high, since agents have many words."""
 
 _READ_PROGRAMS: Final = lazy_pattern(r"(python[\d.]*|node|ruby|perl|php|lua|sh|bash|dash|zsh)$")
-"""Interpreters that, without arguments, run what they read on standard input."""
+"""Interpreters that, without arguments, run the code on their standard input."""
 
 
 def runnable(words: list[str], known: Callable[[], Iterable[str]]) -> list[str]:

@@ -1,9 +1,9 @@
-"""Takes what looks like a secret out of a JSON payload before it is written to a file.
+"""Takes texts that look like a secret out of a JSON payload before it is written to a file.
 
 Names give secrets away (`apiKey`, `env`), and shapes do, in any text
 (`conductor.secret_shapes`). Works on raw JSON: a payload without anything suspicious is
-returned byte for byte, and otherwise only the containers around a secret are written anew. This is
-no general sanitizer: all else of prompts, answers and file contents stays.
+returned byte for byte. Otherwise only the containers around a secret are written anew. This is
+no general sanitizer: the rest of prompts, answers and file contents stays.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ def _finder(hints: Iterable[str]) -> Callable[[bytes], re.Match[bytes] | None]:
 
 
 _shaped: Final = _finder((*HINTS, r":\/"))
-"""Whether a JSON text may hold a secret of known shape, apart from what follows a word or is
-written with escapes: a match, or None."""
+"""Whether a JSON text may hold a secret of known shape, apart from secrets that follow a word or
+are written with escapes: a match, or None."""
 
 _SHAPED_BEHIND: Final = tuple(word.encode() for word in WORDS)
 """Words behind which a secret of known shape stands."""
@@ -54,7 +54,7 @@ def may_hold(text: bytes) -> bool:
 
 
 REDACTED: Final = f'"{MARK}"'.encode()
-"""What stands in place of a secret."""
+"""The text in place of a secret."""
 
 MOST_VALUES: Final = 100_000
 """Values of a payload for which it is still cheap enough to look through it."""
@@ -70,7 +70,7 @@ _PAIRS: Final = frozenset({"env", "headers"})
 """Names of lists of `{name, value}` and of maps whose every value may be a secret."""
 
 _ACCOUNTS: Final = "accounts"
-"""What `auth/status` tells of who is logged in: names and addresses of people, to be shown only."""
+"""The names and addresses of people in an `auth/status`, to be shown only."""
 
 LOGIN: Final = frozenset({"authenticate", "auth/login"})
 """Methods of whose params nothing is shown but how the user logs in."""
@@ -116,10 +116,10 @@ T = TypeVar("T")
 
 
 def redacted(payload: bytes, method: str | None = None, *, most: int = MOST_READ) -> bytes:
-    """`payload` (JSON) without secrets; `method` is that of the message it belongs to, and `most`
-    bounds the suspicious texts that are searched.
+    """`payload` (JSON) without secrets; `method` is the method of its message, and `most` bounds
+    the suspicious texts that are searched.
 
-    Never raises: what cannot be read is replaced as a whole.
+    Never raises: a payload that cannot be read is replaced as a whole.
     """
     login = method in LOGIN
     if not login and not _suspicious(payload):
@@ -288,7 +288,7 @@ def _first(value: _Value) -> bytes:
 
 
 def is_whole(value: _Value, held: Mapping[str, _Value]) -> bool:
-    """Whether an object has no other text than that of these members: none stands there twice."""
+    """Whether an object has only the text of these members: no member stands there twice."""
     texts = sum(len(_encode(name)) + memoryview(raw).nbytes + 2 for name, raw in held.items())
     return memoryview(value).nbytes == texts + 1
 
@@ -325,9 +325,9 @@ def clean_url(url: str) -> str:
 
 
 def clean_text(text: str) -> str:
-    """A line that a program wrote for people, without what looks like a secret: values behind names
-    of secrets, what follows `Bearer`, tokens of well-known shape, and what `redacted` and
-    `clean_url` take out of JSON and of URLs."""
+    """A line that a program wrote for people, without texts that look like a secret: values behind
+    names of secrets, the word after `Bearer`, tokens of well-known shape, and the parts that
+    `redacted` and `clean_url` take out of JSON and of URLs."""
     before, brace, rest = text.partition("{")
     payload = (brace + rest).encode(errors="surrogateescape")
     if brace and _decoded(_members, payload) is not None:
@@ -371,7 +371,7 @@ def _without_value(item: re.Match[str]) -> str:
 
 
 def _argument(text: str) -> tuple[str, bool]:
-    """What is shown of an argument, and whether the one after it is a secret."""
+    """An argument as it is shown, and whether the argument after it is a secret."""
     if "://" in text:
         return clean_url(text), False
     named = _NAMED(text)

@@ -1,4 +1,4 @@
-"""What conductor leaves in folders of the user's, run after run, and when it goes again.
+"""The files that runs leave behind in folders of the user, and when they are removed.
 
 A kind of files has one rule: a most of files, of bytes, and an age; the newest stay. A file of a
 run that goes on is never removed: the run holds it (`conductor.spec.private_files.hold`).
@@ -25,7 +25,7 @@ MIB: Final = 1024 * 1024
 DAY: Final = 24 * 3600.0
 
 FORMER: Final = ".1"
-"""What the name of a file that was full got: it goes with the file that came in its place."""
+"""The ending that a full file's name gets: it is removed with the file that took its place."""
 
 _MOST_AT_ONCE: Final = 500
 """Files that one `prune` removes: a run that starts must not wait for ten thousand."""
@@ -41,11 +41,11 @@ class Rule(msgspec.Struct, frozen=True):
     """How much of a kind of files stays."""
 
     suffix: str
-    """How the names of such files end; others are left alone."""
+    """The ending of the names of such files; other files are left alone."""
     most: int
-    """Files."""
+    """The most files."""
     size: int
-    """Bytes of all."""
+    """The most bytes of all files together."""
     age: float
     """Seconds since a file was last written."""
 
@@ -63,7 +63,7 @@ class Kept(msgspec.Struct, frozen=True):
 
 
 def prepare(folder: str) -> None:
-    """Makes a folder of ours if need be. Raises `OSError` for one that is not the user's alone."""
+    """Makes a folder of ours if need be. Raises `OSError` if the folder is not the user's alone."""
     if not os.path.isabs(folder):
         raise OSError(errno.ENOENT, "there is no home folder")
     private_files.make_folders(folder)
@@ -78,21 +78,21 @@ def files(folder: str, suffix: str) -> list[Kept]:
 
 
 def prune(folder: str, rule: Rule) -> list[Kept]:
-    """Removes what is beyond the rule, the oldest first; what it removed. Raises `OSError`."""
+    """Removes the files beyond the rule, the oldest first; returns them. Raises `OSError`."""
     with _opened(folder) as fd:
         return _remove(fd, list(_beyond(_files(fd, rule.suffix), rule))[-_MOST_AT_ONCE:])
 
 
 def remove(folder: str, kept: Iterable[Kept]) -> list[Kept]:
-    """Removes these files, but none that is in use; what it removed. Raises `OSError`."""
+    """Removes these files, but none that is in use; returns the removed ones. Raises `OSError`."""
     with _opened(folder) as fd:
         return _remove(fd, list(kept))
 
 
 def _beyond(found: Iterable[Kept], rule: Rule) -> Iterator[Kept]:
-    """Of files, the newest first, those that are to go."""
+    """The files beyond the rule; `found` has the newest first."""
     found, yesterday = list(found), time.time() - DAY
-    # Ages count from an earlier day than this: a clock that is wrong for a day makes nothing old.
+    # Ages count from an earlier day than today: a clock that is wrong for a day makes nothing old.
     other_day = max((one.changed for one in found if one.changed < yesterday), default=0.0)
     oldest, size = other_day - rule.age, 0
     for at, one in enumerate(found):
@@ -124,7 +124,7 @@ def _files(folder: int, suffix: str) -> list[Kept]:
     with os.scandir(folder) as found:
         for one in found:
             if one.name.endswith((suffix, suffix + FORMER)):
-                # Another run may remove it meanwhile. What is no file is not ours.
+                # Another run may remove the file meanwhile. An entry that is no file is not ours.
                 with contextlib.suppress(FileNotFoundError):
                     status = one.stat(follow_symlinks=False)
                     if stat.S_ISREG(status.st_mode):

@@ -1,10 +1,10 @@
-"""Secrets by reference: a setting, or a variable of a program's environment, that stands elsewhere.
+"""Secrets by reference: settings, or variables of a program, whose values are elsewhere.
 
     {"secret": "env:NAME"}               a variable of conductor's environment
     {"secret": "file:PATH"}              a file; one line end behind the value is dropped
     {"secret": "keyring:SERVICE/USER"}   the system's store of passwords
 
-What a user writes and a `Spec` holds is the reference, so nothing that shows either can show the
+A user writes the reference, and a `Spec` holds the reference. So neither of them can show the
 value. It is read when the component starts or gets its settings. From then on
 `conductor.errors.hide` takes it out of all that this process writes to people and into its records.
 """
@@ -69,8 +69,8 @@ def anchored(value: Any, here: str) -> Any:
 
 
 def kept(clean: Any, value: Any) -> Any:
-    """A redacted value with the references of `value`: those may be shown. What has the form of a
-    reference and is none that can be right may hold the secret itself."""
+    """A redacted value with the references of `value`: references may be shown. A text in the form
+    of a reference that cannot be valid may be the secret itself, and stays redacted."""
     if is_reference(value):
         return value if _is_right(value) else clean
     if isinstance(value, dict) and isinstance(clean, dict):
@@ -121,7 +121,7 @@ def read(reference: str, who: str) -> str:
 
 
 def shown(reference: str) -> str:
-    """What stands in place of the value wherever it would be shown."""
+    """The text that is shown in place of the value."""
     return f"[secret {reference}]"
 
 

@@ -2,7 +2,8 @@
 its environment.
 
 The file (`config=FILE`, TOML or JSON) may change while the chain runs: a component that starts, or
-is reloaded, receives what the file says then. A setting from the command line wins over the file.
+is reloaded, receives the content of that moment. A setting from the command line wins over the
+file.
 """
 
 from __future__ import annotations
@@ -33,7 +34,7 @@ _JSON_TYPES: Final[dict[str, tuple[type, ...]]] = {
 
 
 def configuration(spec: Spec) -> dict[str, object]:
-    """The params of `configure`: what a proxy receives about itself before anything else.
+    """The params of `configure`: the facts that a proxy receives about itself before anything else.
 
     With the secrets that the settings refer to, but for those of a file: a file may hold anything.
     Raises `UsageError` for settings that cannot be read at this moment.
@@ -61,14 +62,14 @@ def configuration(spec: Spec) -> dict[str, object]:
 
 
 def idle(spec: Spec) -> str | None:
-    """That a component does nothing with the settings it has, and what to give it; else None."""
+    """A sentence with a hint if a component does nothing with its settings; else None."""
     needed = spec.manifest.idle_without if spec.manifest is not None else []
     if not needed:
         return None
     try:
         in_file = _read(spec.config_file) if spec.config_file is not None else {}
     except UsageError:
-        return None  # whatever starts it reports that
+        return None  # the start of the component reports the error
     if any(key in spec.config or key in in_file for key in needed):
         return None
     names = " or ".join(f"`{key}`" for key in needed)
@@ -123,7 +124,7 @@ def _parsed(path: str) -> tuple[str, dict[str, Any]]:
 
 
 def _set_by(spec: Spec, key: str) -> str:
-    """Who has set a setting of a component: the line of its file, or who has written it."""
+    """Who has set a setting of a component: the line of its file, or its layer."""
     path = spec.config_file
     if path is None or key in spec.config:
         return origins.of(spec).get(f"config.{key}", "")
@@ -139,7 +140,7 @@ def checked(
     who: str,
     set_by: Callable[[str], str] = lambda key: "",
 ) -> dict[str, Any]:
-    """The settings, with the defaults of those that are missing.
+    """The settings, with the defaults of the missing ones.
 
     `who` names the component; `set_by` says who set a setting. Raises `UsageError` that names both.
     Without a schema every setting is accepted.

@@ -1,4 +1,4 @@
-"""Keys and what they sign, on `cryptography`, which is an extra: loaded for a signature only."""
+"""Keys and their signatures, on `cryptography`, which is an extra: loaded for a signature only."""
 
 from __future__ import annotations
 
@@ -130,7 +130,7 @@ def sign(key: Any, content: bytes) -> bytes:
 
 
 def fingerprint(text: str) -> str:
-    """Which key a line of `Key.text` is, short enough to compare: the SHA-256 of its DER."""
+    """The key of a line of `Key.text`, short enough to compare: the SHA-256 of its DER."""
     return f"sha256:{hashlib.sha256(base64.b64decode(text)).hexdigest()}"
 
 

@@ -69,8 +69,8 @@ _OBJECT_HINT: Final = (
 def split(text: str) -> tuple[str, Options]:
     """`("p.wasm", [("allow", "clock")])` for `p.wasm,allow=clock`; only known keys are options.
 
-    A value reaches to the next comma, or, if it is a JSON string, list or object, to its end. What
-    stands in quotes of a command belongs to the command.
+    A value reaches to the next comma, or, if it is a JSON string, list or object, to its end. Text
+    in quotes of a command belongs to the command.
     """
     if "," not in text:  # to compile the pattern takes as long as much of a start
         return text, []
@@ -125,11 +125,11 @@ def _value_end(text: str, start: int) -> int:
 
 
 def misread(base: str, error: UsageError, settings: Callable[[str], Collection[str]]) -> UsageError:
-    """The error for a component that does not exist: about what looks like an option in `base`,
-    the text before the options that were read, or else `error` itself.
+    """The error for a component that does not exist: an error about a word in `base` that looks
+    like an option, or else `error` itself. `base` is the text before the options that were read.
 
     Paths may hold commas, so a misspelt option counts as a part of the path. `settings` returns
-    those of a component.
+    the settings of a component.
     """
     for found in _LIKE_OPTION.finditer(base):
         key, equals = found.groups()
@@ -198,7 +198,7 @@ def read_object(given: str | dict[str, Any]) -> tuple[ComponentObject, Options]:
         component = msgspec.convert(known, ComponentObject)
         component.env = env
     except (msgspec.DecodeError, RecursionError) as error:
-        # What a table holds may be a secret, and its place says which one it is.
+        # A value in a table may be a secret. Its name or place says which component it is.
         what = f"component {one_line(given, 80)}" if isinstance(given, str) else "this component"
         raise UsageError(f"cannot read {what}: {error}", _OBJECT_HINT) from None
     kinds = [component.command, component.wasm, component.component].count(None)

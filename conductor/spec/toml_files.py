@@ -1,9 +1,10 @@
 """TOML files that people write: read in bounded time, held to a msgspec struct, errors with a line.
 
 The struct is the one declaration of a kind of file, and msgspec reads every file with it: manifests
-and locks are read while an editor waits. pydantic takes longer to import than all of that, so it is
-loaded only for a file that msgspec refuses. It then checks a model derived from the same struct,
-because it names the exact place of a mistake; msgspec says `[...]` for every key of a table.
+and locks are read while an editor waits. pydantic takes longer to import than msgspec to read, so
+it is loaded only for a file that msgspec refuses. It then checks a model derived from the same
+struct, because it names the exact place of a mistake; msgspec says `[...]` for every key of a
+table.
 """
 
 from __future__ import annotations
@@ -50,7 +51,7 @@ class Mistake(Exception):  # noqa: N818 - becomes a `UsageError` once its line i
 
         Args:
             source: The text of the file.
-            where: What the error begins with, such as the file's path.
+            where: The beginning of the error, such as the file's path.
             hint: The hint of a mistake without one of its own.
         """
         line = line_of(source, self.at)
@@ -82,8 +83,8 @@ def read(text: bytes, where: str, hint: str) -> tuple[str, dict[str, Any]]:
     """The text and the tables of a file. Raises `UsageError` with the line that is no TOML.
 
     Args:
-        where: What the error begins with, such as the file's path.
-        hint: What to do about it.
+        where: The beginning of the error, such as the file's path.
+        hint: How to mend it.
     """
     try:
         source = text.decode("utf-8-sig")
@@ -132,7 +133,7 @@ def line_of(source: str, at: tuple[Key, ...]) -> int:
 
 
 def _known(value: Any, at: Iterable[Key]) -> tuple[Key, ...]:
-    """Those of the keys that exist in nested tables and lists, each within the one before."""
+    """The keys that exist in nested tables and lists, each within the one before."""
     known: list[Key] = []
     for key in at:
         members = dict(enumerate(value)) if isinstance(value, list) else value
@@ -257,7 +258,7 @@ def _value(
 
 
 def _mistake(tables: dict[str, Any], struct: type[msgspec.Struct], noun: str) -> Mistake | None:
-    """What pydantic has against the tables; None if it takes them."""
+    """The first mistake that pydantic finds in the tables; None if it takes them."""
     import pydantic
 
     try:

@@ -1,6 +1,6 @@
-"""What MCP servers offered when the user agreed to it (docs/mcp.md, "Pinned tools").
+"""The offers of MCP servers when the user agreed to them (docs/mcp.md, "Pinned tools").
 
-One private file in the user's state folder, beside what the user trusts.
+One private file in the user's state folder, beside the trust store.
 """
 
 from __future__ import annotations
@@ -34,23 +34,23 @@ NOT_PINNED: Final = (
     "its own MCP servers: not pinned, for conductor does not see them",
     "your editor's: not pinned; `pin-mcp` pins those of stdio, and of HTTP without OAuth",
 )
-"""What a card says of the tools of an agent."""
+"""The words of a card about the tools of an agent."""
 
 
 class Kept(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """Who serves, with what its servers offered."""
+    """Who serves, with the offers of its servers."""
 
     since: Seconds
-    """When something was kept last."""
+    """The last time when a definition was kept."""
     owner: str
     """The component that declared the servers; empty: the client."""
     place: str
     servers: dict[str, dict[str, dict[str, Definition]]]
-    """What each offered, by its name."""
+    """The offer of each server, by its name."""
 
 
 class Tools(msgspec.Struct, forbid_unknown_fields=True):
-    """All that is kept, by the keys of servers."""
+    """All offers that are kept, by the keys of servers."""
 
     version: int = VERSION
     kept: dict[str, Kept] = {}
@@ -74,8 +74,9 @@ def keep(
     Args:
         beside: The names of the servers that came first with this one: each may still have a first
             list.
-        agreed: The user wants them, in place of others of their names. Else they come first: what
-            another conductor has kept meanwhile stays, and of what is listed whole is all there is.
+        agreed: The user wants the definitions, in place of others of their names. Else they come
+            first: a definition that another conductor has kept meanwhile stays, and a kind that is
+            listed whole gets no new name.
 
     Raises:
         UsageError: They cannot be kept.
@@ -113,8 +114,8 @@ def _redacted(place: str) -> str:
 
 
 def forget(what: str) -> list[str]:
-    """Forgets what was offered by who has a server of this name, and by the component of this name:
-    their next lists are taken as they come. Returns them for people. Raises `UsageError`."""
+    """Forgets the offers of who serves a server of this name, or of the component of this name:
+    their next lists are taken as they come. Returns the servers for people. Raises `UsageError`."""
     if not STORE.load().kept:
         return []
 
@@ -131,14 +132,14 @@ def forget(what: str) -> list[str]:
 
 
 def look(offer: Offer) -> Iterator[str]:
-    """What a person ought to look at in what a server offers."""
+    """The marks in an offer that a person ought to look at."""
     for kind, held in offer.items():
         for name, each in held.items():
             yield from (f"{kind} {named(name)}: {mark}" for mark in each.marks)
 
 
 def numbers(offer: Mapping[str, Sized]) -> str:
-    """How much a server offers, for people."""
+    """The number of offers of each kind, for people."""
     counts = {kind.word: len(offer.get(kind.word, ())) for kind in KINDS}
     alone = INSTRUCTIONS.word
     shown = [word if word == alone else counted(n, word) for word, n in counts.items() if n]
@@ -146,7 +147,7 @@ def numbers(offer: Mapping[str, Sized]) -> str:
 
 
 def says(spec: Spec) -> Iterator[str]:
-    """What is known of a component's servers, for people."""
+    """The facts about a component's servers, for people."""
     try:
         kept = STORE.load().kept.values() if os.path.exists(paths.tools()) else ()
         place = shown_place(spec) if kept else ""
@@ -160,8 +161,8 @@ def says(spec: Spec) -> Iterator[str]:
 
 
 def place_of(spec: Spec) -> str:
-    """What a component is, for its servers: another place has other servers. Of a sandboxed file
-    that nobody updates but the user, its content belongs to it."""
+    """The identity of a component, for its servers: another place has other servers. Of a sandboxed
+    file that nobody updates but the user, its content is a part of the identity."""
     if spec.receipt is not None:
         return f"installed {spec.name}"
     if spec.script or spec.wasm:
@@ -179,8 +180,8 @@ def shown_place(spec: Spec) -> str:
 
 
 def is_pinned(spec: Spec) -> bool:
-    """Whether the tools of a component's servers are compared: not of what comes with conductor,
-    nor of what lies in a folder that the user trusts."""
+    """Whether the tools of a component's servers are compared. Not compared are components that
+    come with conductor or lie in a folder that the user trusts."""
     if spec.bundled is not None or spec.required:
         return False
     from conductor.spec.consent import wishes

@@ -1,8 +1,9 @@
-"""What the user trusts: folders, project files, and components that were agreed to.
+"""The user's trust: folders, project files, and components that were agreed to.
 
-One private file in the user's state folder. Whatever is wrong with it (another version, other users
-may write it, it is broken), nothing is trusted then, and nothing overwrites it. The start path
-loads this module only where an answer is needed; a digest is computed only where the store has one.
+One private file in the user's state folder. If anything is wrong with the file (another version,
+other users may write it, it is broken), nothing is trusted, and nothing overwrites it. The start
+path loads this module only where an answer is needed; a digest is computed only where the store has
+one.
 """
 
 from __future__ import annotations
@@ -63,24 +64,24 @@ class TrustedFile(TrustedFolder, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 class Agreement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
-    """What the user has agreed that one version of a component may do beyond the default."""
+    """The rights beyond the default that the user has given to one version of a component."""
 
     since: Seconds
     name: str
     place: str
     """The path of its file, or of its folder."""
     sha256: str
-    """The digest of that."""
+    """The digest of the file or folder."""
     rights: dict[str, str] = {}
-    """The words, each with what it meant then (`words.meaning`)."""
+    """The words, each with its meaning at that time (`words.meaning`)."""
 
 
 class Untrusted(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the user has named to `conductor trust --remove`: agreements that only a running
-    conductor has end by it too."""
+    """A name or path given to `conductor trust --remove`: it also ends agreements that only a
+    running conductor has."""
 
     number: int
-    """Each has a higher one than those before."""
+    """Each has a higher number than all before."""
     what: str
     """A name, or the beginning of a digest."""
     path: str
@@ -105,7 +106,7 @@ class Trust(msgspec.Struct, forbid_unknown_fields=True):
 
     def folder_of(self, place: str) -> str | None:
         """The trusted folder that a path is, or lies in; None if there is none, or if another
-        user could have changed what is at the path."""
+        user could have changed the file at the path."""
         try:
             path = guard(place)
             while path not in self.folders or not self.folders[path].is_at(path):
@@ -129,9 +130,9 @@ class Trust(msgspec.Struct, forbid_unknown_fields=True):
 
 
 def guard(path: str) -> str:
-    """The path without links; only this user and root can change what is there.
+    """The path without links; only this user and root can change the file there.
 
-    Raises `UsageError` where somebody else can, `OSError` where nothing is.
+    Raises `UsageError` where another user can change it, `OSError` where nothing is.
     """
     try:
         return guarded.own(os.path.join(os.getcwd(), path))
@@ -156,13 +157,13 @@ STORE: Final = PrivateStore(
 
 
 def load() -> Trust:
-    """What is trusted; nothing where there is no store. Raises `UsageError` for a store that cannot
-    be used."""
+    """The trust store; an empty one where there is no file. Raises `UsageError` for a store that
+    cannot be used."""
     return STORE.load()
 
 
 def known() -> tuple[Trust, str]:
-    """What is trusted, and why the store cannot be used: then nothing is trusted."""
+    """The trust store, and why it cannot be used: then nothing is trusted."""
     try:
         return load(), ""
     except UsageError as error:
@@ -176,7 +177,7 @@ def trusts_file(path: str, content: bytes) -> bool:
 
 
 def stamp() -> tuple[int, int, int]:
-    """What the file system reports of the store; it changes whenever the store does."""
+    """The stamp of the store; it changes whenever the store does."""
     return STORE.stamp()
 
 
@@ -235,8 +236,8 @@ def trust_file(file: str, content: bytes) -> bool:
 
 
 def storable(path: str) -> str:
-    """The path itself. Raises `UsageError` for one that is not text: it could not be told from
-    others once it is written down."""
+    """The path itself. Raises `UsageError` for a path that is not text: once written down, it could
+    be confused with others."""
     try:
         path.encode()
     except UnicodeEncodeError:
@@ -247,7 +248,7 @@ def storable(path: str) -> str:
 
 
 def agree(key: str, agreement: Agreement) -> None:
-    """Remembers what the user agreed to, beside what was agreed to about the same version.
+    """Remembers an agreement of the user, beside former agreements about the same version.
 
     Raises `UsageError`.
     """
@@ -260,7 +261,7 @@ def agree(key: str, agreement: Agreement) -> None:
 
 
 def untrust(held: Trust, what: str, path: str) -> Untrusted:
-    """Writes down in the store what is not trusted any more."""
+    """Writes into the store that a name or path is not trusted any more."""
     number = max((each.number for each in held.untrusted), default=0) + 1
     named = Untrusted(number, what, path)
     held.untrusted = (*held.untrusted[1 - _MOST_UNTRUSTED :], named)
@@ -299,7 +300,7 @@ def _guard_program(spec: Spec) -> None:
     folder = os.path.realpath(program_of(spec))
     named = (os.path.join(folder, word) for word in spec.command or ())
     for place in (spec.manifest_path, *(place for place in named if paths.within(place, folder))):
-        with contextlib.suppress(OSError, ValueError):  # what is not there does not run
+        with contextlib.suppress(OSError, ValueError):  # a missing file does not run
             guard(place)
 
 

@@ -1,8 +1,8 @@
-"""Configuration: the files a user writes, and what they make of a command line.
+"""Configuration: the files that a user writes, and the options that they add to a command line.
 
-model    what a `conductor.toml` holds, and what several of them make together
-layers   which files count; reading: one of them; places: where its entries stand
-names    what the name of a chain or of a component stands for; anchors: paths within a file
-choose   the chain that fits a project; project: what the project has; dependencies: what its
-         manifests list
+model    the content of a `conductor.toml`, and the configuration that several files make together
+layers   which files count; reading: one file; places: where its entries stand
+names    the meaning of the name of a chain or of a component; anchors: paths within a file
+choose   the chain that fits a project; project: its files and packages; dependencies: the
+         packages in its manifests
 """

@@ -1,6 +1,6 @@
 """Paths of components that are written in a file: relative ones start from the file's folder.
 
-The current folder is that of an editor, and nobody knows which: so a path of a file means the same
+An editor starts conductor in a folder that nobody knows. So a path in a file means the same
 wherever conductor is started. Nothing changes the current folder of a component.
 """
 

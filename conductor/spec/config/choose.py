@@ -16,9 +16,9 @@ class Chosen(msgspec.Struct, frozen=True):
     """The chain that fits a project."""
 
     components: list[str | Written]
-    """The whole chain: the name of the chosen one, and the command behind `--`."""
+    """The whole chain: the name of the chosen chain, and the command behind `--`."""
     why: str
-    """What was chosen, by which choice, and why; for the log."""
+    """A sentence for the log: the chain, the choice that chose it, and the reason."""
 
 
 def is_asked(components: Sequence[str | Written]) -> bool:
@@ -30,9 +30,9 @@ def chosen(components: Sequence[str | Written], config: Config, project: Project
     """The chain of the first choice that fits the project; None if none does.
 
     Args:
-        components: What the command line names; `is_asked` holds for it.
+        components: The components of the command line; `is_asked` holds for them.
         config: Has the choices.
-        project: What cannot be judged of it fits no choice.
+        project: The project; a project that cannot be judged fits no choice.
 
     Raises:
         UsageError: A choice names no chain.

@@ -1,7 +1,7 @@
-"""What a project depends on: the packages that its manifests list, by the names of each ecosystem.
+"""The dependencies of a project: packages in its manifests, by the names of each ecosystem.
 
-Manifests are the project's, so they are read as strangers' files: bounded, and nothing is run. A
-`Gemfile` is a program; only its `gem "NAME"` lines are read.
+Manifests belong to the project, so they are read as files of strangers: bounded, and nothing is
+run. A `Gemfile` is a program; only its `gem "NAME"` lines are read.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Kind(NamedTuple):
     """A kind of manifest."""
 
     parsed: Callable[[str], Any]
-    """What the text of a manifest holds. Raises `ValueError`."""
+    """Reads the text of a manifest. Raises `ValueError`."""
     listed: Callable[[Any], Iterable[str]]
-    """The packages in that."""
+    """The packages in a manifest that is read."""
     normal: Callable[[str], str]
     """A package's name such that two spellings of it are the same."""
     members: Callable[[Any], Iterable[str]] = _none
@@ -46,14 +46,14 @@ class Kind(NamedTuple):
 
 
 class Manifest(NamedTuple):
-    """What a manifest says."""
+    """The content of a manifest."""
 
     packages: frozenset[str]
     """Their names, spelt in one way."""
     members: list[str]
-    """As those of `Kind`."""
+    """Patterns of its members, as in `Kind`."""
     cost: int
-    """How much work it was to read, in steps; about three million are a second."""
+    """The work of reading it, in steps; about three million steps take a second."""
     normal: Callable[[str], str]
 
     def lists(self, package: str) -> bool:

@@ -19,14 +19,14 @@ from conductor.spec.config.model import Config
 
 
 class Kind(enum.Enum):
-    """Whose file it is; a later one is above the others."""
+    """Whose file it is; a later kind is above an earlier one."""
 
     USER = "user"
     PROJECT = "project"
 
 
 class State(enum.Enum):
-    """What becomes of a file."""
+    """Whether a file is in force."""
 
     READ = "read"
     UNTRUSTED = "untrusted"
@@ -38,10 +38,10 @@ class Layer(msgspec.Struct, frozen=True, kw_only=True):
 
     kind: Kind
     path: str
-    """Where it is; of an absent one, where it would be; empty: nowhere."""
+    """Its place; of an absent file the place where it would be; empty: nowhere."""
     state: State
     content: bytes = b""
-    """Its bytes: those whose digest was compared."""
+    """Its bytes, the same bytes whose digest was compared."""
 
 
 def start(project: str | None = None) -> str:
@@ -88,11 +88,11 @@ def _project(folder: str) -> Layer:
 
 
 FINDERS: Final = (_user, _project)
-"""What finds each file for a chain that is started in a folder, the lowest first."""
+"""Functions that find each file for a chain that is started in a folder, the lowest file first."""
 
 
 def load(layers: Iterable[Layer], folder: str) -> Config:
-    """What the files say together that are in force, the lowest first. Raises `UsageError`."""
+    """The configuration of all files in force, the lowest first. Raises `UsageError`."""
     configs = [
         reading.parse(layer.content, layer.path) for layer in layers if layer.state is State.READ
     ]
@@ -100,7 +100,7 @@ def load(layers: Iterable[Layer], folder: str) -> Config:
 
 
 def merged(configs: Iterable[Config], folder: str) -> Config:
-    """What files say together, the lowest first; choices are judged by `folder`."""
+    """The configuration of all files, the lowest first; choices are judged by `folder`."""
     whole = Config(folder=folder)
     for config in configs:
         whole = above(whole, config)
@@ -108,7 +108,7 @@ def merged(configs: Iterable[Config], folder: str) -> Config:
 
 
 def above(lower: Config, upper: Config) -> Config:
-    """Two configurations; what both name is as in the upper one."""
+    """Merges two configurations; an entry of both is taken from the upper one."""
     return Config(
         options={**lower.options, **upper.options},
         components={**lower.components, **upper.components},

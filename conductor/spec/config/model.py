@@ -1,8 +1,8 @@
-"""What a `conductor.toml` holds, and the configuration that several of them make together.
+"""The content of a `conductor.toml`, and the configuration that several of them make together.
 
 `ConfigFile` and the tables in it are the one declaration of the file (`conductor.spec.toml_files`
-reads it, explains its mistakes and derives its JSON Schema). `Config` is what the rest of the
-program uses: the files merged, each part with the place where a user has written it.
+reads it, explains its mistakes and derives its JSON Schema). The rest of the program uses `Config`:
+the files merged, each part with the place where a user has written it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ class _Table(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 
 class When(_Table, frozen=True, kw_only=True):
-    """What a project must have; all that is named."""
+    """The conditions that a project must meet, all of them."""
 
     file: str | None = None
     """A file in the project's folder: a name or a pattern, such as `*.tf`."""
@@ -42,7 +42,7 @@ class Chain(_Table, frozen=True, kw_only=True):
 
     components: list[str | dict[str, Any]]
     """Its components from the client's side on: as on a command line, or as tables. A table may
-    have `when`: what a project must have for it."""
+    have `when`: the conditions on which a project gets it."""
     options: dict[str, Any] = {}
     """Options that hold for the whole run when the command line names the chain."""
 
@@ -61,7 +61,7 @@ class ConfigFile(_Table, frozen=True, kw_only=True):
     chains: dict[str, Chain] = {}
     """Chains by name."""
     choose: list[Choice] = []
-    """Which chain runs if the command line names none."""
+    """The choices of a chain, for a command line that names none."""
     serve: dict[str, Any] = {}
     """Options of `conductor serve`, by their names without dashes in front."""
 
@@ -84,7 +84,7 @@ class Written(msgspec.Struct, frozen=True):
     """Of a table: where each key stands (`allow`, `limits.memory`)."""
 
     def origin_of(self, option: str) -> str:
-        """Where an option of the component stands; `option` is as on a command line."""
+        """The place of an option of the component; `option` is as on a command line."""
         base, dot, inner = option.partition(".")
         key = f"limits.{inner}" if base == "limit" and dot else option
         keys = (key, option, base, key.partition(".")[0])
@@ -118,8 +118,8 @@ class WrittenChoice(msgspec.Struct, frozen=True):
 
 
 class Config(msgspec.Struct, frozen=True):
-    """Everything that is configured, but for the managed policy: files merged. Of what several
-    name, the highest file counts."""
+    """Everything that is configured, but for the managed policy: files merged. An entry that
+    several files have is taken from the highest of them."""
 
     options: dict[str, WrittenOption] = {}
     components: dict[str, Written] = {}
@@ -128,8 +128,8 @@ class Config(msgspec.Struct, frozen=True):
     serve: dict[str, WrittenOption] = {}
     """Options of `conductor serve`."""
     indexes: dict[str, str] = {}
-    """Catalogues, those of the highest file first: URLs and absolute paths, each with where it
-    stands."""
+    """Catalogues, those of the highest file first: URLs and absolute paths, each with the place of
+    its entry."""
     files: list[str] = []
     """The files it was read from, the highest first."""
     folder: str = ""
@@ -138,4 +138,4 @@ class Config(msgspec.Struct, frozen=True):
     fits: Callable[[Written], bool] | None = None
     """Whether an entry of a chain is for the project of this run; None: all entries count."""
     alone: bool = False
-    """Whether nothing else may count: it is that of a bundle, or none, with `--isolated`."""
+    """Whether nothing else may count: this is a bundle's configuration, or none (`--isolated`)."""

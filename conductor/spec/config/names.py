@@ -1,7 +1,7 @@
-"""Names of the configuration: what a word of a command line, or of a chain, stands for.
+"""Names of the configuration: the meaning of a word of a command line, or of a chain.
 
 A chain's name stands for its components, in place; a component's name for that component. Both
-hide what is bundled with conductor or on PATH under the same name.
+hide a bundled component or a program on PATH with the same name.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ DEEPEST: Final = 50
 def flat(
     components: Sequence[str | Written], config: Config, note: Note | None = None
 ) -> list[str | Written]:
-    """The components, with those of a chain in place of its name. Raises `UsageError`."""
+    """The components, with the components of a chain in place of its name. Raises `UsageError`."""
     return list(_flat(components, config, note, (), []))
 
 
@@ -65,7 +65,7 @@ def _flat(
         name = chain_of(component, config)
         is_first = name not in met
         met.append(name)
-        if len(met) > MOST:  # chains count as well as what is in them: empty ones multiply too
+        if len(met) > MOST:  # chains count like their components: empty chains multiply too
             raise UsageError(
                 f"a chain of more than {MOST:,} components", "chains in chains multiply"
             )
@@ -158,7 +158,7 @@ def named_like(name: str, written: Written) -> Written:
 
 
 def note_hidden(kind: str, name: str, origin: str, note: Note) -> None:
-    """Reports what a name of the configuration hides."""
+    """Reports the other meaning that a name of the configuration hides."""
     from conductor.spec import agents
 
     where = f" ({origin})" if origin else ""

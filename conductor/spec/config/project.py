@@ -1,7 +1,7 @@
-"""What a project has: files, and packages that its manifests list.
+"""The files of a project, and the packages that its manifests list.
 
-`[[choose]]` and the entries of chains are judged by it (`when`), each thing once: an agent may
-write in the project, and that must not rid a chain that runs of a component.
+`[[choose]]` and the entries of chains are judged by it (`when`), each condition once: an agent may
+write in the project, and its files must not rid a running chain of a component.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Say: TypeAlias = Callable[[str, str], None]
 """Called with a level and a sentence."""
 
 _SKIPPED: Final = frozenset({"node_modules", "target", "venv", "__pycache__"})
-"""Folders of what others made, besides those whose names begin with a dot."""
+"""Folders with files of others, besides those whose names begin with a dot."""
 
 _MANIFESTS: Final = 500
 """Manifests that are looked at."""
@@ -34,14 +34,15 @@ _WORK: Final = 10_000_000
 """Steps that reading them may take, in all."""
 
 _BROKEN: Final = 1_000_000
-"""What counts for one that cannot be read."""
+"""The steps counted for a manifest that cannot be read."""
 
 
 class Project:
-    """A project's folder, and what was found out of it."""
+    """A project's folder, with the findings about it."""
 
     def __init__(self, folder: str, warn: Warn) -> None:
-        """`folder` is absolute, or empty if there is none; `warn` gets what cannot be judged."""
+        """`folder` is absolute; empty: there is none. `warn` hears why a project cannot be
+        judged."""
         self.folder = folder
         self._warn = warn
         self._found: dict[When, str] = {}
@@ -55,7 +56,7 @@ class Project:
         return bool(self._found)
 
     def fits(self, when: When) -> str:
-        """Why the project is of this kind; empty if it is not. What cannot be judged is not."""
+        """Why the project meets the conditions; empty if it does not, or if it cannot be judged."""
         if when not in self._found:
             self._found[when] = self._fits(when)
         return self._found[when]
@@ -85,8 +86,8 @@ class Project:
     def _manifest_with(self, package: str, files: list[str]) -> str:
         """The first manifest that lists a package; empty if none does.
 
-        It is looked for in the manifests among the files that are named, else in all of the
-        project's; and in those of the members of each.
+        The search begins with the manifests among the named files, or else with all manifests of
+        the project. It goes on with the manifests of the members of each.
         """
         waiting = [path for path in files if dependencies.kind_of(path) is not None]
         if not waiting:
@@ -106,7 +107,7 @@ class Project:
         return ""
 
     def _manifest(self, path: str) -> Manifest | None:
-        """A manifest, read once; None for one that cannot be read."""
+        """A manifest, read once; None if it cannot be read."""
         if path not in self._read:
             if self._left < 0 or len(self._read) >= _MANIFESTS:
                 if not self._is_full:
@@ -175,9 +176,9 @@ def _is_own(name: str) -> bool:
 
 
 def _folders(above: str, patterns: list[str]) -> list[str]:
-    """The folders below another one that patterns stand for; `!` leaves folders out.
+    """The folders below another folder that match patterns; `!` leaves folders out.
 
-    Raises `OSError`, and `ValueError` for a pattern that is none, or leads elsewhere.
+    Raises `OSError`, and `ValueError` for a pattern that is invalid or leads elsewhere.
     """
     found: dict[str, None] = {}
     for pattern in patterns:
@@ -230,7 +231,7 @@ def _inner(folder: str, part: str) -> list[str]:
 
 
 class Entries:
-    """Judges entries by a project, and says at level `info` what became of each."""
+    """Judges entries by a project, and says at level `info` whether each is used."""
 
     def __init__(self, project: Project, say: Say) -> None:
         self._project = project
@@ -252,7 +253,7 @@ class Entries:
 
 
 def _label(what: str | dict[str, Any] | list[str]) -> str:
-    """What an entry is called in the log."""
+    """The name of an entry in the log."""
     if isinstance(what, dict):
         keys = ("name", "component", "wasm", "command")
         what = next((str(what[key]) for key in keys if key in what), "a component")
@@ -260,7 +261,7 @@ def _label(what: str | dict[str, Any] | list[str]) -> str:
 
 
 def _lacks(when: When) -> str:
-    """What a project lacks that is not of the kind."""
+    """The file or dependency that a project lacks."""
     where = f" `{when.file}`" if when.file is not None else ""
     if when.dependency is None:
         return f"there is no{where}"

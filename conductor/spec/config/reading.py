@@ -34,7 +34,7 @@ MOST: Final = 256 * 1024
 """Bytes of a file."""
 
 KINDS: Final = frozenset({"command", "wasm", "component"})
-"""Keys of a component that say what it is."""
+"""Keys that give the kind of a component."""
 
 _HINT: Final = "docs/configuration.md says what a file holds; `--isolated` reads none"
 
@@ -67,7 +67,7 @@ def parse(text: bytes, path: str) -> Config:
 
 
 def mistakes(text: bytes, path: str) -> tuple[Config, list[UsageError]]:
-    """All that is wrong with a file, and the configuration in it without that."""
+    """All mistakes in a file, and the configuration of the file without them."""
     try:
         source, tables = toml_files.read(text, path, _HINT)
     except UsageError as error:
@@ -95,7 +95,7 @@ def _config(tables: dict[str, Any], source: str, path: str) -> Config:
 
 def checked(tables: dict[str, Any]) -> ConfigFile:
     """The tables, once nothing is wrong with them. Raises `Mistake`."""
-    # Before all else: a file for another version may hold what this one does not know.
+    # Before all else: a file for another version may hold entries that this version does not know.
     _check_version(tables.get("required-version"))
     file = toml_files.convert(tables, ConfigFile, "a configuration")
     _check_names(file)
@@ -186,7 +186,7 @@ def _without_when(entry: Any) -> Any:
 
 
 def _check_when(when: When, *at: Key) -> None:
-    """Raises `Mistake` for what no project can have."""
+    """Raises `Mistake` for conditions that no project can meet."""
     from conductor.core.policy import scopes
 
     if when.dependency == "":
@@ -212,15 +212,15 @@ def _when(entry: Any, *at: Key) -> When | None:
 
 
 class Places:
-    """Makes a file's entries those of a `Config`: each with its place and its folder."""
+    """Turns a file's entries into entries of a `Config`: each with its place and its folder."""
 
     def __init__(self, here: str, origins: Mapping[tuple[Key, ...], str], path: str = "") -> None:
-        """`here`: relative paths start there. `origins`: where each entry stands, for people;
-        `path`: the file, for those that it has not."""
+        """`here`: relative paths start there. `origins`: the place of each entry, for people;
+        `path`: the file, for entries without a place."""
         self._here, self._origins, self._path = here, origins, path
 
     def config(self, file: ConfigFile) -> Config:
-        """All of a file."""
+        """The configuration of a whole file."""
         return Config(
             options=self.options(file.options, "options"),
             components={
@@ -273,7 +273,7 @@ class Places:
         }
 
     def origin(self, *at: Key) -> str:
-        """Where something stands, or else what is around it."""
+        """The place of an entry, or else the place of the table around it."""
         while at and at not in self._origins:
             at = at[:-1]
         return self._origins[at] if at else self._path

@@ -1,7 +1,7 @@
-"""What the command line sets by `-c KEY=VALUE`: the same tables as in a `conductor.toml`.
+"""The settings of the command line by `-c KEY=VALUE`: the same tables as in a `conductor.toml`.
 
-A key that is no table of the file is an option: `audit` means `options.audit`. A value is one of
-TOML, or else the text that it is. Paths start at the current folder.
+A key that is no table of the file is an option: `audit` means `options.audit`. A value is TOML, or
+else plain text. Paths start at the current folder.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ _HINT: Final = "`conductor help options` lists the keys; docs/configuration.md e
 
 
 class Typed(msgspec.Struct, frozen=True):
-    """What the command line sets."""
+    """The settings of the command line."""
 
     config: Config
-    """The files with that."""
+    """The files, with these settings over them."""
     options: dict[str, WrittenOption]
-    """Those of the run: they stand above variables."""
+    """The options of the run: they stand above variables."""
 
 
 def over(lower: Config, words: Sequence[str]) -> Typed:
     """Lays the words of a command line over what files configure. Raises `UsageError`.
 
     Args:
-        lower: What the files say.
-        words: The values of `-c`, in order; of two for one key the later one counts.
+        lower: The configuration of the files.
+        words: The values of `-c`, in order; of two values for one key the later one counts.
     """
     tables: dict[str, Any] = {}
     origins: dict[tuple[Key, ...], str] = {}
@@ -95,7 +95,7 @@ def _add(tables: dict[str, Any], origins: dict[tuple[Key, ...], str], word: str)
 
 
 def _path(key: str) -> tuple[str, ...]:
-    """The parts of a key with dots; empty for what is no key."""
+    """The parts of a key with dots; empty for a text that is no key."""
     try:
         node: Any = toml_files.loads(f"{key} = {{}}") if "\n" not in key else {}
     except ValueError:
@@ -117,11 +117,11 @@ def _value(path: Sequence[str], text: str) -> Any:
     return text if len(tables) > 1 or (is_number and path[0] in _PLAIN) else value
 
 
-# -- over what a file has --------------------------------------------------------------------------
+# -- over the configuration of a file --------------------------------------------------------------
 
 
 def _partly_set(tables: dict[str, Any], lower: Config) -> dict[str, Any]:
-    """Takes chains of files out of the tables of which only options are set; those options."""
+    """Takes chains of files with new options only out of the tables; returns these options."""
     chains: Any = tables.get("chains")
     partly: dict[str, Any] = {}
     if not isinstance(chains, dict):
@@ -141,7 +141,7 @@ def _with_options(chain: NamedChain, places: reading.Places, name: str, options:
 
 
 def _joined(lower: WrittenOption | None, upper: WrittenOption) -> WrittenOption:
-    """An option that is a table has what both say."""
+    """The upper option; if both are tables, the upper table over the lower one."""
     if lower is None or not isinstance(lower.value, dict) or not isinstance(upper.value, dict):
         return upper
     return msgspec.structs.replace(upper, value={**lower.value, **upper.value})

@@ -1,7 +1,7 @@
 """Consent: the user decides what a component gets beyond the default, once a version.
 
-    wishes      what a component asks for and does not have; what the user has agreed to already
-    question    a question and its options, in words of conductor's own; what an answer means
+    wishes      the rights that a component asks for and does not have; agreements of the user
+    question    a question and its options, in words of conductor's own; the meaning of an answer
     tools       a question about an MCP server whose tools have changed
     asking      which question is asked when: states and moves, without input and output
 

@@ -1,4 +1,4 @@
-"""The components of one chain, with what the user has agreed to."""
+"""The components of one chain, with the rights that the user has agreed to."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from conductor.spec.trust import Trust
 
 
 class Agreements:
-    """What the user has agreed to about the components of one chain.
+    """The user's agreements about the components of one chain.
 
     Args:
-        again: Agreements in the store do not count until the user was asked here.
-        permit: Judges a component with all that it asks for.
+        again: An agreement in the store counts only once the user was asked here.
+        permit: Judges a component with all rights that it asks for.
     """
 
     def __init__(self, *, again: bool, permit: Permit) -> None:
@@ -30,10 +30,10 @@ class Agreements:
         self._components: list[Spec] = []
         self._running: set[str] = set()
         self.asks = False
-        """The user is asked before the next prompt goes on: until then what fails closed may run
-        without what it asks for."""
+        """The user is asked before the next prompt goes on. Until then a component that fails
+        closed may run without the rights that it asks for."""
         self.questions: list[Question] = []
-        """What may be asked."""
+        """The questions that the user may be asked."""
         self.refused: list[tuple[Spec, str]] = []
         """Components that stay narrow without a question, and why."""
         self.problem = ""
@@ -41,7 +41,7 @@ class Agreements:
 
     @property
     def concerned(self) -> bool:
-        """Whether what runs depends on the store."""
+        """Whether the running components depend on the store."""
         return any(wishes.missing(spec) or trust.program_of(spec) for spec in self._components)
 
     def settled(self, specs: Sequence[Spec]) -> list[Spec]:
@@ -55,12 +55,13 @@ class Agreements:
         return settled
 
     def renewed(self) -> tuple[list[Spec], bool]:
-        """The same components with what is agreed to now, without programs of folders that are no
-        longer trusted; and whether any of them has lost something.
+        """The same components with the rights agreed to now, without programs of folders that are
+        no longer trusted; and whether any component has lost something.
 
         Raises `UsageError` where the last component is such a program.
         """
-        # Before it is read: what changes meanwhile is a change. What was written here is none.
+        # Before the store is read: a change meanwhile counts as a change. Our own writes do not
+        # count.
         self._stamp = trust.stamp()
         specs, now = self._settled()
         less, self._running = not self._running <= now, now
@@ -90,7 +91,7 @@ class Agreements:
         return ""
 
     def _settled(self) -> tuple[list[Spec], set[str]]:
-        """The components, and the names of those that have more than the default."""
+        """The components, and the names of those that have more than the default rights."""
         self._kept.trust, self.problem = trust.known()
         self._kept.end()
         settled = [wishes.settle(spec, self._kept, self._permit) for spec in self._components]

@@ -1,7 +1,8 @@
 """Which question is asked when: states and moves. No input or output, no clock.
 
 The first prompt is held while questions are open, but not for ever. A client gets one question at a
-time. What is no choice of the user's ends them all: nobody is there, or nobody wants to be asked.
+time. An answer that is no choice of the user ends all questions: nobody is there, or nobody wants
+to be asked.
 """
 
 from __future__ import annotations
@@ -33,17 +34,17 @@ class State(enum.Enum):
 
 
 class Event(enum.Enum):
-    """What moves the state."""
+    """The events that move the state."""
 
     MORE = "more"
     """There are questions that have not been asked."""
     NONE = "none"
-    """There are none any more."""
+    """There are no such questions any more."""
     PROMPT = "prompt"
     ANSWER = "answer"
     """An answer, and questions are left."""
     LAST = "last"
-    """The last answer, or one that ends the questions."""
+    """The last answer, or an answer that ends the questions."""
     TIME = "time"
 
 
@@ -76,7 +77,7 @@ class Wake(msgspec.Struct, frozen=True):
 
 
 class Agreed(msgspec.Struct, frozen=True):
-    """The user allows what a component asks for; `lasting`: also later."""
+    """The user allows the rights that a component asks for; `lasting`: also later."""
 
     question: Asked
     lasting: bool
@@ -112,14 +113,14 @@ class Asking:
         self._over: set[str] = set()
         """The keys of questions that are over: nobody is asked twice."""
         self._token = 0
-        """Of the open question; a time limit has that of the first question it is for."""
+        """The number of the open question; a time limit keeps the number of its first question."""
         self._limited = 0
         self._session = ""
         self._version = 1
 
     def put(self, asked: Iterable[Asked]) -> None:
-        """These are the questions now. One that is open stays open, unless it has been settled
-        elsewhere and was the last."""
+        """These are the questions now. The open question stays open, unless it was settled
+        elsewhere and no other is left."""
         asked = list(asked)
         begun = self._over if self._open is None else {*self._over, self._open.key}
         self._left = [question for question in asked if question.key not in begun]
@@ -142,7 +143,7 @@ class Asking:
         return [first, Wake(first.token, PATIENCE)]
 
     def answered(self, token: int, member: str, body: bytes) -> list[Step]:
-        """The client has answered. What answers no open question is ignored."""
+        """The client has answered. An answer to no open question is ignored."""
         question = self._open
         if token != self._token or question is None:
             return []
@@ -177,7 +178,7 @@ class Asking:
         return [Narrow(left, why)]
 
     def _end(self) -> tuple[Asked, ...]:
-        """Nothing of what is left will be asked."""
+        """Ends the questions that are left: none of them will be asked."""
         left, self._left = tuple(self._left), []
         self._over.update(question.key for question in left)
         return left

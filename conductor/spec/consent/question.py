@@ -1,6 +1,6 @@
-"""A question about one component: its text, its options, and what an answer means.
+"""A question about one component: its text, its options, and the meaning of an answer.
 
-The words are conductor's own. A component's author chooses only the names within what it asks for
+The words are conductor's own. A component's author chooses only the names of the rights it asks for
 (hosts, patterns of files, commands); they stand between backticks, short, and in plain characters.
 """
 
@@ -32,7 +32,7 @@ _PLAIN: Final = re.compile(r"[^A-Za-z0-9_./*?@:+~-]")
 
 
 class Answer(enum.Enum):
-    """What the user decides, by the id of the option."""
+    """The decision of the user, by the id of the option."""
 
     SESSION = "allow-session"
     """Allowed until this conductor ends."""
@@ -42,7 +42,7 @@ class Answer(enum.Enum):
 
 
 Option: TypeAlias = tuple[Answer, str, str]
-"""What an option means, its name, and its kind for the client."""
+"""The meaning of an option, its name, and its kind for the client."""
 
 
 Asked: TypeAlias = "Question | ToolsQuestion"
@@ -55,27 +55,27 @@ OPTIONS: Final[tuple[Option, ...]] = (
     (Answer.VERSION, "Allow this version, also later", "allow_once"),
     (Answer.NARROW, "Keep it narrow", "reject_once"),
 )
-"""The options in their order: what each means, its name, and its kind for the client."""
+"""The options in their order: the meaning of each, its name, and its kind for the client."""
 
 
 class Question(msgspec.Struct, frozen=True):
-    """What is asked about one component."""
+    """A question about one component."""
 
     component: str
     """Its name in the chain."""
     source: str
     """As the user wrote it."""
     key: str
-    """What an agreement is kept under."""
+    """The key of the agreement in the store."""
     agreement: Agreement
-    """What the user agrees to, at no time yet."""
+    """The agreement that a yes makes, without a time."""
     may: tuple[str, ...]
-    """What it may do then, in conductor's words."""
+    """The rights that it has after a yes, in conductor's words."""
     meanwhile: tuple[str, ...]
-    """The rights it has until then."""
+    """The rights that it has until then."""
     options: ClassVar = OPTIONS
     narrow: ClassVar = "runs with the default rights"
-    """What holds without a yes."""
+    """The state without a yes."""
     hint: ClassVar = "`conductor trust PATH` allows what a component asks for"
     """How to agree without a question."""
 
@@ -90,7 +90,7 @@ class Question(msgspec.Struct, frozen=True):
         return f"Allow the sandboxed proxy {self.label} more than the default?"
 
     def lines(self) -> list[str]:
-        """What a person needs to know to answer."""
+        """The facts that a person needs for an answer."""
         return [
             "Conductor asks this itself. If you allow it, this proxy may:",
             *(f"- {line}" for line in self.may),
@@ -122,7 +122,7 @@ def _plain(text: str) -> str:
 
 
 def sentences(spec: Spec, wish: Sequence[str]) -> tuple[str, ...]:
-    """What a component may do with these rights: first what is new, then all the rest."""
+    """The rights of a component as sentences: first the new ones, then all others."""
     held = [name for name in words.flat(spec.policy.rights) if not words.is_denied(name, wish)]
     seen, before = policy_text.sees(wish), policy_text.sees(held)
     new = [*policy_text.may(wish, named), *([f"read {', '.join(seen)}"] if seen else [])]
@@ -171,7 +171,7 @@ class _Error(msgspec.Struct):
 
 
 def meaning(member: str, body: bytes) -> tuple[Answer, str]:
-    """What a client's answer means, and why it is no choice of the user's, if it is none.
+    """The meaning of a client's answer; and why it is no choice of the user, if it is none.
 
     Args:
         member: `result` or `error`.

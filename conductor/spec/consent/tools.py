@@ -1,4 +1,4 @@
-"""A question about an MCP server that offers what it did not offer when the user agreed to it."""
+"""A question about an MCP server that offers more than it did when the user agreed to it."""
 
 from __future__ import annotations
 
@@ -36,17 +36,17 @@ _OPTIONS: Final[tuple[Option, ...]] = (
 
 
 class ToolsQuestion(msgspec.Struct, frozen=True):
-    """What is asked about one server."""
+    """A question about one server."""
 
     server: Server
     changes: tuple[Change, ...]
     options: ClassVar = _OPTIONS
     narrow: ClassVar = "the changed tools are left out"
-    """What holds without a yes."""
+    """The state without a yes."""
 
     @property
     def key(self) -> str:
-        """What the question is over by: another change is another question."""
+        """The key of the question: another change is another question."""
         shown = [[each.kind, each.name, each.now.sha256] for each in self.changes]
         return digests.of_bytes(
             msgspec.json.encode([self.server.key, self.server.name, sorted(shown)])
@@ -54,7 +54,7 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
 
     @property
     def component(self) -> str:
-        """Who the log says it is about."""
+        """The component that the log names for the question."""
         return self.server.owner or "mcp"
 
     @property
@@ -73,7 +73,7 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
         return f"`conductor trust --remove {self.server.name}` has its next list taken as it is"
 
     def lines(self) -> list[str]:
-        """What a person needs to know to answer."""
+        """The facts that a person needs for an answer."""
         owner = f"component {quoted(self.server.owner)}" if self.server.owner else "your editor"
         return [
             "Conductor asks this itself. This server now offers what it did not offer before:",
@@ -84,7 +84,7 @@ class ToolsQuestion(msgspec.Struct, frozen=True):
 
 
 def shown(change: Change) -> Iterator[str]:
-    """A change in lines: the server has chosen only what stands between backticks."""
+    """A change in lines: the server has chosen only the text between backticks."""
     what = f"{change.kind} {named(change.name)}" if change.name else f"its text `{change.kind}`"
     before, now = change.before, change.now
     if before is None:
@@ -101,12 +101,12 @@ def shown(change: Change) -> Iterator[str]:
 
 
 def _said(value: dict[str, Any]) -> str:
-    """What a definition tells the model in words."""
+    """The words of a definition for the model."""
     return next((text for part in SAYS if isinstance(text := value.get(part), str)), "")
 
 
 def _differ(what: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[str]:
-    """What differs between two values, by member. Words for the model come first: no number of
+    """The differences between two values, by member. Words for the model come first: no number of
     other members may hide them."""
     for part in sorted(before.keys() | now.keys(), key=lambda part: (part not in SAYS, part)):
         old, new = (
@@ -128,7 +128,7 @@ def _differ(what: str, before: dict[str, Any], now: dict[str, Any]) -> Iterator[
 
 
 def _same(first: str, second: str) -> int:
-    """How many characters at their beginnings are the same."""
+    """The number of equal characters at their beginnings."""
     pairs = enumerate(zip(first, second, strict=False))
     return next((at for at, (one, other) in pairs if one != other), min(len(first), len(second)))
 

@@ -1,8 +1,8 @@
-"""What a component asks for beyond what it has, and what of that the user has agreed to.
+"""The rights that a component asks for beyond its own, and the user's agreements to them.
 
 Only sandboxed components that do not come with conductor ask: a program has the user's rights
-anyway. What the user's options decide is not asked: `only=` is the whole list, and what `deny=`
-takes away stays away.
+anyway. A decision in the user's options is no question: `only=` is the whole list, and a right
+that `deny=` takes away stays away.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ MOST: Final = 32
 """Rights that a component may ask for at once: a question must stay readable."""
 
 
-# -- what it asks for ------------------------------------------------------------------------------
+# -- the wish --------------------------------------------------------------------------------------
 
 
 def missing(spec: Spec) -> tuple[str, ...]:
-    """What a component asks for, does not have, and may be given by its user."""
+    """The rights that a component asks for, does not have, and may get from its user."""
     if not spec.sandboxed or spec.bundled is not None or spec.required or spec.chosen:
         return ()
     return tuple(name for name in lacking.of(spec) if not words.is_denied(name, spec.denied))
 
 
 def granted(spec: Spec, wish: tuple[str, ...]) -> Spec:
-    """The component with what it asked for."""
+    """The component with the rights that it asked for."""
     rights = tuple(dict.fromkeys((*spec.policy.rights, *wish)))
     return msgspec.structs.replace(spec, policy=msgspec.structs.replace(spec.policy, rights=rights))
 
@@ -53,7 +53,7 @@ def everything(plan: Plan) -> Plan:
 
 
 def agreed(wish: tuple[str, ...], held: Agreement | None) -> tuple[str, ...]:
-    """The part of a wish that the user has agreed to, where the words mean what they meant then."""
+    """The part of a wish that the user has agreed to, if the words still mean the same."""
     given = {} if held is None else held.rights
     return tuple(name for name in wish if given.get(name) == words.meaning(name))
 
@@ -64,7 +64,7 @@ def place_of(spec: Spec) -> str:
 
 
 def digest(spec: Spec) -> str:
-    """The digest of what a sandboxed component runs. Raises `OSError` or `ConductorError`."""
+    """The digest of the code of a sandboxed component. Raises `OSError` or `ConductorError`."""
     if not spec.script:
         assert spec.wasm is not None
         return digests.of(spec.wasm)
@@ -74,12 +74,12 @@ def digest(spec: Spec) -> str:
 
 
 def key(digest: str, manifest: Manifest) -> str:
-    """What an agreement is kept under: a changed file has another key, and a changed manifest, of
-    which defaults of settings may say what the file does."""
+    """The key of an agreement. A changed file has another key. So has a changed manifest: its
+    defaults of settings may decide how the file behaves."""
     return digests.of_bytes(json_text.encode([digest, manifest], order="sorted"))
 
 
-# -- what of it the user has agreed to -------------------------------------------------------------
+# -- the agreements --------------------------------------------------------------------------------
 
 
 class Settled(msgspec.Struct, frozen=True):
@@ -87,16 +87,16 @@ class Settled(msgspec.Struct, frozen=True):
 
     spec: Spec
     question: Question | None = None
-    """What may be asked about it."""
+    """The question that the user may be asked about it."""
     why: str = ""
-    """Why nothing may be asked about what it lacks."""
+    """Why the user may not be asked about the rights that it lacks."""
     agreed: bool = False
-    """It has more than the default, since the user agreed to that or trusts its folder."""
+    """It has more than the default rights, since the user agreed to more or trusts its folder."""
 
 
 def _unreadable(wish: tuple[str, ...]) -> str:
-    """Why a question cannot show all of a wish; empty if it can. What is cut off might be what
-    counts: of a host it is the end."""
+    """Why a question cannot show all of a wish; empty if it can. The part cut off might be the
+    part that counts: of a host it is the end."""
     if len(wish) > MOST:
         return f"it asks for more than {MOST} things at once"
     names = (words.word(name).scope for name in words.flat(wish) if name not in words.TABLE)
@@ -109,7 +109,7 @@ Permit = Callable[[Spec], object]
 
 
 def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
-    """Gives a component what the user has agreed to, held to the file that was agreed to."""
+    """Gives a component the rights that the user has agreed to, and pins it to the agreed file."""
     wish = missing(spec)
     if not wish or spec.manifest is None:
         return Settled(spec)
@@ -142,19 +142,19 @@ def settle(spec: Spec, kept: Kept, permit: Permit) -> Settled:
 
 
 class Kept(msgspec.Struct):
-    """What the user has agreed to, in the store and until this conductor ends."""
+    """The user's agreements, in the store and until this conductor ends."""
 
     trust: Trust
     session: dict[str, Agreement] = {}
     """Agreements until this conductor ends, by their keys."""
     asked: set[str] | None = None
     """The keys that the user was asked about here; only they count among those in the store.
-    None: all of them do."""
+    None: all keys in the store count."""
     untrusted: int = 0
     """The number of the last `untrust` that was followed."""
 
     def end(self) -> None:
-        """Ends agreements until this conductor ends that the user has taken back."""
+        """Removes the agreements of this run that the user has taken back."""
         new = [each for each in self.trust.untrusted if each.number > self.untrusted]
         self.session = {
             key: agreed
@@ -164,7 +164,7 @@ class Kept(msgspec.Struct):
         self.untrusted = max([self.untrusted, *(each.number for each in new)])
 
     def agreement(self, key: str) -> Agreement | None:
-        """What the user has agreed to about one version of a component."""
+        """The user's agreement about one version of a component."""
         held = self.session.get(key)
         if held is None and (self.asked is None or key in self.asked):
             held = self.trust.agreed.get(key)
@@ -172,7 +172,7 @@ class Kept(msgspec.Struct):
 
 
 def is_own(spec: Spec, trust: Trust) -> bool:
-    """Whether a component lies in a folder that is trusted, with what describes it."""
+    """Whether a component lies in a folder that is trusted, together with its manifest."""
     places = [place for place in (place_of(spec), spec.manifest_path) if place]
     return bool(places) and all(trust.folder_of(place) for place in places)
 

@@ -24,7 +24,7 @@ _ISOLATIONS: Final = ("separate", "process", "inline")
 """From the strictest on."""
 
 _GIVEN_BY_SHAPE: Final = ("core", "component")
-"""Carriers of modules that speak the channel by what they are."""
+"""Carriers of modules whose shape shows that they speak the channel."""
 
 ALLOWED: Final = "allowed"
 WARNED: Final = "warned"
@@ -62,7 +62,7 @@ def enforced(plan: Plan, path: str, warn: Callable[[str, str], None]) -> Plan:
     Args:
         plan: The chain.
         path: The file.
-        warn: Called with the name of a component and what its user may want to know.
+        warn: Called with the name of a component and a sentence for its user.
 
     Returns:
         The plan, its components with the digests that the lock pins.
@@ -120,7 +120,7 @@ def compare(
 
 
 def diff(before: Plan, now: Plan) -> list[str]:
-    """What a plan has otherwise than the plan before, for people. Raises `UsageError`."""
+    """The differences of a plan from the plan before, for people. Raises `UsageError`."""
     comparison = compare(entries(before), entries(now), now)
     known = {spec.name: spec for spec in before.components}
     fresh = {spec.name: spec for spec in now.components}
@@ -149,9 +149,9 @@ def title(entry: Entry) -> str:
 
 
 def _attributed(difference: Difference, spec: Spec, plan: Plan) -> Difference:
-    """The difference with who set what is there now; else with who named the component."""
+    """The difference with who set the value of now; else with who named the component."""
     key, _, rest = difference.text.partition(": ")
-    if rest.startswith("- "):  # nobody has set what is gone
+    if rest.startswith("- "):  # nobody has set a word that is gone
         return difference
     if key == "rights" and rest.startswith("+ "):
         added = (word.removeprefix("+ ") for word in rest.split(", "))
@@ -167,8 +167,8 @@ def _attributed(difference: Difference, spec: Spec, plan: Plan) -> Difference:
 
 
 def _key(entry: Entry) -> tuple[str, str, str, str]:
-    """The identity of a component. Where a module or script lies is no part of it: the digest
-    is, which `compare` compares by itself."""
+    """The identity of a component. The path of a module or script is no part of it. The digest of
+    the file is compared apart (`compare`)."""
     source = "" if entry.kind in ("module", "script") else entry.source
     return entry.name, entry.role, entry.kind, source
 
@@ -255,7 +255,7 @@ def _longer(key: str, before: float | None, now: float | None) -> Iterator[Diffe
 
 
 def _actions(entry: Entry) -> set[str]:
-    """What may happen to the chain when it fails, besides that it ends."""
+    """The actions on a failure of the component, besides the end of the chain."""
     return set(entry.on_failure.split("+")) - {"fail"}
 
 

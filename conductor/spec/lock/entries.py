@@ -56,9 +56,9 @@ def _entry(spec: Spec, plan: Plan, path: str) -> Entry:
 
 
 def _identity(spec: Spec, folder: str) -> dict[str, Any]:
-    """What a component is. Raises `OSError`."""
+    """The identity of a component. Raises `OSError`."""
     fields: dict[str, Any] = {"source": spec.source, "kind": spec.kind}
-    is_path = spec.bundled is None and spec.receipt is None  # else it is a name
+    is_path = spec.bundled is None and spec.receipt is None  # else the source is a name
     if spec.receipt is not None and spec.receipt.signer is not None:
         fields["signer"] = str(spec.receipt.signer)
     if spec.script:
@@ -72,7 +72,7 @@ def _identity(spec: Spec, folder: str) -> dict[str, Any]:
         if is_path:
             fields["source"] = shown_path(spec.source, folder)
     elif spec.address is not None:
-        pass  # what runs there nobody here can know: its address names it
+        pass  # nobody here can know the program behind an address: the address names it
     elif spec.command is None:
         fields["sha256"] = digests.of(_code(spec))
     else:
@@ -95,7 +95,7 @@ def _command(spec: Spec, command: list[str], folder: str) -> dict[str, Any]:
     if spec.bundled is not None:
         return fields | {"sha256": digests.of(_folder(spec.bundled))}
     files = [File(shown_path(path, folder), digests.of(path)) for path in _scripts(command)]
-    if spec.receipt is not None:  # where it is installed is no part of what it is
+    if spec.receipt is not None:  # the folder of an installation is no part of the identity
         home = os.path.dirname(spec.manifest_path)
         fields["args"] = [word.replace(home, "{dir}") for word in fields["args"]]
         files = [
@@ -105,7 +105,7 @@ def _command(spec: Spec, command: list[str], folder: str) -> dict[str, Any]:
 
 
 def _allowed(spec: Spec) -> dict[str, Any]:
-    """What a proxy may do."""
+    """The rights of a proxy."""
     policy = spec.policy
     policed = {"fails": policy.fails, "hold": policy.hold} if policy.enforced else {}
     return {
@@ -118,7 +118,7 @@ def _allowed(spec: Spec) -> dict[str, Any]:
 
 
 def shown_path(path: str, folder: str) -> str:
-    """How a path stands in a lock file in `folder`: relative to that, unless it was absolute."""
+    """A path as a lock file in `folder` has it: relative to `folder`, unless it was absolute."""
     if os.path.isabs(path):
         return path
     relative = os.path.relpath(os.path.realpath(path), os.path.realpath(folder or "."))

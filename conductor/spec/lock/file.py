@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     user's word: a bundled component's name, a program, `py:module:attribute`."""
     version: str | None = None
     signer: str | None = None
-    """Who signed the package that an installed component came in."""
+    """The signer of the package in which an installed component came."""
     sha256: Digest | None = None
     """Of the module, of the program, or of all files of a bundled program."""
     pinned: bool = True
@@ -61,7 +61,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     program: str | None = None
     """The path of the program."""
     args: list[str] | None = None
-    """Of a command, without what looks like a secret."""
+    """The arguments of a command, without words that look like a secret."""
     env: dict[str, str] | None = None
     files: list[File] = []
     dialect: str | None = None
@@ -69,7 +69,7 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rights: list[str] = []
     """The words for what it may do."""
     meaning: str = ""
-    """What they meant then (`words.meaning`)."""
+    """Their meaning at that time (`words.meaning`)."""
     fails: Literal["closed", "open"] = "closed"
     hold: float | None = None
     on_violation: Literal["pass", "fail"] = "fail"
@@ -78,9 +78,9 @@ class Entry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     timeout: float | None = None
     isolation: str | None = None
     config: str | None = None
-    """JSON, without what looks like a secret."""
+    """JSON, without values that look like a secret."""
     config_file: str | None = None
-    """The file of settings it reads; the content of that is the user's to change."""
+    """The file of settings that it reads; the user may change its content."""
     limits: dict[str, int] = {}
 
 
@@ -91,13 +91,13 @@ class Server(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     owner: str = ""
     """The component that declares it; empty: the client."""
     key: Digest
-    """Who serves: what runs belongs to it."""
+    """The digest of who serves: the running component, command or URL belongs to it."""
     offers: dict[str, dict[str, Digest]] = {}
     """By the words of kinds, and by names."""
 
 
 class Lock(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A lock file: components from the client's side on, and what their MCP servers offer."""
+    """A lock file: components from the client's side on, and the offers of their MCP servers."""
 
     version: int
     component: list[Entry]
@@ -140,7 +140,7 @@ def parse(data: bytes, path: str) -> Lock:
         for at, entry in enumerate(lock.component):
             _check(entry, at)
     except Mistake as mistake:
-        if mistake.at != ("version",):  # advice what to write is for files that people write
+        if mistake.at != ("version",):  # the hint for an author is for files that people write
             mistake.hint = ""
         raise mistake.placed(text, where, f"it is not to be edited by hand; {_REMAKE}") from None
     return lock

@@ -1,4 +1,4 @@
-"""The MCP servers of a chain in a lock file: what they may offer, as the user agreed to it here."""
+"""The MCP servers of a chain in a lock file: their offers, as the user agreed to them here."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from conductor.spec.model import Spec
 
 
 def of(specs: Sequence[Spec], *, client: bool) -> list[Server]:
-    """The servers of these components that have been seen here, and with `client` those that the
-    client declared; nothing is started. Raises `UsageError`."""
+    """The servers of these components that have been seen here, and with `client` the servers that
+    the client declared; nothing is started. Raises `UsageError`."""
     return sorted(
         (
             Server(name=name, owner=each.owner, key=key, offers=_digests(offer))
@@ -47,7 +47,7 @@ def line(server: Server) -> str:
 
 
 def changes(before: Sequence[Server], now: Sequence[Server]) -> Iterator[str]:
-    """What differs of the servers."""
+    """The differences between the servers."""
     known = {(server.key, server.name): server for server in before}
     for server in now:
         old = known.pop((server.key, server.name), None)

@@ -1,6 +1,6 @@
 """The managed policy: what a machine's administrator lets conductors run (docs/configuration.md).
 
-    file        what `policy.toml` holds; its strict reader
+    file        the content of `policy.toml`; its strict reader
     identity    whether an entry of the policy is about a component
     signatures  detached signatures of components
     bounds      the most that a component may do and cost
@@ -25,7 +25,7 @@ PLACE: Final = (
     if sys.platform == "darwin"
     else "/etc/conductor/policy.toml"
 )
-"""Where the policy is. A constant: no option, file or variable names another place."""
+"""The place of the policy. A constant: no option, file or variable names another place."""
 
 OWNERS: Final = frozenset({0})
 """The users who may own the policy, and the files that it names by their path."""
@@ -63,8 +63,8 @@ def brought() -> Managed | None:
 
 
 def former() -> str:
-    """What to say of a chain that goes on as it was, since it cannot become what is written: it is
-    held to the policy of its start or last reload. Empty: the machine has no policy."""
+    """The words about a chain that goes on as it was, since it cannot change as written: it is held
+    to the policy of its start or last reload. Empty: the machine has no policy."""
     has_one = _brought or os.path.lexists(PLACE)
     return ", held to the managed policy as it was" if has_one else ""
 
@@ -79,10 +79,10 @@ def policy() -> Managed | None:
 
 
 def written() -> Managed | None:
-    """The policy of this machine, or the one that a bundle brings; None: there is none.
+    """The policy of this machine, or the policy of a bundle; None: there is none.
 
-    Raises `UsageError` for one that cannot be read, is wrong or contradicts itself: then nothing
-    runs.
+    Raises `UsageError` for a policy that cannot be read, is wrong or contradicts itself: then
+    nothing runs.
     """
     try:
         os.lstat(PLACE)
@@ -91,7 +91,7 @@ def written() -> Managed | None:
         if not os.path.islink(os.path.dirname(PLACE)):
             return _brought[0] if _brought else None
     except OSError:
-        pass  # it cannot be examined, so the reader reports it
+        pass  # the path cannot be examined, so the reader reports it
     from conductor.spec.managed import file
 
     own = file.read(PLACE)

@@ -41,7 +41,7 @@ def bounded(most: Most, spec: Spec) -> Spec:
 
 
 def _check_rights(most: Most, spec: Spec) -> None:
-    """A policy refuses what asks for more; it narrows nothing."""
+    """A policy refuses a component that asks for more; it narrows nothing."""
     held = spec.policy.rights
     if most.only is not None and (more := words.lacking(held, most.only)):
         raise BeyondError("only", f"it has {_listed(spec, more)}")

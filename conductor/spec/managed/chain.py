@@ -30,7 +30,7 @@ def completed(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> l
         for spec in chain
         if not spec.peer_agent
     ]
-    # From the ends on: what goes next to the client or the agent comes last.
+    # From the ends on: a component next to the client or the agent comes last.
     for entry, spec in sorted(wanted, key=lambda pair: pair[0].place != "anywhere"):
         if not _in_place(entry, spec, proxies):
             proxies.insert(len(proxies) if entry.place == "last" else 0, spec)
@@ -40,7 +40,7 @@ def completed(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> l
 def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[Spec]:
     """The chain, each component with the digests and limits that the policy sets.
 
-    Raises `UsageError` that names the rule for what the policy does not allow.
+    Raises `UsageError` that names the rule which the chain breaks.
     """
     wanted = _required(managed)
     proxies, agents = _parted(specs, agent_last=agent_last)
@@ -59,8 +59,8 @@ def held(managed: Managed, specs: Sequence[Spec], *, agent_last: bool) -> list[S
 def watched(
     managed: Managed, specs: Sequence[Spec], *, agent_last: bool
 ) -> Iterator[tuple[Spec, UsageError]]:
-    """All that the policy would refuse of the chain, and of which component; of what the whole
-    chain lacks, the last."""
+    """All refusals of the policy for the chain, each with its component. A refusal that is about
+    the whole chain has the last component."""
     proxies, agents = _parted(specs, agent_last=agent_last)
     wanted: list[tuple[Required, Spec]] = []
     try:
@@ -87,7 +87,7 @@ def _parted(specs: Sequence[Spec], *, agent_last: bool) -> tuple[list[Spec], lis
 def _missing(
     managed: Managed, wanted: Sequence[tuple[Required, Spec]], proxies: Sequence[Spec]
 ) -> Iterator[UsageError]:
-    """What the policy requires and the chain does not have in its place."""
+    """Refusals for required components that are not in their place in the chain."""
     for at, (entry, spec) in enumerate(wanted):
         if not _in_place(entry, spec, proxies):
             where = "" if entry.place == "anywhere" else f" {entry.place}"
@@ -101,11 +101,11 @@ def held_alone(managed: Managed, spec: Spec, *, agent: bool = False) -> Spec:
     return _judged(managed, spec, agent=agent)
 
 
-# -- what is required ------------------------------------------------------------------------------
+# -- required components ---------------------------------------------------------------------------
 
 
 def _required(managed: Managed) -> list[tuple[Required, Spec]]:
-    """The entries of what is required, each with its component. Raises `UsageError`."""
+    """The entries of the required components, each with its component. Raises `UsageError`."""
     pairs: list[tuple[Required, Spec]] = []
     for at, entry in enumerate(managed.file.required):
         try:
@@ -148,7 +148,7 @@ def _in_place(entry: Required, spec: Spec, proxies: Sequence[Spec]) -> bool:
 
 
 def _identity(spec: Spec) -> Spec:
-    """A component without what depends on how the user wrote it, and on locks."""
+    """A component without fields that depend on how the user wrote it, and on locks."""
     mine = {"source": "", "locked": "", "sha256": "", "script_sha256": "", "pins": {}}
     return _replace(origins.bare(spec), required=False, **mine)
 
@@ -177,7 +177,7 @@ def _known(managed: Managed, entry: Entry, spec: Spec) -> Spec:
         raise managed.refusal(f"{spec.label('component')}: {error}", "required") from None
 
 
-# -- what may run ----------------------------------------------------------------------------------
+# -- permission for components ---------------------------------------------------------------------
 
 
 def _judged(managed: Managed, spec: Spec, *, agent: bool) -> Spec:

@@ -1,7 +1,7 @@
-"""What a managed policy holds, and its strict reader.
+"""The content of a managed policy, and its strict reader.
 
-`File` is its one declaration (`conductor.spec.toml_files`). Reading is closed: whatever is wrong
-with the file is an error, and then nothing runs.
+`File` is its one declaration (`conductor.spec.toml_files`). Reading is closed: any mistake in the
+file is an error, and then nothing runs.
 """
 
 from __future__ import annotations
@@ -42,9 +42,9 @@ class Most(_Table, frozen=True, kw_only=True):
     """The most that a proxy may do and cost; a key that is missing bounds nothing."""
 
     only: list[str] | None = None
-    """The words for what it may have (`context`, `web:api.example.com`)."""
+    """The words for its rights (`context`, `web:api.example.com`)."""
     deny: list[str] = []
-    """The words for what it may not have; they win."""
+    """The words for rights that it may not have; these words win."""
     limits: dict[str, Any] = {}
     """By their full names (docs/configuration.md#limits): numbers, or texts such as `64MiB`."""
 
@@ -85,13 +85,13 @@ class File(_Table, frozen=True, kw_only=True):
     """A whole `policy.toml`."""
 
     contact: str
-    """Who answers questions about it: each refusal shows this."""
+    """The person to ask about the policy: each refusal shows this."""
     enforce: Literal["all", "watch"] = "all"
-    """`watch`: nothing is refused, and what would be is an entry of each chain's log."""
+    """`watch`: nothing is refused, and each would-be refusal is an entry of the chain's log."""
     agents: list[Entry] | None = None
     """The agents that may run; missing: any."""
     components: list[Allowed] | None = None
-    """The proxies that may run besides those that are required; missing: any."""
+    """The proxies that may run besides the required ones; missing: any."""
     required: list[Required] = []
     most: Most = Most()
     audit: str | None = None
@@ -107,7 +107,7 @@ class File(_Table, frozen=True, kw_only=True):
     pin_mcp: bool = False
     """Whether the client's MCP servers are reached in the agent's place."""
     changed_tools: Literal["ask", "keep", "drop"] = "ask"
-    """What a change of an MCP server's tools does at least (`conductor.mcp.ON_CHANGE`)."""
+    """The least reaction to a change of an MCP server's tools (`conductor.mcp.ON_CHANGE`)."""
     require_sandbox: bool = False
     require_hardening: bool = False
     build_commands: bool = False
@@ -115,7 +115,7 @@ class File(_Table, frozen=True, kw_only=True):
 
 
 class Managed(msgspec.Struct, frozen=True):
-    """The policy, with its text and place for what is refused."""
+    """The policy, with its text and place for refusals."""
 
     file: File
     text: str
@@ -133,12 +133,12 @@ class Managed(msgspec.Struct, frozen=True):
         return None if path is None else path.replace("{user}", _user())
 
     def line(self, *at: Key) -> str:
-        """Where a key is: `FILE, line N`."""
+        """The place of a key: `FILE, line N`."""
         number = toml_files.line_of(self.text, at)
         return f"{self.path}, line {number}" if number else self.path
 
     def refusal(self, text: str, *at: Key, hint: str = "") -> UsageError:
-        """The error for what the rule at these keys does not allow."""
+        """The refusal by the rule at these keys."""
         key = shown(at)
         return UsageError(
             f"{text}: not allowed by `{key}` of the managed policy ({self.line(*at)})",
@@ -232,11 +232,11 @@ def _closed(contact: str) -> str:
     return f"conductor runs nothing until that is mended: ask {who}"
 
 
-# -- what contradicts itself -----------------------------------------------------------------------
+# -- contradictions --------------------------------------------------------------------------------
 
 
 def _check(file: File) -> None:
-    """Raises `Mistake` for what cannot be meant."""
+    """Raises `Mistake` for a rule that no administrator can mean."""
     if not file.contact.strip():
         raise Mistake("`contact` is empty: nobody would know who to ask", "contact")
     if file.agents is not None and not file.agents:

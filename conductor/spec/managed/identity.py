@@ -1,4 +1,4 @@
-"""Whether an entry of the policy is about a component: by what really runs, not by its name."""
+"""Whether an entry of the policy is about a component: by the file that runs, not by its name."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from conductor.spec.model import Spec
 from conductor.spec.python_guest import scripts
 
 _SIGNATURE: Final = ".sig"
-"""How a detached signature is called beside its file: `cosign sign-blob --key` and `openssl dgst
--sign` write it."""
+"""The ending of a detached signature's name, behind the name of its file: `cosign sign-blob --key`
+and `openssl dgst -sign` write such files."""
 
 
 class OtherError(Exception):
@@ -27,12 +27,12 @@ class OtherError(Exception):
 
 
 def allowed(entry: Entry, spec: Spec, place: str) -> Spec:
-    """The component, with the digests that the entry knows it by; `place` is that of the policy.
+    """The component, with the digests of the entry; `place` is the place of the policy.
 
     Raises `OtherError` where the entry is not about this component.
     """
     if spec.command is not None:
-        # What is examined is what is run, wherever a later folder change leads.
+        # The examined file is the one that runs, also after a change of the folder.
         command = [os.path.abspath(spec.command[0]), *spec.command[1:]]
         spec = msgspec.structs.replace(spec, command=command)
     if entry.source is not None:
@@ -89,7 +89,7 @@ def _parts(spec: Spec) -> tuple[str, ...]:
 
 
 def _is_bundled(spec: Spec) -> bool:
-    """Whether what runs is what comes with conductor under this name."""
+    """Whether the component runs the files that come with conductor under this name."""
     try:
         own = catalog.resolve(spec.bundled or "")
     except UsageError:
@@ -112,14 +112,14 @@ def _covers(source: str, path: str) -> bool:
     wild = next((at for at, part in enumerate(parts) if "*" in part or "?" in part), len(parts))
     beginning, rest = "/".join(parts[:wild]), parts[wild:]
     spellings = {source}
-    # The policy may name a link, such as /opt/current. Where that is not the administrator's, the
-    # path as it is written counts, and is examined as every other.
+    # The policy may name a link, such as /opt/current. A link that is not the administrator's is
+    # not followed: its path counts as written, and is examined as every other.
     with contextlib.suppress(OSError, guarded.UnguardedError):
         spellings.add("/".join([real_path(beginning or "/").rstrip("/"), *rest]))
     return any(compile_glob(each[1:]).fullmatch(path[1:]) for each in spellings)
 
 
-# -- what it is ------------------------------------------------------------------------------------
+# -- the digest ------------------------------------------------------------------------------------
 
 
 def _digest(spec: Spec) -> str:
@@ -140,9 +140,9 @@ def _identified(spec: Spec) -> str:
 
 
 def _pinned(spec: Spec, digest: str, place: str) -> Spec:
-    """The component, refused wherever it is not what the digest says when it starts.
+    """The component, refused if it does not have the digest when it starts.
 
-    Raises `OtherError` where a lock pins something else.
+    Raises `OtherError` where a lock pins another digest.
     """
     pins: dict[str, Any]
     if spec.command is not None:

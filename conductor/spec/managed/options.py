@@ -20,8 +20,8 @@ from conductor.spec.plan import Plan
 
 
 def applied(managed: Managed, options: Options) -> Options:
-    """The options of a chain, with what the policy demands. Raises `UsageError` for others, which
-    says who set them."""
+    """The options of a chain, with the demands of the policy. Raises `UsageError` for options that
+    contradict it; the error names who set them."""
     rules, given = managed.file, options.audit
 
     def by(option: str) -> str:
@@ -64,7 +64,7 @@ def applied(managed: Managed, options: Options) -> Options:
 
 
 def obliged(managed: Managed, options: Options) -> Options:
-    """The options with what the policy demands, such as its audit: before anything is opened.
+    """The options with the demands of the policy, such as its audit: before anything is opened.
 
     Raises `UsageError` for options that the policy forbids.
     """
@@ -79,7 +79,7 @@ def obliged(managed: Managed, options: Options) -> Options:
 
 
 def watched(managed: Managed, plan: Plan) -> list[Violated]:
-    """What a policy that only watches would have refused of a chain."""
+    """The refusals that a watching policy would have made of a chain."""
     specs = plan.components
     found = list(chain.watched(managed, specs, agent_last=plan.agent_last))
     try:
@@ -93,7 +93,7 @@ def watched(managed: Managed, plan: Plan) -> list[Violated]:
 
 
 RULE: Final = "managed"
-"""The rule of what the managed policy would have refused."""
+"""The rule of a would-be refusal of the managed policy."""
 
 
 def held(managed: Managed, plan: Plan) -> Plan:

@@ -1,9 +1,9 @@
-"""The manifest of a component, `component.toml`: what it is, what runs, what it requests and why.
+"""The manifest of a component, `component.toml`: identity, command, requests with reasons.
 
-    reading    what it may hold, read strictly
-    drawn      those of the bundled components, as JSON
+    reading    its keys, read strictly
+    drawn      the manifests of the bundled components, as JSON
     section    within a module, as a custom section
     grants     its effect: a bundled component gets what it requests, any other is only narrowed
 
-A manifest grants nothing by itself: a stranger's can only request, and narrow.
+A manifest grants nothing by itself: a stranger's manifest can only request, and narrow.
 """

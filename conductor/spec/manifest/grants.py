@@ -1,6 +1,6 @@
 """The effect of a manifest: a bundled component gets what it requests, any other is narrowed.
 
-A stranger writes the manifest of a stranger's component, so it must never add a right: only the
+A stranger writes the manifest of a stranger's component. So it must never add a right: only the
 user's command line and the lock do.
 """
 
@@ -22,14 +22,14 @@ from conductor.spec.origins import MANIFEST, layered
 
 
 def granted(spec: Spec, manifest: Manifest) -> Spec:
-    """A bundled component with what it requests."""
+    """A bundled component with the rights and limits that it requests."""
     wanted = msgspec.structs.replace(
         spec,
         limits={**spec.limits, **manifest.limits},
         policy=_requested(manifest, spec.policy),
         manifest=manifest,
     )
-    # Its manifest is the whole list, whatever others of its kind have by default.
+    # Its manifest is the whole list: the defaults of its kind do not count.
     none = msgspec.structs.replace(spec, policy=PolicyWords(()))
     spec = layered(none, wanted, MANIFEST)
     if not manifest.sandboxed or not manifest.sha256:
@@ -39,8 +39,9 @@ def granted(spec: Spec, manifest: Manifest) -> Spec:
 
 
 def narrowed(spec: Spec, manifest: Manifest) -> Spec:
-    """Any other component: it has what it would have without a manifest, without what the manifest
-    does not request. Raises `UsageError` for a file that is not the one its manifest records."""
+    """Any other component: it has the rights that it would have without a manifest, as far as the
+    manifest requests them. Raises `UsageError` for a file that is not the one its manifest
+    records."""
     _verify(spec, manifest)
     limits = dict(spec.limits)
     if manifest.sandboxed:
@@ -77,7 +78,7 @@ def _less(policy: PolicyWords, manifest: Manifest) -> PolicyWords:
 
 
 def _within(name: str, most: tuple[str, ...]) -> list[str]:
-    """A word, or those of a set, as far as `most` gives them."""
+    """A word, or the words of a set, as far as `most` gives them."""
     if not words.lacking([name], most):
         return [name]
     several = words.members(name)

@@ -1,4 +1,4 @@
-"""The manifest of a component, `component.toml`: what it may hold, and how it is read.
+"""The manifest of a component, `component.toml`: its keys, and how it is read.
 
 The structs are the one declaration of the file (`conductor.spec.toml_files`); docs/proxies.md is
 the reference for authors. Reading is strict: an unknown or impossible value is an error with its
@@ -46,7 +46,7 @@ class Setting(_Table, frozen=True, kw_only=True):
     type: SettingType = "any"
     description: str = ""
     default: Any = None
-    """None: it has none, or it is unknown."""
+    """None: there is no default, or it is unknown."""
     required: bool = False
     enum: list[Any] = []
 
@@ -63,11 +63,11 @@ class Build(_Table, frozen=True, kw_only=True):
     env: dict[str, str] = {}
     """Variables for the command, besides those of `conductor test --build`."""
     needs: str = ""
-    """What has to be installed, as a sentence or command for people."""
+    """The programs that must be installed, as a sentence or command for people."""
 
 
 class Tests(_Table, frozen=True, kw_only=True):
-    """What `conductor test` plays."""
+    """How `conductor test` plays scenarios."""
 
     match: Match = "bytes"
     """How received lines are compared with expected ones: `bytes`, or `json` (the same values,
@@ -75,7 +75,7 @@ class Tests(_Table, frozen=True, kw_only=True):
 
 
 class Manifest(_Table, frozen=True, kw_only=True):
-    """A whole manifest. Exactly one of `file` and `command` says what runs."""
+    """A whole manifest. Exactly one of `file` and `command` gives the program."""
 
     name: str
     version: str = ""
@@ -87,15 +87,15 @@ class Manifest(_Table, frozen=True, kw_only=True):
     file: str | None = None
     """A WebAssembly module, a `.py` file or a folder of them (`.`); relative to the folder."""
     source: str | None = None
-    """What `file` is built from."""
+    """The source that `file` is built from."""
     command: list[str] = []
     sha256: str = ""
     """Digest of `file`."""
     rights: dict[str, str] | None = None
-    """The words for what it may do (`answer:prompts`, `clock`), each with a reason for the user to
-    read; None: it names none."""
+    """The words for its rights (`answer:prompts`, `clock`), each with a reason for the user to
+    read; None: the manifest names no rights."""
     fails: Literal["open", "closed"] = "open"
-    """With `closed`, a request it held when it failed is refused instead of passed on."""
+    """With `closed`, a request that it held when it failed is refused instead of passed on."""
     ids: Literal["", "kept"] = ""
     """`kept`: a program that passes requests on under the ids they came with."""
     config: dict[str, str | Setting] = {}
@@ -166,7 +166,7 @@ def load(path: str, *, links: bool = False, bundled: str = "") -> Manifest:
 def parse(text: bytes, path: str = MANIFEST, tables: dict[str, Any] | None = None) -> Manifest:
     """Reads a manifest's text; errors name it `path`. Raises `UsageError`.
 
-    `tables`: what the text holds, where that is known.
+    `tables`: the content of the text, if the caller knows it.
     """
     if len(text) > _MOST:
         raise _too_large(path)

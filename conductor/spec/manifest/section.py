@@ -26,7 +26,7 @@ _MOST: Final = 64 * 1024 + 1
 
 
 class _Place(NamedTuple):
-    """Where a section begins, where its text does, and where both end."""
+    """The begin of a section, the begin of its text, and the end of both."""
 
     begin: int
     text: int
@@ -57,7 +57,7 @@ def embed(path: str, text: bytes) -> None:
 
 
 def _places(file: BinaryIO) -> Iterator[_Place]:
-    """The sections with a manifest. Ends at what it cannot read: the host reports that better.
+    """The sections with a manifest. Stops at unreadable bytes: the host reports them better.
 
     Raises `UsageError` for a module of too many sections.
     """

@@ -1,1 +1,1 @@
-"""Sandboxed Python: the source of a proxy, the guest that runs it, what it declares."""
+"""Sandboxed Python: the source of a proxy, the guest that runs it, its declarations."""

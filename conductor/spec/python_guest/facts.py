@@ -1,8 +1,8 @@
-"""What a Python proxy declares in its source; the source is read and never run.
+"""The declarations of a Python proxy in its source; the source is read and never run.
 
-`Proxy(rights={…}, config=Config)` names what the proxy requests, and the dataclass of its
-settings: the fields are the settings, their values the defaults. What is computed from more than
-constants is unknown.
+`Proxy(rights={…}, config=Config)` names the rights that the proxy requests, and the dataclass of
+its settings: the fields are the settings, their values the defaults. A value that is computed from
+more than constants is unknown.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ _UNREADABLE: Final = (
     RecursionError,
     MemoryError,
 )
-"""What reading a stranger's source, or a literal in it, may raise."""
+"""The errors that reading a stranger's source, or a literal in it, may raise."""
 
 _RIGHTS: Final = "rights"
 PROXY_TAKES: Final = ("name", "version", "description", _RIGHTS, "config", "session")
@@ -76,9 +76,9 @@ class Declared(msgspec.Struct, frozen=True, kw_only=True):
     settings: dict[str, Setting] = {}
     handlers: tuple[Handled, ...] = ()
     draws: str = ""
-    """Where it imports Python's `random`, which no run seeds anew."""
+    """The place where it imports Python's `random`, which no run seeds anew."""
     strange: str = ""
-    """An argument of the `Proxy(…)` of guest_sdk that it does not take."""
+    """An argument of a `Proxy(…)` that the `Proxy` of guest_sdk does not take."""
 
 
 class _Calls(NamedTuple):
@@ -107,8 +107,8 @@ def manifest(name: str, file: str, declared: Declared) -> Manifest:
 
 
 def compare(declared: Declared, manifest: Manifest, path: str) -> None:
-    """Raises `UsageError` where a source asks for something else than the manifest in `path`, which
-    is the one that holds."""
+    """Raises `UsageError` if a source asks for a right that the manifest in `path` does not
+    request: the manifest counts."""
     if declared.computed:
         wrong = "computes its rights"
     elif more := words.lacking(declared.rights or (), manifest.rights or ()):
@@ -123,9 +123,9 @@ def compare(declared: Declared, manifest: Manifest, path: str) -> None:
 
 
 def declared(script: Script, *, settings: bool = True) -> Declared:
-    """What `Proxy(…)` declares in a script, as far as it can be read.
+    """The declarations of `Proxy(…)` in a script, as far as they can be read.
 
-    Without `settings` these are left out, which takes less time.
+    Without `settings` the settings are left out, which takes less time.
     """
     main = script.files[script.main]
     others = [text for path, text in script.files.items() if path != script.main]
@@ -165,7 +165,7 @@ def declared(script: Script, *, settings: bool = True) -> Declared:
 
 
 def _strange(nodes: list[tuple[str, ast.AST]], calls: list[ast.Call]) -> Iterator[str]:
-    """What calls of the `Proxy` of guest_sdk are given, and do not take."""
+    """The arguments that calls of the `Proxy` of guest_sdk have, and that it does not take."""
     imports = (node for _, node in nodes if isinstance(node, ast.ImportFrom))
     named = {one.name for node in imports if _SDK.match(node.module or "") for one in node.names}
     if "Proxy" in named:
@@ -181,7 +181,7 @@ def _calls(sources: Iterable[str]) -> _Calls:
             elsewhere = elsewhere or _RIGHTS in source
             continue
         own: set[ast.keyword] = set()
-        for node in ast.walk(tree):  # a call comes before what is in it
+        for node in ast.walk(tree):  # a call comes before the nodes in it
             if isinstance(node, ast.Call) and _name(node.func) == "Proxy":
                 calls.append(node)
                 own.update(node.keywords)
@@ -201,7 +201,7 @@ def _nodes(files: dict[str, str]) -> list[tuple[str, ast.AST]]:
 
 
 def _all_constants(nodes: list[tuple[str, ast.AST]], main: str) -> dict[str, Any]:
-    """The values of the names of all modules, as far as they can be read; those of `main` count."""
+    """The values of the names of all modules, as far as they can be read; names of `main` win."""
     modules = [(path, node) for path, node in nodes if isinstance(node, ast.Module)]
     modules.sort(key=lambda module: module[0] == main)
     return {name: v for _, node in modules for name, v in _constants(node.body).items()}
@@ -226,14 +226,14 @@ def _handlers(nodes: list[tuple[str, ast.AST]], constants: dict[str, Any]) -> It
 
 
 def _decorators(node: ast.AST) -> list[ast.expr]:
-    """What a node decorates functions with: above them, or as `proxy.request("…")(function)`."""
+    """The decorators of a node: above a function, or as `proxy.request("…")(function)`."""
     if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
         return node.decorator_list
     return [node.func] if isinstance(node, ast.Call) and isinstance(node.func, ast.Call) else []
 
 
 def _draws(nodes: list[tuple[str, ast.AST]]) -> Iterator[str]:
-    """Where Python's `random` is imported."""
+    """The places where Python's `random` is imported."""
     for path, node in nodes:
         match node:
             case ast.Import(names=names) if any(name.name == "random" for name in names):

@@ -1,8 +1,8 @@
 """Sandboxed Python: an author's `.py` file or folder, and the guest that runs it.
 
-A `.py` proxy is run by one shared guest, CPython with `guest_sdk/python` in it. That comes with the
-wheel, or is built where `componentize-py` is installed, once for each version of the SDK. The guest
-receives the source as its first line, and answers with what is wrong with it.
+A `.py` proxy is run by one shared guest, CPython with `guest_sdk/python` in it. The guest comes
+with the wheel, or is built where `componentize-py` is installed, once for each version of the SDK.
+It receives the source as its first line, and answers with the mistakes in the source.
 """
 
 from __future__ import annotations
@@ -31,11 +31,11 @@ _SKIPPED: Final = ("__pycache__", "node_modules", "venv")
 _MAINS: Final = ("proxy.py", "main.py", "__main__.py")
 COMPILING: Final = "conductor: compiling the Python guest; once on this machine …"
 TOOLCHAIN: Final = "componentize-py"
-"""What builds the guest of sandboxed Python."""
+"""The tool that builds the guest of sandboxed Python."""
 
 
 class Script(msgspec.Struct, frozen=True):
-    """A proxy's sources by path below its folder, and the one that is started."""
+    """A proxy's sources by path below its folder, and the path of the source that is started."""
 
     files: dict[str, str]
     main: str
@@ -43,7 +43,7 @@ class Script(msgspec.Struct, frozen=True):
 
     @property
     def sha256(self) -> str:
-        """One digest of it all; a byte order mark does not count."""
+        """One digest of all sources; a byte order mark does not count."""
         import hashlib  # only where there is a lock: an editor waits for everything else
 
         if not self.folder:
@@ -78,7 +78,7 @@ def check(path: str) -> None:
 
 
 def read(path: str) -> Script:
-    """Reads a script, and what lies beside it in its folder. Raises `OSError`, or `ComponentError`
+    """Reads a script, and the files beside it in its folder. Raises `OSError`, or `ComponentError`
     for source that cannot be run."""
     if not os.path.isdir(path):
         try:
@@ -227,7 +227,7 @@ def _another() -> str:
 
 
 def _toolchain() -> str:
-    """The command that installs what builds the guest."""
+    """The command that installs the tool that builds the guest."""
     from conductor import installation  # no start needs it
 
     return f"`{installation.with_package(TOOLCHAIN)}`"
