@@ -1,14 +1,14 @@
-"""What one component may cost, and what it has cost so far.
+"""The limits of one component's cost, and its cost so far.
 
 A component's *allowance* has its limits (the rows of docs/configuration.md, "Limits", that are kept
 where messages pass); its *account* records what it has spent. There is no clock here: the caller
 gives the time.
 
 A message that waits to be delivered has a *cause*. A message from outside a host of guests costs no
-component anything: a user waits for it. What guests make of it counts as caused from outside as
-well, for as many deliveries as a message needs to pass the chain. After that, and where a component
-gets answers to request after request of its own, a message is the component's own: it is delivered
-when nothing from outside waits, and when its sender's account allows it.
+component anything: a user waits for it. A message that guests make of it counts as caused from
+outside too, for as many deliveries as a message needs to pass the chain. After that, and where a
+component gets answers to request after request of its own, a message is the component's own: it is
+delivered when nothing from outside waits, and when its sender's account allows it.
 """
 
 from __future__ import annotations
@@ -46,15 +46,16 @@ class Allowance(msgspec.Struct, frozen=True, kw_only=True):
     open_requests: int = 10_000
     """Its requests without an answer, on each of its sides."""
     open_bytes: int = 128 * 1024 * 1024
-    """Bytes of their params."""
+    """Bytes of the params of these requests."""
     own_share: int = 20
-    """Percent of the processor's time for what it does of its own."""
+    """Percent of the processor's time for its own work."""
     own_messages: int = 500
     """Messages of its own a second; a large message counts once more for each KiB."""
     own_sessions: int = 32
     """Sessions of its own that are open with one agent."""
     text_bytes: int | None = None
-    """Bytes of a text that it gets as it is; longer ones are references. None: any."""
+    """The most bytes of a text that it gets as it is; it gets longer texts as references. None: it
+    gets all texts as they are."""
     service_bytes: int = 64 * 1024
     """Bytes of one call of a service that brings no values along."""
 
@@ -79,12 +80,12 @@ class Bucket:
         return max(0.0, -self.level(now) / self.rate)
 
     def level(self, now: float) -> float:
-        """The amount that is left; below 0: that is owed."""
+        """The amount that is left; below 0: the amount that is owed."""
         return min(BURST * self.rate, self._level + (now - self._since) * self.rate)
 
 
 class Account:
-    """What one component has spent of its allowance."""
+    """The part of its allowance that one component has spent."""
 
     __slots__ = ("_messages", "_time", "allowance", "caused", "name", "waiting")
 
@@ -122,7 +123,7 @@ class Account:
 
     @property
     def full(self) -> bool:
-        """Whether so many bytes of it wait that others come first."""
+        """Whether so many of its bytes wait that other components come first."""
         return self.waiting > self.allowance.waiting_bytes
 
 
@@ -142,11 +143,11 @@ class Cause:
         return account.caused[self.left // 2] if self.left else self
 
     def passed(self, account: Account, *, more: bool) -> Cause:
-        """The cause of what a component returns for a delivery with this cause.
+        """The cause of the messages that a component returns for a delivery with this cause.
 
         Args:
-            more: it returns more than it was given, so that this is its own unless it was caused
-                from outside.
+            more: it returns more than it was given, so the messages are its own unless they were
+            caused from outside.
         """
         if self.left:
             return account.caused[self.left - 1]

@@ -1,8 +1,8 @@
-"""What an agent does not take, in words; and what a silent one answers, as updates.
+"""Words for blocks that an agent does not take, and updates for an agent that does not stream.
 
-An agent names in its answer to `initialize` which types of blocks it takes in prompts, besides text
+An agent's answer to `initialize` names the types of blocks that it takes in prompts, besides text
 and links. A block of another type, say from a component that does not look, becomes a text block
-that says what it was.
+that describes it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 _CAPABILITIES: Final = {"image": "image", "audio": "audio", "resource": "embeddedContext"}
 """The prompt capability that each type of block needs; all other types pass."""
 _MOST_REPORTED: Final = 1024
-"""Sessions and types of one agent of which the first is known; then nothing is a first any more."""
+"""The most pairs of a session and a type that are remembered of one agent; beyond these, none
+counts as the first."""
 _WORDS: Final = frozenset(map(update, ("agent_message_chunk", "agent_message")))
 _WHY: Final = "this agent takes none in prompts"
 _KEPT: Final = ("annotations", "_meta")
@@ -63,8 +64,8 @@ def untaken(result: bytes) -> frozenset[str]:
 
 
 def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]:
-    """The params of a prompt with words for the blocks of the types `untaken`, and which those are;
-    what is no block, or of another type, stays as it is."""
+    """The params of a prompt with words for the blocks of the types `untaken`, and the types that
+    were replaced. All else in the prompt stays as it is."""
     read = _types.find(params)
     if read is not None and all(block.type not in untaken for block in read.prompt):
         return params, ()  # nearly all
@@ -84,7 +85,7 @@ def adapted(params: Raw, untaken: frozenset[str]) -> tuple[Raw, tuple[str, ...]]
 
 
 def in_words(block: Raw, type_: str, why: str) -> Raw:
-    """A text block that stands for a block; `why` it does not go on, where it has no text."""
+    """A text block that stands for `block`. `why`: the reason, told for a block without a text."""
     members = read_members(block) or {}
     held = (read_members(members.get("resource")) or {}) if type_ == "resource" else members
     uri, mime = text_of(held.get("uri")), text_of(held.get("mimeType"))
@@ -105,7 +106,8 @@ def in_words(block: Raw, type_: str, why: str) -> Raw:
 
 
 def adapt(parts: Parts, peer: Peer, params: Raw, session: str | None) -> Raw:
-    """What an agent gets of a prompt, and a report where that is not what was sent."""
+    """The params of a prompt as the agent gets them. Reports blocks in place of which it gets
+    words."""
     params, types = adapted(params, peer.untaken)
     for type_ in types:
         kind = session or "", type_

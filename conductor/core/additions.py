@@ -1,4 +1,4 @@
-"""What components added to prompts: kept as digests, found again in what an agent says later.
+"""Additions of components to prompts: kept as digests, found again in later messages of an agent.
 
 Agents keep prompts as they got them, and join the blocks by nothing, a blank or new lines. So texts
 are compared without their white space: such a text is called bare here.
@@ -17,43 +17,44 @@ from conductor.core import json_text
 from conductor.core.jsonrpc import Params
 
 TEXT: Final = "text"
-"""The type of blocks that are compared; what is in others is unknown."""
+"""The type of blocks that are compared; the content of other blocks is unknown."""
 
 _BEGINNING: Final = 200
 """Characters of a prompt that are kept for titles."""
 _SHORTEST: Final = 40
 """Characters that a title may have in any case, where it is made of the user's own words."""
 _MOST_BLOCKS: Final = 256
-"""Blocks of a prompt in which components have changed something: of more nothing is known."""
+"""The most blocks of a prompt in which changes of components are looked for."""
 
 Span = tuple[int, int]
-"""From the first character of a bare text, and up to another."""
+"""A part of a bare text: its first character, and the first character behind it."""
 
 
 class Block(msgspec.Struct):
-    """What is compared of a block."""
+    """The members of a block that are compared."""
 
     type: str = ""
     text: str = ""
 
 
 class Kept(msgspec.Struct, frozen=True, omit_defaults=True):
-    """A prompt, as an agent got it: its text up to the first block that is none."""
+    """A prompt, as an agent got it: its text up to the first block that is no text."""
 
     size: int
-    """Characters of the bare text …"""
+    """Characters of the bare text."""
     digest: str
-    """… and its digest."""
+    """The digest of the bare text."""
     added: tuple[Span, ...] = ()
-    """Where in it is what components added."""
+    """The parts of the bare text that components added."""
     more: bool = False
     """Whether a block follows that is no text: an agent may say anything for it."""
     first: bool = False
     """Whether it is the first prompt of its session."""
     whole: str = ""
-    """The beginning of the bare text, where something was added …"""
+    """The beginning of the bare text, where something was added."""
     own: str = ""
-    """… and the beginning of the user's words; also where only components had prompted before."""
+    """The beginning of the user's words, where something was added, or where only components had
+    prompted before."""
 
 
 class _Prompt(msgspec.Struct):
@@ -65,14 +66,14 @@ _kept: Final = json_text.Decoder(Kept)
 
 
 class Unread(NamedTuple):
-    """A prompt as it passed: nobody has read yet what components added."""
+    """A prompt as it passed: nobody has looked for the additions of components yet."""
 
     users: Params | None
-    """The params of the user's; None: the prompt is a component's own."""
+    """The params of the user's prompt; None: the prompt is a component's own."""
     sent: Raw
-    """Those that go to the agent; the same object, if nothing was added …"""
+    """The params that go to the agent; the same object, if nothing was added."""
     got: Raw
-    """… and those that it gets, in words where it does not take all of it."""
+    """The params that the agent gets, with words for blocks that it does not take."""
     first: bool
     """Whether it is the first prompt of its session."""
     worded: bool
@@ -80,8 +81,8 @@ class Unread(NamedTuple):
 
 
 class Prompt:
-    """A prompt that an agent has got. It is read when somebody asks, in whatever thread: the agent
-    does not wait for that."""
+    """A prompt that an agent has got. It is read when somebody asks, in any thread: the agent does
+    not wait for the reading."""
 
     def __init__(self, unread: Unread | None, kept: Kept | None = None) -> None:
         self._unread = unread
@@ -98,7 +99,7 @@ class Prompt:
         return sum(memoryview(params).nbytes for params in held.values())
 
     def read(self) -> Kept | None:
-        """What is kept of it; None: nothing of it will be found again."""
+        """The record to keep; None: the prompt cannot be found again."""
         unread = self._unread
         if unread is not None:
             self._kept = _found(unread)
@@ -107,7 +108,7 @@ class Prompt:
 
     @property
     def record(self) -> bytes:
-        """The same as JSON, in one line; empty: nothing is kept."""
+        """The record as JSON, in one line; empty: none is kept."""
         kept = self.read()
         return b"" if kept is None else json_text.encode(kept)
 
@@ -150,7 +151,7 @@ def without(text: str, cuts: Sequence[Span]) -> str:
     return "".join([*left, text[at:]])
 
 
-# -- what was added --------------------------------------------------------------------------------
+# -- additions to one prompt -----------------------------------------------------------------------
 
 
 def _found(unread: Unread) -> Kept | None:
@@ -203,15 +204,16 @@ def _joined(spans: Sequence[Span]) -> tuple[Span, ...]:
 
 
 _NOTHING: Final = (0, 0)
-"""A block of which nothing is the user's."""
+"""Of a block with nothing of the user's."""
 _ALL: Final = (0, 1 << 62)
-"""A block that is all the user's."""
+"""Of a block that is all the user's."""
 
 
 def _owned(users: Sequence[Block], sent: Sequence[Block]) -> dict[int, Span] | None:
-    """Where in the blocks that go to an agent the user's are, by index; None: there are too many.
+    """The user's part of each block that goes to an agent, by index; None: there are too many
+    blocks.
 
-    What the user wrote is looked for from the end, since components put their own before it.
+    The user's blocks are looked for from the end, since components put their own before them.
     """
     if len(users) > _MOST_BLOCKS or len(sent) > _MOST_BLOCKS:
         return None
@@ -227,8 +229,9 @@ def _owned(users: Sequence[Block], sent: Sequence[Block]) -> dict[int, Span] | N
 
 
 def _changed(users: Sequence[Block], sent: Sequence[Block], among: range) -> dict[int, Span]:
-    """The same for blocks of the user's that went on as others: each is one that contains its text,
-    or one much like it. Where neither is found, none of the others counts as added."""
+    """The user's parts, for blocks of the user's that components changed. Each went on as a block
+    that contains its text, or that is much like it; if none is found, no other block counts as
+    added."""
     owned: dict[int, Span] = {}
     free = [at for at in among if sent[at].type == TEXT] if users else []
     for block in reversed(users):
@@ -257,7 +260,7 @@ def _alike(text: str, other: str) -> bool:
 
 
 def _same(text: str, other: str) -> int:
-    """With how many equal characters two texts begin."""
+    """The number of equal characters with which two texts begin."""
     pairs = enumerate(zip(text, other, strict=False))
     return next((at for at, (one, two) in pairs if one != two), min(len(text), len(other)))
 
@@ -271,7 +274,7 @@ def _digest(text: str) -> str:
     return blake2b(text.encode(errors="surrogatepass"), digest_size=16).hexdigest()
 
 
-# -- what an agent says later ----------------------------------------------------------------------
+# -- later messages of an agent --------------------------------------------------------------------
 
 
 class Replay:
@@ -282,18 +285,18 @@ class Replay:
         self._next = 0
 
     def expect(self, prompt: Kept) -> None:
-        """The agent has got one more."""
+        """The agent has got one more prompt."""
         self._prompts.append(prompt)
 
     @property
     def most(self) -> int:
-        """The size of the longest that is left; 0: none is."""
+        """The size of the longest prompt that is left; 0: none is left."""
         return max((prompt.size for prompt in self._prompts[self._next :]), default=0)
 
     def added(self, texts: Sequence[str]) -> list[Span]:
-        """What components added to prompts that the agent repeats in these bare texts, one behind
-        the other: spans of all of them together. Each prompt is found once, and in order: so words
-        of the user's that equal what was added elsewhere stay."""
+        """The additions to prompts that the agent repeats in these bare texts, as spans of the
+        joined texts. Each prompt is found once, and in order: so words of the user's that equal an
+        addition elsewhere stay."""
         whole, ends = "".join(texts), [*accumulate(map(len, texts))]
         at_end, over = frozenset(ends), 0
         found: list[Span] = []
@@ -321,14 +324,14 @@ class Replay:
 
 
 _Session = TypeVar("_Session")
-"""What names a session."""
+"""The name of a session."""
 
 _UNREAD: Final = 32
-"""Prompts that wait until somebody asks for a title."""
+"""The most prompts that wait until somebody asks for a title."""
 
 
 class Titles:
-    """What titles of a session may be made of."""
+    """The prompts that titles of a session may be made of."""
 
     def __init__(self) -> None:
         self._held: tuple[Kept, ...] = ()
@@ -353,7 +356,7 @@ class Titles:
         return self._held
 
     def shown(self, title: str) -> str:
-        """The title of the session without what components added; empty: nothing is left."""
+        """The title of the session without additions of components; empty: nothing is left."""
         held = self.held()
         worded = next((one.own for one in held if one.own), "")
         for prompt in held:
@@ -364,7 +367,7 @@ class Titles:
 
 
 def _title(prompt: Kept, own: str, title: str) -> str:
-    """The same for a title that may have been made of this prompt, with these words instead."""
+    """The title, but `own` in its place if it may have been made of an addition to this prompt."""
     short = bare(title.rstrip().removesuffix("…").rstrip("."))
     most = min(len(short), len(prompt.whole))
     touches = any(start < most for start, _ in prompt.added)
@@ -375,7 +378,7 @@ def _title(prompt: Kept, own: str, title: str) -> str:
 
 
 def titles(records: Iterable[tuple[_Session, bytes]]) -> dict[_Session, Titles]:
-    """Those of the sessions that are kept; that with the latest prompt is the last."""
+    """The titles of the sessions that have records; the session with the latest prompt is last."""
     found: dict[_Session, Titles] = {}
     for session, record in records:
         for prompt in read([record]):
@@ -385,4 +388,4 @@ def titles(records: Iterable[tuple[_Session, bytes]]) -> dict[_Session, Titles]:
 
 
 TITLE_WORDS: Final = (b'"first"', b'"own"', b'"whole"')
-"""Each record that titles are made of holds one of these; nearly none of the many others does."""
+"""Each record that titles are made of holds one of these; nearly no other record does."""

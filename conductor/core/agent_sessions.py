@@ -1,8 +1,7 @@
-"""What is known of the sessions of an agent that may be started again: how each was set up, and
-what is set there.
+"""The sessions of an agent that may be started again: how each was set up, and its settings.
 
-It is kept as the agent knows it: under the agent's ids, with the MCP servers of components, and
-with the sessions that components have opened.
+The records are kept as the agent knows the sessions: under the agent's ids, with the MCP servers of
+components, and with the sessions that components have opened.
 """
 
 from __future__ import annotations
@@ -24,9 +23,9 @@ from conductor.core.policy.key_table import CLOSING, MODE_KINDS, SETTINGS, SETUP
 from conductor.core.roles.initialize_params import version_of
 
 _MOST: Final = 4096
-"""Sessions; the one that was set up first is forgotten first."""
+"""The most sessions; the session that was set up first is forgotten first."""
 _MOST_CHOICES: Final = 256
-"""Settings of one session."""
+"""The most settings of one session."""
 
 _NEW, _LOAD, _RESUME, _FORK = SETUP
 LOGINS: Final = ("authenticate", "auth/login")
@@ -42,14 +41,14 @@ _USER: Final = b'"user_message_chunk"'
 _PASSING: Final = (b'"state_update"', b'"replay_complete"', b'"prompt_suggestions_update"')
 """Kinds that are no part of a conversation that is shown again."""
 _MOST_MISSED: Final = 16 * 1024 * 1024
-"""Bytes of updates that the client gets of what it has missed."""
+"""The most bytes of missed updates that the client gets."""
 
 UNABLE: Final = "it cannot take its sessions up again"
 NOT_BEGUN: Final = "it has not answered `initialize` yet"
 
 
 class Step(NamedTuple):
-    """A request by which a session gets where it was."""
+    """A request by which an agent gets where it was."""
 
     method: str
     params: Raw
@@ -64,7 +63,7 @@ class AgentHas(Enum):
 
 
 class Shown:
-    """What an agent has shown of a session: so many updates, and a hash of them."""
+    """The updates of a session that an agent has shown: their count, and a hash of them."""
 
     __slots__ = ("count", "print")
 
@@ -72,7 +71,7 @@ class Shown:
         self.count = self.print = 0
 
     def takes(self, text: bytes) -> None:
-        """It shows an update."""
+        """The agent shows an update."""
         if _USER not in text and not any(kind in text for kind in _PASSING):
             self.count += 1
             self.print = hash((self.print, text))
@@ -85,19 +84,20 @@ class AgentSession(msgspec.Struct, eq=False):
     setup: dict[str, Raw] = {}
     """The params by which it was set up last, without the id: another agent may go on with it."""
     choices: dict[Which, Json] = {}
-    """What is set in it since, the last at the end: the ids of modes, values of options."""
+    """The settings made in it since, the last at the end: ids of modes, values of options."""
     shown: Shown | None = None
-    """What the agent has shown of it since its beginning; None: it has one client alone."""
+    """The updates that the agent has shown since its beginning; None: the agent has one client."""
     refusal: str = ""
-    """What the agent said when it did not take it up again."""
+    """The agent's words when it did not take the session up again."""
 
 
 class Again:
-    """A conversation that an agent shows again: where it begins with what the client has seen, the
-    rest is what the client has missed.
+    """A conversation that an agent shows again. If it begins with the updates that the client has
+    seen, the client has missed the rest.
 
     Attributes:
-        missed: Those updates; behind the words of the user that the client has sent itself.
+        missed: The updates of the rest, from behind the user's words that the client has sent
+            itself.
     """
 
     def __init__(self, shown: Shown) -> None:
@@ -122,9 +122,9 @@ class AgentSessions:
 
     def __init__(self) -> None:
         self.initialize: Params = UNSET
-        """The params of the last `initialize` …"""
+        """The params of the last `initialize`."""
         self.version: int | None = None
-        """… and the version that it answered; None: it has not answered yet."""
+        """The version in the agent's answer to it; None: it has not answered yet."""
         self.login: Step | None = None
         """The client's last request to log in that went well."""
         self.opens_by = ""
@@ -132,11 +132,11 @@ class AgentSessions:
         self.is_exact = False
         """Whether it shows a conversation again as it was: it has several clients."""
         self.again: Again | None = None
-        """What it shows of the session that it takes up now."""
+        """The conversation that it shows again, of the session that it takes up now."""
         self._known: dict[str, AgentSession] = {}
-        """Those that were set up last are at the end."""
+        """The sessions by id; those that were set up last are at the end."""
         self.returning: deque[str] = deque()
-        """Those that it is to take up again after a restart, the first one now."""
+        """The sessions that it is to take up again after a restart, the first of them now."""
 
     @property
     def open(self) -> list[str]:
@@ -156,11 +156,11 @@ class AgentSessions:
         self.version = version_of(read_members(result) or {})
         self.is_exact = _is_exact(result)
 
-    # -- what is sent to it, and what it says ----------------------------------------------------
+    # -- messages to the agent, and from it ------------------------------------------------------
 
     def why_lost(self, method: str, params: Raw | bytes | UnsetType) -> str | None:
-        """Why the agent does not get a request: what it said when it did not take the session up
-        again. None: it gets it, as it gets what sets the session up or closes it."""
+        """Why the agent does not get a request: its words when it did not take the session up
+        again. None: it gets the request, as it gets each that sets the session up or closes it."""
         if method in SETUP or method in CLOSING:
             return None
         known = self._known.get(text_of(member_at(params, _SESSION)))
@@ -177,7 +177,7 @@ class AgentSessions:
         return method in SETUP or method in SETTINGS or method in LOGINS
 
     def done(self, method: str, params: Raw | bytes | UnsetType, result: bytes) -> None:
-        """The agent has done what such a request asks for."""
+        """The agent has done a request whose answer counts (`asked`)."""
         if method in LOGINS:
             self.login = Step(method, Raw(bytes(or_empty(params))))
         elif method in SETUP:
@@ -215,12 +215,12 @@ class AgentSessions:
         self._known.pop(session, None)
 
     def setup(self, session: str) -> AgentSession | None:
-        """How a session was set up last, also if it is lost; None: nobody has seen it."""
+        """A session as it was set up last, also if it is lost; None: nobody has seen its set-up."""
         known = self._known.get(session)
         return None if known is None or known.state is AgentHas.NOT_YET else known
 
     def _choose(self, params: Raw | bytes | UnsetType, chosen: Settings) -> None:
-        """Something is set in the session that params name."""
+        """Keeps settings that were made in the session that `params` name."""
         session = self._known.get(text_of((read_members(params) or {}).get(_SESSION)))
         if session is None or session.state is not AgentHas.OPEN:
             return
@@ -257,8 +257,8 @@ class AgentSessions:
         return Step(self.opens_by, write_members(setup))
 
     def shows_again(self, session: str | None, params: Params) -> bool:
-        """Whether an update is of the conversation so far; of the session that the agent takes up
-        now, it may be what the client has missed."""
+        """Whether an update belongs to the conversation so far. If the agent takes up its session
+        now, it may be an update that the client has missed."""
         if session not in self.returning:
             return False
         if self.again is not None and session == self.returning[0] and isinstance(params, Raw):
@@ -266,7 +266,7 @@ class AgentSessions:
         return True
 
     def missed(self, session: str) -> list[Raw]:
-        """What the client has missed of the session that the agent has taken up."""
+        """The updates that the client has missed in the session that the agent has taken up."""
         again, self.again = self.again, None
         found = again.missed if again is not None else []
         for params in found:
@@ -274,7 +274,8 @@ class AgentSessions:
         return found
 
     def settings(self, session: str, result: bytes) -> list[Step]:
-        """The requests that set what the agent, by its answer to the first, has set otherwise."""
+        """The requests for the settings that differ, by the agent's answer when it took the session
+        up."""
         shown = modes.shown(value_of(result))
         return [
             Step(which[0], choice(session, which, value, self.version))
@@ -290,8 +291,8 @@ class AgentSessions:
 
 def opens_by(result: bytes) -> str:
     """The method by which an agent takes a session up again, by its answer to `initialize`; empty:
-    it cannot. Where it can do so without showing the conversation again, it need not show that,
-    unless the client has missed some of it."""
+    it cannot. An agent that can do so without showing the conversation again need not show it,
+    unless the client may have missed a part."""
     if version_of(read_members(result) or {}) == 2:
         return _RESUME if has_object(result, "capabilities", "session") else ""
     loads = member_at(result, "agentCapabilities", "loadSession") == Raw(b"true")

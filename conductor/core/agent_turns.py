@@ -1,9 +1,9 @@
-"""What an agent says of its turns, in version 2 of ACP.
+"""The reports of an agent about its turns, in version 2 of ACP.
 
 In version 1 a turn runs as long as its prompt is open. In version 2 the prompt is answered once it
 is part of the conversation, and `state_update` says how the turn goes on. A component that answers
 a prompt itself says in both versions why the turn ended; for the client of version 2 the conductor
-makes of it the id of a message, and the state that ends a turn.
+makes of this reason the id of a message, and the state that ends a turn.
 """
 
 from __future__ import annotations

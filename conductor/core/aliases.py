@@ -1,8 +1,8 @@
 """Aliases: on one side of a component a session has one id, and on the other side another.
 
 A component's aliases stand at its successor side. They are always a permutation of ids: where S
-has become T there, T has become what S was. So every message can be turned back, and no two
-sessions ever share an id.
+has become T there, T has become the former id of S. So every message can be turned back, and no
+two sessions ever share an id.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ NAMES: Final = ("sessionId", "session_id", "senderSessionId", "recipientSessionI
 """The members that name a session, wherever they stand."""
 
 MOST: Final = 1024
-"""Sessions that one component may have bound."""
+"""The most sessions that one component may have bound."""
 
 
 def _spelled(name: str) -> bytes:
@@ -45,15 +45,15 @@ class Aliases(msgspec.Struct, frozen=True):
     """The aliases of one component. `down` and `up` have only ids that change."""
 
     down: Mapping[str, str] = {}
-    """What ids become that go down."""
+    """The ids below, by those above."""
     up: Mapping[str, str] = {}
-    """The same upwards: the inverse."""
+    """The ids above, by those below: the inverse."""
     bound: Mapping[str, str] = {}
-    """What the component asked for: the sessions with an alias, and which the alias is."""
+    """The sessions that the component has bound, each with its alias."""
 
     def bind(self, session: str, to: str) -> Aliases:
-        """From now on `session` is `to` below; with `to` equal to it, it is itself again. What was
-        `to` before becomes what `session` was."""
+        """From now on `session` is `to` below; with `to` equal to `session`, it is itself again.
+        The session that was `to` before gets the id that `session` had."""
         down, up = dict(self.down), dict(self.up)
         former, holder = down.get(session, session), up.get(to, to)
         for above, below in ((session, to), (holder, former)):
@@ -67,7 +67,7 @@ class Aliases(msgspec.Struct, frozen=True):
 
     @property
     def set_aside(self) -> frozenset[str]:
-        """The ids by which the component knows what its aliases have taken the places of."""
+        """The ids by which the component knows the sessions that its aliases have replaced."""
         return frozenset(self.down.keys() - self.bound.keys())
 
     def sets_aside(self, session: str | None) -> bool:
@@ -76,7 +76,7 @@ class Aliases(msgspec.Struct, frozen=True):
 
 
 class Names:
-    """What an agent beside the chain's calls the sessions that have moved to it."""
+    """The ids that an agent has for the sessions that have moved to it."""
 
     __slots__ = ("down", "up")
 
@@ -87,11 +87,11 @@ class Names:
         """The inverse."""
 
     def bind(self, session: str, to: str) -> None:
-        """It calls a session `to`."""
+        """The agent's id of a session is `to`."""
         self.down[session], self.up[to] = to, session
 
     def forget(self, session: str) -> None:
-        """It has the session no more."""
+        """The agent has the session no more."""
         del self.up[self.down.pop(session)]
 
 

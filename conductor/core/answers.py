@@ -1,4 +1,4 @@
-"""Answers to requests: read, taken by who waits for them, and what follows each."""
+"""Answers to requests: they are read, and given to those who wait for them and follow them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ _ASKER: Final = AnswerTo.ASKER
 _CLOSED: Final = State.CLOSED
 _RETURNED: Final = State.RETURNED
 _LOOKED_AT: Final = 256
-"""Open requests that are looked at for the log: a peer may drop very many answers."""
+"""The most open requests that are read for the log: a peer may drop very many answers."""
 
 
 class Answers(Part):
@@ -94,8 +94,8 @@ class Answers(Part):
         return True
 
     def answered_as_it_came(self, lane: Lane, carried: Visit) -> bool:
-        """A component answers a request with what came back for that; False: it has answered, or
-        may not, or that may be no answer of its own."""
+        """A component answers a request with the answer that came back for it. False: the request
+        has been answered, is excused, or no answer has come back."""
         sent, answer, id_ = lane.requests.sent, carried.upstream, carried.target_id
         if sent.get(id_) is not carried or carried.excused is not None or answer is None:
             return False
@@ -113,7 +113,7 @@ class Answers(Part):
         return True
 
     def _meant(self, lane: Lane, message: Message, key: bytes | None) -> bytes | None:
-        """The id of the request that an answer under the id of none is meant for: of the only one
+        """The id of the request for which an answer under an unknown id is meant: the only request
         that is open there. None, and a line in the log, where that is not sure."""
         peer, requests = lane.peer, lane.requests
         state = peer.policy_state
@@ -157,7 +157,7 @@ class Answers(Part):
         self._taken(to, pending, member, bytes(body))
 
     def _taken(self, to: AnswerTo, pending: Visit, member: bytes, body: bytes) -> None:
-        """The taker of an answer takes it."""
+        """Gives an answer to its taker."""
         parts = self._parts
         match to:
             case AnswerTo.PAST:
@@ -180,7 +180,7 @@ class Answers(Part):
                 assert to is AnswerTo.NOBODY
 
     def rewritten(self, pending: Visit, member: bytes, body: bytes) -> Answer:
-        """What the answer to a request becomes on its way back."""
+        """The answer to a request, as its rewriters change it on its way back."""
         rewriters, pending.rewriters = pending.rewriters, ()
         for rewriter in reversed(rewriters):
             match rewriter:
@@ -195,14 +195,14 @@ class Answers(Part):
                     body = self._parts.replays.rewritten(rewriter, pending, member, body)
                 case Straight(peer):
                     body = event_answer(peer, member, body)
-                case _:  # the user's list of sessions: those of components are in nobody else's
+                case _:  # the user's list of sessions: those of components are left out
                     assert isinstance(rewriter, Followed)
                     others = rewriter.sessions.others("")
                     body = listed(body, others) if member == b"result" else body
         return member, body
 
     def follow(self, follower: Follower, pending: Visit, member: bytes, body: bytes) -> None:
-        """One thing follows the answer to a request."""
+        """A follower reads the answer to a request."""
         parts, own_turns = self._parts, self._parts.own_turns
         match follower:
             case Prompt():
@@ -250,7 +250,7 @@ class Answers(Part):
 
 
 def _wrong(message: Message, error: Raw | UnsetType) -> str | None:
-    """What is wrong with an answer; `error` is its error, unset if that is null."""
+    """The fault of an answer; None: it has none. `error`: its error, unset where it is null."""
     if message.jsonrpc != "2.0":
         return 'without `"jsonrpc":"2.0"`'
     if isinstance(error, UnsetType):

@@ -1,9 +1,10 @@
 """Updates of a session that the client cannot know yet: they go behind the answer that names it.
 
-Some agents send the commands of a session before they answer `session/new`; some editors drop what
-comes so early. Whoever has sent the updates, they wait at the client's end; but for what tools do,
-since the agent may ask for a permission that rests on that, say in a session of a sub-agent. Other
-notifications of such a session wait with them. A session that the client has named it knows.
+Some agents send the commands of a session before they answer `session/new`; some editors drop
+updates that come so early. So the updates wait at the client's end, whoever has sent them, and
+other notifications of such a session wait with them. Updates of tools go on before a question of
+the agent to the user: a permission may rest on them, say in a session of a sub-agent. The client
+knows each session that it has named.
 """
 
 from __future__ import annotations
@@ -20,17 +21,17 @@ from conductor.core.session import Standing
 from conductor.core.state import Lane, Next, Source, Waiting
 
 _MOST: Final = 1000
-"""Notifications that wait, at most …"""
+"""The most notifications that wait."""
 _MOST_BYTES: Final = 1024 * 1024
-"""… and their bytes. If there are more, all go on as they came."""
+"""The most bytes of their params. If there are more, all go on as they came."""
 
 
 _UNHEARD: Final = (Standing.NAMED, Standing.SET_UP, Standing.CLOSED)
-"""The sessions that the client has not named."""
+"""The standings of sessions that the client has not named."""
 
 
 class EarlyUpdates(Part):
-    """What waits while the client has asked for new sessions."""
+    """The notifications that wait while the client has asked for new sessions."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
@@ -46,7 +47,8 @@ class EarlyUpdates(Part):
         self.any = self._exchange.may_keep = True
 
     def opened(self) -> None:
-        """It has its answer: what is of sessions that it knows now goes on; all, with the last."""
+        """The client has its answer: notifications of sessions that it knows now go on. With the
+        last answer all go on."""
         self._opening -= 1
         self._go_on(lambda message: not self._opening or self._knows(message.session))
         self.any = self._opening > 0
@@ -69,21 +71,21 @@ class EarlyUpdates(Part):
         return self._sessions.get(session).standing not in _UNHEARD
 
     def answers(self, session: str | None) -> None:
-        """The client gets an answer to a request in which it has named a session: what waits of
-        that goes on before."""
+        """The client gets an answer to a request in which it has named a session: notifications of
+        that session which wait go on before."""
         if self.any:
             self._go_on(lambda message: message.session == session)
 
     def asked(self) -> None:
-        """The agent asks the user something: what tools do goes on before, and what was told before
-        that in the same session."""
+        """The agent asks the user something: updates of tools go on before, and with them earlier
+        notifications of the same session."""
         told = [waiting.message for waiting in self._client.backlog]
         last = {message.session: at for at, message in enumerate(told) if message.key in TOOLS}
         place = count()
         self._go_on(lambda message: next(place) <= last.get(message.session, -1))
 
     def _go_on(self, goes: Callable[[Message], bool]) -> None:
-        before, self.any = self.any, False  # what goes on now does not come back
+        before, self.any = self.any, False  # notifications that go on now do not come back
         for waiting in self._client.take_backlog():
             if goes(waiting.message):
                 self._parts.waits.go_on(waiting)

@@ -1,4 +1,4 @@
-"""What becomes of requests and roles when a peer, a turn or the chain ends.
+"""Ends of peers, turns and chains: the requests and roles that they leave are settled.
 
 Each request gets its one answer. A proxy that ended while it took its role may get
 its `initialize` again.
@@ -60,7 +60,8 @@ class Endings(Part):
     # -- a peer is gone ------------------------------------------------------------------------
 
     def closed(self, peer: Peer, reason: Closure) -> None:
-        """Answers everything that waited on a peer that is gone, and withdraws its requests."""
+        """Answers the requests that wait for a peer that is gone, and withdraws its own
+        requests."""
         if peer.closure is not None or self._reopens(peer, reason):
             return
         self._fail_handshake(peer, reason)
@@ -88,9 +89,10 @@ class Endings(Part):
             self._settle(peer, reason)
 
     def leaving(self, peer: Peer, reason: Closure) -> None:
-        """A proxy that will be started again is gone: what was open is answered, what comes waits.
+        """A proxy that will be started again is gone: open requests are answered, new messages
+        wait.
 
-        So does its `initialize`, if it had not begun with that.
+        Its `initialize` waits too, if its successor has received nothing of it.
         """
         if peer.closure is not None:
             return
@@ -107,16 +109,18 @@ class Endings(Part):
 
     @staticmethod
     def faltered(peer: Peer, *, goes_on: bool) -> None:
-        """A guest alone in its host has failed; what its host answers for it now breaks no rule."""
+        """A guest alone in its host has failed; the answers of its host for it break no rule
+        now."""
         for lane in (peer.p, peer.s):
             for carried in lane.in_flight.requests.values():
                 carried.excused = Excuse.GOES_ON if goes_on else Excuse.ENDS
 
     def _settle(self, peer: Peer, reason: Closure, *, goes_on: bool = True) -> None:
-        """Answers what waits for the peer, withdraws its requests, lets go what it held up.
+        """Answers the requests that wait for the peer, withdraws its own requests, and lets go the
+        messages that it held up.
 
         Args:
-            goes_on: the chain does without the peer, so what it held goes on as it was given.
+            goes_on: the chain does without the peer, so messages that it held go on as they came.
         """
         # The new instance would get answers to requests that only the old instance has sent.
         peer.deaf = True
@@ -163,8 +167,8 @@ class Endings(Part):
                 self.end_session(target, answer, id_)
 
     def end_session(self, lane: Lane, answer: Answer | None, session: str) -> None:
-        """Has the agent, which is at `lane` or behind it, close a session, or stop what it does
-        there where it closes none. `answer`: its to `initialize`."""
+        """Has the agent, which is at `lane` or behind it, close a session, or stop its work there
+        if it closes none. `answer`: the agent's answer to `initialize`."""
         exchange, params = self._exchange, Raw(json_text.encode({"sessionId": session}))
         if exchange.version == 2 or _closes(answer):
             close = exchange.own_request(CLOSING[0])
@@ -178,7 +182,7 @@ class Endings(Part):
         """Whether a request goes on, or is answered, without the component that had it.
 
         Args:
-            chain: there is still a chain for it to go on in.
+            chain: there is still a chain in which the request can go on.
         """
         ends = (State.CLOSED,) if chain else (State.CLOSED, State.QUEUED, State.GIVEN)
         return pending.state not in ends and self._parts.policed.lost(pending)
@@ -260,7 +264,7 @@ class Endings(Part):
         self.takes_role(peer, peer.initialize, self._exchange.own_request(INITIALIZE))
 
     def takes_role(self, peer: Peer, params: Params, pending: Visit) -> None:
-        """Another instance, or one that is to join, takes the role beside the chain."""
+        """Another instance, or a component that is to join, takes the role beside the chain."""
         answer = peer.recorded_answer if peer.shadow is None else peer.shadow.upstream
         if peer.shadow is None or answer is not None:
             peer.shadow = copy_of(read_message(INITIALIZE, params), answer)
@@ -306,7 +310,7 @@ class Endings(Part):
         shows(peer, below, "notice", severity="error", title=title, description=more)
 
     def stopped(self, peer: Peer, session: Session) -> None:
-        """Version 2: the session of such a turn is idle from now on, whatever its agent does."""
+        """Version 2: the session of a turn is idle from now on, whatever its agent does."""
         shows, below = self._parts.notifications.shows, self._parts.names.below(peer, session)
         shows(peer, below, STATE_KIND, state="idle", stopReason="cancelled")
         self._parts.own_turns.queue.reported(session, "idle")
@@ -329,12 +333,12 @@ class Endings(Part):
     # -- the chain is over ---------------------------------------------------------------------
 
     def abandon(self, reason: Closure) -> None:
-        """Answers everything upstream still waits for."""
+        """Answers each request that upstream still waits for."""
         for pending in self._open():
             self._exchange.fail(pending, reason)
 
     def overdue(self, why: str, hint: str) -> Closure | None:
-        """The same, naming for each request the peer that has not answered it.
+        """As `abandon`, but each answer names the peer that has not answered the request.
 
         Returns:
             The first such reason; None if nothing was waited for.

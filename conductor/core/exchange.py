@@ -1,4 +1,4 @@
-"""What every part of the router does with messages: send, answer, refuse, cancel one hop.
+"""The steps that all parts of the router share: to send, answer, refuse, and cancel one hop.
 
 The state the parts share is here too: the peers (`conductor.core.topology`), and whether the chain
 has failed.
@@ -52,15 +52,16 @@ from conductor.core.tracing import Entries, with_number
 from conductor.errors import marked
 
 _OWN_ID: Final = '"c{}"'
-"""The ids of requests that a host of guests sends of their own to the conductor above it …"""
+"""The id of a guest's own request that a host of guests sends to the conductor above it."""
 _OWN_PROMPT: Final = '"c{} {}"'
-"""… and of those that are named, with the guest's name: so the conductor knows whose they are."""
+"""The same with the guest's name, for prompts and `_NAMED`: so the conductor knows the guest."""
 _NAMED: Final = (*SETUP, *MCP_FAMILIES)
-"""What is named beside prompts: folders are looked at, MCP servers may ask the agent's model."""
+"""The methods beside prompts whose ids name the guest: folders are looked at, MCP servers may ask
+the agent's model."""
 _ALL_NUMBERS: Final = range(1 << 62)
 _OWN_NUMBERS: Final = 500_000_000
-"""How far the numbers of what only a trace knows are from those of messages that were read: so
-those are the same with a trace and without one."""
+"""The distance from the numbers of messages that were read to the numbers of those that only a
+trace knows: so the former are the same with a trace and without."""
 
 
 class Exchange:
@@ -70,11 +71,11 @@ class Exchange:
         self._parts = parts
         self._options = options = parts.options
         self.effects: Effects = []
-        """What the step that runs has led to so far, in order."""
+        """The effects of the step that runs, so far and in order."""
         self.logs = options.logging or options.tracing
         """Whether `Entry` effects are made."""
         self.watches_all = options.tracing
-        """Whether components without a policy are watched for that."""
+        """Whether components without a policy are watched for these effects."""
         self.audited = frozenset(options.audited)
         """The components of which `Changed` effects are made."""
         self.version: int | None = None
@@ -88,13 +89,13 @@ class Exchange:
         self.reserve_names(components)
         self.sessions = Sessions()
         self.may_keep = False
-        """Whether an update for the client may have to wait, or to be others."""
+        """Whether an update for the client may have to wait, or to be changed."""
         self.mends = False
-        """Whether it may hold what components added to prompts."""
+        """Whether an update for the client may hold additions of components to prompts."""
         self.count = options.first_number
         """The last number that was given."""
         self.number = options.first_number
-        """The number of the message that is routed now; it got it where it was first read."""
+        """The number of the message that is routed now; the message got it when it was read."""
         self._traced = count(options.first_number + _OWN_NUMBERS)
         self.entries = Entries(parts, self._traced)
         self._own_ids = count(1)
@@ -128,13 +129,13 @@ class Exchange:
         copy: bool = False,
         stamped: tuple[bytes, str, bytes] | None = None,
     ) -> None:
-        """Has a frame written to a peer: whatever anybody is told goes through here.
+        """Has a frame written to a peer: every message to anybody goes through here.
 
         Args:
             peer: who is told.
             frame: whole lines.
-            number: that of the message, for a peer that is to know it; 0: nobody has to.
-            copy: it may be left out where the peer is too slow.
+            number: the number of the message, for a peer that is to know it; 0: nobody has to.
+            copy: the frame may be left out where the peer is too slow.
             stamped: instead of the frame: id, method and params of a request, which the shell
                 writes with the trace context in it.
         """
@@ -174,11 +175,12 @@ class Exchange:
 
     @property
     def keeps(self) -> bool:
-        """Whether what components add to prompts is kept: by the conductor next to the client."""
+        """Whether this conductor keeps the additions of components to prompts: only the conductor
+        next to the client does."""
         return self._options.keeping and self.topology.mode == "agent"
 
     def watch(self, *, mends: bool) -> None:
-        """From now on updates for the client may hold what components added, or may not."""
+        """From now on updates for the client may hold additions of components, if `mends`."""
         self.mends = mends
         self.may_keep = mends or self._parts.early.any
 
@@ -248,8 +250,8 @@ class Exchange:
     def send(
         self, lane: Lane, method: str, params: Raw | bytes | UnsetType, pending: Visit
     ) -> bytes:
-        """Writes a request now, and remembers what its answer belongs to. Returns the frame, where
-        the peer may return it."""
+        """Writes a request now, and remembers it until its answer. Returns the frame; empty where
+        the shell writes the request, or where it is refused."""
         peer, frame = lane.peer, b""
         if peer.agent_sessions is not None and not self._noted(lane, method, params, pending):
             return frame
@@ -279,7 +281,8 @@ class Exchange:
     def _prompted(
         self, lane: Lane, params: Raw | bytes | UnsetType, pending: Visit
     ) -> Raw | bytes | UnsetType:
-        """A prompt goes to an agent, or a component without a policy. Returns what is sent."""
+        """A prompt goes to an agent, or a component without a policy. Returns the params to
+        send."""
         peer = lane.peer
         # The session is needed to cancel a turn in which nothing moves; params are not kept.
         if peer.role is Role.PROXY:
@@ -335,13 +338,13 @@ class Exchange:
         return _OWN_ID.format(next(self._own_ids)).encode()
 
     def drop(self, pending: Visit) -> None:
-        """A request goes no further: its asker is gone, or has been answered meanwhile. What
-        follows it, as copies do, is answered all the same."""
+        """A request goes no further: its asker is gone, or has been answered meanwhile. Its
+        followers and copies get an answer all the same."""
         if pending.followers or pending.copies or pending.passes_on is not None:
             self.refuse(pending, Malformed(REQUEST_CANCELLED, "Request cancelled"))
 
     def cancel_hop(self, pending: Visit, source: Source | None = None) -> None:
-        """Tells the peer that has a request that it is cancelled, or will once it gets it.
+        """Tells the peer that has a request of its cancellation, at once or with the request.
 
         Args:
             source: who cancels it; None: the conductor.
@@ -366,7 +369,7 @@ class Exchange:
     ) -> None:
         """Answers `pending`'s origin, if it is still there and has no answer yet, and tells all who
         have to do with the request. `copy`: it is an observer's request."""
-        # Taken off first: what these lead to may come back here, and each hears of it once.
+        # Taken off first: their steps may come back here, and each hears of the answer once.
         followers, copies, passed_on = pending.followers, pending.copies, pending.passes_on
         pending.followers, pending.copies, pending.passes_on = (), (), None
         if self.may_keep and pending.origin is self.upstream.p:
@@ -380,7 +383,7 @@ class Exchange:
         frame = b""
         if pending.origin is not None:
             frame = self._answer(pending, pending.origin, member, body, copy=copy)
-        # After the asker: what these lead to must not overtake the answer.
+        # After the asker: the messages of followers must not overtake the answer.
         for follower in followers:
             self._parts.answers.follow(follower, pending, member, bytes(body))
         if passed_on is not None:

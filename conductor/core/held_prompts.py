@@ -17,15 +17,15 @@ from conductor.core.state import Lane, Next, Visit, Waiting
 
 
 class HeldPrompts(Part):
-    """The part of a router that holds prompts of upstream. They stand in their sessions; what is of
-    no session, in one without a name."""
+    """The part of a router that holds prompts of upstream. They stand in the records of their
+    sessions; a prompt without a session stands in the record without a name."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._sessions: dict[Session, None] = {}
-        """Those in which any is held."""
+        """The sessions in which a request is held."""
         self.on = 0
-        """How many hold all prompts; 0: nobody."""
+        """How many reasons there are to hold all prompts."""
 
     @property
     def may_keep(self) -> bool:
@@ -38,8 +38,8 @@ class HeldPrompts(Part):
         return sum(one.origin is not None for known in self._sessions for one in known.held)
 
     def keeps(self, lane: Lane, method: str, params: Params, pending: Visit) -> bool:
-        """Whether a request waits for the release: a prompt, and what must not overtake one. A
-        request that closes a session goes on, and ends the session's held prompts."""
+        """Whether a request waits for the release: a prompt, or a request that must not overtake a
+        prompt. A request that closes a session goes on, and ends the session's held prompts."""
         if lane is not self._exchange.upstream.p:
             return False
         session = session_of(params)
@@ -82,14 +82,14 @@ class HeldPrompts(Part):
             self._exchange.reply(pending, *answer)
 
     def release(self) -> None:
-        """One holds them no longer: what nobody holds any more, and somebody waits for, goes on."""
+        """One reason to hold prompts is over: the requests that nothing holds any more go on."""
         self.on = max(0, self.on - 1)
         self._go_on([known for known in self._sessions if not known.open])
         for known in list(self._sessions) if not self.on else ():
             self._parts.own_turns.queue.limit(known)
 
     def turn_over(self, session: Session) -> None:
-        """No component has a turn in a session any more: what waits there goes on."""
+        """No component has a turn in a session any more: the requests that wait there go on."""
         if session.held:
             self._go_on([session])
 

@@ -1,7 +1,7 @@
 """Logins by terminal: a client starts the agent's command with arguments that the agent offers.
 
 To the client the agent's command is this conductor. So an argument of the conductor's own goes in
-front of the agent's: what follows it is for the command of the agent that it names
+front of the agent's: the arguments behind it are for the command of the agent that it names
 (`conductor.cli.agent_login`).
 """
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from conductor.core.state import Peer
 
 FLAG: Final = "--agent-login="
-"""Begins the argument in front of the agent's; the agent's name follows."""
+"""The prefix of the argument in front of the agent's arguments; the agent's name follows."""
 
 _METHODS: Final = "authMethods"
 _META: Final = "_meta"
@@ -36,7 +36,7 @@ _NOT_ITS_OWN: Final = "is none that the agent offers"
 
 
 class Logins(Part):
-    """What the client is shown of the agent's logins."""
+    """The logins of the agent, as the client gets them."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
@@ -75,7 +75,7 @@ class Logins(Part):
             elif logs:
                 name = text_of(member_at(method, "name"))
                 self._exchange.emit(LogLine("warning", agent.name, f"the login `{name}` {usable}"))
-        # An agent elsewhere is a stranger: what it writes must read the same to every client.
+        # An agent elsewhere is a stranger: its list must read the same to every client.
         same = kept == methods and agent.component.logins
         return listed if same else Raw(json_text.encode(kept))
 
@@ -96,7 +96,7 @@ class Logins(Part):
 
 
 def _starts_something(members: dict[str, Raw]) -> bool:
-    """Whether some client may read off a login what to start: some take names in any case."""
+    """Whether a client may find a command in a login: some clients take names in any case."""
     names = {name.lower(): value for name, value in members.items()}
     old = _OLD_FORM in (read_members(names.get(_META)) or {})
     return old or "args" in names or text_of(names.get("type")).lower() == "terminal"

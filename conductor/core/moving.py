@@ -1,14 +1,15 @@
 """The call `agent/use`: a session of the client's goes on with another agent of the chain.
 
-The further agents stand beside the chain's agent, joined to the same neighbour: what they send goes
-the way of what that sends. All others know a session by the id of the chain's agent. A further
-agent has an id of its own for it, which is changed where messages are read from it and written to
-it (`conductor.core.aliases.Names`).
+The further agents stand beside the chain's agent, joined to the same neighbour: their messages go
+the way of its messages. All other peers know a session by the id of the chain's agent. A further
+agent has an id of its own for the session, which is changed where messages are read from this agent
+and written to it (`conductor.core.aliases.Names`).
 
 A session moves while the component that asks holds a prompt of the user's there, and nothing else
-is open in it. It is opened with the new agent as it was with the chain's, and what the user has set
-is set there. With an agent that has had it before it goes on where it was. What an agent says of a
-session that is at another is dropped, and what it asks there is refused.
+is open in it. The session is opened with the new agent as it was with the chain's, and gets the
+settings that the user has made. With an agent that has had the session before, it goes on where it
+was. An agent's notifications about a session that is at another agent are dropped, and its requests
+there are refused.
 """
 
 from __future__ import annotations
@@ -57,14 +58,14 @@ _SET_UP_BY: Final[tuple[str, ...]] = ("cwd", "additionalDirectories", "mcpServer
 """The members of a set-up that mean the same to every agent."""
 _COMMANDS: Final = COMMANDS_KIND.encode()
 _MOST: Final = 1024
-"""Sessions that further agents have; so many lists of commands are kept …"""
+"""The most sessions that further agents have, and the most lists of commands that are kept."""
 _MOST_BYTES: Final = 64 * 1024
-"""… of so many bytes each."""
+"""The most bytes of one such list."""
 _MOST_CONNECTIONS: Final = 16_384
 _SHOWN: Final = 80
 
 _Script = Generator[tuple[str, Params], tuple[bytes, bytes], None]
-"""Requests to the new agent, one after the other; each gets its answer."""
+"""Requests to the new agent, one after the other; the generator gets the answer to each."""
 
 
 class _Wanted(msgspec.Struct):
@@ -76,12 +77,12 @@ _wanted: Final = json_text.Decoder(_Wanted)
 
 
 class Place(msgspec.Struct):
-    """Where a session is that further agents have had."""
+    """The place of a session that further agents have had."""
 
     agent: Peer
     """The agent with which it goes on now."""
     said: dict[str, Said] = {}
-    """What each other agent that has it has said of it, by the agent's name."""
+    """The reports of each other agent that has the session, by the agent's name."""
 
 
 class Move(msgspec.Struct, eq=False):
@@ -90,18 +91,18 @@ class Move(msgspec.Struct, eq=False):
     peer: Peer
     """The component that asks, or its host."""
     named: str
-    """The session as that calls it …"""
+    """The component's id of the session."""
     session: str
-    """… and as the chain's agent does."""
+    """The id that the chain's agent has for it."""
     to: Peer
     pending: Visit | None
     agents: list[str]
     """The agents among which the component may choose."""
     prompt: Visit | None
-    """The user's, which the component holds."""
+    """The user's prompt that the component holds."""
     script: _Script | None = None
     step: Step | None = None
-    """What the new agent has not answered."""
+    """The step that the new agent has not answered."""
     refused: Refused = {}
 
 
@@ -113,17 +114,17 @@ class Moving(Part):
         self._agent = parts.exchange.topology.agent
         """The chain's agent."""
         self._places: dict[str, Place] = {}
-        """By the ids of the chain's agent, as all that follows."""
+        """By the ids of the chain's agent, as in the fields below."""
         self._moves: dict[str, Move] = {}
-        """What is not over."""
+        """The moves that are not over."""
         self._commands: dict[tuple[str, str], Raw] = {}
-        """What each agent has listed last in each session."""
+        """The commands that each agent has listed last in each session."""
         self._connections: dict[str, Lane] = {}
         """MCP connections of further agents."""
 
     @property
     def _known(self) -> AgentSessions:
-        """How sessions were set up with the chain's agent, and what is set in them since."""
+        """The sessions of the chain's agent: how they were set up, and their settings since."""
         assert self._agent.agent_sessions is not None
         return self._agent.agent_sessions
 
@@ -135,7 +136,7 @@ class Moving(Part):
     # -- the call --------------------------------------------------------------------------------
 
     def ask(self, peer: Peer, guest: str, params: Params, pending: Visit | None) -> None:
-        """A component calls `agent/use`; `guest`: it, where `peer` may be its host."""
+        """A component calls `agent/use`. `guest`: the component; `peer`: it, or its host."""
         wanted = _wanted.find(params)
         agents = [name for name, by in peer.component.agents.items() if by == guest]
         agents.insert(0, self._agent.name)
@@ -208,8 +209,8 @@ class Moving(Part):
     # -- the new agent ---------------------------------------------------------------------------
 
     def answered(self, step: Step, pending: Visit, member: bytes, body: bytes) -> None:
-        """The new agent has answered a step. If nobody waits for a session that it has opened, it
-        is to close it."""
+        """The new agent has answered a step. If nobody waits any more for a session that the agent
+        has opened, the agent is to close the session."""
         move = self._moves.get(step.session)
         opened = session_of(Raw(body)) if pending.method == _NEW and member == b"result" else None
         if move is not None and move.step is step:
@@ -261,7 +262,7 @@ class Moving(Part):
             self._goes_on(place, move)
 
     def _opened(self, place: Place, move: Move, member: bytes, body: bytes) -> str | None:
-        """The new agent has answered `session/new`; what is wrong with that."""
+        """Takes the new agent's answer to `session/new`; returns its fault, or None."""
         to, id_ = move.to, session_of(Raw(body)) if member == b"result" else None
         if member == b"error":
             error = read_error(body)
@@ -277,7 +278,7 @@ class Moving(Part):
         return None
 
     def _goes_on(self, place: Place, move: Move) -> None:
-        """The session is the new agent's from now on: the user's client learns which that is."""
+        """The session is the new agent's from now on: the user's client learns the agent's name."""
         session, to, rebinding = move.session, move.to, self._parts.rebinding
         now = place.said.pop(to.name)
         was = self._exchange.sessions.goes_on(session, now)
@@ -295,15 +296,16 @@ class Moving(Part):
         self._reply(move)
 
     def _shows_place(self, session: str, to: Peer) -> None:
-        """In the agent's place: so all components learn of it, too."""
+        """Tells in the agent's place with which agent a session goes on, so components learn it
+        too."""
         meta = {MARK: {"agent": to.name}}
         self._parts.notifications.shows(to, session, "session_info_update", _meta=meta)
 
     # -- where messages go -----------------------------------------------------------------------
 
     def leads(self, lane: Lane, method: str, params: Params, pending: Visit | None) -> Lane:
-        """The lane of the agent that gets what goes to the chain's agent. Raises `Malformed` for
-        what no agent can do."""
+        """The lane of the agent that gets a message to the chain's agent. Raises `Malformed` for a
+        request that no agent can do."""
         if pending is not None and any(type(one) is Step for one in pending.followers):
             return lane
         if method.startswith(MCP_FAMILIES):
@@ -351,11 +353,11 @@ class Moving(Part):
             while len(self._connections) > _MOST_CONNECTIONS:
                 del self._connections[next(iter(self._connections))]
 
-    # -- what agents say -------------------------------------------------------------------------
+    # -- messages of agents ----------------------------------------------------------------------
 
     def comes(self, lane: Lane, message: Message, batch: Batch | None) -> Message | None:
-        """What an agent says, with the ids that all others know; None: it goes nowhere, since the
-        session is at another agent."""
+        """A message of an agent, with the ids that all others know; None: it goes nowhere, since
+        the session is at another agent."""
         peer, method = lane.peer, message.method
         assert peer.names is not None
         if isinstance(message.params, Raw) and peer.names.up:
@@ -381,7 +383,7 @@ class Moving(Part):
         return None
 
     def _hears(self, peer: Peer, session: str, params: Raw) -> None:
-        """Keeps what the client is to know of a session once it is at this agent again."""
+        """Keeps the facts of an update for the time when the session is at this agent again."""
         place, listed = self._places.get(session), self._commands
         if holds(bytes(params), _COMMANDS) and size_of(params) <= _MOST_BYTES:
             listed.pop((peer.name, session), None)

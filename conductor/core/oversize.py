@@ -1,4 +1,5 @@
-"""Frames that a transport did not take, from a peer or for it: what waits for them is answered."""
+"""Frames that a transport did not take, from a peer or for it: requests that wait for them get an
+answer."""
 
 from __future__ import annotations
 
@@ -24,9 +25,9 @@ _LAST_ID: Final = lazy_pattern(
     rb'[{,]\s*"id"\s*:\s*("(?:[^"\\]|\\.)*"|-?\d[\d.eE+-]*|null)\s*\}\s*\Z', re.DOTALL
 )
 _LOOKED_AT: Final = 65_536
-"""Bytes of a skipped line in which its id is looked for …"""
+"""Bytes at the begin of a skipped line in which its id is looked for."""
 _LAST_LOOKED_AT: Final = 2048
-"""… and at its end."""
+"""Bytes at the end of the line in which its id is looked for."""
 _ANSWERS: Final = (b"result", b"error")
 _LOST: Final = "the answer could not be delivered"
 
@@ -42,7 +43,7 @@ class Oversize(Part):
 
         Args:
             head: its first bytes.
-            whole: these are all.
+            whole: these are all its bytes.
 
         Returns:
             Whether an id can be read.
@@ -64,8 +65,8 @@ class Oversize(Part):
     def undeliverable(self, peer: Peer, frame: bytes, why: str) -> None:
         """A frame sent to `peer` was refused by its transport.
 
-        A request in it is answered in the peer's stead; an answer in it is replaced by an error,
-        which is short. One that says nothing but that is the last that is tried.
+        A request in it is answered in the peer's stead; an answer in it is replaced by a short
+        error. If that error is refused too, an error without the reason is the last try.
         """
         self._exchange.log("warning", peer, f"not delivered: {why}")
         lane, frame = _lane(peer, frame)
@@ -111,21 +112,22 @@ class Oversize(Part):
 
 
 def _short(answer: Message, why: str) -> bytes:
-    """What a peer gets in the place of an answer that it cannot get."""
+    """The error that a peer gets in the place of an answer that it cannot get."""
     text = _LOST if answer.result is UNSET else f"{_LOST}: {why}"
     body = jsonrpc.error_object(INTERNAL_ERROR, text)
     return jsonrpc.answer(bytes(answer.id), b"error", body).rstrip(b"\n")  # type: ignore[arg-type]
 
 
 def request_id(head: bytes) -> bytes | None:
-    """The id of a request, by what its line begins with; None: none can be read, or it is none."""
+    """The id of a request, by the begin of its line; None: no id can be read, or it is no
+    request."""
     raw, following = _members(head[:_LOOKED_AT])
     return raw if following not in _ANSWERS else None
 
 
 def _read(peer: Peer, line: bytes, *, whole: bool) -> tuple[Lane, bytes | None, bytes]:
-    """Of a line, or what it begins with: its lane, its id (None: none can be read), and the name of
-    its first member with a payload."""
+    """Of a line, or of its begin: its lane, its id (None: none can be read), and the name of its
+    first member with a payload."""
     lane, head = _lane(peer, line[:_LOOKED_AT])
     raw, following = _members(head, line[-_LAST_LOOKED_AT:] if whole else b"")
     return lane, raw, following

@@ -1,4 +1,4 @@
-"""Folders of the sessions that components open: where links lead is looked at before they go on.
+"""Folders of the sessions that components open: their links are resolved before they go on.
 
 The guards compare folders by their spelling. A link inside the user's folder may lead out of it,
 and only the file system knows. So a set-up of a component's own waits for the effect `Resolve`: it
@@ -34,7 +34,7 @@ class OwnFolders(Part):
         super().__init__(parts)
         self._sessions = parts.exchange.sessions
         self._waiting: dict[int, tuple[Visit, Waiting, tuple[str, ...]]] = {}
-        """By token, with their folders as they are written."""
+        """The set-ups by token, with their folders as they are written."""
         self._last = 0
 
     def keeps(self, lane: Lane, method: str, params: Params, pending: Visit) -> bool:
@@ -52,8 +52,8 @@ class OwnFolders(Part):
         return True
 
     def resolved(self, token: int, folders: tuple[str, ...], theirs: tuple[str, ...]) -> None:
-        """What waited goes on with its real folders, if these are the user's. Without any they stay
-        as they are: the agent is on another machine."""
+        """A set-up that waited goes on with its real folders, if these are the user's. Without real
+        folders it goes on as it is: the agent is on another machine."""
         pending, waiting, written = self._waiting.pop(token)
         real = dict(zip(written, folders, strict=False))
         outside = [one for one, place in real.items() if not inside(place, theirs)]

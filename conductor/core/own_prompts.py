@@ -1,9 +1,9 @@
-"""How many prompts of its own a component has: one account for all of them, wherever they go.
+"""How many prompts of its own a component may send: one account for all, wherever they go.
 
-Each component has one with each session of the user's: for prompts there, in sessions of the
-component's own that were opened for that session, and to peer agents. A prompt of the user's fills
-it, a cancellation empties it. The conductor above a host of guests keeps the accounts: the host
-writes the name of the guest into the id of each prompt.
+Each component has one account with each session of the user's: for prompts there, in sessions of
+the component's own that were opened for that session, and to peer agents. A prompt of the user's
+fills the account, a cancellation empties it. The conductor above a host of guests keeps the
+accounts: the host writes the name of the guest into the id of each prompt.
 """
 
 from __future__ import annotations
@@ -22,9 +22,9 @@ from conductor.core.state import Lane, Peer, Visit
 from conductor.core.waits import FreePrompt
 
 FREE_PROMPTS: Final = 4
-"""Prompts that a component has besides that may prompt unprompted, …"""
+"""The further prompts of a component that may prompt unprompted."""
 ANOTHER_AFTER: Final = 600.0
-"""… with one of these back after so many seconds."""
+"""Seconds after which the component has one of these prompts back."""
 
 
 class OwnPrompts(Part):
@@ -76,8 +76,8 @@ class OwnPrompts(Part):
     def samples(
         self, lane: Lane, text: Params, request: Visit, *, here: bool = False
     ) -> Malformed | None:
-        """Why a message or an answer of a component's own MCP server does not go on, which has the
-        agent's model asked; None: it does, and counts. `here`: it is an answer."""
+        """Why a message or an answer of a component's own MCP server that asks the agent's model
+        does not go on; None: it does, and counts. `here`: it is an answer."""
         from conductor.core.guards.mcp_words import samplings  # few components have MCP servers
 
         for _ in range(samplings(text)):

@@ -42,7 +42,7 @@ from conductor.core.state import Forwarded, Lane, Peer, Visit, Waiting, own_visi
 from conductor.core.turn_queue import MOST_WAIT, TurnQueue
 
 MOST_TURNS: Final = 64
-"""Turns that one component has or waits for, at most."""
+"""The most turns that one component has or waits for."""
 
 MARK: Final = "conductor.turn"
 """The member of `_meta` that tells a client of version 1 that a turn without a prompt is over."""
@@ -104,14 +104,14 @@ class OwnTurns(Part):
         self._ask(QueuedTurn((peer, guest), known, session, wanted.show, nests, request))
 
     def keep(self, peer: Peer, guest: str, session: str) -> str:
-        """A guest gets a turn at once in a session where nobody else has one; its id."""
+        """Gives a guest a turn at once, in a session where nobody else has one. Returns its id."""
         known, call = self._known(peer, session), unread(TURN_BEGIN)
         turn = QueuedTurn((peer, guest), known, session, show=False, nests=True, request=call)
         self.queue.begin(turn)
         return turn.id
 
     def _known(self, peer: Peer, session: str) -> Session:
-        """The session that a component calls so."""
+        """The session that has this id with a component."""
         return self._exchange.sessions.at(self._parts.names.outermost(peer.p, session))
 
     def _wrong(self, lane: Lane, guest: str, session: str, *, nests: bool) -> str | None:
@@ -243,9 +243,9 @@ class OwnTurns(Part):
             self.queue.over(prompt)
 
     def passes_on(self, lane: Lane, request: Visit) -> bool:
-        """Whether a prompt of a trusted component is one that it was given. Where a library chooses
-        ids it is taken for the oldest of that session which the component has not passed on, or
-        has the answer to, while it has no turn there."""
+        """Whether a trusted component passes on, by its prompt, a prompt that it was given. Where a
+        library chooses ids, it counts as the oldest prompt of the session that the component holds,
+        as long as the component has no turn there."""
         if lane.peer.sideband:
             return not request.is_first
         if self.queue.any and self._mine(lane.peer, request.names):
@@ -259,7 +259,7 @@ class OwnTurns(Part):
 
     @staticmethod
     def returned(followed: Forwarded) -> None:
-        """A prompt that a trusted program has passed on is answered: it has that again."""
+        """A prompt that a trusted program has passed on is answered: the program has it again."""
         prompt = followed.prompt
         assert prompt.target is not None
         prompt.target.requests.give_prompt(followed.session, prompt)
@@ -284,13 +284,13 @@ class OwnTurns(Part):
         return given.held_prompt(session) is not None
 
     def holds_still(self, prompt: Visit | None, lane: Lane, session: str) -> bool:
-        """The same of a prompt of the user's (None: there is none), if nobody has answered it, nor
-        the user has cancelled it."""
+        """Whether the component holds a prompt of the user's (None: there is none) that nobody has
+        answered and the user has not cancelled."""
         if prompt is None or prompt.origin is None or prompt.cancelled or prompt.flow.stopped:
             return False
         return self.holds(lane, session)
 
-    # -- what ends turns -----------------------------------------------------------------------
+    # -- the end of turns ----------------------------------------------------------------------
 
     def stopped(self, session: str | None) -> None:
         """The client cancels the turns of a session: those of components end too."""
@@ -375,7 +375,7 @@ class OwnTurns(Part):
         params = Raw(json_text.encode(_Named(turn.id)))
         self._parts.services.perform(turn.owner[0], TURN_END, params, None)
 
-    # -- what follows --------------------------------------------------------------------------
+    # -- turns that begin, and that are over -----------------------------------------------------
 
     def begun(self, turn: QueuedTurn) -> None:
         """A turn begins: its owner learns it, or its prompt goes on."""
@@ -389,9 +389,9 @@ class OwnTurns(Part):
         self._parts.waits.go_on(turn.send)
 
     def over(self, turn: QueuedTurn) -> None:
-        """A turn is over. The client learns of the end of one that it has seen, and not asked for:
-        in version 2 by the agent's state, or in its stead where it was not prompted. Such is also
-        what goes on of a turn when the prompt is over in which it began."""
+        """A turn is over. The client learns the end of a turn that it has seen, and not asked for:
+        in version 2 by the agent's state, or in the agent's stead where nobody has prompted it. A
+        turn that goes on after the prompt in which it began is such a turn too."""
         peer = turn.owner[0]
         if not turn.id:
             self._exchange.refuse(turn.request, Malformed(REQUEST_CANCELLED, _NO_MORE))
@@ -412,7 +412,7 @@ class OwnTurns(Part):
             shows(peer, turn.named, STATE_KIND, state="idle", stopReason="end_turn")
 
     def shows(self, policy_state: PolicyState, session: str) -> bool:
-        """Whether the client sees what is said in a component's turn: in the innermost."""
+        """Whether the client sees the updates in a component's turn: the innermost turn decides."""
         begun = [
             turn
             for turn in self.queue.turns()
@@ -421,8 +421,8 @@ class OwnTurns(Part):
         return bool(begun) and begun[-1].show
 
     def keeps_state(self, peer: Peer, params: Params, later: Waiting) -> bool:
-        """Version 2: whether the agent's idle state waits. To the user their own turn runs on while
-        one of the component's nests in it, and the component works there itself."""
+        """Version 2: whether the agent's idle state waits. To the user, the user's turn runs on
+        while a turn of the component nests in it, and the component works there itself."""
         session, state = ("", None) if isinstance(params, UnsetType) else reported_state(params)
         nesting = [turn for turn in self._mine(peer, session) if turn.nests]
         if state != "idle" or not nesting or peer.policed.part(session).own is not OwnTurn.NONE:
@@ -436,7 +436,7 @@ class OwnTurns(Part):
 
     def says(self, peer: Peer, params: Params) -> None:
         """A component that has a turn which the client sees has sent an update. The agent's idle
-        that it passes on is none of its own: it ends the user's turn."""
+        state that it passes on is no update of its own: this state ends the user's turn."""
         if not isinstance(params, UnsetType) and reported_state(params)[1] == "idle":
             return
         for turn in self._mine(peer, session_of(params)):
@@ -444,7 +444,7 @@ class OwnTurns(Part):
 
     def _goes_on_outside(self, turn: QueuedTurn) -> None:
         """Takes note of whether the prompt in which a turn began is over. In version 2 the user's
-        runs on behind its answer, until the client sees that the agent is idle."""
+        prompt runs on after its answer, until the client sees that the agent is idle."""
         runs = self._exchange.version == 2 and any(one.turn is None for one in turn.session.prompts)
         held = runs or self.holds(turn.owner[0].p.other, turn.named)
         turn.outside |= not (turn.nests and held)

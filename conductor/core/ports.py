@@ -1,10 +1,10 @@
-"""What passes at a port: between a component and its peer agent, beside the chain.
+"""Messages at a port: between a component and its peer agent, beside the chain.
 
-A component is the client of its peer agent. A component with a policy may do there what
+A component is the client of its peer agent. A component with a policy may do there all that
 `prompt:unseen` lets it do in the chain: it opens sessions in the folders of the client's sessions,
-prompts in them, and serves MCP servers of its own to them. The guards judge all of that as they do
-in the chain, with what the peer agent itself has said of its sessions. No user is there, so what
-that agent asks to be permitted is answered as cancelled.
+prompts in them, and serves MCP servers of its own to them. The guards judge its messages as they do
+in the chain, by the peer agent's own reports on its sessions. No user is there, so the conductor
+answers each request for a permission as cancelled.
 """
 
 from __future__ import annotations
@@ -51,23 +51,24 @@ _NEW: Final = SETUP[0]
 _CLOSE: Final = "session/close"
 _SESSION: Final = SESSION_NAMES[0]
 _ASKS: Final = frozenset({_NEW, PROMPT, _CLOSE})
-"""What a component with a policy may ask its peer agent, beside MCP …"""
+"""The requests that a component with a policy may send its peer agent, beside MCP."""
 _TELLS: Final = frozenset({STOP})
-"""… and what it may tell: nothing that is a request, which nobody would count."""
+"""The notifications that it may send there. No method of a request: nobody would count that."""
 _MCP: Final = ("mcp/", "_mcp/")
 _MEMBERS: Final = {
     _NEW: frozenset({"cwd", "additionalDirectories", "mcpServers"}),
     _CLOSE: frozenset({_SESSION}),
     STOP: frozenset({_SESSION}),
 }
-"""All that these hold: an agent may take any other member for an option."""
+"""All members that these messages may have: an agent may take any other member for an option."""
 _GRANTS: Final = Grants(sessions="own")
-"""What a component has at each of its ports: what it was granted in the chain is for the chain."""
+"""The grants of a component at each of its ports: its grants in the chain hold in the chain
+only."""
 _COMMANDS: Final = COMMANDS_KIND.encode()
 
 
 class Ports(Part):
-    """The part of a router that knows what may pass at ports."""
+    """The part of a router that knows which messages may pass at ports."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
@@ -93,7 +94,7 @@ class Ports(Part):
         """Sends a request on across a port; `Malformed` where it may not pass."""
         assert lane.across is not None
         if lane.direction is Direction.DOWN:
-            # Its id is its own: of the requests that pass a host of guests, it is none.
+            # The request is the component's own: it is none of those that pass a host of guests.
             pending.flow.own = True
             wrong = self._wrong(lane, method, params)
             if wrong is not None:
@@ -140,7 +141,8 @@ class Ports(Part):
         return _surplus(method, params) or (self._misplaced(params) if method == _NEW else None)
 
     def _misplaced(self, params: Params) -> str | None:
-        """What is wrong with the session that a component with a policy wants to open."""
+        """The fault of a session that a component with a policy wants to open; None: it has
+        none."""
         members = as_object(value_of(params))
         more = members.get("additionalDirectories", [])
         folders = [members.get("cwd"), *(more if isinstance(more, list) else [more])]
@@ -152,11 +154,11 @@ class Ports(Part):
             return "a session with a peer agent has a list of MCP servers"
         return next((text for text, _ in own_only(servers)), None)
 
-    # -- what the guards say ---------------------------------------------------------------------
+    # -- the guards ------------------------------------------------------------------------------
 
     def _violation(self, lane: Lane, method: str, params: Params) -> Violation | None:
-        """What is wrong with a message to a peer agent. A prompt may be a change of one that the
-        component holds: then the user's own words stay."""
+        """The violation of a message to a peer agent; None: there is none. A prompt may be a change
+        of a prompt that the component holds: then the user's own words stay."""
         if not _judged(lane):
             return None
         if lane.peer.policy_state is not None and lane.peer.policy_state.policy.watched:
@@ -196,7 +198,8 @@ class Ports(Part):
             self._exchange.emit(Reached(name, method, port.port, len(body), ""))
 
     def _context(self, lane: Lane, session: str | None, servers: tuple[str, ...]) -> guards.Context:
-        """What is known of a message at a port. All MCP servers there are the component's own."""
+        """The guards' context of a message at a port. All MCP servers there are the component's
+        own."""
         state, known = lane.peer.policed, self.sessions(lane)
         held = known.find(session)
         return guards.Context(
@@ -236,8 +239,8 @@ class Ports(Part):
 
 
 def _held_prompts(peer: Peer, params: Params) -> list[Raw]:
-    """The prompts that a component holds, as they would be in the session that `params` name: with
-    no more beside the blocks than is sent."""
+    """The prompts that a component holds, as they would be in the session that `params` name:
+    beside the blocks, they have only members that are sent."""
     sent = read_members(params) or {}
     held = []
     for carried in peer.s.in_flight.requests.values():
@@ -254,13 +257,13 @@ def _policed(port: Lane) -> bool:
 
 
 def _judged(port: Lane) -> bool:
-    """Whether the guards judge what the component does here: that of a guest in a host is judged in
-    the host, which knows what the guest holds."""
+    """Whether the guards judge the component's messages here: those of a guest are judged in its
+    host, which knows the prompts that the guest holds."""
     return _policed(port) and not port.peer.component.hosts
 
 
 def _surplus(method: str, params: Params) -> str | None:
-    """What is wrong with the members of a message to a peer agent."""
+    """The fault in the members of a message to a peer agent; None: there is none."""
     known = _MEMBERS.get(method)
     if known is None or not (surplus := sorted(as_object(value_of(params)).keys() - known)):
         return None

@@ -1,4 +1,4 @@
-"""What the conductor itself asks the client and tells it, past every proxy."""
+"""Requests and notifications of the conductor itself to the client, past every proxy."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ class Questions:
     def __init__(self, parts: Parts) -> None:
         self._exchange = parts.exchange
         self._open: dict[Visit, int] = {}
-        """With their tokens."""
+        """The requests without an answer, with their tokens."""
         self._deaf = False
 
     def ask(self, method: str, params: bytes, token: int) -> None:
-        """Sends the client a request; without a client that has sent `initialize`, and in proxy
-        mode, that has an error for an answer."""
+        """Sends the client a request. The answer is an error in proxy mode, and without a client
+        that has sent `initialize`."""
         exchange, client = self._exchange, self._exchange.upstream
         pending = exchange.own_request(method)
         pending.followers = (Straight(client),)
@@ -56,7 +56,7 @@ class Questions:
         return version == 2 or _declares_notices(params)
 
     def ended(self, reason: Closure) -> None:
-        """Nothing more comes from the client: what was asked has an error for an answer."""
+        """Nothing more comes from the client: open questions are answered with an error."""
         self._deaf = True
         for pending in list(self._open):
             self._exchange.fail(pending, reason)

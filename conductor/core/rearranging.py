@@ -1,8 +1,8 @@
 """The components of a running chain change, between two messages.
 
-New components take their role before they join the chain. Each is given the `initialize` that its
-predecessor passed on, and what it passes on itself is answered as its successor answered then. So
-nobody else takes part, and one that cannot take its role never joins.
+New components take their role before they join the chain. Each gets the `initialize` that its
+predecessor passed on, and the one that it passes on itself is answered as its successor answered
+before. So nobody else takes part, and a component that cannot take its role never joins.
 """
 
 from __future__ import annotations
@@ -92,7 +92,8 @@ class Rearranging(Part):
         self._parts.endings.takes_role(peer, peer.initialize, unread(INITIALIZE))
 
     def _recorded(self, name: str) -> tuple[Params, Answer] | None:
-        """What the neighbours of a place in the new order passed on, and answered."""
+        """For a place in the new order: the `initialize` that the neighbour before it passed on,
+        and the answer of the neighbour behind it; None: there is none yet."""
         names = [component.name for component in self._order if not component.peer_agent]
         place = names.index(name)
         upstream = self._exchange.upstream
@@ -106,7 +107,7 @@ class Rearranging(Part):
         return given[-1], answers[0]
 
     def _former(self, name: str) -> Peer:
-        """The component of a name: one that is new has recorded nothing yet."""
+        """The component of a name; a new component has recorded nothing yet."""
         return self._new.get(name) or self._peers[name]
 
     def prepared(self) -> bool:
@@ -121,10 +122,10 @@ class Rearranging(Part):
             del self._peers[peer.name]
             self._peers.pop(successor_name(newcomer(name)), None)
         self._new.clear()
-        self._exchange.taken()  # nobody waits for what their requests have led to
+        self._exchange.taken()  # nobody waits for the effects of their requests
 
     def quiet(self) -> bool:
-        """Whether nothing is open anywhere in the chain, but what is held."""
+        """Whether no request is open anywhere in the chain, but those held."""
         upstream = self._exchange.upstream
         received = sum(len(requests.received) for requests in upstream.id_spaces)
         return received == self._parts.held.count and all(
@@ -138,8 +139,8 @@ class Rearranging(Part):
         policed = (peer.component.policy or peer.component.judge) is not None
         watched = self._exchange.watches_all or peer.name in self._exchange.audited
         if peer.policy_state is None or (not paused and not policed and not watched):
-            # Without a policy state nothing looks at what comes to it; with one that only watches,
-            # it may do all it might before.
+            # Without a policy state nobody looks at messages to the peer; a state that only
+            # watches lets the peer do all that it might do before.
             state = PolicyState(None, peer.name) if paused else None
             peer.policy_state = state
             launched = self._peers.get(successor_name(peer.name))
@@ -176,7 +177,7 @@ class Rearranging(Part):
             self._parts.mcp_ownership.handed_over(None, peer.policy_state)
             self._parts.mcp_ownership.restored(peer, owned.get(name, ()))
         for peer in gone:
-            peer.deaf = True  # what is said to its name from now on is for who comes in its place
+            peer.deaf = True  # messages to its name are for the component in its place from now on
             self._leave(peer, before, gone, joined.get(peer.name))
         for peer in gone:
             self._parts.endings.removed(peer, reason)
@@ -202,7 +203,8 @@ class Rearranging(Part):
     def _leave(
         self, peer: Peer, before: Sequence[Peer], gone: Sequence[Peer], instead: Peer | None
     ) -> None:
-        """What still leaves a component that goes reaches the nearest neighbours that stay."""
+        """Messages that still leave a component that goes reach the nearest neighbours that
+        stay."""
         place = before.index(peer)
         above = [p for p in before[:place] if p not in gone and p.closure is None]
         below = [p for p in before[place + 1 :] if p not in gone and p.closure is None]

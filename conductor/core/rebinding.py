@@ -1,7 +1,7 @@
 """The service `rebind`: who may have a session go on as another, and when (`docs/conversation.md`).
 
-While something runs in one of the two sessions their ids do not change: what comes for it later, a
-cancellation or an answer, would go to the other.
+While a request or a turn is open in one of the two sessions, their ids do not change: a later
+cancellation or answer of it would go to the other session.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from conductor.core.topology import onward
 from conductor.errors import one_line
 
 MARK: Final = "conductor.session"
-"""The member of `_meta` that tells the client as which session of the agent's one goes on."""
+"""The member of `_meta` that tells the client how its session goes on."""
 
 _CURRENT, _OPTIONS = MODE_KINDS
 _SHOWN: Final = 80
@@ -45,7 +45,7 @@ class _Kept(msgspec.Struct):
 
 
 class Rebinding(Part):
-    """The part of the services that binds sessions. `relay`: to the conductor above a host."""
+    """The part of the services that binds sessions."""
 
     def ask(self, peer: Peer, params: Params, pending: Visit | None) -> None:
         """A component calls `rebind`."""
@@ -56,7 +56,7 @@ class Rebinding(Part):
         if not self._exchange.topology.hosted or _is_so(aliases, wanted):
             self._settle(Rebind(peer, wanted, pending))
             return
-        # What runs in front of the host, or behind it, only the conductor above knows.
+        # Only the conductor above knows the requests in front of the host, and behind it.
         ids = (wanted.sessionId, aliases.up.get(wanted.to, wanted.to))
         session, to = (self._parts.names.outermost(peer.p, id_) for id_ in ids)
         call = own_visit(REBIND)
@@ -73,8 +73,8 @@ class Rebinding(Part):
             self._exchange.reply(asked.pending, member, body)
 
     def relayed(self, host: Peer, guest: str, params: Params, pending: Visit | None) -> None:
-        """A host asks whether anything runs in two sessions, as they are called above it. While
-        nothing does, the guest gets a turn in both, and keeps it until they are bound."""
+        """A host asks whether anything is open in two sessions, by their ids above the host. If
+        nothing is, the guest gets a turn in both, and keeps it until they are bound."""
         wanted = self._read(host, params, pending)
         if wanted is None:
             return
@@ -87,14 +87,15 @@ class Rebinding(Part):
             self._exchange.reply(pending, b"result", json_text.encode({"turns": turns}))
 
     def _read(self, peer: Peer, params: Params, pending: Visit | None) -> Wanted | None:
-        """What a call asks for; None: nothing that can be read, and it is declined."""
+        """The params of a call; None: they cannot be read, and the call is declined."""
         wanted = _wanted.find(params)
         if wanted is None:
             self._decline(peer, "takes two ids of sessions: `sessionId` and `to`", pending)
         return wanted
 
     def _settle(self, asked: Rebind) -> None:
-        """Binds a session, once the other one is set as the user has set this one."""
+        """Binds a session, once the other session has the settings that the user has made in
+        this."""
         peer, wanted = asked.peer, asked.wanted
         lane, session, to = peer.p.other, wanted.sessionId, wanted.to
         aliases = lane.aliases or Aliases()
@@ -105,7 +106,7 @@ class Rebinding(Part):
             self.bind(asked, {})
 
     def bind(self, asked: Rebind, refused: Refused) -> None:
-        """Binds a session, but for what the agent refused to set."""
+        """Binds a session. `refused`: the settings that the agent refused."""
         peer, wanted, pending = asked.peer, asked.wanted, asked.pending
         aliases = peer.p.other.aliases or Aliases()
         so = _is_so(aliases, wanted)
@@ -130,12 +131,13 @@ class Rebinding(Part):
     # -- who learns of it ------------------------------------------------------------------------
 
     def _now(self, peer: Peer, session: str) -> Session:
-        """What is known of the agent's session as which one goes on."""
+        """The record of the agent's session as which a session goes on."""
         exchange = self._exchange
         return exchange.sessions.find(self._parts.names.innermost(peer.p.other, session))
 
     def _record(self, peer: Peer, wanted: Wanted, before: Aliases) -> None:
-        """For an audit: which session of the agent's the user's was, and is."""
+        """Tells an audit as which session of the agent the user's went on before, and goes on
+        now."""
         session = wanted.sessionId
         if peer.name in self._exchange.audited:
             was = before.down.get(session, session)
@@ -149,7 +151,8 @@ class Rebinding(Part):
             )  # fmt: skip
 
     def _tell(self, peer: Peer, session: str, was: Session, refused: Refused) -> None:
-        """Tells the user's client: what is set now, what is missing, and what could not be set."""
+        """Tells the user's client the settings now, the MCP servers that are missing, and the
+        settings that the agent refused."""
         now, known_as = self._now(peer, session), self._parts.names.outermost(peer.p, session)
         declared = self._exchange.sessions.find(known_as).servers
         away = peer.p.other.aliases is not None and session in peer.p.other.aliases.bound
@@ -167,7 +170,7 @@ class Rebinding(Part):
     def tell_settings(
         self, peer: Peer, session: str, was: Session | Said, now: Session | Said
     ) -> None:
-        """Tells the user's client what is set in a session now, in the place of a peer."""
+        """Tells the user's client the settings of a session now, in the place of a peer."""
         shows, mode = self._parts.notifications.shows, now.settings.get((SET_MODE, ""))
         if mode is not None and mode != was.settings.get((SET_MODE, "")):
             shows(peer, session, _CURRENT, currentModeId=mode)
@@ -176,7 +179,7 @@ class Rebinding(Part):
             shows(peer, session, _OPTIONS, configOptions=options)
 
     def say(self, peer: Peer, session: str, text: str, level: str = "warning") -> None:
-        """Tells the user, in words."""
+        """Tells the user a sentence, and the log too."""
         self._exchange.log(level, peer, text)
         shows = self._parts.notifications.shows
         if self._exchange.version == 2:
@@ -210,8 +213,8 @@ class Rebinding(Part):
         return self._busy(peer, session, other)
 
     def _of_others(self, peer: Peer, session: str, to: str) -> str | None:
-        """Why a policed component may not bind these: `to` is to be its own, `session` the
-        client's."""
+        """Why a policed component may not bind these two: `to` is to be its own session, `session`
+        the client's."""
         sessions = self._exchange.sessions
         there = sessions.find(to)
         if sessions.client(to) != peer.name or there.standing is Standing.CLOSED:
@@ -234,7 +237,7 @@ class Rebinding(Part):
             )
         return None
 
-    # -- what runs -------------------------------------------------------------------------------
+    # -- open requests ---------------------------------------------------------------------------
 
     def _busy(self, peer: Peer, *sessions: str) -> str | None:
         """Why two sessions, as a component calls them, cannot change places now; None: they can.
@@ -247,7 +250,8 @@ class Rebinding(Part):
         return f"{open_} is open in one of the two sessions\nhint: wait until both are idle"
 
     def open_in(self, peer: Peer, known: set[str]) -> str | None:
-        """What is open in one of these sessions, but for what the component holds."""
+        """A turn or a request that is open in one of these sessions, but for those that the
+        component holds; None: nothing is open."""
         if any(self._exchange.sessions.get(one).busy for one in known):
             return "a turn"
         return self._open(peer, known)
@@ -263,7 +267,7 @@ class Rebinding(Part):
                     if origin is None or request.names is None:
                         continue
                     target = request.target
-                    # A program sends all by one lane, so the target says which way it goes.
+                    # A program sends all requests by one lane, so the target tells the direction.
                     if request.method in FOLLOWED:
                         counts = target in behind
                     elif request.method == PROMPT:
@@ -281,11 +285,11 @@ def _is_policed(peer: Peer) -> bool:
 
 
 def _called_now(before: Aliases, now: Aliases, session: str) -> str:
-    """What a component calls a session, by what it has called that before."""
+    """A component's id of a session, by its former id of it."""
     below = before.down.get(session, session)
     return now.up.get(below, below)
 
 
 def _is_so(aliases: Aliases, wanted: Wanted) -> bool:
-    """Whether nothing would change."""
+    """Whether the session is bound so already."""
     return aliases.down.get(wanted.sessionId, wanted.sessionId) == wanted.to

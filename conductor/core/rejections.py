@@ -1,4 +1,4 @@
-"""What never became a visit: frames and messages that are answered with an error at once."""
+"""Frames and messages that never become a visit: they are answered with an error at once."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conductor.core.state import Batch, Lane
 
 
 class Rejections(Part):
-    """The part of a router that refuses what it cannot read, or may not take."""
+    """The part of a router that refuses frames it cannot read, and messages it may not take."""
 
     def reject_frame(self, lane: Lane, frame: bytes, error: Malformed) -> None:
         """Answers junk where somebody could use the answer: upstream, or where an id was read."""
@@ -24,7 +24,7 @@ class Rejections(Part):
         self._exchange.deliver(lane.peer, lane.writer.answer(error.id or b"null", b"error", body))
 
     def reject_message(self, lane: Lane, message: Message, text: str, batch: Batch | None) -> None:
-        """The same for a message that could be read but is not JSON-RPC 2.0: `text` says why."""
+        """Answers a message that could be read but is not JSON-RPC 2.0. `text`: the reason."""
         answers = batch is None or lane.peer is self._exchange.upstream
         raw = jsonrpc.canonical_id(message.id) if answers and isinstance(message.id, Raw) else None
         error = Malformed(INVALID_REQUEST, text, raw)

@@ -1,9 +1,9 @@
-"""What the client gets of its prompts and titles: without what components added.
+"""The client gets its prompts and titles without the additions of components.
 
-An agent keeps prompts as it got them. When the client loads a session again, the agent says them as
-the user's messages, and many agents make a title of one. So the conductor next to the client
-compares each prompt with what the agent got, has the shell keep a record of that, and looks for it
-in what the agent says later.
+An agent keeps prompts as it got them. When the client loads a session again, the agent shows them
+as the user's messages, and many agents make a title of a prompt. So the conductor next to the
+client compares each prompt with the one that the agent got, has the shell keep a record of the
+difference, and looks for it in later messages of the agent.
 """
 
 from __future__ import annotations
@@ -39,7 +39,8 @@ _INFO: Final = update("session_info_update")
 _INFO_KIND: Final = b"session_info_update"
 _STATE: Final = update(STATE_KIND)
 _MOST_BYTES: Final = 8 * 1024 * 1024
-"""Bytes of updates that wait for the rest of a message; of more, those that came go on."""
+"""The most bytes of updates that wait for the rest of a message; beyond these, the updates go
+on."""
 
 
 class _Said(NamedTuple):
@@ -49,35 +50,35 @@ class _Said(NamedTuple):
     source: Source
     blocks: list[Raw]
     texts: list[str]
-    """The bare text of each block; of one that has none, empty."""
+    """The bare text of each block; empty for a block without a text."""
 
 
 class _Session(Replayed):
-    """What an agent repeats in one session, now."""
+    """The prompts that an agent repeats in one session now."""
 
     def __init__(self, replay: Replay, *, loads: bool) -> None:
         self.replay = replay
         self.loads = loads
         """Whether the client loads it; else the agent repeats a prompt that it has just got."""
         self.said: list[_Said] = []
-        """What waits for the rest of the message."""
+        """The updates that wait for the rest of the message."""
         self.bytes = self.size = 0
-        """Of their params, and of their bare texts."""
+        """The bytes of their params, and the characters of their bare texts."""
 
 
 class _Recalled(Replayed, msgspec.Struct):
-    """What was kept of a session that is to be copied, or of all."""
+    """The records of a session that is to be copied, or of all sessions."""
 
     records: Sequence[tuple[str, bytes]]
 
 
 class Replays(Part):
-    """The part of a router that takes out again what components added to prompts."""
+    """The part of a router that takes additions of components out of prompts and titles again."""
 
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._repeating: dict[str, _Session] = {}
-        """By the client's ids."""
+        """The sessions in which prompts are repeated, by the client's ids."""
         self._waiting: dict[int, tuple[Visit, Waiting]] = {}
         """Requests of the client's that wait for records."""
         self._last = 0
@@ -105,17 +106,17 @@ class Replays(Part):
         return self._exchange.topology.agent.name
 
     def keeps(self, session: str | None) -> bool:
-        """Whether something of a prompt is kept: if nobody stands before the agent and adds
-        anything, only the beginning of a session is."""
+        """Whether a record of a prompt is kept: if no component stands before the agent, only the
+        beginning of a session has records."""
         alone = len(self._exchange.topology.components) == 1
         return not alone or self._exchange.sessions.get(session).beginning is not Beginning.OVER
 
     def _below(self, session: str) -> str:
-        """What the agent calls a session of the client's."""
+        """The agent's id of a session of the client's."""
         return self._parts.names.innermost(self._exchange.upstream.p, session)
 
     def answered(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> None:
-        """The client has a new session, if that was granted."""
+        """The client has a new session, if the agent has granted it."""
         session = session_of(Raw(body)) if member == b"result" else None
         if session is None:
             return
@@ -126,10 +127,11 @@ class Replays(Part):
         known.beginning, known.titles = Beginning.NEW, None
 
     def agent_gets(self, lane: Lane, pending: Visit, sent: Raw, got: Raw) -> None:
-        """The agent gets a prompt: what was `sent`, in words where it does not take all of it."""
+        """The agent gets a prompt. `sent`: its params; `got`: the same, with words for blocks that
+        the agent does not take."""
         below = pending.session or ""
         if not self.keeps(below):
-            return  # alone, the agent calls it as the client does
+            return  # alone, the agent has the same id for it as the client
         session, by = self._parts.names.outermost(lane, below), pending.flow.by
         if by and not self._exchange.sessions.get(session).is_clients:
             return
@@ -151,13 +153,13 @@ class Replays(Part):
             now.replay.expect(kept)
 
     def _remember(self, session: str, prompt: Prompt) -> None:
-        """A title may have to be another from now on."""
+        """Remembers a prompt, since a title may be made of its additions from now on."""
         known = self._exchange.sessions.at(session)
         known.titles = known.titles or Titles()
         known.titles.add(prompt)
         self._exchange.watch(mends=True)
 
-    # -- what was kept -------------------------------------------------------------------------
+    # -- records -------------------------------------------------------------------------------
 
     def recalled(self, token: int, records: Sequence[tuple[str, bytes]]) -> None:
         """A `Recall` effect was performed."""
@@ -181,7 +183,7 @@ class Replays(Part):
             self._remember(session, kept)
 
     def _loads(self, session: str, prompts: list[Kept], pending: Visit) -> None:
-        """The client loads a session: until it is answered, its agent repeats prompts."""
+        """The client loads a session: until that request is answered, its agent repeats prompts."""
         for prompt in prompts:
             self._remember(session, Prompt(None, prompt))
         self.comes(session)
@@ -190,8 +192,8 @@ class Replays(Part):
         pending.rewriters = (*pending.rewriters, now)
 
     def rewritten(self, asked: Replayed, pending: Visit, member: bytes, body: bytes) -> bytes:
-        """What an answer becomes: a list of sessions. Of one that is loaded nothing is repeated any
-        more."""
+        """An answer, as the client gets it: a list of sessions may have other titles. After the
+        answer for a session that is loaded, the agent repeats no more prompts of it."""
         if isinstance(asked, _Recalled):
             return self._listed(additions.titles(asked.records), member, body)
         if self._repeating.get(pending.names or "") is asked:
@@ -212,16 +214,16 @@ class Replays(Part):
         members["sessions"] = Raw(json_text.encode(shown))
         return bytes(write_members(members))
 
-    # -- what the agent says -------------------------------------------------------------------
+    # -- messages of the agent -----------------------------------------------------------------
 
     def comes(self, session: str | None) -> None:
-        """The client gets something else of a session: what waits of that goes before."""
+        """The client gets another message of a session: updates of it that wait go before."""
         now = self._repeating.get(session or "")
         if now is not None:
             self._go_on(now)
 
     def shown(self, method: str, params: Params, source: Source) -> Params | None:
-        """What the client gets for a notification that goes to it now; None: nothing yet."""
+        """The params that the client gets for a notification now; None: the notification waits."""
         if isinstance(params, UnsetType):
             return params
         if not self._repeating and not holds(bytes(params), _INFO_KIND):
@@ -242,7 +244,7 @@ class Replays(Part):
         return params if told is members["update"] else write_members({**members, "update": told})
 
     def _takes(self, now: _Session, params: Raw, key: str, source: Source) -> None:
-        """The agent says words of the user's."""
+        """Keeps an update with words of the user's, until the message is whole."""
         told = read_members(member_at(params, "update")) or {}
         content = told.get("content", Raw(b"null"))
         blocks = [content] if key == _CHUNK else elements(content)
@@ -255,7 +257,7 @@ class Replays(Part):
             self._go_on(now)
 
     def _go_on(self, now: _Session) -> None:
-        """What waits goes to the client, without what components added."""
+        """The updates that wait go to the client, without the additions of components."""
         waiting, now.said, now.bytes, now.size = now.said, [], 0, 0
         if not waiting:
             return
@@ -272,8 +274,9 @@ class Replays(Part):
 
 
 def _users(session: Session, flow: Flow, sent: Raw) -> Params:
-    """The client's prompt that goes to the agent: `flow`, or the oldest of its session, where a
-    program has passed it on by a request of its own. Where none is known, nothing is added."""
+    """The params of the client's prompt that goes to the agent: of `flow`, or of the oldest prompt
+    of the session, where a program has passed it on by a request of its own. `sent`: none is
+    known."""
     asked = session.asked
     if flow in asked:
         return asked[flow]
@@ -288,7 +291,7 @@ def _text(block: Raw) -> str:
 
 
 def _titled(raw: Raw, titles: Titles | None) -> Raw:
-    """What names the title of a session, with the one that the client is to have."""
+    """An object with the title of a session, where it has the title that the client is to have."""
     if titles is None:
         return raw
     members = read_members(raw) or {}
@@ -303,7 +306,7 @@ def _titled(raw: Raw, titles: Titles | None) -> Raw:
 
 
 def _left(said: _Said, at: int, added: Sequence[Span]) -> Raw | None:
-    """An update without what was added; None: nothing is left.
+    """An update without the additions; None: nothing is left.
 
     Args:
         at: where its texts begin, among those in which the spans are.

@@ -47,7 +47,7 @@ from conductor.core.state import (
 from conductor.errors import counted
 
 ONE_HOP: Final = "$/"
-"""How methods begin that concern one connection: the ids they name are only known there."""
+"""The prefix of methods that concern one connection: the ids they name are only known there."""
 _GIVEN: Final = State.GIVEN
 _LONGEST_ID: Final = 1024
 """Bytes: an id is kept until the request is answered."""
@@ -101,7 +101,7 @@ class Requests(Part):
 
     def passed_as_it_came(self, lane: Lane, carried: Visit) -> bool:
         """A component passes on, as it came, a request that it was given; False: it may not, or has
-        another open under that id."""
+        another request open under that id."""
         key, method, params = carried.target_id, carried.method, carried.params
         if carried.state is not _GIVEN or key in lane.requests.received:
             return False
@@ -115,11 +115,10 @@ class Requests(Part):
         return True
 
     def _excess(self, lane: Lane, key: bytes, size: int) -> str | None:
-        """Why a component may not send another request, although it has reached a limit; None if it
-        may.
+        """Why a component that has reached a limit may not send another request; None if it may.
 
-        The client always may, and a component may always pass on what it carries: a limit there
-        would fail requests of others. A single request may have any size.
+        The client always may, and a component may always pass on a request that it carries: a limit
+        there would fail requests of others. A single request may have any size.
         """
         requests, peer = lane.requests, lane.peer
         allowed = peer.component.allowance
@@ -160,7 +159,7 @@ class Requests(Part):
             self._exchange.refuse(pending, error)
 
     def _extension(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
-        """Sends a request of no part of ACP where it belongs; `Malformed` where that is nowhere."""
+        """Sends a request outside of ACP where it belongs; `Malformed` if it belongs nowhere."""
         service = called(lane, method)
         if service is not None:
             self._parts.services.ask(lane, service, params, pending)
@@ -187,9 +186,9 @@ class Requests(Part):
             self.send_on(lane, method, params, pending)
 
     def _cross(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
-        """Sends a request on across a port. What a component prompts there, says by MCP servers of
-        its own or answers as one, and all that is refused there, is reported; what a host lets
-        through, the conductor above reports."""
+        """Sends a request on across a port. Reported are a component's prompts there, the messages
+        and answers of its MCP servers, and each request that is refused. The conductor above a host
+        reports the requests that the host lets through."""
         by_mcp, refused = method.startswith(MCP_FAMILIES), ""
         if lane.direction is Direction.UP and by_mcp:
             assert lane.across is not None
@@ -209,7 +208,7 @@ class Requests(Part):
                 self._exchange.emit(Reached(name, method, where, size_of(params), refused))
 
     def send_on(self, lane: Lane, method: str, params: Params, pending: Visit) -> None:
-        """Sends a request of the conversation on, which nothing holds."""
+        """Sends on a request of the conversation that nothing holds."""
         exchange, peer = self._exchange, lane.peer
         trusted = peer.policy_state is None or not peer.policy_state.enforced
         if trusted and peer.sideband and peer.role is Role.PROXY:

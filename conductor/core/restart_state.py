@@ -1,4 +1,4 @@
-"""What happens when a component fails: `fail`, `restart` within a budget, or `bypass`.
+"""The action after a failure of a component: `fail`, `restart` within a budget, or `bypass`.
 
 Without a clock: the shell that hosts the component gives the time.
 """
@@ -22,7 +22,7 @@ _DELAYS: Final = (0.0, 0.2, 1.0)
 
 
 class Restart(msgspec.Struct, frozen=True):
-    """Start it again after `delay` seconds, the `number`th time of `most`."""
+    """Start the component again after `delay` seconds, the `number`th time of `most`."""
 
     delay: float
     number: int
@@ -30,7 +30,7 @@ class Restart(msgspec.Struct, frozen=True):
 
 
 class Bypass(msgspec.Struct, frozen=True):
-    """Go on without it."""
+    """Go on without the component."""
 
 
 class GiveUp(msgspec.Struct, frozen=True):
@@ -49,13 +49,13 @@ class Recovery:
         self._failures: deque[float] = deque()
 
     def silent(self) -> None:
-        """It was started again, and has not taken its role: it would not do so the next time."""
+        """The component was started again, and has not taken its role: a restart does not help."""
         self._choice = {"restart": "fail", "restart+bypass": "bypass"}.get(
             self._choice, self._choice
         )
 
     def failed(self, now: float) -> Action:
-        """What to do about a failure at `now` (seconds of a clock that never goes back)."""
+        """The action after a failure at `now` (seconds of a clock that never goes back)."""
         if self._choice == "bypass":
             return Bypass()
         if self._choice == "fail":
@@ -90,7 +90,7 @@ class Due(Generic[T]):
         return max(0.0, self._waiting[0][0] - now) if self._waiting else None
 
     def take(self, now: float) -> list[T]:
-        """Takes out those that are due, and what else waits of the same name."""
+        """Takes out the things that are due, and all others of the same name."""
         if not self._waiting or self._waiting[0][0] > now:
             return []
         due: dict[T, None] = dict.fromkeys(

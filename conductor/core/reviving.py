@@ -1,10 +1,10 @@
 """An agent is started again behind the editor, and gets where it was.
 
 It gets the same `initialize`, takes each open session up again under the same id, one after the
-other, and gets what has been set there since. Nobody knows its terminals any more, and they are
-released in its place. What it says of those sessions meanwhile, the
-conversation so far, reaches nobody; but an agent with several clients may have gone on without this
-one, and what was missed of it follows. Prompts wait, and so does whatever else comes for it.
+other, and gets the settings that were made there since. Nobody knows its terminals any more, so
+they are released in its place. Its updates of these sessions meanwhile are the conversation so far,
+and reach nobody. But an agent with several clients may have gone on without this client: the
+updates that the client has missed follow. Prompts and all other messages for the agent wait.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from conductor.core.session import Session, Standing, Work
 from conductor.core.state import AnswerTo, Lane, Life, Peer, Straight, Visit
 
 _Script = Generator[tuple[str, Params], tuple[bytes, bytes], None]
-"""Requests, one after the other; each gets its answer."""
+"""Requests, one after the other; the generator gets the answer to each."""
 
 
 class Reviving(Part):
@@ -39,14 +39,15 @@ class Reviving(Part):
     def __init__(self, parts: Parts) -> None:
         super().__init__(parts)
         self._asked: Visit | None = None
-        """What the present process has not answered: what an earlier one has not, is over."""
+        """The request that the present process has not answered; those to former processes are
+        over."""
         self._script: _Script
-        """What it is still to be asked."""
+        """The requests that the agent is still to get."""
 
     # -- it is gone ------------------------------------------------------------------------------
 
     def leaving(self, peer: Peer, reason: Closure) -> None:
-        """An agent is gone, and is being started again: what was open is answered."""
+        """An agent is gone, and is being started again: open requests are answered."""
         if peer.closure is not None:
             return
         self._asked = None
@@ -89,13 +90,13 @@ class Reviving(Part):
         self._exchange.send(peer.p, method, params, pending)
 
     def answered(self, peer: Peer, pending: Visit, member: bytes, body: bytes) -> None:
-        """The agent has answered one."""
+        """The agent has answered a request of its way back."""
         if pending is self._asked and peer.closure is None:
             with contextlib.suppress(StopIteration):
                 self._ask(peer, *self._script.send((member, body)))
 
     def _way_back(self, peer: Peer) -> _Script:
-        """All that an agent is asked until it is where it was."""
+        """All requests that an agent gets until it is where it was."""
         known, logged_in = _known(peer), False
         member, body = yield INITIALIZE, known.initialize
         why = _misfit(known, member, body)
@@ -130,7 +131,8 @@ class Reviving(Part):
         self._parts.held.release()
 
     def _settings(self, peer: Peer, session: str, body: bytes) -> _Script:
-        """Sets what is not as it was, in a session that the agent has taken up."""
+        """Makes the settings that are not as they were, in a session that the agent has taken
+        up."""
         for step in _known(peer).settings(session, body):
             member, answer = yield step
             if member == b"error":

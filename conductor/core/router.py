@@ -202,8 +202,8 @@ class Router:
             audited: as for the router.
 
         Raises:
-            ValueError: two have one name; the agent, or whatever is last in a chain that is no
-                chain of proxies, would change; or a proxy that has launched its successor would.
+            ValueError: two components have one name; or the agent (without proxy mode, the last
+            component), a peer agent, or a proxy that has launched its successor would change.
         """
         self._parts.rearranging.prepare(components, fresh, audited)
         return self._exchange.taken()

@@ -45,9 +45,9 @@ from conductor.core.service_table import (
 from conductor.core.state import Lane, Peer, Visit
 
 _MOST_LOOKED_AT: Final = 8 * 1024 * 1024
-"""Bytes of params that are looked through for where a call goes."""
+"""The most bytes of params in which the target of a call is looked for."""
 _MOST_WHERE: Final = 2000
-"""Characters of that."""
+"""The most characters of that target."""
 
 _LONGEST_AGENT: Final = 64
 """Characters of an agent's name in a hint."""
@@ -57,7 +57,7 @@ _SHOWN: Final = 80
 
 
 def called(lane: Lane, method: str) -> str | None:
-    """The call that `method` is when it comes in on `lane`; None if it is for somebody else.
+    """The call that `method` names when it comes in on `lane`; None: it is for somebody else.
 
     The old names are the conductor's only if a proxy sends them plainly: in an envelope they are
     for its successor.
@@ -298,8 +298,8 @@ def _not_granted(peer: Peer, what: str, cure: str) -> str:
 def configuration(peer: Peer) -> bytes | None:
     """The params of `configure`; None: there is nothing to send.
 
-    They are the settings, and the peer agents it has. An instance that is not the first also
-    learns which it is, and gets the members that former ones kept.
+    They are the settings, and the peer agents of the component. An instance that is not the first
+    also learns its number, and gets the members that former instances kept.
     """
     component = peer.component
     instance = component.instance

@@ -1,5 +1,5 @@
-"""One conversation: all that is known of it, in one record. The table of them is
-`conductor.core.policy.sessions`; what reads and changes a part of it is elsewhere."""
+"""One conversation: all that is known of it, in one record. The table of the records is
+`conductor.core.policy.sessions`; other modules read and change a part of a record."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ if TYPE_CHECKING:  # no start waits for it
     from conductor.core.guards.modes import Refused, Settings, Which
 
 MOST_PROMPTS: Final = 64
-"""Prompts of a component's own, at most, between two of the user's in one session."""
+"""The most prompts of a component's own between two of the user's in one session."""
 
 
 class Beginning(Enum):
-    """Who has prompted in a session."""
+    """The prompters of a session so far."""
 
     NEW = "nobody"
     WORDED = "components alone"
@@ -44,7 +44,7 @@ class Standing(Enum):
 
 
 class StandingEvent(Enum):
-    """What changes that."""
+    """The events that change the standing of a session."""
 
     ENTERED = "the client sets it up, or prompts there"
     SEEN = "its set-up is answered, or its agent says what it holds"
@@ -71,11 +71,11 @@ STANDING: Final = {
     (Standing.CLOSED, StandingEvent.SEEN): Standing.SET_UP,
     (Standing.CLOSED, StandingEvent.ENDED): Standing.ENDED,
 }
-"""How a session stands after an event; anything else changes nothing."""
+"""The standing of a session after an event; any other event changes nothing."""
 
 
 class Work(Enum):
-    """What the agent does in a session, in version 2 of ACP."""
+    """The work of the agent in a session, in version 2 of ACP."""
 
     IDLE = "nothing"
     GIVEN = "it has a prompt that it has not answered"
@@ -85,7 +85,8 @@ class Work(Enum):
 
 
 class WorkEvent(Enum):
-    """What changes that; the values are those of the wire, where the agent says so."""
+    """The events that change the work of the agent; where the agent reports one, its value is that
+    of the wire."""
 
     GIVEN = "it gets a prompt"
     BEGUN = "it answers a prompt, and the turn goes on"
@@ -113,7 +114,7 @@ WORK: Final = {
     (Work.STOPS, WorkEvent.ASKS): Work.ASKS,
     (Work.STOPS, WorkEvent.IDLE): Work.IDLE,
 }
-"""What the agent does after an event; anything else changes nothing."""
+"""The work of the agent after an event; any other event changes nothing."""
 
 
 class Change(IntEnum):
@@ -121,15 +122,15 @@ class Change(IntEnum):
 
     NONE = 0
     SET = 1
-    """Another setting may hold there than in a new session: the session is a fork, was the user's
-    for a while, or somebody has set something …"""
+    """A setting may differ from that of a new session: the session is a fork, was the user's for a
+    while, or somebody has set something."""
     MOVED = 2
-    """… and a component has set its own session up again, or forked a session, in other folders:
-    agents differ in whether the session goes there."""
+    """The folders may differ too: a component has set its own session up again, or forked a
+    session, in other folders. Agents differ in whether the session goes there."""
 
 
 class TurnState(Enum):
-    """Where a component's turn stands."""
+    """The state of a component's turn."""
 
     WAITING = "waiting"
     """The session is not idle."""
@@ -144,7 +145,7 @@ class TurnState(Enum):
 
 
 class TurnEvent(Enum):
-    """What happens to a component's turn."""
+    """The events of a component's turn."""
 
     BEGUN = "the session is idle, or it nests"
     ENDED = "its owner or the user ends it, or its owner is gone"
@@ -164,7 +165,7 @@ MOVES: Final = {
     (TurnState.STOPPED, TurnEvent.QUIET): TurnState.OVER,
     (TurnState.STOPPED, TurnEvent.LATE): TurnState.OVER,
 }
-"""Where a turn goes from a state on an event; anything else changes nothing."""
+"""The state of a turn after an event; any other event changes nothing."""
 
 
 class QueuedTurn(Follower, msgspec.Struct, eq=False):
@@ -174,30 +175,30 @@ class QueuedTurn(Follower, msgspec.Struct, eq=False):
     """The component, and the guest if that is a host."""
     session: Session
     named: str
-    """What the owner calls that."""
+    """The owner's id of the session."""
     show: bool
-    """Whether the client sees what the agent says in it."""
+    """Whether the client sees the agent's updates in it."""
     nests: bool
     """Whether its owner holds a prompt of the session."""
     request: Visit
-    """The call that is answered when it begins, or the prompt that goes on then …"""
+    """The call that is answered when the turn begins, or the prompt that goes on then."""
     send: Waiting | None = None
-    """… as it waits; None: it is a call."""
+    """The prompt as it waits; None: the request is a call."""
     id: str = ""
     """Empty until it begins."""
     state: TurnState = TurnState.WAITING
     prompts: int = 0
     """How many of its prompts run."""
     prompted: bool = False
-    """Whether it had any."""
+    """Whether a prompt of it has ever run."""
     outside: bool = False
     """Whether its owner has prompted or sent updates in it while it held no prompt of the user's.
     """
     kept: Waiting | None = None
-    """Version 2: tells the others that the agent is idle, once it is over."""
+    """Version 2: tells the others, once the turn is over, that the agent is idle."""
 
     def move(self, event: TurnEvent) -> bool:
-        """Takes the step of an event; whether there is one."""
+        """Takes the step of an event; False: there is none."""
         after = MOVES.get((self.state, event))
         self.state = after or self.state
         return after is not None
@@ -217,7 +218,7 @@ class AgentPrompt(Follower, msgspec.Struct):
 
     session: Session
     key: str
-    """Of the prompt, if it has one."""
+    """The key of the prompt; empty: it has none."""
     worked: bool
     """Whether the agent had worked there before."""
 
@@ -236,29 +237,30 @@ class Rebind(Follower, msgspec.Struct):
     wanted: Wanted
     pending: Visit | None
     turns: Sequence[Raw] = ()
-    """Those that a guest has meanwhile, and that end then."""
+    """The turns that a guest has until the session is bound."""
 
 
 class OwnPrompt(msgspec.Struct):
-    """A prompt that a component sends in a session of its own, once that is set."""
+    """A prompt that a component sends in a session of its own, once the session has its
+    settings."""
 
     message: Message
     pending: Visit
     begins: Settings
-    """What the agent begins a session with."""
+    """The settings with which the agent begins a session."""
 
 
 class Settled(Follower, msgspec.Struct):
-    """A session that is being set."""
+    """A session that gets its settings."""
 
     lane: Lane
     session: str
-    """As it is called where messages go down by the lane."""
+    """Its id where messages go down by the lane."""
     waits: OwnPrompt | Rebind
-    """What goes on once it is set: a prompt, or the session that is to go on as this one."""
+    """The prompt that goes on then, or the binding of a session that is to go on as this one."""
     refused: Refused = {}
     rounds: int = 3
-    """How often it is set, at most: one setting may change another."""
+    """The rounds of settings that are left: one setting may change another."""
     open: dict[Visit, Which] = {}
     """The settings without an answer."""
 
@@ -270,7 +272,7 @@ class Limit(msgspec.Struct, eq=False):
 
 
 class Said(msgspec.Struct):
-    """What an agent has said of a session that it has. The fields are those of `Session`."""
+    """The reports of an agent about a session that it has. The fields are those of `Session`."""
 
     settings: Settings = {}
     default: Settings | None = None
@@ -283,24 +285,24 @@ class Session(msgspec.Struct, eq=False):
     """One session."""
 
     name: str = ""
-    """What the client calls it."""
+    """The client's id of it."""
     # How it was set up.
     standing: Standing = Standing.NAMED
     folders: tuple[str, ...] = ()
     """Its working directory and additional directories."""
     written: tuple[str, ...] = ()
-    """Those as the client has written them, where it has set the session up."""
+    """These folders as the client has written them, where it has set the session up."""
     change: Change = Change.NONE
     commands: frozenset[str] = frozenset()
-    """What its agent lists as commands, as a user types them."""
+    """The commands that its agent lists, as a user types them."""
     modes: frozenset[str] = frozenset()
     """The ids of the modes, models and options that its agent lists."""
     options: tuple[str, ...] = ()
     """The agent's options as it has last listed them, each as canonical text."""
     settings: Settings = {}
-    """What is set there, as far as the agent has said."""
+    """Its settings, as far as the agent has reported them."""
     default: Settings | None = None
-    """What is set in a session that nobody has set anything in; None: the agent has not said."""
+    """The settings of a session in which nobody has set anything; None: the agent has not said."""
     servers: tuple[str, ...] = ()
     """The names of the MCP servers of its last set-up."""
     added: dict[str, frozenset[str]] = {}
@@ -318,35 +320,35 @@ class Session(msgspec.Struct, eq=False):
     """The terminals that are open in it, and who has opened each."""
     beginning: Beginning = Beginning.OVER
     titles: Titles | None = None
-    """What its title may be made of; None: of none that has something added."""
+    """The prompts that its title may be made of; None: none of them has an addition."""
     # Prompts of components' own (`conductor.core.own_prompts`).
     payer: str = ""
     """The user's session for which the component has opened it: its account pays for prompts."""
     most_prompts: int = MOST_PROMPTS
     """How many each component may send until the user prompts again."""
     sent: dict[str, int] = {}
-    """How many each has sent."""
+    """How many prompts each component has sent."""
     spent: dict[str, int] = {}
-    """How many free ones each has spent that are not back yet."""
+    """How many free prompts each component has spent that are not back yet."""
     # Turns (`conductor.core.turn_queue`).
     open: list[QueuedTurn] = []
     waiting: list[QueuedTurn] = []
     prompts: dict[Prompt, None] = {}
     asked: dict[Flow, Params] = {}
-    """What the client has asked by each of its prompts, until that is answered, or an agent has it
-    by another's request. Only where something is kept of prompts (`conductor.core.replays`)."""
+    """The params of each prompt of the client, until the prompt is answered, or an agent has it by
+    another request. Only where records of prompts are kept (`conductor.core.replays`)."""
     held: dict[Visit, Waiting] = {}
     """Prompts of the client that wait, and settings behind one."""
     work: Work = Work.IDLE
     inserted: dict[str, str] = {}
     """Version 2: by idempotency key, the message that the agent has made of a prompt."""
     owed: Waiting | None = None
-    """Version 2: tells the client that the session is idle, once it is."""
+    """Version 2: tells the client that the session is idle, once it is idle."""
     deadline: Limit | None = None
-    """The time of its turns that runs, since somebody waits; None: none does."""
+    """The time limit of its turns, which runs since somebody waits; None: nobody waits."""
 
     def stands(self, event: StandingEvent) -> None:
-        """Something has changed whether it is set up, and open."""
+        """An event may change the standing of the session."""
         self.standing = STANDING.get((self.standing, event), self.standing)
 
     @property
@@ -360,7 +362,7 @@ class Session(msgspec.Struct, eq=False):
         return self.standing in (Standing.OPEN, Standing.ASKED)
 
     def changes(self, change: Change) -> None:
-        """It may differ so much from a new session."""
+        """The session may differ so much from a new session."""
         self.change = max(self.change, change)
 
     @property
@@ -381,11 +383,11 @@ class Session(msgspec.Struct, eq=False):
 
     @property
     def works(self) -> bool:
-        """Version 2: whether the agent works on a prompt. What would nest waits until it has."""
+        """Version 2: whether the agent works on a prompt. A turn that would nest waits for that."""
         return self.work is not Work.IDLE and not self.at_rest
 
     def does(self, event: WorkEvent) -> None:
-        """Something has changed what the agent does."""
+        """An event may change the work of the agent."""
         self.work = WORK.get((self.work, event), self.work)
 
     @property

@@ -1,4 +1,4 @@
-"""What each session is called where messages pass, and in whose table it is."""
+"""The ids of each session where messages pass, and the table that has the session."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from conductor.core.topology import join, onward
 
 
 class SessionNames(Part):
-    """The part of a router that knows what sessions are called at each lane."""
+    """The part of a router that knows the ids of sessions at each lane."""
 
     def alias(self, peer: Peer, aliases: Aliases) -> None:
         """A component has these aliases from now on."""
@@ -28,14 +28,15 @@ class SessionNames(Part):
         self._exchange.sessions.adopted(peer.name, aliases)
         if lane.across is not None and lane.across.across is lane:
             join(lane, lane.across)
-        # So another instance goes on with them, also where that is in another host.
+        # So another instance goes on with the aliases, also in another host.
         kept = bytes(write_members({KEPT_ALIASES: Raw(to_json(lane.aliases))}))
         peer.kept.update(kept)
         self._exchange.emit(Serve(peer.name, "keep", None, kept))
 
     def is_set_aside(self, lane: Lane, session: str | None) -> bool:
-        """Whether an id, on the successor side of a component, is of what a session of others was
-        before it went on as the component's: to a policed component it names nothing."""
+        """Whether an id, on the successor side of a component, names a session of others as it was
+        before it went on as the component's own. To a policed component such an id names nothing.
+        """
         aliases = lane.aliases
         if session is None or aliases is None or not aliases.sets_aside(session):
             return False
@@ -43,7 +44,7 @@ class SessionNames(Part):
 
     @staticmethod
     def outermost(lane: Lane, session: str) -> str:
-        """What the client calls a session that has this id where messages go up by `lane`."""
+        """The client's id of a session that has this id where messages go up by `lane`."""
         for here, there in onward(lane):
             session = (here.renames or {}).get(session, session)
             if there.peer.role is Role.PROXY:
@@ -62,17 +63,17 @@ class SessionNames(Part):
         return agent.names is None or self._parts.moving.agent(self.below(agent, session)) is agent
 
     def at_agent(self, lane: Lane, session: str) -> Session:
-        """The session that an agent, which sends by `lane`, calls so."""
+        """The session that has this id with the agent that sends by `lane`."""
         return self.sessions_of(lane.peer).at(self.outermost(lane, session))
 
     def below(self, agent: Peer, session: Session) -> str:
-        """What an agent calls a session."""
+        """An agent's id of a session."""
         client = self._exchange.upstream.p
         return session.name if agent.p.port else self.innermost(client, session.name)
 
     @staticmethod
     def innermost(lane: Lane, session: str) -> str:
-        """What the agent calls a session that has this id where messages go down by `lane`."""
+        """The agent's id of a session that has this id where messages go down by `lane`."""
         for here, there in onward(lane):
             session = (here.renames or {}).get(session, session)
             for aliases in there.peer.inside:
@@ -87,7 +88,7 @@ class SessionNames(Part):
         self._exchange.sessions.follow(method, params, pending, below, client=client)
 
     def known_as(self, origin: Lane, session: str) -> str:
-        """What the client calls a session of a message that came in on this lane."""
+        """The client's id of a session that a message names which came in on this lane."""
         if origin is self._exchange.upstream.p:
             return session
         up = origin

@@ -703,7 +703,7 @@ class Peer(msgspec.Struct, eq=False):
     closure: Closure | None = None
     """Why it is gone."""
     deaf: bool = False
-    """Whether it is told nothing: it is gone, or what it has left behind is being settled."""
+    """Whether it is told nothing: it is gone, or its requests are being settled."""
     admitted: bool = True
     """Whether its messages are let through: those of upstream once it has sent `initialize`, those
     of an agent that is started again once the agent is where it was."""

@@ -5,8 +5,8 @@ of the conductor's own have one too. A host of guests has a router of its own: w
 its entries too, a line with the number goes before each message between the two, so that both use
 the same numbers.
 
-What a component sends and the conductor refuses crosses nowhere and has no entry: of a policed
-component a verdict (`Violated`) stands for it.
+A message that the conductor refuses crosses nowhere and has no entry: a verdict (`Violated`) stands
+for that of a policed component.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _CONDUCTOR: Final = ""
 """The name of the conductor itself in entries."""
 _MOST_DIGITS: Final = 18
 _MOST_ANNOUNCED: Final = 1 << 17
-"""Numbers that are remembered of those announced to a host of guests: more than messages wait
+"""The most numbers that are remembered as announced to a host of guests: more than messages wait
 before a host."""
 
 
@@ -40,7 +40,7 @@ class Entries:
     """Makes the entries of one router, where somebody keeps them."""
 
     def __init__(self, parts: Parts, numbers: Iterator[int]) -> None:
-        """`numbers`: of the messages that nobody else numbers."""
+        """`numbers`: for the messages that nobody else numbers."""
         self._parts = parts
         self._numbers = numbers
 
@@ -135,7 +135,7 @@ class Entries:
     def called(self, lane: Lane, name: str, params: Params, pending: Visit | None) -> None:
         """A component calls a service of the conductor; `pending` None: it waits for no answer.
 
-        What a host calls are reports, and calls of its guests, which it has entries of.
+        The calls of a host are reports, and calls of its guests, of which the host has entries.
         """
         if lane.peer.component.hosts:
             if pending is not None:

@@ -2,11 +2,11 @@
 
 A session is idle while no prompt of anybody runs in it and no component has a turn. A component's
 turn begins then, or at once if it nests: in a prompt that the component holds, or in a turn that it
-has. In version 2 a component may hold the answer to a prompt that the agent still works on: that it
-waits for.
+has. In version 2 a component may hold the answer to a prompt that the agent still works on: then
+the turn waits for the agent.
 
-While a turn lasts, prompts of the client wait, and so do turns of others, in order of arrival; what
-the client sent goes first. They wait for `MOST_WAIT` seconds at most.
+While a turn lasts, prompts of the client wait, and so do turns of others, in order of arrival;
+prompts of the client go first. They wait for `MOST_WAIT` seconds at most.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from conductor.core.session import (
 from conductor.core.state import Waiting
 
 MOST_WAIT: Final = 120.0
-"""Seconds that others wait for a turn, at most; then the conductor ends it."""
+"""The most seconds that others wait for a turn; then the conductor ends it."""
 
 LAST_WORDS: Final = 2.0
 """Seconds that the agent has to end a turn that the conductor has ended."""
@@ -42,10 +42,10 @@ class TurnQueue:
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
         self.known: dict[QueuedTurn, None] = {}
-        """The turns that are not over, whatever their session: few, where sessions are many. In a
-        host of guests, what these have or want from the conductor above."""
+        """The turns of all sessions that are not over: few, where sessions are many. In a host of
+        guests: the turns that its guests have or want from the conductor above."""
         self._news: list[Session] = []
-        """Sessions in which something is over, and what may go on has not yet."""
+        """Sessions in which a prompt or a turn is over, and the next has not gone on yet."""
         self._ids = count(1)
 
     def turns(self) -> list[QueuedTurn]:
@@ -107,9 +107,9 @@ class TurnQueue:
             self._go_on(session)
 
     def _go_on(self, session: Session) -> None:
-        """Something is over in a session: what may go on now does."""
+        """A prompt or a turn is over in a session: those that may go on now do."""
         self._news.append(session)
-        if len(self._news) == 1:  # else the loop takes it: what goes on may be over at once
+        if len(self._news) == 1:  # else the loop takes it: a turn that goes on may end at once
             while self._news:
                 self._next(self._news[0])
                 del self._news[0]
@@ -187,11 +187,12 @@ class TurnQueue:
             self._go_on(session)
 
     def reported(self, session: Session, state: str) -> None:
-        """Version 2: the agent reports what a session does. A prompt of a turn is over then; one of
-        the client's once the client sees it, so that nobody prompts while that is on its way."""
+        """Version 2: the agent reports the state of a session. If it is idle, a prompt of a turn is
+        over at once. A prompt of the client is over once the client sees the report, so that nobody
+        prompts while the report is on its way."""
         session.does(_REPORTED.get(state, WorkEvent.ASKS))
         if state == "running":
-            # While a component has a turn, what runs is no prompt of others: those wait.
+            # While a component has a turn, no prompt of others runs: those wait.
             for prompt in session.prompts:
                 prompt.begun = prompt.begun or not session.open or prompt.turn is not None
         elif state == "idle":
@@ -199,7 +200,7 @@ class TurnQueue:
             self.nest(session)
 
     def nest(self, session: Session) -> None:
-        """Version 2: what would nest begins, if the agent does not work there any more."""
+        """Version 2: turns that nest begin, if the agent does not work there any more."""
         for turn in [] if session.works else [one for one in session.waiting if one.nests]:
             session.waiting.remove(turn)
             self._begin(turn)

@@ -1,5 +1,5 @@
-"""What waits: messages, which go on at one place, whatever they have waited for; and what is done
-once a time is over. The clock is outside: `Wake` asks the shell to call `Router.woken` later.
+"""Messages that wait, and deadlines. All messages go on at one place, whatever they have waited
+for. The clock is outside: `Wake` asks the shell to call `Router.woken` later.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from conductor.core.state import (
 )
 
 ROUND: Final = 1.0
-"""Seconds that a program has to pass on what it carries, before what goes past it may overtake."""
+"""Seconds that a program has to pass a message on, before messages that go past it may overtake."""
 
 LOADING: Final = 600.0
 """Seconds that a host has to load its guests: more than compiling them may take."""
@@ -45,7 +45,7 @@ class Round(NamedTuple):
     set-ups, for which this prompt waits."""
 
     lane: Lane
-    """By which it leaves the component."""
+    """The lane by which the entry leaves the component."""
     entry: WaitingInOrder | Notification | list[Notification] | Visit
 
 
@@ -66,12 +66,12 @@ class Initializing(NamedTuple):
 
 
 Due = Hold | Round | FreePrompt | Initializing | Limit | Visit | Peer
-"""What a deadline is about; its owner finds out whether that still matters. Of a `Visit`:
-the grace since it was cancelled; of a `Peer`: a host loads its guests."""
+"""The subject of a deadline; its owner finds out whether it still matters. A `Visit`: the grace
+after its cancellation. A `Peer`: a host that loads its guests."""
 
 
 class Deadlines:
-    """What is still to be done, by token."""
+    """The deadlines that are to come, by token."""
 
     def __init__(self, parts: Parts) -> None:
         self._parts = parts
@@ -81,9 +81,9 @@ class Deadlines:
         self._last = 0
 
     def held(self, peer: Peer, seconds: float, due: Due) -> None:
-        """A component holds something for some time at most. A host that still loads its guests has
-        not seen it: the time begins when they are loaded. The host is believed for `LOADING` that
-        they are not."""
+        """A component may hold a message for some time. A host that still loads its guests has not
+        seen the message: the time begins when they are loaded. The host is believed for `LOADING`
+        seconds that it loads them."""
         if not peer.loading:
             self.after(seconds, due)
             return
@@ -112,7 +112,7 @@ class Deadlines:
             self.after(ROUND, Round(lane, entry))
 
     def woken(self, token: int) -> None:
-        """A time is over."""
+        """The time of a deadline is over."""
         parts, due = self._parts, self._open.pop(token, None)
         match due:
             case Hold():
@@ -139,7 +139,8 @@ class Waits(Part):
     """The part of a router that lets messages go on."""
 
     def release(self, lane: Lane) -> None:
-        """Sends on, in order, what waits behind the component at `lane`, and need not any more."""
+        """Sends on, in order, messages behind the component at `lane` that need not wait any
+        more."""
         in_flight = lane.in_flight
         if in_flight.releasing or not in_flight.waiting:
             return  # a loop that runs already sends what becomes free meanwhile
@@ -149,14 +150,14 @@ class Waits(Part):
         in_flight.releasing = False
 
     def ready(self, waiting: WaitingInOrder | None) -> None:
-        """What a message has waited for besides its place is there; None: no message has."""
+        """A message needs only its place in the order any more; None: there is no message."""
         if waiting is not None:
             assert isinstance(waiting, Waiting)
             waiting.ready = True
             self.release(waiting.lane)
 
     def resume(self, peer: Peer) -> None:
-        """Sends on what waits for a peer, in order, or puts it back."""
+        """Sends on the messages that wait for a peer, in order, or puts them back."""
         for waiting in peer.take_backlog():
             self.go_on(waiting)
 
