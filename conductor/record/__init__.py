@@ -1,1 +1,1 @@
-"""What a chain leaves on disk: traces and audits, and what replays and compares them."""
+"""The files that a chain leaves on disk, traces and audits; their replay and their comparison."""

@@ -1,8 +1,8 @@
-"""What differs between two JSON texts, as operations on JSON pointers (RFC 6901).
+"""The differences of two JSON texts, as operations on JSON pointers (RFC 6901).
 
 The operations are those of RFC 6902 (`add`, `remove`, `replace`): applied in order to the first
-text they give the second, however either is spelled. No parser hides anything: of a name that an
-object has twice both values are kept.
+text they give the second, whatever the spelling of both. No parser hides anything: of a name that
+an object has twice both values are kept.
 
 Pure functions. Time and memory are in proportion to the texts, whatever they hold: components
 choose them.
@@ -29,10 +29,10 @@ from conductor.record.text_pairs import align
 
 Path = tuple[str | int, ...]
 _MOST_COMPARED: Final = 40_000
-"""Pairs of entries that one diff compares in all lists together, to find which are the same."""
+"""The most pairs of entries that one diff compares, in all lists, to find equal entries."""
 
 _MOST_ALIGNED: Final = 1_000
-"""Pairs of entries of one list that are compared as texts, which takes longer."""
+"""The most pairs of entries of one list that are compared as texts, which takes longer."""
 _LOOKED_AT: Final = 4_096
 """Bytes of an entry that show which entry it is a version of."""
 
@@ -57,9 +57,9 @@ class Operation(NamedTuple):
     after: Json
     """`NOTHING` for `remove`."""
     was: Path
-    """Where `before` is in what was before."""
+    """The place of the value `before` in the first text."""
     now: Path
-    """Where `after` is in what came after."""
+    """The place of the value `after` in the second text."""
 
 
 def same(
@@ -95,7 +95,7 @@ def diff(before: Json, after: Json) -> list[Operation]:
 
 
 class _Work:
-    """The prints of one diff, and how much it may still compare."""
+    """The prints of one diff, and the number of comparisons that it has left."""
 
     __slots__ = ("left", "prints")
 

@@ -14,7 +14,7 @@ _LONGEST_INT: Final = 400
 
 
 class Number:
-    """A number that is no plain integer; equal to one that parsers read as the same double."""
+    """A number that is no plain integer. Equal to a number that parsers read as the same double."""
 
     __slots__ = ("text",)
 
@@ -66,10 +66,10 @@ class Nothing:
 
 
 def parse(raw: bytes, *, exact_numbers: bool = False, last_counts: bool = False) -> Json:
-    """The value a JSON text holds.
+    """The value of a JSON text.
 
     With `exact_numbers` all its numbers are `ExactNumber`. With `last_counts` the last of several
-    members with one name counts, as for most parsers; else all of them do (`Repeated`).
+    members with one name counts, as for most parsers; else all of them count (`Repeated`).
 
     Raises `ValueError` for a text that is no JSON or nested too deep.
     """
@@ -110,7 +110,7 @@ def written(value: Json) -> str:
         return value.text
     if not isinstance(value, (dict, list, Repeated)):
         return json.dumps(value)
-    parts = []  # filled by loops: a comprehension is one more level for each level
+    parts = []  # filled by loops: a comprehension adds a frame to the stack for each level
     if isinstance(value, list):
         for held in value:
             parts.append(written(held))  # noqa: PERF401

@@ -39,23 +39,23 @@ from conductor.spec.plan import Plan
 from conductor.spec.redaction import redacted
 
 MOST_EACH: Final = 1000
-"""Violations of one component with a record of their own; further ones share a record, so many at a
-time, so that a component cannot fill the disk."""
+"""The most violations of one component with a record of their own. Further violations share
+records, so many to a record: a component cannot fill the disk."""
 
 MOST_CHANGES: Final = 10_000
 """Changes with a record of their own, for each component, kind of change and method. The rest is
 counted."""
 
 MOST_BYTES: Final = 64 * 1024 * 1024
-"""Bytes of the changes of one component that are on record. The rest is counted, too."""
+"""The most bytes of one component's changes on record. Further changes are only counted."""
 
 MOST_EFFECTS: Final = 10_000
 """Effects outside of the chain with a record of their own, for each component. The rest is counted.
 """
 
 _MOST_KINDS: Final = 1024
-"""Kinds of changes and methods of one component that are counted by themselves: a component chooses
-its methods."""
+"""The most kinds of changes, by method, that are counted by themselves for one component. It
+chooses its methods, so their number needs a bound."""
 _MOST_TEXT: Final = 2000
 """Characters of a text that components may have chosen."""
 
@@ -68,19 +68,19 @@ OUTSIDE: Final = {
     "_zed/open_url": "url",
     "_scp/ide_operation/run": "name",
 }
-"""What has an effect outside of the chain if a component sends it of its own, and the member that
-says where."""
+"""The methods that have an effect outside of the chain if a component sends them of its own, each
+with the member that names the target."""
 
 
 _URL: Final = re.compile(r"(?P<scheme>[A-Za-z][\w+.-]*)://(?P<host>[^/?#\s]*)(?P<rest>[^\s,`]*)")
 
 
 class Auditor(Sink[Item]):
-    """Keeps the record of one chain; `content` says what of changes: `redacted` (all but secrets),
-    `all`, or `none` but digests.
+    """Keeps the record of one chain; `content` says how much of a change is kept: `redacted` (all
+    but secrets), `all`, or `none` but digests.
 
-    It is written at once: no message goes on before what it has led to is on record, and nothing is
-    left out because there is much of it.
+    Each record is written at once: no message goes on before its consequences are on record, and
+    no record is left out because there are many.
     """
 
     takes = (Violated, Chain, Happened, Change, Outside, Loaded, Ended)
@@ -142,7 +142,7 @@ class Auditor(Sink[Item]):
             self._record("component", **_described(spec, plan.role(spec)))
 
     def _violated(self, violation: Violated) -> None:
-        """Records what a component attempted, or did where somebody only watches."""
+        """Records a violation: a component attempted it, or did it where conductor only watches."""
         is_own = violation.method != PROMPT or violation.rule == TURNS
         if violation.method in OUTSIDE and is_own and not violation.would:
             who, what, where = violation.peer, violation.method, violation.session or ""
@@ -165,7 +165,7 @@ class Auditor(Sink[Item]):
 
     @best_effort
     def _change(self, change: Change) -> None:
-        """Records what a component changed, unless only the spelling differs."""
+        """Records a component's change of a message, unless only the spelling differs."""
         changed = change.changed
         down = changed.direction == "down"
         changed = msgspec.structs.replace(
@@ -193,7 +193,8 @@ class Auditor(Sink[Item]):
         self._record("change", **members)
 
     def _reaches(self, changed: Changed) -> None:
-        """Records what a component sends of its own that has an effect outside of the chain."""
+        """Records a message that a component sends of its own and that has an effect outside of the
+        chain."""
         if changed.change != "originated" or (at := OUTSIDE.get(changed.method)) is None:
             return
         members = read_members(Raw(changed.after)) if changed.after is not None else None
@@ -208,8 +209,7 @@ class Auditor(Sink[Item]):
 
     @best_effort
     def _outside(self, effect: Outside) -> None:
-        """Records an effect outside of the chain: what of it left, where to, and what became of
-        it."""
+        """Records an effect outside of the chain: its content, its target and its outcome."""
         component, kept = effect.component, self._content != "none"
         self._effects[component] += 1
         if self._effects[component] > MOST_EFFECTS:
@@ -257,7 +257,7 @@ class Auditor(Sink[Item]):
 
 
 def _described(spec: Spec, role: str) -> dict[str, Any]:
-    """What a component is and may do, without secrets."""
+    """The identity and the rights of a component, without secrets."""
     members: dict[str, Any] = {
         "component": spec.name,
         "role": role,
@@ -265,7 +265,7 @@ def _described(spec: Spec, role: str) -> dict[str, Any]:
         "kind": spec.kind,
     }
     if spec.sandboxed:
-        # Its start reports a file that cannot be read.
+        # The start of the component reports a file that cannot be read.
         members |= {"file": spec.script or spec.wasm, "sha256": digest(spec) or None}
     elif spec.command is not None:
         command = {"command": spec.command[0], "args": spec.command[1:]}
@@ -282,7 +282,8 @@ def _described(spec: Spec, role: str) -> dict[str, Any]:
 
 
 def _clean(text: str) -> str:
-    """A text without what looks like a secret, and without logins and queries of addresses."""
+    """A text without anything that looks like a secret, and without logins and queries of
+    addresses."""
     without = _URL.sub(_place, text)
     cleaned: str = json_text.decode(redacted(json_text.encode(without)), type=str)
     return cleaned

@@ -29,10 +29,10 @@ _CUT_TEXT: Final = 1_000
 
 MOST_OPERATIONS: Final = 64
 _MOST_COMPARED: Final = 4 * 1024 * 1024
-"""Bytes, before and after together, that are compared …"""
+"""The most bytes of a change that are compared, before and after together."""
 
 _MOST_VALUES: Final = 20_000
-"""… and values, in each of them; of more there are digests only."""
+"""The most values that are compared, before and after each; of more there are digests only."""
 
 _MARK: Final = exact_json.parse(REDACTED)
 
@@ -107,7 +107,7 @@ class _Comparison(msgspec.Struct, frozen=True):
 
 
 def _compared(changed: Changed) -> _Comparison | None:
-    """What differs; None if the payloads are too large, or no JSON that can be compared."""
+    """The differences; None if the payloads are too large, or no JSON that can be compared."""
     texts = (changed.before or b"", changed.after or b"")
     if sum(map(len, texts)) > _MOST_COMPARED:
         return None
@@ -130,8 +130,8 @@ def _clean(raw: bytes | None, method: str | None) -> Json:
 
 
 def _operation(operation: Operation, before: Json, after: Json) -> dict[str, Any]:
-    """The values of one operation as they are written; `before` and `after` are the texts without
-    secrets, or None if secrets may be shown."""
+    """The values of one operation as they are written; `before` and `after` are the whole texts
+    without secrets, or None if secrets may be shown."""
     old, new = operation.before, operation.after
     if before is not None:
         old = _without_secrets(old, before, operation.was)
@@ -148,13 +148,13 @@ def _without_secrets(value: Json, cleaned: Json, path: diff.Path) -> Json:
         return value
     shown = diff.at(cleaned, _clean_path(path))
     if isinstance(value, Repeated) and not isinstance(shown, Repeated):
-        # Redaction keeps one of several members of a name: show none of their values.
+        # Redaction keeps one of several members with the same name: show none of their values.
         return Repeated((name, _MARK) for name, _ in value)
     return shown
 
 
 def _within(old: str, new: str) -> dict[str, Any]:
-    """A change inside a long text: where it begins, what was removed and what was added."""
+    """A change inside a long text: its place, the removed text and the added text."""
     head, tail = ends(old, new)
     return {
         "at": head,
@@ -166,7 +166,7 @@ def _within(old: str, new: str) -> dict[str, Any]:
 
 
 def _value(name: str, value: Json) -> dict[str, Any]:
-    """A value under a name; a long one cut, with its digest and size beside it."""
+    """A value under a name. A long value is cut, with its digest and size beside it."""
     if isinstance(value, Nothing):
         return {}
     text = exact_json.encode(value)

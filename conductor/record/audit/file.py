@@ -3,9 +3,9 @@
     {"seq":2,"ts":"…","prev":"<sha256 of line 1>","event":"…",…,"hash":"<sha256 of this>"}
 
 `hash` is over the line without its member `hash`, `prev` over the whole line before; the first line
-has 64 zeros there. So a line that was changed, removed, added or moved is noticed. A chain cannot
-show that lines are missing at its end, nor that all of it was written anew: for that its last hash
-has to be kept elsewhere (docs/security.md, "Evidence").
+has 64 zeros there. So a line that was changed, removed, added or moved is noticed. The digests
+cannot show that lines are missing at the end, nor that the whole file was written anew. To show
+this, keep the last hash elsewhere (docs/security.md, "Evidence").
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ GENESIS: Final = "0" * 64
 
 _TAIL: Final = re.compile(rb',"hash":"([0-9a-f]{64})"\}\Z')
 _MOST_LINE: Final = 1024 * 1024
-"""Bytes of one line; ours are far below that."""
+"""The most bytes of one line; the lines of conductor are far shorter."""
 
 _LOCK_SECONDS: Final = 1.0
 """Seconds to wait for another conductor that is appending to the same file."""
@@ -45,7 +45,7 @@ Log = Callable[[str, str, str], None]
 
 
 class BrokenChainError(Exception):
-    """A line does not belong where it stands: `line` counts from 1, `why` says what is wrong."""
+    """A line does not belong where it stands: `line` counts from 1, `why` gives the defect."""
 
     def __init__(self, line: int, why: str) -> None:
         super().__init__(f"line {line} {why}")
@@ -62,7 +62,7 @@ class Head(msgspec.Struct, frozen=True):
 
 
 class Record(msgspec.Struct, frozen=True):
-    """The members of every line; the others depend on `event`."""
+    """The members of every line; `event` decides which further members a line has."""
 
     seq: int
     ts: str
@@ -123,8 +123,8 @@ class AuditFile:
     """Appends records, each written at once. Made by `AuditFile.open`.
 
     Several conductors may append to one file: each holds the lock for one record only, and first
-    verifies what the others have appended. A failure is logged once and ends the audit, not the
-    chain of components.
+    verifies the records that the others have appended. A failure is logged once and ends the audit,
+    not the chain of components.
     """
 
     def __init__(self, fd: int, path: str, head: Head, log: Log) -> None:
@@ -139,9 +139,9 @@ class AuditFile:
 
     @classmethod
     def open(cls, path: str, log: Log) -> AuditFile:
-        """Opens `path` for its owner only and verifies what is in it.
+        """Opens `path` for its owner only and verifies its content.
 
-        Raises `UsageError` where it cannot be written or what it holds is no unbroken chain.
+        Raises `UsageError` where it cannot be written or its content is no unbroken chain.
         """
         fd = -1
         try:
@@ -188,7 +188,7 @@ class AuditFile:
             os.close(self._fd)
 
     def _catch_up(self) -> None:
-        """Verifies what is in the file beyond our end of the chain."""
+        """Verifies the lines in the file beyond our end of the chain."""
         size = os.fstat(self._fd).st_size
         if size < self._head.size:
             raise BrokenChainError(self._head.records, "is not there any more")

@@ -1,8 +1,8 @@
 """Plays the agent of a trace: a request that the trace holds is answered as it was then. Pure.
 
-What the agent sent follows what it had received before, session by session. A request is paired
-with one of the trace by method and session, and by its params if one has the same; a prompt that
-has changed is answered all the same. Messages of MCP are not played, nor cancellations.
+A message of the agent follows the messages that it had received before, session by session. A
+request is paired with a request of the trace by method and session, and by its params if they are
+equal; a changed prompt is answered all the same. Messages of MCP and cancellations are not played.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from conductor.spec.redaction import redacted
 
 
 class _Exchange(msgspec.Struct):
-    """One message to the agent, and what it sent before the next message of the session came."""
+    """One message to the agent, and the agent's messages until the next message of the session."""
 
     event: Line | None
     """None: before the first."""
@@ -39,14 +39,15 @@ class Agent:
     """The agent of a trace."""
 
     def __init__(self, events: Iterable[Line]) -> None:
-        """`events`: what passed at the agent's end."""
+        """`events`: the messages at the agent's end."""
         self._sessions: dict[str | None, list[_Exchange]] = defaultdict(list)
         self._requests: dict[tuple[bool, bytes], tuple[str | None, _Exchange | None]] = {}
-        """Session of each request, and its exchange; true with those that the agent made."""
+        """The session of each request, and its exchange; the key holds true if the agent made the
+        request."""
         self._latest: str | None = None
         """The session of the message that came last in the trace."""
         self.warnings: list[str] = []
-        """Differences between what came and the trace; the caller takes them out."""
+        """Differences between the received messages and the trace; the caller takes them out."""
         for event in events:
             self._read(event)
 
@@ -62,7 +63,7 @@ class Agent:
             if exchange is not None and session is None:  # outside of sessions nothing is in order
                 exchange.sent.append(event)
                 return
-        elif by_agent and session is None:  # it follows what came to the agent before, as then
+        elif by_agent and session is None:  # follows what came to the agent before
             session = self._latest
         exchanges = self._sessions[session]
         if not by_agent:
@@ -94,7 +95,7 @@ class Agent:
         )
 
     def receive(self, frame: bytes) -> list[bytes]:
-        """Takes one line; the lines that follow."""
+        """Takes one line. Returns the lines that follow."""
         try:
             message = jsonrpc.parse(frame)
         except Malformed as error:
@@ -108,7 +109,7 @@ class Agent:
         exchange.came = True
         if isinstance(message.id, msgspec.Raw):
             exchange.id = bytes(message.id)
-        if exchange.played:  # a later one came before it
+        if exchange.played:  # a later message came before it
             return list(self._send(exchange))
         return list(self._play(self._sessions[session]))
 
@@ -160,10 +161,10 @@ class Agent:
         return [jsonrpc.answer(bytes(message.id), b"error", body)]
 
     def _play(self, session: list[_Exchange]) -> Iterator[bytes]:
-        """What the agent sends now: what it sent then, up to the last message that has come.
+        """Yields what the agent sends now: all that it sent then, up to the last message to it.
 
-        A message that does not come this time is passed over once a later one has come, with what
-        it led to.
+        A message that does not come this time is passed over with its consequences, once a later
+        message has come.
         """
         last = max((at for at, exchange in enumerate(session) if exchange.came), default=-1)
         for exchange in session[: last + 1]:
@@ -188,7 +189,7 @@ class Agent:
             yield from self._begin(event)
 
     def _begin(self, event: Line) -> Iterator[bytes]:
-        """What it sent in a new session before anything came to it there."""
+        """Yields what the agent sent in a new session before anything came to it there."""
         opened = members(event.payload).get("sessionId")
         session = self._sessions.get(opened, ()) if isinstance(opened, str) else ()
         for exchange in session[:1]:

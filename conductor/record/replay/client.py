@@ -1,8 +1,8 @@
-"""Plays the client of a trace: it sends what it sent then, and answers as it answered then. Pure.
+"""Plays the client of a trace: sends the same messages again, and gives the same answers. Pure.
 
-A message is sent once what came before it in the trace has come: the answers that the client had,
-and in ACP v2 the ends of turns. One that was sent while a turn ran waits until the agent has as
-much of the session as it had. Nothing waits for words, so other words hold nothing up.
+A message waits until all that came before it in the trace has come: the answers to the client,
+and in ACP v2 the ends of turns. A message from within a turn waits until the agent has received as
+many messages of the session as then. Nothing waits for words, so other words hold nothing up.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _UNKNOWN: Final = "the recording has no answer of the client to this"
 
 
 class _Step(msgspec.Struct):
-    """A message of the client, and what has to come before it."""
+    """A message of the client, and the conditions for sending it."""
 
     event: Line
     id: bytes = b""
@@ -38,9 +38,9 @@ class _Step(msgspec.Struct):
     idle: int = 0
     """How many turns of the session had ended, in ACP v2."""
     pending: frozenset[bytes] = frozenset()
-    """The requests of the session that had no answer yet …"""
+    """The requests of the session that had no answer yet when the client sent the message."""
     reached: int = 0
-    """… and how many messages of the session the agent had by then."""
+    """The number of messages of the session that the agent had by then."""
 
 
 class _Asked(msgspec.Struct):
@@ -56,9 +56,9 @@ class Client:
     """The client of a trace.
 
     Args:
-        events: What passed at the client's end, in order.
-        agent: What passed at the agent's end.
-        reached: How many messages of a session the agent has by now.
+        events: The messages at the client's end, in order.
+        agent: The messages at the agent's end.
+        reached: Says how many messages of a session the agent has by now.
     """
 
     def __init__(
@@ -76,9 +76,9 @@ class Client:
         self._wanted: set[bytes] = set()
         """The requests that were answered then, not by the conductor itself."""
         self._came: set[bytes] = set()
-        """The requests whose answers later messages of the client waited for …"""
+        """The requests with an answer that later messages of the client waited for."""
         self._known: set[bytes] = set()
-        """… and those of them that the steps so far wait for."""
+        """The part of `_came` that the steps so far wait for."""
         self._ids: set[bytes] = set()
         self.received = 0
         """How many messages have come."""
@@ -86,7 +86,7 @@ class Client:
         """How many came then."""
         self._read(list(events), list(agent))
 
-    # -- what was recorded ---------------------------------------------------------------------
+    # -- the recorded messages -----------------------------------------------------------------
 
     def _read(self, events: list[Line], agent: list[Line]) -> None:
         ids: dict[bytes, tuple[bytes, str | None]] = {}
@@ -132,7 +132,7 @@ class Client:
         reached = 0
         if pending:
             reached = sum(each.ts < event.left for each in agent if each.session == event.session)
-        # Ids of the trace are unique, those of the client may have been used again.
+        # Ids of the trace are unique. The client may have used an id again.
         own = bytes(event.own.id) if event.own is not None else _NO_ID
         id_ = own if own != _NO_ID else bytes(event.id)
         if id_ in self._ids:
@@ -149,11 +149,11 @@ class Client:
             reached,
         )
 
-    # -- what comes ----------------------------------------------------------------------------
+    # -- the messages of this run --------------------------------------------------------------
 
     @property
     def done(self) -> bool:
-        """Whether it has sent everything, and has an answer wherever it had one."""
+        """Whether the client has sent all messages, and has each answer that it had then."""
         return self._next == len(self._steps) and self._wanted <= self._answered
 
     @property
@@ -188,7 +188,7 @@ class Client:
         return not running or self._reached(step.event.session) >= step.reached
 
     def receive(self, frame: bytes) -> list[bytes]:
-        """Takes one line; the answers to it."""
+        """Takes one line. Returns the answers to it."""
         self.received += 1
         message = jsonrpc.message_of(frame)
         if message is None:

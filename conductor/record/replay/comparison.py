@@ -1,4 +1,5 @@
-"""A run of a chain compared with its recording, turn by turn: what the agent got, and the client.
+"""A run of a chain compared with its recording, turn by turn: the messages that the agent and the
+client got.
 
 Words count, not the pieces they came in: neighbouring chunks are one text, also with an update
 between them that has no place in the conversation. Ids do not count.
@@ -45,7 +46,7 @@ _MOST_PAIRS: Final = 4_000_000
 
 
 class Message(msgspec.Struct):
-    """What came to an end of the chain: a message, or a text in chunks."""
+    """A message that came to an end of the chain, or a text in chunks."""
 
     what: str
     """In words: `session/prompt`, `the answer`, `answer to session/new`."""
@@ -55,23 +56,23 @@ class Message(msgspec.Struct):
 
     @property
     def print(self) -> tuple[str, bytes]:
-        """Equal for what is the same, however it is spelled."""
+        """Equal for equal messages, whatever their spelling."""
         body = self.body if self.is_text else _plain(self.body)
         return self.what, hashlib.sha256(body).digest()
 
 
 class Difference(msgspec.Struct, omit_defaults=True):
-    """One message that is not what it was."""
+    """One message that differs from its recording."""
 
     what: str
     op: Op
     """`added`: it did not come then; `removed`: it does not come now."""
     edits: tuple[Edit, ...] = ()
-    """What differs in it; of one that came only once, the whole."""
+    """The differences within the message; for a message that came only once, the whole message."""
 
 
 class Says(msgspec.Struct):
-    """What a component made of the prompt of a turn, in words, where that differs."""
+    """The words for a component's work on the prompt of a turn, then and now, where they differ."""
 
     component: str
     then: str
@@ -79,20 +80,20 @@ class Says(msgspec.Struct):
 
 
 class TurnComparison(msgspec.Struct, omit_defaults=True):
-    """One turn then and now; turn 0 holds what belongs to none."""
+    """One turn then and now. Turn 0 holds the messages that belong to no turn."""
 
     turn: int
     session: str = ""
     prompt: str = ""
     agent: tuple[Difference, ...] = ()
-    """What the agent gets otherwise …"""
+    """The differences in the messages that the agent gets."""
     client: tuple[Difference, ...] = ()
-    """… and what the client does."""
+    """The differences in the messages that the client gets."""
     says: tuple[Says, ...] = ()
     then: bool = True
-    """Whether the recording has the turn …"""
+    """Whether the recording has the turn."""
     now: bool = True
-    """… and the run."""
+    """Whether the run has the turn."""
 
     @property
     def same(self) -> bool:
@@ -101,9 +102,9 @@ class TurnComparison(msgspec.Struct, omit_defaults=True):
 
 
 def compared(then: Reader, now: Reader) -> list[TurnComparison]:
-    """Every turn of the recording, and those that only the run has."""
+    """Compares every turn of the recording, and the turns that only the run has."""
     old, new = then.turns, now.turns
-    # Of what the recording hides, the run finds no secret: what becomes of a mark says nothing.
+    # The run finds no secret where the recording hides one: edits of such a mark say nothing.
     hides = then.head().content == "redacted"
     made = []
     for number in range(max(len(old), len(new))):
@@ -131,7 +132,7 @@ def _says(before: Turn | None, after: Turn | None) -> Iterator[Says]:
         return
     then, now = ({s.component: s.says for s in turn.shares} for turn in (before, after))
     for component in dict.fromkeys((*then, *now)):
-        # A component that is only in one of the two was swapped or left out: the user knows.
+        # A component in only one of the two was swapped or left out: the user knows.
         if component in then and component in now and then[component] != now[component]:
             yield Says(component, then[component] or "nothing", now[component] or "nothing")
 
@@ -152,7 +153,7 @@ def _differences(
 
 
 def _between(old: list[Message], new: list[Message]) -> Iterator[Difference]:
-    """The differences of messages none of which is the same: those of one kind are pairs."""
+    """The differences of messages that are all unequal; those of one kind are compared in pairs."""
     kinds = [message.what for message in old], [message.what for message in new]
     for is_same, i, j, k, m in _aligned(*kinds):
         if is_same:
@@ -198,9 +199,9 @@ def _whole(message: Message, op: Op) -> tuple[Edit, ...]:
 def messages(
     reader: Reader, events: Iterable[tuple[int, Line]], end: str, *, conductors: bool = False
 ) -> Iterator[Message]:
-    """What came to an end of the chain with some events, in order. Only with `conductors` what the
-    conductor itself sent, and its answers in place of a component: their words name programs and
-    times."""
+    """The messages that came to an end of the chain with some events, in order. Only with
+    `conductors` the conductor's own messages, and its answers in place of a component: their words
+    name programs and times."""
     text: Message | None = None
     for number, line in events:
         if line.target != end or line.protocol == "mcp":
@@ -243,7 +244,7 @@ def _message(reader: Reader, number: int, line: Line) -> Message:
 
 
 def _plain(body: bytes) -> bytes:
-    """JSON in one spelling."""
+    """The same JSON in one spelling."""
     try:
         return exact_json.encode(exact_json.parse(body))
     except (ValueError, RecursionError):

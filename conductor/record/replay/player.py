@@ -1,8 +1,8 @@
 """Runs a recorded chain again: its client and its agent are played, its proxies run anew. The chain
-may be that of one component: then all that stood around it is played.
+may consist of one component: then everything around the component is played.
 
-No time passes but what the proxies take: what followed after an hour follows at once. It always
-ends: with the last answer, when nothing moves for too long, or when a component floods.
+No time passes but the proxies' own: a message that followed after an hour follows at once. A replay
+always ends: with the last answer, when nothing moves for too long, or when a component floods.
 """
 
 from __future__ import annotations
@@ -41,9 +41,9 @@ from conductor.transports.memory import Channel, MemoryTransport
 
 AGENT: Final = "recorded-agent"
 _MOST_LINES: Final = 512 * 1024 * 1024
-"""Bytes of what the new run passes on that are kept."""
+"""The most bytes of the new run's messages that are kept."""
 _FLOOD: Final = 10_000
-"""Messages beyond ten times those of the recording, after which a run is ended."""
+"""A run is ended after so many messages beyond ten times those of the recording."""
 _QUIET: Final = 0.5
 """Seconds without a message after which nothing more is expected behind the last answer."""
 
@@ -64,7 +64,7 @@ class Replayed(msgspec.Struct):
 
 
 def _leave_out(_component: str, _line: str) -> None:
-    """Takes what programs write."""
+    """Takes the lines that programs write to standard error, and drops them."""
 
 
 class _Held(Sink[Line]):
@@ -89,12 +89,12 @@ class Player:
     """Plays one recording to a chain.
 
     Args:
-        recording: What is played.
+        recording: The recording to play.
         specs: The proxies.
-        options: How they are run.
+        options: How the proxies are run.
         limit: Seconds without progress after which the run ends.
         log: Takes level, component and text.
-        transcript: Takes what the one guest gets and returns; None: nobody wants that.
+        transcript: Takes the lines that the one guest gets and returns; None: nobody wants them.
     """
 
     def __init__(
@@ -178,7 +178,7 @@ class Player:
             await self._over.wait()
             await self._settle()
             self._runtime.records.entries.drain()
-            self._held.close()  # what the end of the chain makes was not recorded
+            self._held.close()  # messages that the end causes were not recorded
             if not self._ended:
                 self._runtime.stop()
             reading.cancel_scope.cancel()
@@ -194,7 +194,7 @@ class Player:
         self._over.set()
 
     def _send(self) -> None:
-        """Sends what the client sends by now."""
+        """Sends the client's messages that are due by now."""
         assert self._channel is not None
         for line in self._client.send():
             self._channel.send(line)
@@ -202,7 +202,7 @@ class Player:
             self._over.set()
 
     async def _settle(self) -> None:
-        """Waits for what comes behind the last answer: as much as then, or until it is quiet."""
+        """Waits for the messages behind the last answer: as many as then, or until it is quiet."""
         moves = -1
         while not self._ended and moves != self._moves and self._is_more_due:
             moves = self._moves
@@ -261,7 +261,7 @@ def replayed(
 
     async def play() -> Replayed:
         with tempfile.TemporaryDirectory(prefix="conductor-replay-") as folder:
-            # What components keep ends with the run.
+            # Values that components keep (`kv`) end with the run.
             own = msgspec.structs.replace(options, values=os.path.join(folder, "values"))
             return await Player(recording, specs, own, limit, log, transcript).run()
 
