@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import AnyStr, Final
 
 SIMILAR: Final = 0.5
-"""Two texts are versions of one another if they share this part of the shorter."""
+"""Two texts are versions of one text if they share this part of the shorter."""
 
 
 def align(before: Sequence[bytes], after: Sequence[bytes]) -> list[int | None]:
@@ -52,7 +52,7 @@ def similarity(text: bytes, other: bytes) -> float:
 
 
 def ends(text: AnyStr, other: AnyStr) -> tuple[int, int]:
-    """How many bytes or characters are the same at the beginning, and behind those at the end."""
+    """How many bytes or characters are equal at the beginning, and of the rest at the end."""
     most = min(len(text), len(other))
     head = _shared(text, other, most)
     return head, _shared(text[::-1], other[::-1], most - head)

@@ -1,6 +1,6 @@
-"""Opens a chain: what it is to leave on disk, its lock file, its processes.
+"""Opens a chain: its files on disk, its lock file, its processes.
 
-The start path loads this module; what a chain does not want is not loaded.
+The start path loads this module; a sink that a chain does not want is not loaded.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def opened(
     watching: Sequence[Sink[Line]] = (),
     messages: bool = False,
 ) -> Opened:
-    """Opens a chain, in the order that puts a refusal on the audit, and that runs nothing before
+    """Opens a chain. The order puts a refusal on the audit, and runs nothing before
     the gates allow it. Raises `ConductorError`.
 
     Args:
@@ -63,7 +63,7 @@ def opened(
         on_stderr: Takes what components write to standard error.
         sinks: Take the lines of the trace too.
         watching: Take lines with the whole content of every message, and keep them in memory: who
-            is the client of the chain sees that content anyway.
+            is the client of the chain sees this content anyway.
         messages: The log gets a line for each message.
     """
     from conductor.run.log import ChainLog
@@ -83,7 +83,8 @@ def opened(
 
 
 def _audit(chain: Sinking) -> Sink[Item] | None:
-    """The audit, with a record of what is about to run. Raises `UsageError`."""
+    """Opens the audit, with a record of the components that are about to run. Raises
+    `UsageError`."""
     plan, options = chain.plan, chain.plan.options
     if options.audit is None:
         return None
@@ -148,7 +149,7 @@ def _trace(chain: Sinking) -> Sink[Item] | None:
 
 
 def _watched(chain: Sinking) -> Sink[Item] | None:
-    """What a page shows of a chat."""
+    """Opens the sink for the page of a chat."""
     if not chain.watching:
         return None
     from conductor.record.trace.tracer import Tracer
@@ -163,4 +164,4 @@ SINKS: Final[tuple[Callable[[Sinking], Sink[Item] | None], ...]] = (
     _audit,
     _ring,
 )
-"""Each opens a sink for the log of a chain, if one is wanted."""
+"""Functions that each open a sink for the log of a chain, if the chain wants the sink."""

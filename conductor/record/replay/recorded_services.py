@@ -1,8 +1,8 @@
 """Answers the calls of services as a trace holds them. Performs nothing outside of this run.
 
-A call gets the answer that the same component got to the same call. Without one: the time is that
-of the last answer, `random`, `log` and `metric` are performed, and values are kept, for this run
-only; all else is refused. No time passes, so a timer that had fired fires as soon as it is started.
+A call gets the answer that the same component got to the same call. Without an answer in the trace:
+the time is that of the last answer, `random`, `log` and `metric` are performed, and values are kept
+for this run only; all else is refused. No time passes: a timer that had fired fires at its start.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class RecordedServices(Owner):
     def __init__(self, events: Iterable[Line]) -> None:
         """
         Args:
-            events: What passed between components and the conductor.
+            events: The messages between components and the conductor.
         """
         self._calls: dict[tuple[str, str], deque[_Call]] = defaultdict(deque)
         """By component and call."""

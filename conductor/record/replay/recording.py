@@ -1,7 +1,7 @@
-"""What a trace holds of a chain: its components, what passed at its two ends, and at the services.
+"""The recording of a chain in a trace: its components, and the messages at its ends and services.
 
 Every trace will do, also the reference's: only events are read. The recording of one component is
-that of a chain of this component alone: what stood before it is the client, what stood behind it
+that of a chain of this component alone: all before the component is the client, all behind it
 the agent.
 """
 
@@ -26,7 +26,7 @@ _LATEST: Final = 1e11
 _MARK: Final = b'"[redacted'
 _RECORD_HINT: Final = "record a trace: `conductor agent --trace FILE …`"
 _NUMBERS: Final = 10**9
-"""Numbers of messages that one run of a host gives (`conductor/run/guest_host.py`)."""
+"""The range of message numbers that one run of a host has (`conductor/run/guest_host.py`)."""
 _MOMENT: Final = 2.5e-6
 """Seconds: the time of a line and its way are rounded to a microsecond each."""
 _MOST_HELD: Final = 512 * 1024 * 1024
@@ -38,19 +38,20 @@ class Recording(msgspec.Struct):
 
     path: str
     content: str = "all"
-    """What it holds of messages: `all` or `redacted`."""
+    """How much of messages the trace holds: `all` or `redacted`."""
     began: str | None = None
     """When it began, as ISO 8601; None: it does not say that."""
     names: list[str] = []
     """The names of the proxies, in order."""
     chain: dict[str, ChainComponent] = {}
-    """What the header says of components, by name; of the reference's nothing."""
+    """The components that the header describes, by name; the reference's header describes none."""
     client: list[Line] = []
-    """What came to the client, and from it, in order: what it sent stands where it was read."""
+    """The messages to and from the client, in order; a message from the client stands where it was
+    read."""
     agent: list[Line] = []
     """The same for the agent."""
     services: list[Line] = []
-    """What passed between proxies and the conductor itself."""
+    """The messages between proxies and the conductor itself."""
     mcp: int = 0
     """How many messages of MCP servers it holds, which are not played."""
     is_redacted: bool = False
@@ -69,7 +70,7 @@ _BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def load(path: str, component: str = "") -> tuple[Recording, Reader]:
-    """The recording in a file, and the trace that it is of. Raises `UsageError` for one that cannot
+    """The recording in a file, and its trace. Raises `UsageError` for a trace that cannot
     be replayed.
 
     `component`: record this component alone, as a chain.
@@ -101,8 +102,8 @@ def load(path: str, component: str = "") -> tuple[Recording, Reader]:
 
 
 def components(trace: Reader) -> list[ChainComponent | None]:
-    """What the header of a trace says of each component; None of a component where that cannot be
-    understood, as in a trace of a later conductor."""
+    """The components that the header of a trace describes; None for a component with a description
+    that cannot be understood, as in a trace of a later conductor."""
     try:
         listed = _header(trace.line(0)).chain
     except _BAD:
@@ -117,7 +118,7 @@ def components(trace: Reader) -> list[ChainComponent | None]:
 
 
 def _check(recording: Recording, trace: Reader) -> None:
-    """Raises `UsageError` for a trace without any message, or without what they held."""
+    """Raises `UsageError` for a trace without any message, or without the content of messages."""
     if trace.is_empty:
         raise UsageError(f"`{recording.path}` is no trace with a message", _RECORD_HINT)
     if recording.content == "none":
@@ -155,8 +156,8 @@ def _is_lost(line: Line) -> bool:
 
 
 def _alone(path: str, trace: Reader, component: str) -> Reader:
-    """The trace of one component: what did not come to it, past it or from it is left out. What
-    comes to it stands where it arrived, all else where it was read."""
+    """The trace of one component: only the messages to it, past it and from it. A message to the
+    component stands where it arrived, all others where they were read."""
     order = trace.components
     known = order[1:-1]
     if component not in known:
@@ -187,8 +188,8 @@ def _alone(path: str, trace: Reader, component: str) -> Reader:
 
 
 def _in_order(lines: Iterable[Line], component: str) -> list[Line]:
-    """The lines of a component by their times. These are rounded: what it sent within a moment
-    stands in the order of the numbers that its conductor gave."""
+    """The lines of a component by their times. The times are rounded: lines that the component sent
+    within a moment stand in the order of the numbers that its conductor gave."""
     ordered = sorted(lines, key=lambda line: line.ts)
     moments: dict[int, list[list[int]]] = {}
     for at, line in enumerate(ordered):

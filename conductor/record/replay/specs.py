@@ -1,7 +1,7 @@
 """The components of a recorded chain, as a replay runs them anew.
 
-A trace may be a stranger's. What its header names is run in the sandbox alone, with the rights it
-had then: in a replay no service is performed, so they reach nothing. A program, which would have
+A trace may be a stranger's. A component of its header runs in the sandbox alone, with the rights it
+had then: a replay performs no service, so these rights reach nothing. A program, which would have
 all rights of the user, is run only if the user names it.
 """
 
@@ -31,7 +31,7 @@ class Chosen(msgspec.Struct):
     """By name: the component that takes its place, as the user wrote it."""
     without: tuple[str, ...]
     notes: list[str]
-    """What is not as it was, for people."""
+    """The differences from the recorded chain, for people."""
 
 
 def chosen(
@@ -44,7 +44,8 @@ def chosen(
 ) -> Chosen:
     """The proxies, with those that the user swaps or leaves out. Raises `ConductorError`.
 
-    `alone`: one component is replayed by itself. Whatever runs in its place has what it had.
+    `alone`: one component is replayed by itself. A component in its place has its rights and
+    settings.
     """
     for option, names in (("--with", swapped), ("--without", without)):
         for name in names:
@@ -74,7 +75,7 @@ def judged(then: ChainComponent) -> Spec:
 
 
 def _resolved(then: ChainComponent) -> Spec:
-    """What a component of a trace is here. Raises `ConductorError`."""
+    """The component of a trace, as this machine has it. Raises `ConductorError`."""
     by_name = then.kind not in _SANDBOXED or is_name(then.source)
     return catalog.resolve(then.source) if by_name else catalog.at(then.source)
 
@@ -97,7 +98,7 @@ def _swapped(
         trust.check_program(spec)
     except ConductorError as error:
         raise UsageError(f"`--with {name}={component}`: {error.text}", error.hint) from None
-    # A new build of a proxy has the rights and settings of the one before it.
+    # A new build of a proxy has the rights and settings of the former build.
     is_build = spec.sandboxed and spec.bundled is None and spec.receipt is None
     is_build = is_build and spec.source == component and then is not None
     if then is not None and (alone or (is_build and then.kind in _SANDBOXED)):
@@ -135,8 +136,8 @@ def _as_recorded(name: str, then: ChainComponent | None, note: Callable[[str], N
 
 
 def _like(spec: Spec, then: ChainComponent) -> Spec:
-    """A component with what the recorded one was allowed, and its settings. Its limits are its own:
-    those of a trace might be anything. Raises `UsageError`."""
+    """A component with the rights and settings of the recorded one. It keeps its own limits: the
+    limits in a trace might be anything. Raises `UsageError`."""
     try:
         then.policy.policy()
     except ValueError as error:
@@ -161,5 +162,6 @@ def _without_secrets(value: Any) -> Any:
 
 
 def _name(name: str) -> str:
-    """Its name in the chain; a name of the trace may be one that no component can have."""
+    """The component's name in the chain; a name of the trace may be one that no component can
+    have."""
     return name if is_name(name) and not is_reserved(name) else "proxy"

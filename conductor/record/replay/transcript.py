@@ -1,4 +1,4 @@
-"""Writes what a guest gets and returns in a replay as a transcript, for `conductor test`."""
+"""Writes the lines of a guest in a replay as a transcript, for `conductor test`."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""A trace of what a ring holds, made when a chain fails or somebody asks (docs/log.md, "Rings").
+"""A trace of a ring's entries, made when a chain fails or somebody asks (docs/log.md, "Rings").
 
 played   gives the entries of a ring to another sink
-figures  counts them, for who watches
+figures  counts them, for those who watch
 file     writes them as a trace
 """

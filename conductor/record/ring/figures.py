@@ -1,4 +1,4 @@
-"""What each component did lately, for somebody who watches: counted from the ring.
+"""The latest work of each component, for somebody who watches: counted from the ring.
 
 A chain that nobody watches counts nothing.
 """
@@ -21,7 +21,7 @@ from conductor.run.log import Sink
 from conductor.run.ring import AGE, Kept, Ring
 
 _MOST_EVENTS: Final = 50_000
-"""Events after which it begins anew, from what the ring has: so its memory is bounded."""
+"""After so many events the count begins anew, with the entries of the ring: a bound of memory."""
 _MOST_COUNTED: Final = 20_000
 """Messages of which the figures are: to sort them must not hold up the chain."""
 
@@ -37,7 +37,7 @@ class _Sent(NamedTuple):
 
 
 class Counted(NamedTuple):
-    """What was counted of one component; its times in milliseconds, in order."""
+    """The counts of one component; its times in milliseconds, in order."""
 
     messages: int
     changed: int
@@ -48,7 +48,8 @@ class Figures(Sink[Line]):
     """Counts the messages that passed in the last minutes."""
 
     def __init__(self, ring: Ring, mode: Callable[[], str], wanted: str = "") -> None:
-        """`mode`: of the router. `wanted`: a filter, of what is counted. Raises `UsageError`."""
+        """`mode`: of the router. `wanted`: a filter; only events that it chooses are counted.
+        Raises `UsageError`."""
         self.wanted = wanted
         self._ring = ring
         self._mode = mode
@@ -69,7 +70,7 @@ class Figures(Sink[Line]):
         self._player = Player(held, Tracer([self], "all"), self._is_of)
 
     def work(self) -> Iterator[None]:
-        """Takes what has passed since it was called last. A step takes a few milliseconds."""
+        """Counts the entries since the last call. A step takes a few milliseconds."""
         return paced(self._taken())
 
     def _taken(self) -> Iterator[None]:

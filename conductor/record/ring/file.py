@@ -1,4 +1,4 @@
-"""The file of a ring: a trace of what it holds, in the user's folder of rings."""
+"""The file of a ring: a trace of the ring's entries, in the user's folder of rings."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _played(file: TraceFile, ring: Ring, why: str, mode: str, content: str) -> I
     held = ring.held()
     began = held.kept[0].at if held.kept else time.monotonic()
     start = time.time() - (time.monotonic() - began)
-    # Words of an error may be those of a component.
+    # The words of an error may come from a component.
     shown = clean_text(why) if content != "none" else ""
     chains = [held.chain, *(one.item for one in held.kept if isinstance(one.item, Chain))]
     names = dict.fromkeys(name for chain in chains for name in components(chain))

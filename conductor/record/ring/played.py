@@ -1,4 +1,4 @@
-"""Plays what a ring holds to another sink, as if it happened now."""
+"""Plays a ring's entries to another sink, as if they happened now."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from conductor.run.log import Item, Sink
 from conductor.run.ring import Held, Kept
 
 _STEP: Final = 0.003
-"""Seconds that one step takes, about: the chain waits for it."""
+"""Seconds that one step takes, about; the chain waits for the step."""
 
 
 class Player:

@@ -1,9 +1,9 @@
-"""What passes through a chain, written down (`--trace FILE`; docs/log.md, "Traces").
+"""The messages that pass through a chain, written down (`--trace FILE`; docs/log.md, "Traces").
 
-tracer    takes what is seen of messages
-hops      who the ends of a hop are; hops across the borders of hosts, put together
+tracer    takes the entries of the log
+hops      the two ends of each hop; hops across the borders of hosts, put together
 events    writes hops as events
-chain     its first line, which says what the components are
-services  what passes between components and services, without secrets
+chain     the first line, which describes the components
+services  calls of services and their answers, without secrets
 file      private, written in large pieces, and never a hindrance to the chain
 """

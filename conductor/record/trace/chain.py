@@ -1,4 +1,4 @@
-"""The first line of a trace: what it says of each component, so that a replay can run the chain
+"""The first line of a trace: it describes each component, so that a replay can run the chain
 anew."""
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class ChainComponent(msgspec.Struct, kw_only=True, omit_defaults=True):
 
 
 def described(plan: Plan, content: str) -> list[ChainComponent]:
-    """The components of a chain. `content`: what the trace holds of messages, `redacted` or `all`;
-    settings follow it.
+    """The components of a chain. `content`: how much of messages the trace holds, `redacted` or
+    `all`; the settings are shown by the same rule.
 
     Reads files, and runs nothing.
     """
@@ -58,7 +58,8 @@ def described(plan: Plan, content: str) -> list[ChainComponent]:
 
 
 def digest(spec: Spec) -> str:
-    """The digest of what runs in the sandbox; empty for a program, and for what cannot be read."""
+    """The digest of the module or script that runs in the sandbox; empty for a program, and for a
+    file that cannot be read."""
     try:
         if spec.script:
             from conductor.spec.python_guest import scripts

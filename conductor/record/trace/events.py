@@ -1,4 +1,4 @@
-"""Makes events of hops: what a trace says of each (`conductor.record.turns.line.Line`).
+"""Makes events of hops: the lines of a trace (`conductor.record.turns.line.Line`).
 
 An `id` is unique in its trace, since the reference's viewer pairs by receiver and id; the sender's
 own id is `_conductor.id`.
@@ -32,11 +32,12 @@ from conductor.spec.redaction import (
 )
 
 _LONGEST: Final = 200
-"""Characters of a session in a verdict; bytes of one that is remembered."""
+"""Characters of a session in a verdict; the most bytes of a session that is remembered."""
 _SMALL: Final = 64 * 1024
-"""Bytes of a payload of which is remembered how it is shown: most cross a chain unchanged …"""
+"""The most bytes of a payload for which its written form is remembered: most payloads cross a chain
+unchanged."""
 _REMEMBERED: Final = 4 * 1024 * 1024
-"""… and bytes of all of these: so much may be on its way through a chain at once."""
+"""The most bytes of all remembered payloads; as much may be on its way through a chain at once."""
 _SPARE: Final = 200
 """Bytes that is remembered beside a payload."""
 _KEPT: Final = 64 * 1024
@@ -44,18 +45,18 @@ _KEPT: Final = 64 * 1024
 _ROOM: Final = 1024
 """Bytes that a request without an answer takes besides its payload, roughly."""
 _MOST_OPEN: Final = 256 * 1024 * 1024
-"""Bytes of the requests without an answer that one host may report. Of more the answers are left
-out."""
+"""The most bytes of the requests without an answer that one host may report. Answers to further
+requests are left out."""
 
 
 class _PendingRequest(msgspec.Struct, gc=False):
     """A request without an answer so far."""
 
     number: int
-    """Its `id` in the file."""
+    """The request's `id` in the file."""
     departure: Departure
     target: str
-    """Its receiver, by its name in the trace."""
+    """The request's receiver, by its name in the trace."""
     method: str
     session: str | None
     at: float
@@ -94,11 +95,11 @@ class Events:
         self._content = content
         self._crossings = crossings
         self._key = os.urandom(16)
-        """Of digests of what is left out: without it nobody can try which secret has a digest."""
+        """The key for digests of hidden values: nobody without it can try secrets for a digest."""
         self._memory: dict[bytes, _Shown] = {}
-        """How the last payloads are written …"""
+        """The written forms of the last payloads."""
         self._size = 0
-        """… and how many bytes those take."""
+        """The bytes that the entries of `_memory` take."""
         self._number = 0
         self._pending: dict[int, _PendingRequest] = {}
         """By number."""
@@ -168,14 +169,14 @@ class Events:
         return Line(type="_conductor", ts=at, verdict=verdict)
 
     def happened(self, event: str, component: str, text: str, at: float) -> Line:
-        """What has happened to `component`: `restart`, `pause` …, and words for it."""
+        """The line for an event of `component`: `restart`, `pause` …, and words for it."""
         happened = {"event": event, "component": component, "text": clean_text(text)}
         if self._content == "none":
             del happened["text"]  # a component may have written it
         return Line(type="_conductor", ts=at, happened=happened)
 
     def gap(self, text: str, at: float) -> Line:
-        """Something is missing here: `text` says what."""
+        """The line for a gap; `text` says what is missing."""
         shown = clean_text(text) if self._content != "none" else "something is missing here"
         return Line(type="_conductor", ts=at, gap=shown)
 
@@ -195,7 +196,7 @@ class Events:
         at: float,
         host: str | None,
     ) -> None:
-        """Says what a request or notification is."""
+        """Fills in the line of a request or a notification."""
         method, params = entry.method, payload or b"null"
         mcp = mcp_message(method, params)
         if mcp is not None:
@@ -253,7 +254,7 @@ class Events:
         request: _PendingRequest,
         at: float,
     ) -> None:
-        """Says what a response is."""
+        """Fills in the line of a response."""
         body, domain = payload or b"null", "acp" if entry.is_error else ""
         if request.wrapped and not domain:
             body, domain = unwrapped(body)
@@ -283,7 +284,7 @@ class Events:
     def _shown(
         self, payload: bytes, method: str | None, own: Own, service: ServiceCall | None
     ) -> msgspec.Raw:
-        """What is written of a payload; what is left out is noted in `own`."""
+        """The written form of a payload; `own` takes a note of what is left out."""
         if self._content == "none":
             return msgspec.Raw(b"null")
         is_any = service is None and method not in LOGIN
@@ -328,7 +329,7 @@ class Events:
 
 
 def _milliseconds(seconds: float) -> float:
-    """Without what is below a microsecond; `round` takes many times as long."""
+    """Milliseconds without the part below a microsecond; `round` takes many times as long."""
     return int(seconds * 1_000_000 + 0.5) / 1000
 
 

@@ -17,18 +17,18 @@ from conductor.spec.limits import size_in_words
 from conductor.spec.private_files import HINT, open_private, reason
 
 FLUSH_BYTES: Final = 64 * 1024
-"""Bytes that are held back at most …"""
+"""The most bytes that are held back before they are written."""
 
 FLUSH_SECONDS: Final = 0.2
-"""… and for how long."""
+"""The longest time that lines are held back."""
 
 _ROOM: Final = 256
 """Bytes of the last line of a trace that is full."""
 
 _PATIENCE: Final = 1.0
-"""Seconds that the end of a chain waits for what is not written yet …"""
+"""Seconds that the end of a chain waits for lines that are not written yet."""
 _MOST_WAITS: Final = 10
-"""… and so many times more, while any of it is written."""
+"""The wait is repeated so many times while the writing moves on."""
 _PIECE: Final = 256 * 1024
 """Bytes that are written at a time."""
 
@@ -53,7 +53,7 @@ class TraceFile(Sink[Line]):
         self._thread: threading.Thread | None = None
         """Writes; begun with the first line."""
         self._change = threading.Condition()
-        # What both threads use:
+        # State that both threads use:
         self._held: list[bytes] = []
         """Lines that are not being written yet."""
         self._size = 0
@@ -105,12 +105,12 @@ class TraceFile(Sink[Line]):
         self._log("warning", "trace", f"{text}, nothing more is written to it\nhint: {hint}")
 
     def _end(self, last: bytes) -> None:
-        """It takes nothing more after a last line."""
+        """Holds a last line, and takes nothing more."""
         self._hold(last, last=True)
         self.failed = True
 
     def close(self) -> None:
-        """Writes what is held, if its reader takes it, and closes the file."""
+        """Writes the lines that are held, if the reader takes them, and closes the file."""
         with self._change:
             self._over = True
             self._change.notify()
@@ -136,7 +136,7 @@ class TraceFile(Sink[Line]):
         return 0 if self.failed else self._size
 
     def drop(self) -> str:
-        """See `Sink`. What is held waits on for the reader."""
+        """See `Sink`. Lines that are held still wait for the reader."""
         why = b"the reader did not keep up: the rest is missing"
         self._end(b'{"type":"_conductor","gap":"%b"}\n' % why)
         return f"the trace `{self._path}`"
@@ -157,7 +157,7 @@ class TraceFile(Sink[Line]):
         thread = threading.Thread(target=self._write, name="trace", daemon=True)
         try:
             thread.start()
-        except RuntimeError as error:  # this process may have no more threads
+        except RuntimeError as error:  # the process may have no more threads
             self._why = str(error)
             os.close(self._fd)
         else:

@@ -1,7 +1,7 @@
-"""Hops: who their ends are, and those across the borders of hosts of guests, put together.
+"""Hops: their ends. Hops across the borders of hosts of guests are put together.
 
-The conductor sees a message go to a host; the child that is the host reports which guest got it.
-Both mean one message, by its number, and it is one hop: from its sender to that guest. So a message
+The conductor sees a message go to a host. The host, a child process, reports which guest got it.
+Both tell of one message, by its number, and of one hop: from its sender to that guest. So a message
 that crosses a border waits here until its other part is seen.
 """
 
@@ -18,15 +18,16 @@ from conductor.core.component import Side, newcomer
 from conductor.core.roles.initialize import successor_name
 
 CONDUCTOR: Final = "conductor"
-"""What a trace calls the conductor itself."""
+"""The conductor's own name in a trace."""
 
 _ENDS: Final = frozenset({"client", "agent", CONDUCTOR})
 """Names in a trace that no proxy may have there."""
 
 _NEWCOMER: Final = newcomer("")
 _MOST: Final = 256 * 1024 * 1024
-"""Bytes of messages of one host that wait. Beyond that the oldest are forgotten: no host that does
-its work has so much before it, as nobody sends so far ahead (`conductor.run.backpressure`)."""
+"""The most bytes of one host's messages that wait. Beyond that the oldest are forgotten: no host
+that does its work has so much before it, as nobody sends so far ahead
+(`conductor.run.backpressure`)."""
 _ROOM: Final = 1024
 """Bytes that each takes besides its payload."""
 
@@ -45,7 +46,7 @@ class ChainNames:
         self.guests: dict[str, frozenset[str]] = {}
         """The guests of each peer."""
         self.hosts: dict[str, range] = {}
-        """The hosts that report what passes between their guests, and the numbers of those
+        """The hosts that report the messages between their guests, and the numbers of those
         messages."""
         self.agent = ""
         """The last peer, which may be the agent."""
@@ -72,7 +73,7 @@ class Departure(msgspec.Struct, gc=False):
     """A message that has left its sender: the first part of a hop."""
 
     source: str
-    """Its sender, by its name in the trace."""
+    """The sender, by its name in the trace."""
     left: float
     """When it was read, in seconds since the trace began."""
     entry: Entry
@@ -127,8 +128,8 @@ class Crossings:
         return self._borders[host].pop((inward, number))
 
     def swallowed(self, host: str) -> list[Departure]:
-        """What has entered a host that is gone, and that none of its guests is known to have; of
-        requests their answers tell."""
+        """The messages that have entered a host that is gone, and that none of its guests is known
+        to have. Requests are left out: their answers tell."""
         border = self._borders[host]
         waiting = list(border.waiting.items())
         lost = [key for key, one in waiting if one.inward and one.entry.kind != "request"]

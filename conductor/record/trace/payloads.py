@@ -1,4 +1,4 @@
-"""What a trace looks up in payloads: digests, messages of MCP, codes of errors."""
+"""Values that a trace looks up in payloads: digests, messages of MCP, codes of errors."""
 
 from __future__ import annotations
 

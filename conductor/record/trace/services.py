@@ -1,6 +1,6 @@
-"""What passes between components and the services of the conductor, without secrets.
+"""Calls of the conductor's services and their answers, without secrets.
 
-What is one depends on the call: of a value that is kept, on its key.
+Whether a value is a secret depends on the call; for a kept value, on its key.
 """
 
 from __future__ import annotations

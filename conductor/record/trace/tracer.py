@@ -1,7 +1,7 @@
 """Takes the entries of a log and writes them as a trace (`--trace FILE`), without secrets.
 
-Events are what passes between components (`conductor.record.trace.events`). Lines of type
-`_conductor` say what else has happened.
+Events are the messages between components (`conductor.record.trace.events`). Lines of type
+`_conductor` tell of everything else.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ class Tracer(Sink[Item]):
         """
         Args:
             sinks: Each takes the lines.
-            content: How much of each message.
-            chain: What the header says of the components.
-            head: The first line; None: it says of the chain that begins.
+            content: How much of each message is written.
+            chain: The components as the header describes them.
+            head: The first line; None: the line describes the chain that begins.
         """
         self._sinks = sinks
         self.is_live = any(sink.is_live for sink in sinks)
@@ -55,7 +55,8 @@ class Tracer(Sink[Item]):
         self._mode = ""
 
     def take(self, item: Item, at: float, mode: str) -> None:
-        """Makes lines of what happened. Raises `ValueError` if a host cannot mean it."""
+        """Makes lines of one entry. Raises `ValueError` if no honest host can report such an
+        entry."""
         self._mode = mode
         if self._start < 0:
             self._start = at
@@ -112,8 +113,8 @@ class Tracer(Sink[Item]):
     # -- messages ------------------------------------------------------------------------------
 
     def _crossed(self, entry: Entry, at: float) -> None:
-        """Writes a message that crossed between two peers of the router, or keeps one that goes to
-        a host."""
+        """Writes a message that crossed between two peers of the router, or keeps a message that
+        goes to a host."""
         hosts, mode = self._names.hosts, self._mode
         from_host = entry.source if entry.source in hosts else None
         to_host = entry.target if entry.target in hosts else None
@@ -126,7 +127,7 @@ class Tracer(Sink[Item]):
             departure = self._crossings.take(from_host, entry.number, inward=False)
         if departure is None:
             source = self._names.end(entry.source, entry.source_side, mode)
-            # What a host sends passes on something that only the host knows.
+            # A host's message passes on a message that only the host knows.
             seen = entry
             if from_host is not None:
                 seen = msgspec.structs.replace(entry, passes=0, past=False)
@@ -149,7 +150,7 @@ class Tracer(Sink[Item]):
         self._passed(lost, msgspec.structs.replace(departure, hosts=()), target, at)
 
     def _hop(self, host: str, entry: Entry, at: float) -> None:
-        """Writes a message that a guest got, or keeps one that is about to leave its host."""
+        """Writes a message that a guest got, or keeps a message that is about to leave its host."""
         source, left = shown_name(entry.source), self._left(entry, at)
         departure: Departure | None = Departure(source, left, entry, (host,))
         if entry.source == UPSTREAM:
@@ -171,7 +172,8 @@ class Tracer(Sink[Item]):
             self._put(line)
 
     def _left(self, entry: Entry, at: float) -> float:
-        """When a message that is seen now left its sender; what goes past that leaves it now."""
+        """When a message that is seen now left its sender; a message that goes past its sender
+        leaves now."""
         waited = entry.read and not entry.past
         return min(max(entry.read - self._start, 0.0), at) if waited else at
 
@@ -184,8 +186,8 @@ class Tracer(Sink[Item]):
 
 
 def components(chain: Chain) -> list[str]:
-    """The components of a chain as a trace has them: guests by themselves, where their host reports
-    what passes between them."""
+    """The components of a chain as a trace has them. Guests are listed by themselves, where their
+    host reports the messages between them."""
     return [
         name
         for peer, guests, numbers in chain.peers

@@ -1,4 +1,4 @@
-"""What is counted of the events of a component: how many, how many it changed, how long it had
+"""Counts the events of a component: how many it had, how many it changed, and for how long it had
 each."""
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from conductor.record.turns.model import Change, Row
 PERCENTILES: Final = (50, 95, 99)
 
 CHANGED: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED}
-"""What counts as a change of a message."""
+"""The values of `Change` that count as a change of a message."""
 
 
 def counts(row: Row) -> bool:

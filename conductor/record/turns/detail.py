@@ -1,4 +1,4 @@
-"""A turn in detail: what a person reads of it, and what each component made of each message."""
+"""A turn in detail: the text that a person reads, and each component's work on each message."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def detail(reader: Reader, turn: Turn) -> TurnDetail:
 
 
 def repeated(reader: Reader, session: str, first: int, behind: int) -> tuple[Item, ...]:
-    """What the agent repeated of an older session, between two numbers of events."""
+    """The part of an older session that the agent repeated, between two numbers of events."""
     turn = Turn(number=0, events=(first, behind))
     items = Items(reader, turn)
     for number, line in reader.of_turn(turn):
@@ -47,7 +47,7 @@ def repeated(reader: Reader, session: str, first: int, behind: int) -> tuple[Ite
 
 
 def verdict_of(record: dict[str, Any], at: float = 0.0, event: int | None = None) -> Verdict:
-    """A verdict as a line of a trace or of an audit has it, without what is no text."""
+    """A verdict as a line of a trace or of an audit has it; members that are no text are empty."""
     names = ("component", "rule", "direction", "method", "pointer", "text")
     known = {name: held if isinstance(held := record.get(name), str) else "" for name in names}
     return Verdict(**known, at=at, event=event, would=bool(record.get("would")))

@@ -1,4 +1,4 @@
-"""What a component changed in a message, in words: edits."""
+"""A component's changes of a message, in words: edits."""
 
 from __future__ import annotations
 
@@ -19,19 +19,19 @@ from conductor.record.turns import tokens
 from conductor.record.turns.model import Edit, Op
 
 _MOST: Final = 100
-"""Edits of one message that are listed."""
+"""The most edits of one message that are listed."""
 _LONGEST: Final = 4_000
 """Characters of a text in an edit."""
 _MOST_WORDS: Final = 600
-"""Words of a changed text that are compared one by one; of a longer one what lies between its
-first and its last difference is one edit."""
+"""The most words of a changed text that are compared singly. In a longer text all between the first
+and the last difference is one edit."""
 LARGEST: Final = 1024 * 1024
 """Bytes of two messages that are compared member by member."""
 _LARGE_ENTRY: Final = 4096
 """Bytes from which on an entry that both lists have is not looked into."""
 
 _MARK: Final = r"\[redacted(?:: [\w-]+)?\]"
-"""What stands in place of a secret: the trace's mark, or that of `redact` with the kind."""
+"""The mark in place of a secret: the trace's mark, or the mark of `redact` with the kind."""
 _SECRET: Final = re.compile(_MARK).match
 _WORDS: Final = re.compile(rf"{_MARK}|\s+|\w+|[^\w\s]")
 _OPS: Final = {"add": Op.ADDED, "remove": Op.REMOVED, "replace": Op.CHANGED}
@@ -40,7 +40,7 @@ _LISTS: Final = {
     "options": "option", "availableCommands": "command", "configOptions": "option",
     "locations": "location",
 }  # fmt: skip
-"""What an entry of a list is, by the list's name."""
+"""The word for an entry of a list, by the list's name."""
 
 _HIDDEN: Final = Edit(op=Op.CHANGED, what="part that the trace hides", pointer="")
 """Instead of a secret, or of all content, a trace has a mark."""
@@ -49,7 +49,7 @@ _HIDDEN: Final = Edit(op=Op.CHANGED, what="part that the trace hides", pointer="
 def edits(before: bytes, after: bytes) -> tuple[Edit, ...]:
     """The differences between two JSON texts, in words; none if they hold the same value.
 
-    What is no JSON, or very large, is compared as a whole.
+    A text that is no JSON, or very large, is compared as a whole.
     """
     if before == after:
         return ()
@@ -83,7 +83,7 @@ def in_words(made: tuple[Edit, ...]) -> str:
 
 
 def added_tokens(made: tuple[Edit, ...]) -> int:
-    """Tokens that edits add, less those that they take away, estimated."""
+    """The tokens that edits add, less the tokens that they take away, estimated."""
     return sum(tokens.estimated(edit.after) - tokens.estimated(edit.before) for edit in made)
 
 
@@ -102,8 +102,8 @@ _entries: Final = json_text.Decoder(list[msgspec.Raw]).decode
 
 
 def _without_same(before: bytes, after: bytes) -> tuple[bytes, bytes]:
-    """Two large objects with marks in place of what is the same in both: members, and entries of
-    their lists. Equal values make no edit, so it does not matter what stands there."""
+    """Two large objects with marks in place of equal parts: members, and entries of their lists.
+    Equal values make no edit, so the value of a mark does not matter."""
     try:
         old, new = _members(before), _members(after)
         for name in old.keys() & new.keys():
@@ -130,7 +130,7 @@ def _without_same_entries(
 
 
 def _edit(what: str, pointer: str, before: str, after: str, op: Op | None = None) -> Edit:
-    """An edit, its texts cut; which one it is, by what there is of it."""
+    """An edit, its texts cut. Without `op`, its kind follows from which of the texts there are."""
     return Edit(
         op=op or (Op.ADDED if not before else Op.REMOVED if not after else Op.CHANGED),
         what=what,
@@ -160,7 +160,7 @@ def of_operation(named: str, path: diff.Path, before: Any, after: Any) -> list[E
 
 
 def _what(path: diff.Path, value: Any) -> str:
-    """What is at a place, in words."""
+    """The words for the value at a place."""
     if not path:
         return "message"
     last = path[-1]
@@ -201,7 +201,7 @@ def _in_text(before: str, after: str, what: str, pointer: str) -> list[Edit]:
 
 
 def _between(before: AnyStr, after: AnyStr) -> tuple[AnyStr, AnyStr]:
-    """What lies between the first difference of two texts and the last."""
+    """The parts of two texts between their first difference and their last."""
     head, tail = ends(before, after)
     return before[head : len(before) - tail], after[head : len(after) - tail]
 

@@ -21,15 +21,15 @@ class Event(msgspec.Struct, eq=False):
     about it."""
 
     number: int
-    """Its place in the trace."""
+    """The event's place in the trace."""
     line: Line
     turn: OpenTurn
     asked: Asked | None = None
     """Of a response its request; of a request itself."""
     got: Seen | None = None
-    """What its sender passes on by it."""
+    """The message that its sender passes on by this event."""
     change: Change | None = None
-    """What its sender made of that; None: it is no component."""
+    """What its sender made of the message `got`; None: the sender is no component."""
     ms_in: float = 0.0
     """Of a response for how long its sender had the request and the answer, of another message for
     how long its sender had what it passes on by it, in milliseconds."""
@@ -42,15 +42,15 @@ class Event(msgspec.Struct, eq=False):
     """The params of the prompt that its sender changed by it; None: it changed none, or they are
     not known any more."""
     begins: bool = False
-    """Whether the turn begins with it …"""
+    """Whether the turn begins with this event."""
     ends: bool = False
-    """… or ends."""
+    """Whether the turn ends with this event."""
     answer: Prompted | None = None
     """The result of the turn's prompt."""
     uncut: Sequence[int] = ()
     """Events with words of this turn, which has ended: their sender has only cut them anew."""
     gap: str = ""
-    """In words, what is missing before it."""
+    """In words, what is missing before this event."""
 
     @property
     def own(self) -> Own:

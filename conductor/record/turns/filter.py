@@ -1,7 +1,7 @@
 """The language that chooses events of a trace: `~component redact & ~changed | ~slow 200ms`.
 
 One language for all views. `conductor/page/static/filter.js` reads it too; tests/record/turns/
-filters.json holds what both must make of it.
+filters.json holds the results that both must have.
 
     or     = and ("|" and)*
     and    = not ("&"? not)*
@@ -47,7 +47,7 @@ class Term(NamedTuple):
     """A term of the language."""
 
     value: str
-    """What stands behind it, as shown in help; empty: nothing."""
+    """The word for the term's value, as shown in help; empty: the term has no value."""
     what: str
     make: Callable[[str], Matches]
     """Takes the value. Raises `ValueError`."""
@@ -140,7 +140,7 @@ TOGETHER: Final = (
 
 
 def parse(text: str) -> Filter:
-    """Reads a filter; an empty one chooses everything. Raises `UsageError`."""
+    """Reads a filter; an empty text chooses everything. Raises `UsageError`."""
     if len(text) > _LONGEST:
         raise UsageError(f"a filter has at most {_LONGEST} characters", "write a shorter one")
     return Filter(text, _Parser(text).whole())
@@ -148,7 +148,7 @@ def parse(text: str) -> Filter:
 
 class _Token(NamedTuple):
     kind: str
-    """`sign`, `term`, `word` (also a quoted one) or `end`."""
+    """`sign`, `term`, `word` (also a word in quotes) or `end`."""
     text: str
     at: int
 
