@@ -1,7 +1,7 @@
-"""Which message answers which, who passes what on, and to which turn each belongs: found once, in
-the order of the trace. All that is shown of a chain is made of this.
+"""Finds which message answers which, who passes which message on, and the turn of each: once, in
+the order of the trace. All views of a chain are made of the result.
 
-Pure, and bounded: of what has passed it keeps what later messages may belong to.
+Pure, and bounded: it keeps only the past messages that later messages may belong to.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from conductor.record.turns.open_turn import SHOWN, OpenTurn
 from conductor.record.turns.seen import Asked, Bodies, Seen
 
 _REMEMBERED: Final = 100_000
-"""Messages whose numbers are known, to find what passes them on."""
+"""The most messages whose numbers are remembered, to find the messages that pass them on."""
 _MOST_OPEN: Final = 10_000
 """Requests without an answer, and turns, that are known."""
 _MOST_NAMES: Final = 1_000
@@ -58,7 +58,7 @@ _LOADS: Final = frozenset({"session/load", "session/resume", "session/attach"})
 
 
 class Fold:
-    """Takes the lines of one trace in order. Never raises for what a line holds."""
+    """Takes the lines of one trace in order. Never raises for the content of a line."""
 
     def __init__(self, most: int | None = None, most_words: int = SHOWN) -> None:
         """
@@ -79,7 +79,7 @@ class Fold:
         self.paused: dict[str, None] = {}
         """The components that are paused now."""
         self.rest = OpenTurn(0, "", 0.0, 0)
-        """Holds what belongs to no turn."""
+        """Holds the events that belong to no turn."""
         self.running: dict[str, OpenTurn] = {}
         """The open turn of each session."""
         self._most = most
@@ -94,8 +94,8 @@ class Fold:
         """By number of the request, else by requester, receiver and id."""
         self._guesses = Guesses()
         self._loose: dict[str, OpenTurn] = {}
-        """By session: the last turn that the client had not asked for. What is said there belongs
-        to it until another one begins."""
+        """By session: the last turn that the client had not asked for. Words in the session belong
+        to this turn until another turn begins."""
         self._lost: dict[int, OpenTurn] = {}
         """The turns of prompts whose answers nobody got, by number: they may come again, if their
         receiver could not take them."""
@@ -108,8 +108,8 @@ class Fold:
 
     @property
     def top(self) -> str:
-        """Whose end of the chain shows what the client gets: the client's; in a trace of the
-        reference that of the first proxy, since what that one sends to the client is not in it."""
+        """The component whose end of the chain shows the client's messages: the client. In a trace
+        of the reference: the first proxy, since its messages to the client are not in the trace."""
         return CLIENT if self.is_ours or not self.order else self.order[0]
 
     def asked(self, number: int) -> Asked | None:
@@ -165,7 +165,7 @@ class Fold:
     # -- lines about the trace -----------------------------------------------------------------
 
     def _about(self, line: Line) -> Event | None:
-        """Its header, a verdict, or what has happened to a component."""
+        """Takes the header, a verdict, or an event of a component."""
         if line.unwatched is not None:
             self._guesses.unwatched(line.unwatched)
         elif line.components is not None:
@@ -234,14 +234,14 @@ class Fold:
     def _passed(
         self, event: Event, line: Line, turn: OpenTurn, got: Seen | None, *, is_chunk: bool
     ) -> None:
-        """A component sends a request or a notification: its own, or one that it passes on."""
+        """A component sends a request or a notification: of its own, or passed on."""
         if event.own.by and got is None:
             return  # conductor made it in its place
         before = got.body if got is not None else None
         if got is None:
             change = Change.ORIGINATED
         else:
-            # What conductor has changed is no change of the component's.
+            # A change that conductor made is no change of the component's.
             change = Change.SAME if event.own.by else self._compared(line, got)
         event.change = change
         share = turn.share(line.source)
@@ -263,7 +263,7 @@ class Fold:
                 share.says = "changed"
 
     def _got_before(self, line: Line, own: Own) -> Seen | None:
-        """What the sender got and passes on by this message."""
+        """The message that the sender got and passes on by this message."""
         found = None
         if self._guesses.has_to(line.source) and not own.by:
             found = self._guesses.taken(line, self.direction(line.source, line.target))
@@ -275,7 +275,7 @@ class Fold:
         return Seen(self.number, n, line.ts, line.fingerprint, line.hidden, turn, maker)
 
     def _remember(self, n: int, seen: Seen, line: Line) -> None:
-        """Keeps a message for what passes it on."""
+        """Keeps a message for the message that passes it on."""
         if n:
             self._seen[n] = seen
             if len(self._seen) > _REMEMBERED:
@@ -286,7 +286,7 @@ class Fold:
             self._bodies.keep(seen, line.body)
 
     def _compared(self, line: Line, got: Seen) -> Change:
-        """Whether a message has another value than the one that it passes on."""
+        """Compares a message with the message that it passes on."""
         before, body = got.body, line.body
         if before is not None:
             self._bodies.passed_on(got)
@@ -326,7 +326,7 @@ class Fold:
             turn.agent_begins(line)
 
     def _close(self, asked: Asked) -> None:
-        """A request waits no more."""
+        """A request waits no longer."""
         asked.is_open = False
         self._guesses.answered(asked, self.direction(asked.source, asked.target))
         self._loading.discard(asked.event)
@@ -367,7 +367,7 @@ class Fold:
                 del self._lost[next(iter(self._lost))]
         if asked.method == PROMPT and line.target == (turn.by or CLIENT) and is_its:
             self._prompt_answered(event, line, turn)
-            if turn.by and turn.ms is not None:  # what went past the component may come later
+            if turn.by and turn.ms is not None:  # messages past the component may come yet
                 _put(self._loose, turn)
         asked.parent = asked.answer = None  # it may be remembered for long
 
@@ -411,7 +411,7 @@ class Fold:
         return self.rest if session else self._only_running()
 
     def _only_running(self) -> OpenTurn:
-        """The turn that what names no session belongs to: the open one, if there is but one."""
+        """The turn of an event that names no session: the open turn, if there is only one."""
         if len(self.running) == 1:
             return next(iter(self.running.values()))
         return self.rest
@@ -445,8 +445,8 @@ class Fold:
         return is_own and session in self._prompted and session not in self.running
 
     def _is_unprompted(self, line: Line, kind: str) -> bool:
-        """Whether the client gets something to read while no prompt runs, and no session is
-        loaded: then an agent repeats what was said in it."""
+        """Whether the client gets something to read while no prompt runs. While a session is loaded
+        the answer is no: then an agent repeats the words of the session."""
         is_prompt = kind in _USER and line.names_session in self._shared
         if (kind not in _SPOKEN and not is_prompt) or line.target != self.top or not self.is_ours:
             return False
@@ -468,7 +468,7 @@ class Fold:
         return turn
 
     def _other_client(self, line: Line) -> None:
-        """A prompt of another client comes, or its turn has ended: what is said then is of another
+        """Another client's prompt comes, or its turn has ended: words after this belong to another
         turn."""
         self._loose.pop(line.names_session, None)
         if len(self._shared) < _MOST_NAMES:

@@ -1,9 +1,9 @@
-"""Guesses what passes on what, for files that do not say it.
+"""Guesses which message passes on which, for files that do not say so.
 
-A trace of ours says what a message passes on. A trace of the reference never does, nor a ring, of
-components that nobody watched. There a message is taken for the next of its method and session
-that its sender had got: the one that the sender names by its id, else one that says the same, else
-the oldest. Nothing else in the fold guesses.
+A trace of ours names the message that a message passes on. A trace of the reference never does, nor
+a ring, for components that nobody watched. There a message is taken to pass on a message of the
+same method and session that its sender had got: the message with its id, else a message with the
+same value, else the oldest. Nothing else in the fold guesses.
 """
 
 from __future__ import annotations
@@ -16,28 +16,28 @@ from conductor.record.turns.line import ENDS, Line, plain
 from conductor.record.turns.seen import Asked, Seen
 
 _WAITING: Final = 256
-"""Messages of one method and session that a component got and may pass on still …"""
+"""The most messages of one method and session that a component got and may still pass on."""
 _MOST_KINDS: Final = 10_000
-"""… and such methods and sessions."""
+"""The most pairs of a method and a session that are remembered."""
 
 _Kind = tuple[str, str, str, str, str]
 """A component, the direction of messages that it got, their type, method and session."""
 
 
 class Guesses:
-    """Guesses what passes on what, in one trace."""
+    """Guesses which message passes on which, in one trace."""
 
     def __init__(self) -> None:
         self._keeps_ids: Mapping[str, bool] | None = None
         self._got: dict[_Kind, deque[Seen]] = {}
 
     def unwatched(self, keeps_ids: Mapping[str, bool]) -> None:
-        """The trace says it of all components but these; whether they pass requests on under the
-        ids that those came with."""
+        """The trace is complete for all components but these. The value of each: whether the
+        component passes requests on under the ids that they came with."""
         self._keeps_ids = keeps_ids
 
     def has_to(self, name: str) -> bool:
-        """Whether what a component passes on has to be guessed."""
+        """Whether the fold has to guess which messages a component passes on."""
         return name not in ENDS if self._keeps_ids is None else name in self._keeps_ids
 
     def got(self, seen: Seen, line: Line, direction: str) -> None:
@@ -49,7 +49,7 @@ class Guesses:
             self._got.setdefault(kind, deque(maxlen=_WAITING)).append(seen)
 
     def taken(self, line: Line, direction: str) -> Seen | None:
-        """What the sender of a request or a notification passes on by it; None: it is its own."""
+        """The message that a request or a notification passes on; None: the sender made it."""
         waiting = self._got.get(_kind(line.source, line, direction))
         if not waiting:
             return None
@@ -61,7 +61,7 @@ class Guesses:
             found = next((one for one in waiting if one.fingerprint == print_), waiting[0])
         if found is not None and line.type == "notification":
             while waiting[0] is not found:
-                waiting.popleft()  # its receiver has kept those before
+                waiting.popleft()  # its receiver has kept the messages before
         if found is not None:
             waiting.remove(found)
         return found

@@ -1,4 +1,4 @@
-"""What a person reads of a turn: what the client sent and got, in order."""
+"""The items of a turn that a person reads: the client's messages in both directions, in order."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 _MOST_ITEMS: Final = 5_000
 _LONGEST: Final = 200_000
-"""Characters of the words of one item."""
+"""The most characters of the words of one item."""
 _LARGEST: Final = 256 * 1024
 """Bytes of an item's blocks."""
 _CHUNKS: Final = {
@@ -51,7 +51,7 @@ def _list(value: Any) -> msgspec.Raw:
 
 
 def _with_more(blocks: msgspec.Raw, content: Any) -> msgspec.Raw:
-    """The content of a tool call and one more part of it, which goes on with its last text."""
+    """The content of a tool call with one more part, which goes on with the content's last text."""
     held: list[Any] = _any(blocks)
     last = members(members(held[-1]).get("content")) if held else {}
     text = text_in(members(content).get("content"))
@@ -64,13 +64,13 @@ def _with_more(blocks: msgspec.Raw, content: Any) -> msgspec.Raw:
 
 
 def _plainly(block: Any) -> Any:
-    """A block without what an agent may add where it repeats it."""
+    """A block without the members that an agent may add where it repeats the block."""
     is_text = isinstance(block, dict) and block.get("type") == "text"
     return block.get("text") if is_text else block
 
 
 def _words(value: Any) -> str:
-    """A text that strangers chose, if it is one."""
+    """`value` if it is a text, which strangers chose; else an empty text."""
     return value if isinstance(value, str) else ""
 
 
@@ -84,7 +84,7 @@ def _exchange(update: dict[str, Any]) -> tuple[str, str]:
 
 
 class Items:
-    """Collects what a person reads: what the client sent and got."""
+    """Collects the items that a person reads, from the client's messages in both directions."""
 
     def __init__(self, reader: Reader, turn: Turn) -> None:
         self.all: list[Item] = []
@@ -94,9 +94,9 @@ class Items:
         self._top = reader.top
         self._tools: dict[str, Item] = {}
         self._asked: dict[int, Item] = {}
-        """What waits for the response to an event."""
+        """The items that wait for a response, by the event of the request."""
         self._questions: dict[int, Line] = {}
-        """Those that wait for their answers, by the event."""
+        """The questions that wait for their answers, by the event."""
         self._plan: Item | None = None
         self._messages = Messages()
         self._prompt: list[Any] = []
@@ -130,7 +130,7 @@ class Items:
         self._add(number, line, "notice", text=text[:_LONGEST], component=who)
 
     def _logged(self, number: int, line: Line) -> None:
-        """A component puts a line in the log: what it warns of stands in the turn, too."""
+        """A component puts a line in the log: a warning stands in the turn, too."""
         held = _object(line.params)
         if held.get("level") in ("warn", "error"):
             text = _words(held.get("message"))[:_LONGEST]
@@ -296,7 +296,7 @@ class Items:
 
 
 def _of_editor(method: str, params: dict[str, Any]) -> tuple[str, str]:
-    """Who shows something in the editor or asks it, and what, in words (docs/editors.md)."""
+    """The component that shows or asks something in the editor, and its act (docs/editors.md)."""
     meta, start = params.get("_meta"), params.get("start")
     who = _words(meta.get(STAMP)) if isinstance(meta, dict) else ""
     id_ = _words(params.get("id"))
@@ -334,7 +334,7 @@ def _steps(entries: Any) -> str:
 
 
 def _answer(item: Item, line: Line) -> str:
-    """What was answered to a question, in words."""
+    """The answer to a question, in words."""
     if line.is_error:
         return "error"
     payload = _object(line.payload)

@@ -28,7 +28,7 @@ ENDS: Final = frozenset({CLIENT, AGENT, CONDUCTOR})
 KINDS: Final = frozenset({"request", "response", "notification"})
 
 _THEIRS: Final = {"Client": CLIENT, "Agent": AGENT}
-"""What the reference calls the ends of a chain."""
+"""The reference's names for the ends of a chain."""
 _LATEST: Final = 1e9
 """Seconds. No trace is 30 years long."""
 LONGEST: Final = 200
@@ -39,7 +39,7 @@ _NULL: Final = msgspec.Raw(b"null")
 
 
 class Own(msgspec.Struct, gc=False, omit_defaults=True):
-    """Our own members of an event (docs/log.md, "Traces"); what they do not say is left out."""
+    """Our own members of an event (docs/log.md, "Traces"); members with defaults are missing."""
 
     bytes: int = msgspec.field(default_factory=int)  # written, also where it is 0
     id: msgspec.Raw = _NULL
@@ -68,7 +68,7 @@ class _Member(msgspec.Struct, gc=False):
 
 
 class Ring(msgspec.Struct, gc=False):
-    """What the header of a ring's file says of it."""
+    """The header of a ring's file, as far as it describes the ring."""
 
     why: str = ""
     began: str = ""
@@ -121,7 +121,7 @@ class Line(msgspec.Struct, gc=False):
 
     @property
     def body(self) -> msgspec.Raw:
-        """Its params, result or error."""
+        """The event's params, result or error."""
         return self.payload if self.type == "response" else self.params
 
     @property
@@ -139,7 +139,7 @@ class Line(msgspec.Struct, gc=False):
 
     @property
     def fingerprint(self) -> int:
-        """A hash of its body; of one that is not in the trace of its size and its digest."""
+        """A hash of the event's body, or of its size and digest if the trace lacks the body."""
         own = self.own
         if own is None or bytes(self.body) != b"null":
             return hash((bytes(self.body), self.hidden))
@@ -152,7 +152,7 @@ class Line(msgspec.Struct, gc=False):
 
     @property
     def key(self) -> bytes:
-        """Its id, or for a long one a digest of it."""
+        """The event's id, or a digest of a long id."""
         raw = bytes(self.id)
         return raw if len(raw) <= LONGEST else hashlib.sha256(raw).digest()
 
@@ -210,7 +210,7 @@ _BAD: Final = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
 
 
 def read_line(line: bytes) -> Line | None:
-    """A line, its ends by our names; None if it is none, or one of an impossible time."""
+    """Reads a line, with our names for its ends. None: no event, or its time is impossible."""
     try:
         read = _decode(line)
     except _BAD:
@@ -222,7 +222,7 @@ def read_line(line: bytes) -> Line | None:
 
 
 _ABOUT: Final = ("verdict", "happened", "unwatched", "ended")
-"""What else a line of type `_conductor` may say than that something is missing."""
+"""The members of a line of type `_conductor`, apart from the member for a gap."""
 _RESPONSE: Final = (
     b'{"type":"response","ts":%.6f,"from":%b,"to":%b,"id":%b,"is_error":%b,"payload":%b,'
     b'"_conductor":%b}\n'

@@ -14,7 +14,7 @@ from conductor.errors import UsageError
 from conductor.spec import untrusted_files
 
 MOST_LINE: Final = 256 * 1024 * 1024
-"""Bytes of a line. A longer one is no line of a trace."""
+"""The most bytes of a line. A longer line is no line of a trace."""
 _READ: Final = 128 * 1024
 """Bytes that are read at a time."""
 MOST_HELD: Final = 256 * 1024 * 1024
@@ -29,9 +29,9 @@ class Lines(Protocol):
 
 
 class FileLines:
-    """The lines of a file: it keeps where each begins, and reads it again when it is asked for.
+    """The lines of a file: it keeps the place of each, and reads a line again when somebody asks.
 
-    `next` goes on from where it stopped, so that a file may grow meanwhile. A last line without
+    `next` goes on where it stopped, so that a file may grow meanwhile. A last line without
     an end is not taken until it has one.
     """
 
@@ -77,7 +77,7 @@ class FileLines:
         return self._end
 
     def is_of(self, path: str) -> bool:
-        """Whether the file at a path is this one, with all that was read of it. Raises
+        """Whether the file at a path is this file, with all that was read of it. Raises
         `OSError`."""
         found, held = os.stat(path), os.fstat(self._fd)
         return os.path.samestat(found, held) and found.st_size >= self._end
@@ -103,7 +103,7 @@ class FileLines:
 
 
 class HeldLines:
-    """Lines in memory: those of a chain that runs. Beyond `most` bytes it forgets the oldest."""
+    """Lines in memory, of a chain that runs. Beyond `most` bytes it forgets the oldest lines."""
 
     def __init__(self, most: int = MOST_HELD) -> None:
         self._most = most
@@ -133,6 +133,6 @@ class HeldLines:
 
 
 def unreadable(path: str, error: OSError) -> UsageError:
-    """What is wrong with the file of a trace."""
+    """The error for a file of a trace that cannot be read."""
     why = error.strerror or str(error)
     return UsageError(f"cannot read the trace `{path}`: {why}", "check the path")

@@ -1,6 +1,6 @@
-"""Updates of a session: what they hold, and in one form, whichever version of ACP they are of.
+"""Updates of a session: their content, in one form for all versions of ACP.
 
-Whoever shows a conversation reads the form of version 1: messages come in chunks, a plan has
+Every view of a conversation reads the form of version 1: messages come in chunks, a plan has
 entries.
 """
 
@@ -22,7 +22,7 @@ from conductor.core.policy.key_table import UPDATE
 _WHOLE: Final = ("user_message", "agent_message", "agent_thought")
 """Kinds of updates that hold a whole message; its parts are of the kind `…_chunk`."""
 _MOST: Final = 256
-"""Messages of which `Messages` knows what was shown; the oldest are forgotten."""
+"""The most messages for which `Messages` remembers the text shown; the oldest are forgotten."""
 
 
 class Update:
@@ -124,7 +124,7 @@ class Messages:
 
 
 def _behind(blocks: list[Any], known: int) -> Iterator[Any]:
-    """What of some blocks stands behind so many characters."""
+    """The part of some blocks behind so many characters."""
     for block in blocks:
         text = _text(block)
         if len(text) > known:
@@ -157,7 +157,7 @@ def members(value: object) -> dict[str, Any]:
 
 
 def decoded(line: bytes) -> Any:
-    """What a line says, also where only Python's reader takes it: NaN, a mark of bytes' order.
+    """The value of a line, also where only Python's reader takes it: NaN, a mark of bytes' order.
     Raises `ValueError`."""
     try:
         return json_text.decode(line)

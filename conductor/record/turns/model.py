@@ -1,8 +1,9 @@
-"""What is shown of a trace. The terminal prints it, the page draws its JSON, exports convert it.
+"""The objects that are shown of a trace. The terminal prints them, the page draws them from JSON,
+exports convert them.
 
 Times are seconds since the trace began, durations milliseconds. A number of an event is its place
-in the trace, from 0; lines that are no events count too. Text of strangers is kept as it is: who
-shows it makes it safe.
+in the trace, from 0; lines that are no events count too. Text of strangers is kept as it is: the
+code that shows a text makes it safe.
 """
 
 from __future__ import annotations
@@ -14,25 +15,25 @@ import msgspec
 
 
 class Change(StrEnum):
-    """What a component made of a message."""
+    """How a component treated a message."""
 
     SAME = "same"
-    """It passed it on unchanged."""
+    """The component passed the message on unchanged."""
     CHANGED = "changed"
     ANSWERED = "answered"
-    """It answered a request itself."""
+    """The component answered a request itself."""
     ORIGINATED = "originated"
-    """It sent a message of its own."""
+    """The component sent a message of its own."""
     DROPPED = "dropped"
-    """It did not pass it on."""
+    """The component did not pass the message on."""
     PAST = "past"
     """The message went past it."""
     OPEN = "open"
-    """It has it still, or the trace ended before."""
+    """The component still has the message, or the trace ended before it went on."""
 
 
 class Op(StrEnum):
-    """What one edit is."""
+    """The kind of an edit."""
 
     ADDED = "added"
     REMOVED = "removed"
@@ -40,7 +41,7 @@ class Op(StrEnum):
 
 
 class Edit(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """One difference between a message that a component got and the one it passed on."""
+    """One difference between a message that a component got and the message that it passed on."""
 
     op: Op
     what: str
@@ -49,7 +50,7 @@ class Edit(msgspec.Struct, omit_defaults=True, kw_only=True):
     """A JSON pointer to the place, in the message that has it."""
     before: str = ""
     after: str = ""
-    """Text as it is; any other value as JSON. Long ones are cut (`cut`)."""
+    """Text as it is; any other value as JSON. Long values are cut (`cut`)."""
     cut: bool = False
 
 
@@ -73,16 +74,16 @@ class Visit(msgspec.Struct, omit_defaults=True, kw_only=True):
     sent: int | None = None
     """Number of the event with which it passed it on; None: it did not."""
     times: int = 1
-    """How many equal visits this one stands for, where neighbours are shown as one: chunks of an
-    answer that it let through unchanged."""
+    """The number of equal visits that this visit stands for. Neighbours are shown as one visit:
+    chunks of an answer that the component let through unchanged."""
     edits: tuple[Edit, ...] = ()
-    """What it changed, at most 100."""
+    """The component's changes, at most 100."""
     tokens: int = 0
     """Tokens that it added (or with a minus removed), estimated."""
 
 
 class Verdict(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """Conductor refused or undid what a component did, or only watched it."""
+    """Conductor refused or undid an act of a component, or only watched the act."""
 
     component: str
     rule: str
@@ -107,18 +108,18 @@ class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
     at: float
     ms: float = 0.0
     text: str = ""
-    """The words; of a tool call its title, of a question what is asked."""
+    """The words; for a tool call its title, for a question the question."""
     status: str = ""
     """Of a tool call its last status, of a question the answer in words, of MCP `ok` or the error.
     """
     component: str = ""
-    """Who made it, where that is neither client nor agent; of a prompt the component."""
+    """The component that made the item, if neither client nor agent did; of a prompt always."""
     id: str = ""
     """Of a tool call its id."""
     nested: str = ""
-    """Of a text or a thought: the title of the exchange it is of (`subconversation`) …"""
+    """For a text or a thought: the title of its exchange (`subconversation`)."""
     exchange: str = ""
-    """… and its id."""
+    """The id of that exchange."""
     blocks: msgspec.Raw = msgspec.Raw(b"[]")
     """Content blocks, plan entries, options, diffs, as ACP has them (a JSON array)."""
     events: tuple[int, int] = (0, 0)
@@ -126,7 +127,7 @@ class Item(msgspec.Struct, omit_defaults=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What a turn cost, as far as the agent reports it."""
+    """The cost of a turn, as far as the agent reports it."""
 
     input: int = 0
     output: int = 0
@@ -141,16 +142,16 @@ class Share(msgspec.Struct, omit_defaults=True, kw_only=True):
 
     component: str
     ms: float = 0.0
-    """Its own time: that of its visits, moments that overlap counted once; of the agent the time
-    it worked, without that in which it waited for an answer."""
+    """The component's own time: the sum of its visits, moments that overlap counted once. The
+    agent's time is the time it worked, without the time it waited for an answer."""
     messages: int = 0
     changed: int = 0
     """How many messages it changed, answered, dropped or originated."""
     tokens: int = 0
     verdicts: int = 0
     says: str = ""
-    """In words what it did, first to the prompt: `added 1 block, changed the answer, sent 1 message
-    of its own`; `unchanged`: nothing."""
+    """The component's acts in words, first on the prompt: `added 1 block, changed the answer, sent
+    1 message of its own`; `unchanged`: nothing."""
 
 
 OTHER_CLIENT: Final = "another client"
@@ -158,8 +159,8 @@ OTHER_CLIENT: Final = "another client"
 
 
 class Turn(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """A prompt and all until its answer, or what the client got to read without one. What comes
-    before the first prompt, and what belongs to no turn, is turn 0."""
+    """A prompt and all until its answer, or text that the client got to read without a prompt. Turn
+    0 holds all before the first prompt, and all that belongs to no turn."""
 
     number: int
     session: str = ""
@@ -167,7 +168,7 @@ class Turn(msgspec.Struct, omit_defaults=True, kw_only=True):
     ms: float | None = None
     """None: it has not ended."""
     by: str = ""
-    """Who began it unasked: a component, or the agent. Empty: the client."""
+    """The component or the agent that began the turn unasked. Empty: the client began it."""
     prompt: str = ""
     """The words of the client, or of the component, the first 500 characters."""
     answer: str = ""
@@ -198,7 +199,7 @@ class TurnDetail(msgspec.Struct, omit_defaults=True, kw_only=True):
     turn: Turn
     items: tuple[Item, ...] = ()
     visits: tuple[Visit, ...] = ()
-    """Those with a change first in their component's order in the chain, then by time."""
+    """The visits, by the order of components: first those with a change, then by time."""
     verdicts: tuple[Verdict, ...] = ()
 
 
@@ -217,8 +218,8 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
     ms: float
     """Of a response: after how long."""
     ms_in: float
-    """Of a response: how long its sender itself had the request and the answer; of another message
-    how long its sender had what it passes on by it."""
+    """For a response: how long its sender itself had the request and the answer. For another
+    message: how long its sender had the message that it passes on."""
     change: str
     """A `Change` of its sender; empty for messages of the client and the agent."""
     protocol: str
@@ -231,7 +232,7 @@ class Row(msgspec.Struct, array_like=True, kw_only=True):
 
 
 class Head(msgspec.Struct, omit_defaults=True, kw_only=True):
-    """What a trace is of."""
+    """The origin of a trace, and its chain."""
 
     source: str = ""
     """Where it comes from: a file's name, or the chain that runs."""
@@ -247,7 +248,7 @@ class Head(msgspec.Struct, omit_defaults=True, kw_only=True):
     ended: bool = False
     """Whether the trace says that the chain has ended."""
     ring: str = ""
-    """In words, what the file of a ring holds; empty: it is none."""
+    """In words, the content of the file of a ring; empty: the file is no ring's."""
     process: int | None = None
     """The process of the chain, where its header names it."""
     began: float | None = None

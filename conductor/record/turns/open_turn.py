@@ -26,7 +26,7 @@ SHOWN: Final = 500
 """Characters of a prompt and an answer in a turn's summary."""
 _MOST_SPANS: Final = 64
 _MOST_TOOLS: Final = 10_000
-"""Tool calls of one turn that are known."""
+"""The most tool calls of one turn that are known."""
 _TOOL: Final = ("tool_call", "tool_call_update")
 _DONE: Final = ("completed", "failed", "cancelled")
 _MESSAGE: Final = ("agent_message_chunk", "agent_message")
@@ -37,8 +37,7 @@ _ACTS: Final = {
     "originated": ("sent", "message", " of its own"),
     "mcp": ("answered", "MCP request", ""),
 }
-"""What a component may have done to messages, and the words for it: a verb, a noun, and what
-follows it."""
+"""A component's acts on messages, and the words for each: a verb, a noun, and further words."""
 
 
 class _Cost(msgspec.Struct):
@@ -60,10 +59,10 @@ class Time:
         self._spans: list[tuple[float, float]] = []
         """Apart from each other, in order."""
         self._after = 0.0
-        """What was before is forgotten, and counts no more."""
+        """Spans before this moment are forgotten, and count no longer."""
 
     def add(self, since: float, until: float) -> None:
-        """It had something between two moments."""
+        """The component had a message between two moments."""
         since = max(since, self._after)
         if until <= since:
             return
@@ -92,28 +91,28 @@ class OpenShare:
         self.got_text = self.sent_text = 0
         """Checksums of the words of the agent that it got and passed on: it may cut them anew."""
         self.cut = array("i")
-        """Events with such words that are not those of one event that it got."""
+        """Events with words of the agent that are not the words of one event the component got."""
         self.messages = self.tokens = self.verdicts = 0
         self.acts: dict[str, int] = {}
         """How many messages it changed, answered …, by the keys of `_ACTS`."""
         self.says = ""
-        """What it did to the prompt, in words."""
+        """The component's changes of the prompt, in words."""
         self.prompts: tuple[int, int] | None = None
         """The events with which it got and passed on a prompt that it changed; read when somebody
         asks for the words."""
 
     def did(self, act: str) -> None:
-        """It did something to a message."""
+        """Counts an act of the component on a message."""
         self.acts[act] = self.acts.get(act, 0) + 1
 
     @property
     def changed(self) -> int:
-        """How many messages it changed, answered or originated. To answer MCP is what a component
-        with a server of its own is for."""
+        """The number of messages that the component changed, answered or originated. Answers to MCP
+        do not count: a component with a server of its own exists to give them."""
         return sum(self.acts.get(act, 0) for act in _ACTS if act != "mcp")
 
     def does(self, stored: Stored, *, ends: bool) -> str:
-        """What it did, in words; `ends`: it is the client or the agent."""
+        """The component's acts in words; `ends`: the component is the client or the agent."""
         prompt = self._prompt(stored)
         its_act = prompt if prompt == "answered" else "changed"
         made = [prompt] if prompt != "unchanged" else []
@@ -126,7 +125,7 @@ class OpenShare:
         return ", ".join(filter(None, made)) or prompt
 
     def _prompt(self, stored: Stored) -> str:
-        """What it did to the prompt, in words."""
+        """The component's changes of the prompt, in words."""
         prompts, self.prompts = self.prompts, None  # two threads may ask
         if prompts is not None:
             got, sent = (read_line(stored(number)) for number in prompts)
@@ -139,7 +138,7 @@ class OpenShare:
 
 
 class ToolCall(msgspec.Struct, frozen=True):
-    """A tool call of the agent, as the client knows it at one event."""
+    """A tool call of the agent, as the client knows the call at one event."""
 
     id: str
     first: int
@@ -179,16 +178,17 @@ class OpenTurn:
         self._calls: dict[str, ToolCall] | None = {}
         """The tool calls by id; None: the turn has ended."""
         self._messages: dict[str, Messages] = {}
-        """What each end was told of the answer."""
+        """The answer's messages that each end was told of."""
         self.inserted = False
-        """Its prompt was answered when it was inserted (ACP v2); its end is an update."""
+        """Whether the prompt was answered when it was inserted (ACP v2); an update ends the
+        turn."""
         self._works: float | None = None
-        """Since when the agent works …"""
+        """The time since which the agent works; None: it does not work."""
         self._waits = 0
-        """… or how many answers it waits for."""
+        """The number of answers that the agent waits for."""
 
     def share(self, component: str) -> OpenShare:
-        """What a component has of it."""
+        """A component's share of the turn."""
         found = self.shares.get(component)
         if found is None:
             found = self.shares[component] = OpenShare()
@@ -237,7 +237,7 @@ class OpenTurn:
             self.had(AGENT, self._works, at)
             self._works = None
 
-    # -- what passes ---------------------------------------------------------------------------
+    # -- messages ------------------------------------------------------------------------------
 
     def chunk(self, line: Line, text: str) -> None:
         """Words on their way: a component may cut them anew without changing them."""
@@ -250,10 +250,10 @@ class OpenTurn:
             share.got_text = zlib.crc32(data, share.got_text)
 
     def update(self, number: int, line: Line, update: Update, top: str) -> ToolCall | None:
-        """A `session/update`, the event of this number: what the summary shows of it. `top`: whose
+        """Takes a `session/update`, the event `number`, for the summary. `top`: the component whose
         end the client's is.
 
-        Returns the tool call that it tells the client of; None: it tells of none.
+        Returns the tool call that the update tells the client of; None: it tells of none.
         """
         if line.source == AGENT:
             self.tokens_out += tokens.estimated(self._new_words(AGENT, update))
@@ -268,7 +268,7 @@ class OpenTurn:
         return self._tool(number, update) if update.kind in _TOOL else None
 
     def _costs(self, said: object) -> None:
-        """The agent says what the session has cost so far."""
+        """The agent reports the cost of the session so far."""
         try:
             cost = msgspec.convert(said, _Cost)
         except msgspec.ValidationError:
@@ -300,7 +300,7 @@ class OpenTurn:
         return call
 
     def end(self, at: float, stop: str) -> list[int]:
-        """It has ended. The events with words that their sender has only cut anew."""
+        """The turn has ended. Returns the events with words that their sender has only cut anew."""
         self.agent_ends(at)
         self.stop = stop
         self.ms = max(at - self.at, 0.0) * 1000
@@ -315,7 +315,7 @@ class OpenTurn:
         return uncut
 
     def goes_on(self) -> None:
-        """It had not ended: its prompt comes again."""
+        """The turn had not ended: its prompt comes again."""
         self.ms, self.stop, self.failed, self._calls = None, "", False, {}
 
     def _within(self, time: Time) -> float:
@@ -326,7 +326,7 @@ class OpenTurn:
         times = [self.person, *(share.time for share in self.shares.values())]
         return 0.0 if self.ms is None else round(max(self.ms - sum(t.ms for t in times), 0.0), 3)
 
-    # -- what is shown -------------------------------------------------------------------------
+    # -- the turn as shown ---------------------------------------------------------------------
 
     def shown(self, components: Iterable[str], top: str, stored: Stored) -> Turn:
         """The turn as it is by now, the shares in the order of the chain."""

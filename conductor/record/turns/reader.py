@@ -1,7 +1,7 @@
 """Reads the lines of a trace, ours or the reference's: events, how they belong together, turns.
 
-Each line is read once. What is kept of an event are a few numbers; its text stays where it is
-(`conductor.record.turns.lines`) and is read again when somebody looks at it. So a trace may be much
+Each line is read once. The reader keeps a few numbers of an event. The text stays where it is
+(`conductor.record.turns.lines`) and is read again when somebody looks at it: a trace may be much
 larger than memory.
 """
 
@@ -44,13 +44,12 @@ _NO_CHANGE: Final = 255
 
 
 class Reader:
-    """Takes the lines of one trace in order. Never raises for what a line holds.
+    """Takes the lines of one trace in order. Never raises for the content of a line.
 
-    While one thread takes lines, others may look at what it has taken."""
+    While one thread takes lines, other threads may look at the lines that it has taken."""
 
     def __init__(self, lines: Lines, source: str = "") -> None:
-        """`lines`: where each line can be read again once it was taken. `source`: what is shown as
-        the origin of the trace."""
+        """`lines`: gives each line again once it was taken. `source`: the origin of the trace."""
         self._lines = lines
         self._fold = Fold(_MOST_TURNS)
         self._head = Head(source=source, content="unknown")
@@ -59,29 +58,29 @@ class Reader:
         self._pairs = array("i")
         """Of a response the event of its request, of a request that of its response; else -1."""
         self._got = array("i")
-        """The event with which the sender got what it passes on by this one; else -1."""
+        """The event with which the sender got the message that this event passes on; else -1."""
         self._turn_of = array("i")
         self._later = array("i")
-        """The next event of the same turn; else -1. Turns of many sessions run at once: to look for
-        the events of one among those of all would take time with the square."""
+        """The next event of the same turn; else -1. Turns of many sessions run at once: a search
+        for one turn's events among all events would take time with the square."""
         self._ms_in = array("f")
         self._change_of = bytearray()
         self._turns: list[OpenTurn] = [self._fold.rest]
         self._gaps: list[str] = []
         self._between: list[int] = []
-        """Lines about what has happened since the last turn ended …"""
+        """Lines about components since the last turn ended."""
         self._ended_at = 0
-        """… the last event of that turn …"""
+        """The last event of that turn."""
         self._before_turn: dict[int, list[int]] = {}
-        """… and such lines by the turn that came then: it is the first that they are of use for."""
+        """Such lines by the turn that came then: it is the first turn that they matter to."""
 
-    # -- what was read -------------------------------------------------------------------------
+    # -- the events that were read -------------------------------------------------------------
 
     def __len__(self) -> int:
         return len(self._pairs)
 
     def head(self, *, live: bool = False) -> Head:
-        """What the trace is of. `live`: whether more may come."""
+        """The origin of the trace, and its chain. `live`: whether more may come."""
         return msgspec.structs.replace(
             self._head,
             components=tuple(self.components),
@@ -97,7 +96,8 @@ class Reader:
         """The names in the order of the chain: `client`, the proxies, `agent`."""
         fold = self._fold
         order = [name for name in fold.order if name != fold.agent]
-        # Without content a header says no roles; as the agent the last one is `agent` in events.
+        # Without content a header names no roles; as the agent, the last component is `agent` in
+        # events.
         has_no_roles = fold.is_ours and not fold.agent
         if has_no_roles and order and order[-1] not in fold.met and AGENT in fold.met:
             order = order[:-1]
@@ -105,12 +105,12 @@ class Reader:
 
     @property
     def top(self) -> str:
-        """Whose end of the chain shows what the client gets; see `Fold`."""
+        """The component whose end of the chain shows the client's messages; see `Fold`."""
         return self._fold.top
 
     @property
     def turns(self) -> list[Turn]:
-        """The turns so far, in order; the first holds what belongs to no turn."""
+        """The turns so far, in order; the first turn holds all that belongs to no turn."""
         return [self._made(turn) for turn in self._turns]
 
     @property
@@ -194,8 +194,8 @@ class Reader:
         return self._pairs[number]
 
     def before(self, number: int) -> int | None:
-        """The event with which the sender of an event got what it passes on by it; None: it passes
-        nothing on, or that is long ago."""
+        """The event with which the sender of an event got the message that it passes on; None: the
+        sender passes nothing on, or got the message long ago."""
         got = self._got[number]
         return None if got < 0 else got
 
@@ -209,7 +209,7 @@ class Reader:
         return not self._fold.met
 
     def change(self, number: int) -> Change | None:
-        """What the sender of an event made of what it passes on; None: it is no component."""
+        """How the sender of an event treated the message that it passes on; None: no component."""
         place = self._change_of[number]
         return None if place == _NO_CHANGE else _CHANGES[place]
 
@@ -238,7 +238,7 @@ class Reader:
             self.gap(f"line {len(self)} is no event")
 
     def read(self, line: Line | None) -> bool:
-        """Takes what the next line says, which `lines` has already. False: nothing."""
+        """Takes the next line, which `lines` has already. False: the line tells nothing."""
         for numbers in (self._pairs, self._got, self._turn_of, self._later):
             numbers.append(-1)
         self._ms_in.append(0.0)
@@ -295,7 +295,7 @@ class Reader:
             self._change_of[each] = _PLACES[Change.SAME]
 
     def _begin(self, turn: OpenTurn) -> None:
-        """A turn begins: what has happened before it is shown in it."""
+        """A turn begins: it shows the events of components before it."""
         if self._between:
             former = self._turns[-1]
             if former.last == self._between[-1]:
@@ -306,8 +306,8 @@ class Reader:
         self._turns.append(turn)
 
     def _happened(self, number: int, turn: OpenTurn) -> None:
-        """Something has happened to a component. Between two turns the next one shows it, and
-        until that begins the former one."""
+        """Something has happened to a component. Between two turns the next turn shows the event,
+        and until that turn begins the former turn shows it."""
         if turn.number and not self._fold.running:
             if not self._between:
                 self._ended_at = turn.last
@@ -321,7 +321,7 @@ class Reader:
 
 
 def _of_ring(ring: Ring) -> str:
-    """What the file of a ring holds, in words."""
+    """The content of the file of a ring, in words."""
     why = f" ({ring.why[:LONGEST]})" if ring.why else ""
     begins = "it begins in mid-session, older messages are not in it"
     return f"a ring{why}: {begins if ring.forgotten else 'it has all since the start'}"
@@ -331,8 +331,8 @@ def _of_ring(ring: Ring) -> str:
 
 
 def opened(path: str) -> Reader:
-    """Reads the whole trace in a file. Raises `UsageError` for a file that is no trace, or one of a
-    later format, as soon as that is known."""
+    """Reads the whole trace in a file. Raises `UsageError` for a file that is no trace, or a trace
+    of a later format, as soon as that is known."""
     lines = FileLines(path)
     reader = Reader(lines, path)
     is_trace = False
@@ -372,6 +372,6 @@ def _is_of_trace(text: bytes, path: str) -> bool:
 
 
 def held(most: int = MOST_HELD) -> tuple[Reader, HeldLines]:
-    """A reader of lines that are in memory alone, and what holds them."""
+    """A reader of lines that are in memory alone, and the holder of these lines."""
     lines = HeldLines(most)
     return Reader(lines), lines

@@ -19,7 +19,7 @@ def row_of(
     change: Change | None,
     asked: Line | None = None,
 ) -> Row | None:
-    """An event in short; None for a line that is none.
+    """An event in short; None for a line that is no event.
 
     Args:
         number: Its number.
@@ -28,7 +28,7 @@ def row_of(
         pair: See `Reader.pair`.
         ms_in: See `Event.ms_in`.
         change: See `Reader.change`.
-        asked: Of a response its request, if the response does not say what that was.
+        asked: For a response its request, if the response does not say which it was.
     """
     about = line.verdict or line.happened
     if about is not None:
@@ -60,7 +60,7 @@ def row_of(
 
 
 def _row_about(number: int, line: Line, turn: int, about: Mapping[str, Any]) -> Row:
-    """A verdict, or what has happened to a component, in short."""
+    """A verdict, or an event of a component, in short."""
     kind = "verdict" if line.verdict else "notice"
     kind = "would" if line.verdict and about.get("would") else kind
     words = {k: v for k, v in about.items() if isinstance(v, str)}

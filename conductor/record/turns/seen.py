@@ -1,4 +1,4 @@
-"""Messages that were seen, for what passes them on."""
+"""Messages that were seen, kept for the messages that pass them on."""
 
 from __future__ import annotations
 
@@ -12,21 +12,21 @@ from conductor.record.turns.open_turn import OpenTurn
 _MOST_BODIES: Final = 1024 * 1024
 """Bytes of all bodies that are kept. Of other messages only hashes are known."""
 _SMALLEST: Final = 256
-"""Bytes that each of those takes, roughly, however short it is."""
+"""The bytes that each message takes, roughly, however short it is."""
 
 
 class Seen(msgspec.Struct, eq=False):
-    """A message that was seen, for what passes it on."""
+    """A message that was seen, kept for the message that passes it on."""
 
     event: int
     n: int
-    """Its number; 0: the trace has none."""
+    """The message's number; 0: the trace has none."""
     at: float
     fingerprint: int
     hidden: str
     turn: OpenTurn
     maker: str
-    """Who has made it, before others passed it on."""
+    """The component that made the message, before others passed it on."""
     body: msgspec.Raw | None = None
     """None: only its fingerprint is known."""
 
@@ -46,14 +46,14 @@ class Asked(Seen, kw_only=True, eq=False):
     changed: bool = False
     """Whether its receiver passed it on with another value."""
     since: float | None = None
-    """Since when those further down have it; None: they do not …"""
+    """The time since which components further down have the request; None: they do not have it."""
     outside: float = 0.0
-    """… and for how many seconds they had it before."""
+    """The seconds that components further down had the request before."""
     answer: Seen | None = None
-    """The last answer that its receiver got to what passes it on."""
+    """The last answer that the receiver got to the request that it passed on."""
 
     def came_back(self, answer: Seen) -> None:
-        """What its receiver has passed on is answered."""
+        """The request that the receiver has passed on is answered."""
         self.answer = answer
         if self.since is not None:
             self.outside += max(answer.at - self.since, 0.0)
@@ -61,7 +61,7 @@ class Asked(Seen, kw_only=True, eq=False):
 
 
 class Bodies:
-    """The messages that have their bodies still: those that were passed on lose them first."""
+    """The messages that still have their bodies: messages that were passed on lose theirs first."""
 
     def __init__(self) -> None:
         self._seen: OrderedDict[int, Seen] = OrderedDict()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 _LATIN: Final = 4
-"""Characters of ASCII text that make a token, about. Any other character counts as one token."""
+"""Characters of ASCII text that make a token, about. Any other character counts as a token."""
 
 
 def estimated(text: str) -> int:

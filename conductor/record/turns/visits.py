@@ -1,4 +1,4 @@
-"""What each component made of each message of a turn."""
+"""How each component treated each message of a turn."""
 
 from __future__ import annotations
 
@@ -16,26 +16,25 @@ if TYPE_CHECKING:
 
 _MOST_VISITS: Final = 2_000
 _MOST_WORDS: Final = 2_000_000
-"""Characters of the words of one kind that a component got in a turn; more are not compared word
-by word."""
+"""The most characters of the words of one kind in a turn that are compared, for one component."""
 _DONE: Final = {Change.CHANGED, Change.ANSWERED, Change.ORIGINATED, Change.DROPPED}
 
 
 class _Words:
-    """The words of one kind that a component got and passed on in a turn."""
+    """The words of one kind that a component got in a turn, and the words that it passed on."""
 
     def __init__(self, visit: Visit) -> None:
         self._visit = visit
         self._texts: tuple[list[str], list[str]] = ([], [])
-        """What it got, and what it passed on, up to `_MOST_WORDS` …"""
+        """The texts that the component got, and those that it passed on, up to `_MOST_WORDS`."""
         self._sizes = [0, 0]
-        """… and how many characters that were."""
+        """The number of characters of each, with those beyond `_MOST_WORDS`."""
         self._came: dict[int, float] = {}
         """When it got each chunk that it has not passed on, by event."""
         self._time = Time()
 
     def take(self, number: int, line: Line, text: str, *, sent: bool, before: int | None) -> None:
-        """Takes a chunk; one that is `sent` passes on the one of event `before`."""
+        """Takes a chunk; a chunk that is `sent` passes on the chunk of event `before`."""
         visit = self._visit
         self._sizes[sent] += len(text)
         if self._sizes[sent] <= _MOST_WORDS:
@@ -50,7 +49,7 @@ class _Words:
             self._came[number] = line.ts
 
     def end(self) -> None:
-        """Compares what it got with what it passed on."""
+        """Compares the words that the component got with the words that it passed on."""
         visit = self._visit
         visit.times = max(visit.times, 1)
         visit.ms = round(self._time.ms, 3)
@@ -66,19 +65,19 @@ class _Words:
 
 
 class Visits:
-    """Collects what each component made of each message."""
+    """Collects how each component treated each message."""
 
     def __init__(self, reader: Reader) -> None:
         self._reader = reader
         self._all: list[Visit] = []
         self._got: dict[int, Visit] = {}
-        """What a component got, by the event …"""
+        """The visit of each message that a component got, by the event."""
         self._lines: dict[int, Line] = {}
-        """… and the message, until it passes that on."""
+        """The message of a visit, by the event, until the component passes the message on."""
         self._methods: dict[int, str] = {}
-        """Those of requests, by the event."""
+        """The methods of requests, by the event."""
         self._numbered: dict[tuple[str, int], Visit] = {}
-        """What a component got, by its name and the number of the message."""
+        """The visit of each message that a component got, by its name and the message's number."""
         self._words: dict[tuple[str, str], _Words] = {}
         """Words of the agent, by component and kind."""
 
@@ -96,12 +95,12 @@ class Visits:
             self._arrived(number, line)
 
     def _ends_there(self, line: Line) -> bool:
-        """Whether the trace does not show what the receiver passes on: the reference leaves out
-        what its first proxy sends to the client."""
+        """Whether the trace leaves out the messages that the receiver passes on: the reference
+        leaves out all that its first proxy sends to the client."""
         return line.target == self._reader.top and line.source != CLIENT and line.type != "response"
 
     def _chunk(self, number: int, line: Line, kind: str, text: str) -> None:
-        """Takes a chunk of words: those of a turn are one visit, since a component may cut them
+        """Takes a chunk of words. The chunks of a turn are one visit: a component may cut them
         anew."""
         for end, sent in ((line.target, False), (line.source, True)):
             if end in ENDS or (not sent and self._ends_there(line)):
@@ -163,8 +162,8 @@ class Visits:
                 visit.tokens = edits.added_tokens(visit.edits)
 
     def in_order(self, components: list[str]) -> list[Visit]:
-        """By component in the order of the chain; those with a change first, then by time. Equal
-        neighbours are one."""
+        """The visits by component in the order of the chain; visits with a change first, then by
+        time. Equal neighbours are merged."""
         place = {name: at for at, name in enumerate(components)}
         for words in self._words.values():
             words.end()
