@@ -29,7 +29,7 @@ class Event(msgspec.Struct, eq=False):
     got: Seen | None = None
     """The message that its sender passes on by this event."""
     change: Change | None = None
-    """What its sender made of the message `got`; None: the sender is no component."""
+    """How its sender treated the message `got`; None: the sender is no component."""
     ms_in: float = 0.0
     """Of a response for how long its sender had the request and the answer, of another message for
     how long its sender had what it passes on by it, in milliseconds."""
