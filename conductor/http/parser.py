@@ -1,13 +1,14 @@
 """What comes on a connection, as requests: `httptools` reads it. Pure.
 
-Each request is read by a parser of its own, which gets no byte behind its head: so no request hides
-in another.
+Each request is read by a parser of its own, which gets no byte behind its head, and of a body in
+chunks none behind its end: so no request hides in another.
 """
 
 from __future__ import annotations
 
 import enum
 import re
+from collections import deque
 from typing import Final
 
 import httptools
@@ -40,7 +41,7 @@ class Head:
         method: As the client wrote it.
         headers: Its headers.
         chunks: What was read of a body in chunks, and not taken.
-        begun: Requests that have begun: a second one stands behind the body.
+        begun: Requests that have begun: a second one stands behind the head.
         is_whole: Whether its body is.
     """
 
@@ -64,8 +65,7 @@ class Head:
         self.fields.append((name, value))
 
     def on_body(self, data: bytes) -> None:
-        if not self.is_whole:
-            self.chunks.append(data)
+        self.chunks.append(data)
 
     def on_message_complete(self) -> None:
         self.is_whole = True
@@ -107,6 +107,8 @@ class Parser:
             return self._read(unread[:end])
         if len(unread) > limits.HEAD_BYTES:
             raise Refused(431)
+        if unread.count(b"\n") != unread.count(b"\r\n"):
+            raise Refused(400)  # its client may wait: it means something else by an empty line
         return None
 
     def _read(self, data: bytes) -> Head:
@@ -123,6 +125,8 @@ class Parser:
         head.method = parser.get_method().decode("latin-1")
         head.headers = headers = Headers(head.fields)
         self.is_new = parser.get_http_version() == "1.1"
+        if not self.is_new:
+            headers.pop("upgrade", None)  # HTTP/1.0 knows none, so nobody may follow it
         if why := self._refusal(head, why):
             raise Refused(why)
         words = headers.get("connection", "").lower().split(",")
@@ -165,18 +169,27 @@ class Parser:
     def _chunks(self, head: Head) -> bytes:
         while self.unread and not head.chunks and not head.is_whole:
             piece, self.unread = self.unread[:_PIECE], self.unread[_PIECE:]
+            parts = deque(_parts(piece))
             try:
-                self._parser.feed_data(piece)
-            except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-                if not head.is_whole:
-                    raise Refused(400) from None
+                while parts and not head.is_whole:
+                    self._parser.feed_data(parts.popleft())
+            except httptools.HttpParserError:
+                raise Refused(400) from None
+            self.unread = b"".join(parts) + self.unread
             self._empty = 0 if head.chunks else self._empty + len(piece)
             if self._empty > limits.HEAD_BYTES:
                 raise Refused(431)
         if head.is_whole:
             self.part = Part.NONE
-            # Nobody can tell where in the last piece another request has begun.
-            self.keeps = self.keeps and head.begun == 1
         data = b"".join(head.chunks)
         head.chunks.clear()
         return data
+
+
+def _parts(piece: bytes) -> list[bytes]:
+    """A piece of a body in chunks, in parts: where the body may end, behind an empty line, one part
+    ends. The line may have begun in the piece before, so the first bytes are parts of their own."""
+    first = len(_END) - 1
+    *ends, last = piece[first:].split(_END)
+    singles = (piece[at : at + 1] for at in range(len(piece[:first])))
+    return [*singles, *(part + _END for part in ends), *([last] if last else [])]

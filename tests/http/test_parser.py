@@ -57,11 +57,24 @@ UPGRADE = b"GET / HTTP/1.1\r\nhost: x\r\nconnection: upgrade\r\nupgrade: websock
 CONNECT = b"CONNECT x:1 HTTP/1.1\r\nhost: x\r\n\r\n"
 
 
-@pytest.mark.parametrize("other", [CHUNKED, UPGRADE, CONNECT, b"GARBAGE \0"])
-def test_what_comes_with_the_end_of_a_body_in_chunks_is_no_request(other: bytes) -> None:
+@pytest.mark.parametrize("other", [CHUNKED, UPGRADE, CONNECT, b"\r\n\r\n", b"GARBAGE \0"])
+@pytest.mark.parametrize("size", [1, 3, 1000])
+@pytest.mark.parametrize("end", [b"0\r\n\r\n", b"0;x=y\r\nlast: 1\r\n\r\n"])
+def test_behind_a_body_in_chunks_nothing_is_read(end: bytes, size: int, other: bytes) -> None:
+    parser, body = Parser(), b""
+    sent = CHUNKED + b"9\r\na\r\n\r\n\r\nbc\r\n" + end + other
+    for at in range(0, len(sent), size):
+        body += read(parser, sent[at : at + size])
+    assert body == b"a\r\n\r\n\r\nbc"
+    assert (parser.part, parser.unread, parser.keeps) == (Part.NONE, other, True)
+
+
+def test_http_1_0_knows_no_upgrade() -> None:
     parser = Parser()
-    assert read(parser, CHUNKED + b"1\r\na\r\n0\r\n\r\n" + other) == b"a"
-    assert (parser.part, parser.keeps) == (Part.NONE, False)
+    parser.unread = UPGRADE.replace(b"HTTP/1.1", b"HTTP/1.0")
+    head = parser.head()
+    assert head is not None
+    assert "upgrade" not in head.headers
 
 
 @pytest.mark.parametrize(
@@ -80,6 +93,7 @@ def test_what_brings_no_byte_of_a_body_is_bounded(empty: bytes) -> None:
 @pytest.mark.parametrize(
     "sent",
     [
+        b"GET / HTTP/1.1\nhost: x\n\n",
         b"GET / HTTP/1.1\nhost: x\n\r\n\r\n",
         b"GET / HTTP/1.1\r\nhost: x\n\nGET / HTTP/1.1\r\nhost: x\r\n\r\n",
         b"GET / HTTP/1.1\r\nhost: x\r\nhost: x\r\n\r\n",
