@@ -49,13 +49,14 @@ def test_the_way_goes_through_the_proxy_that_the_environment_names(rig: Rig, sch
     words = ("serve", rig.demo(), "--listen", "ws://127.0.0.1:0", "--host", HOST)
     server = served(rig, *words)
     pair = "Basic " + base64.b64encode(b"me:s3cret").decode()
-    with Proxy(server.port, pair) as proxy:
+    with Proxy(server.port, pair, tunnels=scheme == "ws") as proxy:
         address = f"{scheme}://{HOST}:8790"
         env = {"NO_PROXY": "", "HTTP_PROXY": f"http://me:s3cret@{proxy.url}"}
         editor = rig.run("connect", address, **env)
         assert editor.prompt(editor.begin(), "/echo hi") == "hi"
         assert editor.finish() == 0
-        assert f"CONNECT {HOST}:8790 HTTP/1.1" in proxy.asked
+        asked = f"CONNECT {HOST}:8790" if scheme == "ws" else f"POST {address}/acp"
+        assert f"{asked} HTTP/1.1" in proxy.asked
 
         def refused(**other: str) -> str:
             with_env = environment(**{**env, **other})

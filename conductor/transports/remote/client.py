@@ -26,11 +26,15 @@ FAILED: Final = (
 
 
 def pool(address: Address, tls: SSLContext | None) -> httpcore.AsyncConnectionPool:
-    """Connections to an address; no request waits for a free one. `tls`: for `https`."""
+    """Connections to an address; no request waits for a free one. `tls`: for `https`. Raises
+    `LinkError`."""
+    named = None if address.has_tls else proxies.of(address)
+    proxy = named and httpcore.Proxy(f"http://{named}", headers=[*named.headers.items()])
     return httpcore.AsyncConnectionPool(
         ssl_context=tls,
         max_connections=None,
         network_backend=_Backend(address),
+        proxy=proxy,
     )
 
 

@@ -1,5 +1,5 @@
 """The proxy on the way to an address, by the variables HTTPS_PROXY, HTTP_PROXY and NO_PROXY: a
-tunnel through it.
+tunnel through it. Requests for `http://` go to it as they are: many proxies tunnel to 443 alone.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _HINT: Final = "check the variables HTTPS_PROXY and HTTP_PROXY; NO_PROXY names h
 
 
 class Proxy(NamedTuple):
-    """A proxy; its login, if it has one, is a header."""
+    """A proxy; its login, if it has one, is the value of a header."""
 
     host: str
     port: int
@@ -30,11 +30,17 @@ class Proxy(NamedTuple):
 
     def __str__(self) -> str:
         """The proxy without its login."""
-        return f"{self.host}:{self.port}"
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{host}:{self.port}"
+
+    @property
+    def headers(self) -> dict[str, str]:
+        """What it gets with a request."""
+        return {"Proxy-Authorization": self.login} if self.login else {}
 
 
 async def connected(address: Address) -> socket.socket:
-    """A socket to an address, through its proxy if it has one.
+    """A socket to an address, through its proxy if it has one; for `http://` to that proxy.
 
     Raises:
         OSError: Nobody listens at the address.
@@ -47,6 +53,8 @@ async def connected(address: Address) -> socket.socket:
         connection = await sockets.connected(proxy.host, proxy.port)
     except (OSError, TimeoutError) as error:
         raise failed(address, f"its proxy {proxy} does not answer ({_why(error)})") from None
+    if address.scheme == "http":
+        return connection
     try:
         await _tunnel(connection, proxy, address)
     except BaseException:
@@ -75,7 +83,7 @@ def of(address: Address) -> Proxy | None:
     login = ""
     if split.username is not None:
         pair = f"{unquote(split.username)}:{unquote(split.password or '')}".encode()
-        login = f"Proxy-Authorization: Basic {base64.b64encode(pair).decode()}\r\n"
+        login = f"Basic {base64.b64encode(pair).decode()}"
     return Proxy(host, port, login)
 
 
@@ -90,10 +98,11 @@ async def _tunnel(connection: socket.socket, proxy: Proxy, address: Address) -> 
     loop = asyncio.get_running_loop()
     host = f"[{address.host}]" if ":" in address.host else address.host
     place = f"{host}:{address.port}"
-    asked = f"CONNECT {place} HTTP/1.1\r\nHost: {place}\r\n{proxy.login}\r\n"
+    headers = {"Host": place, **proxy.headers}.items()
+    lines = [f"CONNECT {place} HTTP/1.1", *(f"{name}: {value}" for name, value in headers), "", ""]
     head = b""
     try:
-        await loop.sock_sendall(connection, asked.encode())
+        await loop.sock_sendall(connection, "\r\n".join(lines).encode())
         while _END not in head and len(head) < _MOST:
             more = await loop.sock_recv(connection, _MOST)
             if not more:

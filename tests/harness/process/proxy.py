@@ -1,18 +1,22 @@
 """A proxy of HTTP for tests: it knows one host, `chains.example`, whatever the DNS says."""
 
+import re
 import socket
 import threading
 from typing import Self
 
 HOST = "chains.example"
+_WHOLE = re.compile(rb"(?<=[A-Z]) http://[^/ ]+/")
+"""What a request to a proxy names, and one to a server does not."""
 
 
 class Proxy:
     """Carries each connection that asks for `chains.example` to a port of this machine."""
 
-    def __init__(self, port: int, login: str = "") -> None:
-        """`login`: what the header of a login has to hold."""
-        self._to, self._login = port, login
+    def __init__(self, port: int, login: str = "", *, tunnels: bool = True) -> None:
+        """`login`: what the header of a login has to hold. `tunnels`: whether to any port, else to
+        443 alone."""
+        self._to, self._login, self._tunnels = port, login, tunnels
         self._listening = socket.create_server(("127.0.0.1", 0))
         self.port: int = self._listening.getsockname()[1]
         self.asked: list[str] = []
@@ -52,11 +56,16 @@ class Proxy:
             near.close()
             return
         assert HOST in first
+        is_tunnel = first.startswith("CONNECT ")
+        if is_tunnel and not self._tunnels and ":443 " not in first:
+            near.sendall(b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n")
+            near.close()
+            return
         with near, socket.create_connection(("127.0.0.1", self._to)) as far:
-            if first.startswith("CONNECT "):
+            if is_tunnel:
                 near.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
             else:
-                far.sendall(head)
+                far.sendall(_WHOLE.sub(b" /", head))
             back = threading.Thread(target=_carry, args=(far, near), daemon=True)
             back.start()
             _carry(near, far)
@@ -66,7 +75,7 @@ class Proxy:
 def _carry(source: socket.socket, target: socket.socket) -> None:
     try:
         while data := source.recv(65536):
-            target.sendall(data)
+            target.sendall(_WHOLE.sub(b" /", data))
         target.shutdown(socket.SHUT_WR)
     except OSError:
         pass
